@@ -1,0 +1,31 @@
+"""From encoded samples to augmented batches: the loader, with NVIDIA DALI or without it."""
+
+from dali_pipes import (
+    siblings as siblings,
+)  # first: a foreign module called readers would break the rest
+from dali_pipes.batch import Batch, Timings
+from dali_pipes.choose import available_decoders
+from dali_pipes.errors import (
+    BadSampleError,
+    DecodeError,
+    LoaderError,
+    MissingPackageError,
+    StateMismatchError,
+)
+from dali_pipes.faults import BadRecord
+from dali_pipes.loader import Loader
+from dali_pipes.state import LoaderState
+
+__all__ = [
+    "BadRecord",
+    "BadSampleError",
+    "Batch",
+    "DecodeError",
+    "Loader",
+    "LoaderError",
+    "LoaderState",
+    "MissingPackageError",
+    "StateMismatchError",
+    "Timings",
+    "available_decoders",
+]

@@ -1,0 +1,112 @@
+"""What "auto" means on this machine, and why."""
+
+import importlib.util
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.feed import INSTALL_DALI
+
+DecoderName = Literal["auto", "dali", "cpu"]
+EngineChoice = Literal["auto", "kornia", "albumentations"]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The parts of a loader, and one sentence for each that says why it was chosen."""
+
+    device: torch.device
+    decoder: Literal["dali", "cpu"]
+    engine: Literal["kornia", "albumentations"]
+    reasons: tuple[str, ...]
+
+
+def choose(device: str | torch.device, decoder: DecoderName, engine: EngineChoice) -> Choice:
+    """Fill in every "auto".
+
+    Raises:
+        LoaderError: A name that is not allowed, or parts that do not work together.
+        MissingPackageError: DALI is asked for by name and is not installed.
+    """
+    chosen_device, why_device = _device(device)
+    chosen_decoder, why_decoder = _decoder(decoder)
+    chosen_engine, why_engine = _engine(engine, chosen_device)
+    return Choice(
+        chosen_device, chosen_decoder, chosen_engine, (why_device, why_decoder, why_engine)
+    )
+
+
+def available_decoders() -> dict[str, str]:
+    """Each decoder's name, with why it cannot be used here, or "" when it can. Imports nothing."""
+    return {"dali": "" if _dali_is_installed() else INSTALL_DALI, "cpu": ""}
+
+
+def _dali_is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("nvidia.dali") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _device(asked: str | torch.device) -> tuple[torch.device, str]:
+    if asked == "auto":
+        if torch.cuda.is_available():
+            device = torch.device("cuda", torch.cuda.current_device())
+            return device, f"device {device}: {torch.cuda.get_device_name(device)}"
+        return torch.device("cpu"), "device cpu: torch sees no CUDA device"
+    try:
+        device = torch.device(asked)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise LoaderError(
+            f'device={asked!r} is not known; allowed are "auto", "cpu", "cuda", "cuda:N"'
+        )
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise LoaderError(
+                f'device={asked!r}, but torch sees no CUDA device; use device="cpu" or "auto", and '
+                f"see what is there with: gpu-aug doctor"
+            )
+        number = torch.cuda.current_device() if device.index is None else device.index
+        if number >= torch.cuda.device_count():
+            raise LoaderError(
+                f"device={asked!r}, but this machine has {torch.cuda.device_count()} CUDA devices, "
+                f"numbered from 0; choose one of them"
+            )
+        device = torch.device("cuda", number)
+    return device, f"device {device}: asked for"
+
+
+def _decoder(asked: DecoderName) -> tuple[Literal["dali", "cpu"], str]:
+    if asked == "auto":
+        if _dali_is_installed():
+            return (
+                "dali",
+                "decoder dali: it is installed, and decodes only the window of each image",
+            )
+        return "cpu", "decoder cpu: NVIDIA DALI is not installed"
+    if asked not in ("dali", "cpu"):
+        raise LoaderError(f'decoder={asked!r} is not known; allowed are "auto", "dali", "cpu"')
+    if asked == "dali" and not _dali_is_installed():
+        raise MissingPackageError(INSTALL_DALI)
+    return asked, f"decoder {asked}: asked for"
+
+
+def _engine(
+    asked: EngineChoice, device: torch.device
+) -> tuple[Literal["kornia", "albumentations"], str]:
+    if asked == "auto":
+        return "kornia", "engine kornia: it runs on every device"
+    if asked not in ("kornia", "albumentations"):
+        raise LoaderError(
+            f'engine={asked!r} is not known; allowed are "auto", "kornia", "albumentations"'
+        )
+    if asked == "albumentations" and device.type != "cpu":
+        raise LoaderError(
+            f'engine="albumentations" runs on the CPU, but device={device}; use device="cpu" or '
+            f'engine="kornia"'
+        )
+    return asked, f"engine {asked}: asked for"

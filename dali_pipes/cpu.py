@@ -1,0 +1,112 @@
+"""Decoding, cutting and resampling without DALI: the fallback, and the judge of doubtful files."""
+
+import io
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from dali_pipes.errors import DecodeError
+from gpu_aug import Windows
+from readers.sample import Payload
+
+
+def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Decode a whole image to RGB with the EXIF orientation applied.
+
+    OpenCV 5 decodes where it is installed: its verdicts are DALI's and its pixels are Pillow's (CMYK: off
+    by at most 1). OpenCV 4 returns truncated files half gray, so Pillow takes its place.
+
+    Args:
+        data: The encoded bytes.
+        size: Height and width that the header promises.
+
+    Returns:
+        uint8 [height, width, 3].
+
+    Raises:
+        DecodeError: If the bytes do not decode, or decode to another size.
+    """
+    cv2 = _opencv()
+    image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
+    if image.shape != (*size, 3):
+        got = f"{image.shape[0]}x{image.shape[1]}"
+        raise DecodeError(f"decodes to {got}, but its header says {size[0]}x{size[1]}")
+    return image
+
+
+def resample(image: NDArray[np.uint8], windows: Windows, row: int, out: torch.Tensor) -> None:
+    """Cut a row's window out of an image, resize it and lay it on the canvas.
+
+    This is torchvision's antialiased bilinear resize (its own uint8 kernel).
+
+    Args:
+        image: uint8 [height, width, 3], the upright image.
+        windows: The batch's windows, one row of which is used.
+        row: That row.
+        out: uint8 [canvas height, canvas width, 3], written whole.
+    """
+    top, left = windows.start[row]
+    height, width = windows.shape[row]
+    fit(image[top : top + height, left : left + width], windows, row, out)
+
+
+def fit(cut: NDArray[np.uint8], windows: Windows, row: int, out: torch.Tensor) -> None:
+    """Like `resample`, for a window that is already cut out."""
+    size = (int(windows.resize[row, 0]), int(windows.resize[row, 1]))
+    # Contiguous and channels last: torch then resamples the three channels together, twice as fast.
+    image = torch.from_numpy(np.ascontiguousarray(cut))
+    if size != cut.shape[:2]:
+        image = F.interpolate(
+            image[None].permute(0, 3, 1, 2), size=size, mode="bilinear", antialias=windows.antialias
+        )[0].permute(1, 2, 0)
+    top, left = int(windows.paste[row, 0]), int(windows.paste[row, 1])
+    if (top, left) == (0, 0) and size == windows.canvas:
+        out.copy_(image)
+    else:
+        _paste(image, top, left, out)
+
+
+def _paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
+    rows = slice(max(top, 0), min(top + image.shape[0], out.shape[0]))
+    columns = slice(max(left, 0), min(left + image.shape[1], out.shape[1]))
+    out.zero_()
+    out[rows, columns] = image[
+        rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
+    ]
+
+
+@cache
+def _opencv() -> ModuleType | None:
+    try:
+        import cv2
+    except ImportError:
+        return None
+    return cv2 if int(cv2.__version__.split(".")[0]) >= 5 else None
+
+
+def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
+    try:
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
+    except cv2.error as error:
+        raise DecodeError(f"OpenCV: {error.err}") from error
+    if image is None:
+        raise DecodeError("OpenCV cannot decode it: truncated or damaged")
+    return np.asarray(image, np.uint8)
+
+
+def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            image = ImageOps.exif_transpose(opened)
+            if image.mode.startswith("I"):  # 16 bits: keep the upper 8, where convert() would clip
+                image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+            return np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DecodeError(f"Pillow: {error}") from error

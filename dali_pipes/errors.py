@@ -1,0 +1,32 @@
+"""What can go wrong in a loader.
+
+Exception
+├── ValueError
+│   └── LoaderError            an argument that cannot work
+│       └── StateMismatchError a state of another dataset, recipe or version
+├── RuntimeError
+│   ├── BadSampleError         a bad sample under on_bad_sample="raise", or too many of them
+│   └── DecodeError            one sample that does not decode; the loader turns it into a record
+└── ImportError
+    └── MissingPackageError    a part that is not installed; the text says how to install it
+"""
+
+
+class LoaderError(ValueError):
+    """An argument of the loader that cannot work."""
+
+
+class StateMismatchError(LoaderError):
+    """A saved state that does not belong to this dataset, recipe or version."""
+
+
+class BadSampleError(RuntimeError):
+    """A sample that cannot be read or decoded, where the run must not go on without it."""
+
+
+class DecodeError(RuntimeError):
+    """Encoded bytes that do not give the picture that their header promises."""
+
+
+class MissingPackageError(ImportError):
+    """An optional package that the chosen decoder or engine needs and that is not installed."""

@@ -1,0 +1,92 @@
+"""The DALI graph for images: encoded bytes and windows in, decoded and cut uint8 images out."""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.sample import Payload
+
+# First bytes of the formats that DALI 2.4 decodes, among those that readers hand out. GIF is not one.
+_SIGNATURES = (b"\xff\xd8", b"\x89PNG", b"RIFF", b"BM", b"II", b"MM", b"P5", b"P6")
+_JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
+
+
+def suits_dali(data: Payload) -> bool:
+    """Whether DALI's verdict on these bytes can be relied on.
+
+    Not for a format that it does not know. Not for a JPEG without its end marker either: such a file is
+    cut short, and region decoding accepts or refuses it depending on the window that was drawn.
+    """
+    if bytes(data[:2]) == _JPEG_START:
+        return bytes(data[-2:]) == _JPEG_END
+    return bytes(data[:4]).startswith(_SIGNATURES)
+
+
+def decode_and_cut(encoded: Any, start: Any, shape: Any, *, device: Literal["cpu", "mixed"]) -> Any:
+    """Graph nodes that decode to RGB, apply the EXIF orientation and cut a window out.
+
+    Args:
+        encoded: uint8 [num_bytes] on the CPU.
+        start: int32 [2]: top and left of the window, in pixels of the upright image.
+        shape: int32 [2]: height and width of the window, which lies inside the image.
+        device: On "cpu" only the window is decoded, bit for bit like a cut of the whole. On "mixed"
+            the whole image is decoded on the GPU and cut there: nvImageCodec 0.9 has an open report of
+            crashes in region decoding on that device.
+
+    Returns:
+        uint8 [height, width, 3], on the CPU or on the GPU.
+    """
+    from nvidia.dali import fn, types
+
+    if device == "cpu":
+        return fn.decoders.image_slice(
+            encoded, start=start, shape=shape, axes=[0, 1], output_type=types.RGB
+        )
+    # The chroma upsampling that CPU decoders use; without it the difference to them is larger.
+    image = fn.decoders.image(
+        encoded, device="mixed", output_type=types.RGB, jpeg_fancy_upsampling=True
+    )
+    return fn.slice(image, start=start, shape=shape, axes=[0, 1])
+
+
+def resize_and_paste(
+    image: Any, resize: Any, paste: Any, *, canvas: tuple[int, int], antialias: bool
+) -> Any:
+    """Graph nodes that resample the cut-out and lay it on a canvas of zeros.
+
+    DALI's triangular filter equals torchvision's antialiased bilinear one inside the image. Along the
+    border it repeats edge pixels where torchvision renormalises the weights, which differs by up to
+    12/255 on photographs.
+
+    Args:
+        image: uint8 [height, width, 3].
+        resize: int32 [2]: height and width after resampling.
+        paste: int32 [2]: where the top-left corner lands on the canvas; negative cuts, positive pads.
+        canvas: Height and width of the result.
+        antialias: Whether to low-pass filter when shrinking.
+
+    Returns:
+        uint8 [canvas height, canvas width, 3] on the same device.
+    """
+    from nvidia.dali import fn, types
+
+    resized = fn.resize(
+        image, size=resize, interp_type=types.INTERP_LINEAR, antialias=antialias, dtype=types.UINT8
+    )
+    return fn.slice(
+        resized, start=-paste, shape=list(canvas), axes=[0, 1], out_of_bounds_policy="pad"
+    )
+
+
+def placeholder() -> NDArray[np.uint8]:
+    """A sound JPEG of one grey pixel, uint8 [num_bytes], for rows that DALI must not see."""
+    return np.frombuffer(_ONE_PIXEL, np.uint8)
+
+
+_ONE_PIXEL = bytes.fromhex(
+    "ffd8ffe000104a46494600010100000100010000ffdb004300100b0c0e0c0a100e0d0e1211101318281a1816"
+    "16183123251d283a333d3c3933383740485c4e404457453738506d51575f626768673e4d71797064785c6567"
+    "63ffc0000b080001000101011100ffc40014000100000000000000000000000000000000ffc4001410010000"
+    "0000000000000000000000000000ffda0008010100003f003fffd9"
+)

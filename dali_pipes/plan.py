@@ -1,0 +1,60 @@
+"""Which positions of an epoch each step on each rank stands for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dali_pipes.work import Plan
+from readers import part
+
+LastBatch = Literal["drop", "partial", "pad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The steps of an epoch, the same number on every rank.
+
+    A step stands for the next `batch_size * world_size` positions, the global batch; each rank has a
+    contiguous share of it. So the samples of a step do not depend on how many ranks share them.
+
+    Attributes:
+        length: Number of samples in the dataset.
+        batch_size: Samples per rank and step.
+        rank: This rank, 0 <= rank < world_size.
+        world_size: Number of ranks.
+        last_batch: What becomes of a last global batch that is not full. "drop" leaves it out. "partial"
+            shares out what is left, so that ranks may differ by one sample and one may have none.
+            "pad" fills up with samples from the start of the epoch's order, marked as not valid.
+    """
+
+    length: int
+    batch_size: int
+    rank: int
+    world_size: int
+    last_batch: LastBatch
+
+    @property
+    def global_batch(self) -> int:
+        """Samples per step over all ranks."""
+        return self.batch_size * self.world_size
+
+    def num_steps(self, consumed: int = 0) -> int:
+        """Steps that are left in an epoch of which some positions are consumed."""
+        left = self.length - consumed
+        if self.last_batch == "drop":
+            return left // self.global_batch
+        return -(-left // self.global_batch)
+
+    def plans(self, epoch: int, consumed: int) -> Iterator[Plan]:
+        """The steps that are left in an epoch, in order."""
+        for step in range(self.num_steps(consumed)):
+            start = consumed + step * self.global_batch
+            full = start + self.global_batch
+            stop = min(full, self.length)
+            low, high = part(
+                start, full if self.last_batch == "pad" else stop, self.rank, self.world_size
+            )
+            positions = np.arange(low, high, dtype=np.int64)
+            yield Plan(epoch, step, positions % self.length, positions < self.length, stop)

@@ -1,0 +1,26 @@
+"""Notices foreign packages that hide ours: `readers` and `bench` are names that others use, too."""
+
+import importlib.util
+from pathlib import Path
+
+HOME = Path(__file__).resolve().parent.parent
+
+
+def check(name: str) -> None:
+    """Make sure that importing a name gives the package beside this one.
+
+    Raises:
+        ImportError: If Python would import a module from elsewhere.
+    """
+    spec = importlib.util.find_spec(name)
+    places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]
+    found = next((Path(place) for place in places if place), None)
+    if found is not None and HOME not in found.resolve().parents:
+        raise ImportError(
+            f"gpu-aug needs its own package {name!r}, but Python finds {found} first; rename that one, "
+            f"or take its folder off sys.path"
+        )
+
+
+check("gpu_aug")
+check("readers")

@@ -1,0 +1,185 @@
+"""From positions in an epoch to a batch of encoded samples with their draws, bad samples dealt with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes import cpu, image
+from dali_pipes.batch import Timings
+from dali_pipes.errors import DecodeError
+from dali_pipes.faults import BadRecord, Policy, substitute
+from gpu_aug import Draws, Recipe
+from readers import BadSample, Dataset, HeaderError, Order, Sample, read_header
+from readers.sample import Payload
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which positions of the epoch's order one rank's step stands for.
+
+    Attributes:
+        epoch: Counts from 0.
+        step: Counts from 0 within the epoch, or from where a resumed epoch went on.
+        positions: int64 [B], this rank's share.
+        valid: bool [B]: False where a position is repeated to fill up the last batch.
+        consumed: Positions of the epoch that all ranks together have had after this step.
+    """
+
+    epoch: int
+    step: int
+    positions: NDArray[np.int64]
+    valid: NDArray[np.bool_]
+    consumed: int
+
+
+@dataclass(slots=True)
+class Work:
+    """One step's samples on the way through the stages. A lost sample leaves its row with no data."""
+
+    plan: Plan
+    indices: NDArray[np.int64]
+    keys: list[str]
+    labels: NDArray[np.int64]
+    data: list[Payload | None]
+    sizes: NDArray[np.int64]
+    records: list[tuple[int, BadRecord]] = field(default_factory=list)
+    draws: Draws = field(init=False)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Everything that turns plans into work; stateless, so that any thread may use it.
+
+    Args:
+        dataset: Where the encoded samples come from.
+        recipe: Draws the parameters.
+        order: Says which sample stands at which position.
+        seed: The seed of the draws and of the substitutes.
+        policy: What happens to a bad sample.
+        max_pixels: Larger images count as bad.
+        rank: For the ledger.
+        timings: Gets the seconds spent reading.
+    """
+
+    dataset: Dataset
+    recipe: Recipe
+    order: Order
+    seed: int
+    policy: Policy
+    max_pixels: int
+    rank: int
+    timings: Timings
+
+    def prepare(self, plan: Plan) -> Work:
+        """Fetch the samples of a plan, look at their headers and draw their parameters."""
+        count = len(plan.positions)
+        indices = self.order.indices(plan.epoch, plan.positions)
+        with self.timings.measure("read"):
+            fetched = self.dataset.fetch(indices)
+        sizes = np.ones((count, 2), np.int64)
+        work = Work(plan, indices, [""] * count, np.full(count, -1), [None] * count, sizes)
+        for row, sample in enumerate(fetched):
+            checked = self._check(sample)
+            if isinstance(checked, BadSample):
+                work.keys[row] = checked.key
+                self._record(work, row, checked)
+                self._substitute(work, row, checked)
+            else:
+                _fill(work, row, *checked)
+        work.draws = self.recipe.draw(self.seed, plan.epoch, work.indices, work.sizes)
+        return work
+
+    def decode(self, work: Work, row: int) -> NDArray[np.uint8] | None:
+        """Decode a row's whole image on the CPU; if it is bad, do what the policy says.
+
+        Returns:
+            uint8 [height, width, 3], or None when the row is lost.
+        """
+        while (data := work.data[row]) is not None:
+            height, width = work.sizes[row]
+            try:
+                return cpu.decode(data, (int(height), int(width)))
+            except DecodeError as error:
+                index = int(work.indices[row])
+                self.replace(work, row, BadSample(index, work.keys[row], "decode", str(error)))
+        return None
+
+    def replace(self, work: Work, row: int, bad: BadSample) -> None:
+        """Record a bad sample that was found after its draws, and put its substitute in its row."""
+        self._record(work, row, bad)
+        work.data[row] = None
+        self._substitute(work, row, bad)
+        if work.data[row] is not None:
+            one = slice(row, row + 1)
+            drawn = self.recipe.draw(self.seed, work.plan.epoch, work.indices[one], work.sizes[one])
+            _put(work.draws, row, drawn)
+
+    def _check(
+        self, sample: Sample | BadSample
+    ) -> tuple[Sample, Payload, tuple[int, int]] | BadSample:
+        if isinstance(sample, BadSample):
+            return sample
+        data = sample.image
+        if data is None:
+            names = ", ".join(sample.fields) or "none"
+            return BadSample(
+                sample.index, sample.key, "read", f"no image field; its fields: {names}"
+            )
+        size = sample.size
+        if size is None:
+            try:
+                header = read_header(data)
+            except HeaderError as error:
+                return BadSample(sample.index, sample.key, "header", str(error))
+            size = (header.height, header.width)
+        if size[0] * size[1] > self.max_pixels:
+            reason = f"{size[0]}x{size[1]} pixels, more than max_pixels={self.max_pixels}"
+            return BadSample(sample.index, sample.key, "header", reason)
+        return sample, data, size
+
+    def _substitute(self, work: Work, row: int, bad: BadSample) -> None:
+        if self.policy != "replace":
+            return
+        attempt = 0
+        while True:
+            index = substitute(self.seed, work.plan.epoch, bad, attempt, len(self.dataset))
+            checked = self._check(self.dataset.fetch([index])[0])
+            if not isinstance(checked, BadSample):
+                return _fill(work, row, *checked)
+            self._record(work, row, checked)
+            attempt += 1
+
+    def _record(self, work: Work, row: int, bad: BadSample) -> None:
+        plan = work.plan
+        record = BadRecord(
+            bad.key, bad.index, bad.stage, bad.reason, plan.epoch, plan.step, self.rank
+        )
+        work.records.append((row, record))
+
+
+def rows_for_cpu(work: Work) -> list[int]:
+    """The rows that DALI must not decode: other formats, and files that look cut short."""
+    return [
+        row for row, data in enumerate(work.data) if data is not None and not image.suits_dali(data)
+    ]
+
+
+def _fill(work: Work, row: int, sample: Sample, data: Payload, size: Sequence[int]) -> None:
+    work.indices[row] = sample.index
+    work.keys[row] = sample.key
+    work.labels[row] = sample.label
+    work.data[row] = data
+    work.sizes[row] = size
+
+
+def _put(draws: Draws, row: int, one: Draws) -> None:
+    for name in ("start", "shape", "resize", "paste"):
+        getattr(draws.windows, name)[row] = getattr(one.windows, name)[0]
+    for params, drawn in zip(draws.params, one.params, strict=True):
+        for name, values in params.items():
+            values[row] = drawn[name][0]

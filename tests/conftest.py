@@ -1,0 +1,72 @@
+"""Real photographs, made images and the rules of the GPU machine, for every test."""
+
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # before its import: no look at the network
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot run; on the GPU machine a missing GPU is a failure."""
+    if item.get_closest_marker("needs_cuda") and not torch.cuda.is_available():
+        if os.environ.get("FAIL_WITHOUT_CUDA") == "1":
+            pytest.fail("FAIL_WITHOUT_CUDA=1, and torch sees no CUDA device")
+        pytest.skip("no CUDA device")
+    if item.get_closest_marker("needs_dali"):
+        pytest.importorskip("nvidia.dali")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with real photographs (photos/) and odd or broken images (odd/), where it is there."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip("no ../shared/data beside this checkout")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Twelve real photographs as JPEG files, of several sizes."""
+    if SHARED_DATA.is_dir():
+        found = sorted((SHARED_DATA / "photos" / "pixabay_cc0").rglob("*.jpg"))
+        return found[:: len(found) // 12][:12]
+    import skimage
+
+    folder = tmp_path_factory.mktemp("photos")
+    sources = sorted((Path(skimage.__file__).parent / "data").glob("*.[jp][pn]g"))
+    colour = [path for path in sources if Image.open(path).mode == "RGB"]
+    if not colour:
+        pytest.skip("scikit-image brings no colour photographs here")
+    made = []
+    for number in range(12):
+        image = Image.open(colour[number % len(colour)])
+        width = 240 + 35 * number
+        image = image.resize((width, width * image.height // image.width))
+        image.save(folder / f"{number:02d}.jpg", quality=90)
+        made.append(folder / f"{number:02d}.jpg")
+    return made
+
+
+@pytest.fixture(scope="session")
+def jpeg() -> Callable[..., bytes]:
+    """A maker of small JPEGs: a smooth picture with some noise, different for each seed."""
+
+    def make(height: int, width: int, seed: int = 0, **options: object) -> bytes:
+        rng = np.random.default_rng(seed)
+        rows, columns = np.mgrid[:height, :width]
+        picture = np.stack([rows + 3 * seed, columns, rows + columns], -1) % 200
+        picture = picture + rng.integers(0, 20, picture.shape)
+        stream = io.BytesIO()
+        Image.fromarray(picture.astype(np.uint8)).save(stream, "JPEG", **{"quality": 90, **options})
+        return stream.getvalue()
+
+    return make
