@@ -56,28 +56,35 @@ def _device(asked: str | torch.device) -> tuple[torch.device, str]:
             device = torch.device("cuda", torch.cuda.current_device())
             return device, f"device {device}: {torch.cuda.get_device_name(device)}"
         return torch.device("cpu"), "device cpu: torch sees no CUDA device"
-    try:
-        device = torch.device(asked)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
+    parsed = _parse(asked)
+    if parsed is None or parsed.type not in ("cpu", "cuda"):
         raise LoaderError(
             f'device={asked!r} is not known; allowed are "auto", "cpu", "cuda", "cuda:N"'
         )
-    if device.type == "cuda":
-        if not torch.cuda.is_available():
-            raise LoaderError(
-                f'device={asked!r}, but torch sees no CUDA device; use device="cpu" or "auto", and '
-                f"see what is there with: gpu-aug doctor"
-            )
-        number = torch.cuda.current_device() if device.index is None else device.index
-        if number >= torch.cuda.device_count():
-            raise LoaderError(
-                f"device={asked!r}, but this machine has {torch.cuda.device_count()} CUDA devices, "
-                f"numbered from 0; choose one of them"
-            )
-        device = torch.device("cuda", number)
+    device = _numbered(parsed) if parsed.type == "cuda" else torch.device("cpu")
     return device, f"device {device}: asked for"
+
+
+def _numbered(device: torch.device) -> torch.device:
+    if not torch.cuda.is_available():
+        raise LoaderError(
+            f'device="{device}", but torch sees no CUDA device; use device="cpu" or "auto", and see '
+            f"what is there with: gpu-aug doctor"
+        )
+    number = torch.cuda.current_device() if device.index is None else device.index
+    if number >= torch.cuda.device_count():
+        raise LoaderError(
+            f'device="{device}", but this machine has {torch.cuda.device_count()} CUDA devices, '
+            f"numbered from 0; choose one of them"
+        )
+    return torch.device("cuda", number)
+
+
+def _parse(asked: str | torch.device) -> torch.device | None:
+    try:
+        return torch.device(asked)
+    except RuntimeError:  # torch's error for a string that it does not know
+        return None
 
 
 def _decoder(asked: DecoderName) -> tuple[Literal["dali", "cpu"], str]:

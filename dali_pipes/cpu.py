@@ -107,6 +107,6 @@ def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
             image = ImageOps.exif_transpose(opened)
             if image.mode.startswith("I"):  # 16 bits: keep the upper 8, where convert() would clip
                 image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-            return np.asarray(image.convert("RGB"))
+            return np.array(image.convert("RGB"))  # a copy: torch warns of read-only memory
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DecodeError(f"Pillow: {error}") from error

@@ -9,11 +9,9 @@ from typing import Literal
 import numpy as np
 
 from dali_pipes.errors import BadSampleError
-from readers import BadSample
 
 Policy = Literal["raise", "replace", "skip"]
 
-# A data set in which this many samples in a row are bad is broken as a whole.
 MAX_SUBSTITUTES = 16
 
 
@@ -71,23 +69,25 @@ class Ledger:
             )
 
 
-def substitute(seed: int, epoch: int, bad: BadSample, attempt: int, length: int) -> int:
+def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int:
     """The sample that takes the place of a bad one: the same on any rank, batch size and decoder.
 
     Args:
         seed: The loader's seed.
-        epoch: The epoch, so that another epoch draws another substitute.
-        bad: The sample to replace.
-        attempt: 0 for the first try; counts up while substitutes are bad, too.
+        bad: The sample to replace, followed by the substitutes that turned out to be bad, too.
         length: Number of samples in the dataset.
 
     Returns:
-        An index with 0 <= index < length.
+        An index with 0 <= index < length, another one for each epoch and each try.
+
+    Raises:
+        BadSampleError: If so many substitutes are bad that the dataset must be broken as a whole.
     """
-    if attempt >= MAX_SUBSTITUTES:
+    first = bad[0]
+    if len(bad) > MAX_SUBSTITUTES:
         raise BadSampleError(
-            f"sample {bad.index} ({bad.key}) is bad ({bad.reason}), and so are the {MAX_SUBSTITUTES} "
-            f"samples drawn to replace it; look at the dataset with on_bad_sample='raise'"
+            f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and so are the "
+            f"{MAX_SUBSTITUTES} samples drawn to replace it; most of the dataset seems to be broken"
         )
-    sequence = np.random.SeedSequence(seed, spawn_key=(epoch, bad.index, attempt))
+    sequence = np.random.SeedSequence(seed, spawn_key=(first.epoch, first.index, len(bad)))
     return int(sequence.generate_state(1, np.uint64)[0] % length)

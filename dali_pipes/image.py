@@ -72,7 +72,11 @@ def resize_and_paste(
     from nvidia.dali import fn, types
 
     resized = fn.resize(
-        image, size=resize, interp_type=types.INTERP_LINEAR, antialias=antialias, dtype=types.UINT8
+        image,
+        size=fn.cast(resize, dtype=types.FLOAT),  # the only type that this argument takes
+        interp_type=types.INTERP_LINEAR,
+        antialias=antialias,
+        dtype=types.UINT8,
     )
     return fn.slice(
         resized, start=-paste, shape=list(canvas), axes=[0, 1], out_of_bounds_policy="pad"

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from dali_pipes import cpu
 from dali_pipes.feed import Feed
@@ -145,7 +146,7 @@ class DaliProducer:
             shape = (len(work), *target.canvas, 3)
             canvases = torch.zeros(shape, dtype=torch.uint8, device=target.device)
         else:
-            canvases = torch.from_dlpack(output.as_tensor())
+            canvases = from_dlpack(output.as_tensor())
         patched = [row for row in hidden if work.data[row] is not None]
         if patched:
             canvases = canvases.clone()

@@ -33,7 +33,7 @@ class LoaderState(TypedDict):
 _IDENTITY = ("version", "dataset", "recipe", "seed", "shuffle")
 
 
-def check_state(state: Mapping[str, Any], own: LoaderState, length: int) -> tuple[int, int]:
+def check_state(state: Mapping[str, Any], own: Mapping[str, Any], length: int) -> tuple[int, int]:
     """Compare a saved state with a loader's own and return its epoch and consumed count.
 
     Args:

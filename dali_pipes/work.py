@@ -87,8 +87,7 @@ class Workshop:
             checked = self._check(sample)
             if isinstance(checked, BadSample):
                 work.keys[row] = checked.key
-                self._record(work, row, checked)
-                self._substitute(work, row, checked)
+                self._lose(work, row, checked)
             else:
                 _fill(work, row, *checked)
         work.draws = self.recipe.draw(self.seed, plan.epoch, work.indices, work.sizes)
@@ -106,18 +105,14 @@ class Workshop:
                 return cpu.decode(data, (int(height), int(width)))
             except DecodeError as error:
                 index = int(work.indices[row])
-                self.replace(work, row, BadSample(index, work.keys[row], "decode", str(error)))
+                self._lose(work, row, BadSample(index, work.keys[row], "decode", str(error)))
+                self._draw_again(work, row)
         return None
 
-    def replace(self, work: Work, row: int, bad: BadSample) -> None:
-        """Record a bad sample that was found after its draws, and put its substitute in its row."""
-        self._record(work, row, bad)
-        work.data[row] = None
-        self._substitute(work, row, bad)
-        if work.data[row] is not None:
-            one = slice(row, row + 1)
-            drawn = self.recipe.draw(self.seed, work.plan.epoch, work.indices[one], work.sizes[one])
-            _put(work.draws, row, drawn)
+    def _draw_again(self, work: Work, row: int) -> None:
+        one = slice(row, row + 1)
+        drawn = self.recipe.draw(self.seed, work.plan.epoch, work.indices[one], work.sizes[one])
+        _put(work.draws, row, drawn)
 
     def _check(
         self, sample: Sample | BadSample
@@ -142,24 +137,22 @@ class Workshop:
             return BadSample(sample.index, sample.key, "header", reason)
         return sample, data, size
 
-    def _substitute(self, work: Work, row: int, bad: BadSample) -> None:
-        if self.policy != "replace":
-            return
-        attempt = 0
-        while True:
-            index = substitute(self.seed, work.plan.epoch, bad, attempt, len(self.dataset))
+    def _lose(self, work: Work, row: int, bad: BadSample) -> None:
+        """Record a bad sample and empty its row, or fill it with a substitute."""
+        work.data[row] = None
+        work.records.append((row, self._record(work.plan, bad)))
+        while self.policy == "replace" and work.data[row] is None:
+            bad_so_far = [record for place, record in work.records if place == row]
+            index = substitute(self.seed, bad_so_far, len(self.dataset))
             checked = self._check(self.dataset.fetch([index])[0])
-            if not isinstance(checked, BadSample):
-                return _fill(work, row, *checked)
-            self._record(work, row, checked)
-            attempt += 1
+            if isinstance(checked, BadSample):
+                work.records.append((row, self._record(work.plan, checked)))
+            else:
+                _fill(work, row, *checked)
 
-    def _record(self, work: Work, row: int, bad: BadSample) -> None:
-        plan = work.plan
-        record = BadRecord(
-            bad.key, bad.index, bad.stage, bad.reason, plan.epoch, plan.step, self.rank
-        )
-        work.records.append((row, record))
+    def _record(self, plan: Plan, bad: BadSample) -> BadRecord:
+        place = (plan.epoch, plan.step, self.rank)
+        return BadRecord(bad.key, bad.index, bad.stage, bad.reason, *place)
 
 
 def rows_for_cpu(work: Work) -> list[int]:

@@ -1,0 +1,168 @@
+"""Bad samples: what each policy does, that neighbours survive, and what the ledger says."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dali_pipes import BadSampleError, Batch, Loader
+from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from readers import Dataset, open_dataset
+
+RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
+DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
+BAD = {3: "decode", 8: "header", 9: "header", 14: "decode", 17: "header"}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
+    """Twenty images, five of them bad in different ways."""
+    root = tmp_path_factory.mktemp("faulty")
+    for number in range(20):
+        data = jpeg(60 + number, 50, seed=number)
+        if number == 3:  # cut in the middle of the picture
+            data = data[: len(data) // 2]
+        if number == 8:
+            data = b""
+        if number == 9:
+            data = b"<html>404 not found</html>"
+        if number == 14:  # the end marker is there, but the Huffman tables are nonsense
+            at = data.index(b"\xff\xc4") + 5
+            data = data[:at] + b"\xff" * 16 + data[at + 16 :]
+        if number == 17:  # promises far more pixels than it has
+            at = data.index(b"\xff\xc0") + 5
+            data = data[:at] + b"\xff\xdc\xff\xdc" + data[at + 4 :]
+        (root / f"{number:02d}.jpg").write_bytes(data)
+    return open_dataset(root)
+
+
+def load(dataset: Dataset, **options: Any) -> Loader:
+    usual = {"batch_size": 5, "device": "cpu", "dtype": torch.float32, "shuffle": "none"}
+    return Loader(dataset, RECIPE, **{**usual, "on_bad_sample": "replace", **options})
+
+
+def by_row(batches: list[Batch]) -> list[tuple[int, torch.Tensor]]:
+    return [(int(i), image) for b in batches for i, image in zip(b.indices, b.images, strict=True)]
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+class TestPolicies:
+    def test_raise_names_the_sample(self, dataset: Dataset, decoder: str) -> None:
+        """By default the batch with a bad sample stops the run, and says which sample and what to do."""
+        loader = load(dataset, on_bad_sample="raise", decoder=decoder)
+        with pytest.raises(
+            BadSampleError, match=r"sample 3 \(.*03.jpg\) is bad \(decode: .*replace"
+        ):
+            list(loader)
+        assert loader.state_dict()["consumed"] == 0
+
+    def test_raise_hands_over_earlier_batches(self, dataset: Dataset, decoder: str) -> None:
+        """Batches before the bad one are handed over as if nothing were wrong."""
+        loader = load(dataset, on_bad_sample="raise", decoder=decoder, batch_size=1)
+        received = []
+        with pytest.raises(BadSampleError):
+            for batch in loader:
+                received.extend(batch.indices.tolist())
+        assert received == [0, 1, 2]
+
+    def test_replace_keeps_neighbours(self, dataset: Dataset, decoder: str) -> None:
+        """Each bad row holds another, good sample; every other row is bit for bit what it always is."""
+        batches = by_row(list(load(dataset, decoder=decoder)))
+        alone = dict(by_row(list(load(dataset, decoder="cpu", batch_size=1))))
+
+        assert len(batches) == 20
+        for row, (index, image) in enumerate(batches):
+            if row in BAD:
+                assert index not in BAD
+            else:
+                assert index == row
+            assert torch.equal(image, alone[index])
+
+    def test_skip_leaves_the_row_out(self, dataset: Dataset, decoder: str) -> None:
+        """A skipped sample makes its batch smaller; the number of batches stays."""
+        batches = list(load(dataset, on_bad_sample="skip", decoder=decoder))
+
+        assert [len(batch) for batch in batches] == [4, 3, 4, 4]
+        assert [index for index, _ in by_row(batches)] == [i for i in range(20) if i not in BAD]
+        assert all(len(b.keys) == len(b.labels) == len(b.valid) == len(b) for b in batches)
+
+    def test_ledger(self, dataset: Dataset, decoder: str, tmp_path: Path) -> None:
+        """Every bad sample is written down once, with where and why."""
+        ledger = tmp_path / "bad.jsonl"
+        loader = load(dataset, on_bad_sample="skip", decoder=decoder, ledger=ledger)
+        list(loader)
+
+        lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+        assert {line["index"]: line["stage"] for line in lines} == BAD
+        assert [line["step"] for line in lines] == [0, 1, 1, 2, 3]
+        assert all(line["key"] and line["reason"] for line in lines)
+        assert {(line["epoch"], line["rank"]) for line in lines} == {(0, 0)}
+        assert [record.index for record in loader.bad_samples] == list(BAD)
+
+    def test_budget(self, dataset: Dataset, decoder: str) -> None:
+        """A run that meets more bad samples than allowed is stopped."""
+        loader = load(dataset, on_bad_sample="skip", decoder=decoder, max_bad_samples=2)
+        with pytest.raises(BadSampleError, match="3 bad samples.*max_bad_samples=2"):
+            list(loader)
+
+
+def test_replacement_does_not_depend_on_batch_or_ranks(dataset: Dataset) -> None:
+    """The same substitute with the same draws takes a bad sample's place on any rank."""
+    alone = by_row(list(load(dataset)))
+    ranks = [list(load(dataset, rank=r, world_size=4, batch_size=1)) for r in range(4)]
+    shared = [pair for step in zip(*ranks, strict=True) for pair in by_row(list(step))]
+
+    assert [index for index, _ in alone] == [index for index, _ in shared]
+    assert all(torch.equal(a, b) for (_, a), (_, b) in zip(alone, shared, strict=True))
+
+
+@pytest.mark.needs_dali
+def test_bad_sample_in_every_place(dataset: Dataset) -> None:
+    """Whichever row of a batch DALI refuses, its neighbours come through."""
+    expected = dict(by_row(list(load(dataset, decoder="cpu", on_bad_sample="skip"))))
+    for batch_size in (1, 2, 3, 4, 7, 20):
+        loader = load(
+            dataset,
+            decoder="dali",
+            on_bad_sample="skip",
+            batch_size=batch_size,
+            last_batch="partial",
+        )
+        actual = dict(by_row(list(loader)))
+        assert actual.keys() == expected.keys()
+        assert all(torch.equal(actual[index], expected[index]) for index in expected)
+
+
+@pytest.mark.needs_dali
+def test_many_epochs_stay_aligned(dataset: Dataset) -> None:
+    """After hundreds of batches with bad samples every row is still the sample it claims to be."""
+    loader = load(dataset, decoder="dali", shuffle="global", batch_size=2, max_bad_samples=10_000)
+    for _ in range(12):
+        epoch = loader.state_dict()["epoch"] + 1 if loader.state_dict()["consumed"] else 0
+        actual = by_row(list(loader))
+        reference = load(dataset, decoder="cpu", shuffle="global", batch_size=10)
+        reference.set_epoch(epoch)
+        expected = by_row(list(reference))
+        assert [index for index, _ in actual] == [index for index, _ in expected]
+        assert all(torch.equal(a, b) for (_, a), (_, b) in zip(actual, expected, strict=True))
+
+
+def test_a_dataset_of_nothing_but_bad_samples(tmp_path: Path) -> None:
+    """When every substitute is bad, too, the run stops instead of searching for ever."""
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(b"no picture")
+    loader = load(open_dataset(tmp_path), batch_size=2, decoder="cpu")
+    with pytest.raises(BadSampleError, match="16 samples drawn to replace it"):
+        list(loader)
+
+
+def test_a_batch_of_nothing_but_bad_samples(dataset: Dataset) -> None:
+    """Under "skip" such a batch is empty but still counts as a step."""
+    batches = list(load(dataset, batch_size=1, on_bad_sample="skip", decoder="cpu"))
+
+    assert len(batches) == 20
+    assert [step for step, batch in enumerate(batches) if len(batch) == 0] == list(BAD)
+    assert batches[3].images.shape == (0, 3, 24, 24)

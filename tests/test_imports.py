@@ -1,0 +1,143 @@
+"""Which package may import which, what an import costs, and what happens when a part is missing."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ARROWS = {
+    "readers": set(),
+    "gpu_aug": set(),
+    "dali_pipes": {"readers", "gpu_aug"},
+    "bench": {"readers", "gpu_aug", "dali_pipes"},
+}
+OPTIONAL = ["nvidia", "nvidia.dali", "albumentations", "kornia", "cv2"]
+
+
+def wrong_arrows(package: str, source: str) -> set[str]:
+    """The packages of ours that a module of a package imports and must not."""
+    imported = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            imported.add(node.module.split(".")[0])
+    return imported & (ARROWS.keys() - ARROWS[package] - {package})
+
+
+def run(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter with folders put in front of the import path."""
+    places = [str(place) for place in (*path, ROOT)]
+    code = f"import sys; sys.path[:0] = {places}\n{code}"
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd="/")
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_arrows(package: str) -> None:
+    """No module imports a package that its own must not know."""
+    modules = sorted((ROOT / package).rglob("*.py"))
+
+    assert modules
+    assert {m.name: wrong_arrows(package, m.read_text()) for m in modules} == {
+        m.name: set() for m in modules
+    }
+
+
+@pytest.mark.parametrize(
+    ("package", "source"),
+    [
+        ("readers", "import gpu_aug.ops"),
+        ("gpu_aug", "def f():\n    from readers import Sample"),
+        ("dali_pipes", "from bench.cli import app"),
+    ],
+)
+def test_a_wrong_arrow_is_noticed(package: str, source: str) -> None:
+    """The check above can fail, for imports inside functions as well."""
+    assert wrong_arrows(package, source)
+
+
+@pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])
+def test_import_without_the_optional_parts(package: str) -> None:
+    """Importing works where DALI, Albumentations, Kornia and OpenCV are missing."""
+    blocked = f"sys.modules.update(dict.fromkeys({OPTIONAL}))"
+    result = run(f"{blocked}\nimport {package}\nprint('imported')")
+
+    assert result.stdout == "imported\n", result.stderr
+
+
+def test_a_missing_part_would_be_noticed() -> None:
+    """Blocking a module as above really keeps it from being imported."""
+    result = run(f"sys.modules.update(dict.fromkeys({OPTIONAL}))\nimport cv2")
+
+    assert "ModuleNotFoundError" in result.stderr
+
+
+def test_readers_needs_no_torch() -> None:
+    """The readers serve people who train without torch."""
+    assert run("import readers; print('torch' in sys.modules)").stdout == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ("decoder='dali'", "pip install 'gpu-aug[cuda12]'"),
+        ("decoder='cpu', engine='albumentations'", "pip install 'gpu-aug'"),
+        ("decoder='cpu', engine='kornia'", "pip install 'gpu-aug'"),
+    ],
+)
+def test_using_a_missing_part_says_how_to_install_it(
+    options: str, sentence: str, photos: list[Path]
+) -> None:
+    """One sentence with the install line, when a part is asked for that is not there."""
+    result = run(
+        f"sys.modules.update(dict.fromkeys({OPTIONAL}))\n"
+        "from dali_pipes import Loader; from gpu_aug import Recipe; from readers import open_dataset\n"
+        f"photos = open_dataset([{str(photos[0])!r}])\n"
+        "try:\n"
+        f"    Loader(photos, Recipe.imagenet_train(), batch_size=1, device='cpu', {options})\n"
+        "except (ImportError, ValueError) as error:\n"
+        "    print(error)\n"
+    )
+    assert sentence in result.stdout
+    assert result.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])
+def test_import_is_quick(package: str) -> None:
+    """An import costs under 0.3 s beyond torch, in the best of three tries."""
+    code = f"import torch, time; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"
+
+    assert min(float(run(code).stdout) for _ in range(3)) < 0.3
+
+
+@pytest.mark.parametrize("package", ["readers", "gpu_aug"])
+def test_a_foreign_package_of_our_name_is_named(package: str, tmp_path: Path) -> None:
+    """A module that hides one of ours is named in one sentence, with its place."""
+    (tmp_path / f"{package}.py").write_text("")
+    result = run("import dali_pipes", tmp_path)
+
+    last = result.stderr.strip().splitlines()[-1]
+    assert f"needs its own package '{package}', but Python finds {tmp_path}" in last
+
+
+def test_the_command_notices_a_foreign_bench(tmp_path: Path) -> None:
+    """The command line does not start somebody else's `bench`."""
+    (tmp_path / "bench.py").write_text("")
+    result = run("from dali_pipes.command import main; main()", tmp_path)
+
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert f"'bench', but Python finds {tmp_path}" in result.stderr
+
+
+@pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])
+def test_all_is_true(package: str) -> None:
+    """Every name in __all__ is there, sorted within its kind, and nothing is listed twice."""
+    module = __import__(package)
+
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert len(set(module.__all__)) == len(module.__all__)

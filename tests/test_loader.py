@@ -1,0 +1,308 @@
+"""The loader's promise: same samples, order and draws whatever engine, decoder, batch size, ranks or threads."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dali_pipes import Batch, Loader, LoaderError
+from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
+from readers import Dataset, Order, open_dataset
+
+NUM_IMAGES = 37
+RECIPE = Recipe(
+    [RandomResizedCrop(32), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()]
+)
+DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
+    """Class folders with 37 images of different sizes."""
+    root = tmp_path_factory.mktemp("classes")
+    for number in range(NUM_IMAGES):
+        folder = root / f"class{number % 3}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{number:02d}.jpg").write_bytes(jpeg(40 + number, 90 - number, seed=number))
+    return open_dataset(root)
+
+
+def load(dataset: Dataset, **options: Any) -> Loader:
+    usual = {"batch_size": 8, "device": "cpu", "decoder": "cpu", "dtype": torch.float32, "seed": 3}
+    return Loader(dataset, RECIPE, **{**usual, "last_batch": "partial", **options})
+
+
+def indices_of(batches: list[Batch]) -> list[int]:
+    return torch.cat([batch.indices for batch in batches]).tolist()
+
+
+def images_by_index(batches: list[Batch]) -> torch.Tensor:
+    order = torch.cat([batch.indices for batch in batches]).argsort()
+    return torch.cat([batch.images for batch in batches])[order]
+
+
+class TestSameEverywhere:
+    def test_epoch_is_the_global_order(self, dataset: Dataset) -> None:
+        """An epoch hands over every sample once, in the order that Order gives."""
+        batches = list(load(dataset))
+
+        expected = Order(NUM_IMAGES, seed=3).indices(0, np.arange(NUM_IMAGES)).tolist()
+        assert indices_of(batches) == expected
+        assert sorted(expected) == list(range(NUM_IMAGES))
+
+    def test_rows_belong_together(self, dataset: Dataset) -> None:
+        """Labels and keys are those of the sample at the batch's index."""
+        for batch in load(dataset):
+            fetched = dataset.fetch(batch.indices.tolist())
+            assert batch.keys == [sample.key for sample in fetched]
+            assert batch.labels.tolist() == [sample.label for sample in fetched]
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"batch_size": 1},
+            {"batch_size": 37},
+            {"num_threads": 1},
+            {"num_threads": 5},
+            {"prefetch": 7},
+        ],
+        ids=str,
+    )
+    def test_settings_do_not_matter(self, dataset: Dataset, options: dict[str, int]) -> None:
+        """Batch size, threads and prefetch change neither the order nor a single bit of an image."""
+        usual = list(load(dataset))
+        other = list(load(dataset, **options))
+
+        assert indices_of(usual) == indices_of(other)
+        assert torch.equal(images_by_index(usual), images_by_index(other))
+
+    @pytest.mark.needs_dali
+    def test_decoders_agree(self, dataset: Dataset) -> None:
+        """With DALI and without it the pictures are the same to the bit; another seed's are not."""
+        without = list(load(dataset, decoder="cpu"))
+        with_dali = list(load(dataset, decoder="dali"))
+        other_seed = list(load(dataset, decoder="dali", seed=4))
+
+        assert indices_of(without) == indices_of(with_dali)
+        assert torch.equal(images_by_index(without), images_by_index(with_dali))
+        assert not torch.equal(images_by_index(without), images_by_index(other_seed))
+
+    @pytest.mark.parametrize("decoder", DECODERS)
+    def test_engines_agree(self, dataset: Dataset, decoder: str) -> None:
+        """Both engines give the same batches within the operations' tolerance; another epoch does not."""
+        kornia = list(load(dataset, decoder=decoder, engine="kornia"))
+        loader = load(dataset, decoder=decoder, engine="albumentations")
+        albumentations = list(loader)
+
+        assert indices_of(kornia) == indices_of(albumentations)
+        spread = 255 * min(RECIPE.operations[-1].std)
+        atol = max(op.tolerance for op in RECIPE.batch_operations) / spread
+        gap = (images_by_index(kornia) - images_by_index(albumentations)).abs().max()
+        assert gap <= atol
+        assert (images_by_index(kornia) - images_by_index(list(loader))).abs().max() > 10 * atol
+
+    @pytest.mark.parametrize("world_size", [2, 3, 4, 7])
+    @pytest.mark.parametrize("decoder", DECODERS)
+    def test_union_of_ranks(self, dataset: Dataset, world_size: int, decoder: str) -> None:
+        """The ranks' shares of a step, put together, are the step of a single process, to the bit."""
+        ranks = [
+            list(load(dataset, batch_size=2, rank=r, world_size=world_size, decoder=decoder))
+            for r in range(world_size)
+        ]
+        alone = list(load(dataset, batch_size=2 * world_size, decoder=decoder))
+
+        assert {len(batches) for batches in ranks} == {len(alone)}
+        for step, whole in enumerate(alone):
+            shares = [batches[step] for batches in ranks]
+            assert torch.equal(torch.cat([share.indices for share in shares]), whole.indices)
+            assert torch.equal(torch.cat([share.images for share in shares]), whole.images)
+
+    def test_epochs_differ(self, dataset: Dataset) -> None:
+        """The next loop is the next epoch: another order and other draws."""
+        loader = load(dataset)
+        first, second = list(loader), list(loader)
+
+        assert indices_of(first) != indices_of(second)
+        assert not torch.equal(images_by_index(first), images_by_index(second))
+
+    def test_no_shuffle(self, dataset: Dataset) -> None:
+        """shuffle="none" keeps the order of the dataset."""
+        assert indices_of(list(load(dataset, shuffle="none"))) == list(range(NUM_IMAGES))
+
+
+class TestResume:
+    @pytest.mark.parametrize("decoder", DECODERS)
+    def test_at_every_step(self, dataset: Dataset, decoder: str) -> None:
+        """A state taken after any step gives the rest of the epoch and the next one, to the bit."""
+        whole = load(dataset, decoder=decoder)
+        expected = [*whole, *whole]
+        per_epoch = len(whole)
+
+        for stop in range(per_epoch + 1):
+            interrupted = load(dataset, decoder=decoder)
+            if stop:
+                list(itertools.islice(interrupted, stop))
+            resumed = load(dataset, decoder=decoder)
+            resumed.load_state_dict(interrupted.state_dict())
+            rest = [*resumed, *resumed]
+            assert len(rest) == 2 * per_epoch - stop
+            for actual, wanted in zip(rest, expected[stop:], strict=True):
+                assert torch.equal(actual.indices, wanted.indices)
+                assert torch.equal(actual.images, wanted.images)
+
+    @pytest.mark.parametrize(("world_size", "batch_size"), [(1, 5), (2, 3), (3, 4), (7, 1)])
+    def test_into_other_ranks(self, dataset: Dataset, world_size: int, batch_size: int) -> None:
+        """A run of two ranks goes on with any number of ranks and any batch size, each sample once."""
+        before = [load(dataset, batch_size=3, rank=r, world_size=2) for r in range(2)]
+        had = [list(itertools.islice(loader, 3)) for loader in before]
+        assert before[0].state_dict() == before[1].state_dict()
+
+        after = []
+        for rank in range(world_size):
+            loader = load(dataset, batch_size=batch_size, rank=rank, world_size=world_size)
+            loader.load_state_dict(before[0].state_dict())
+            after.append(list(loader))
+        order = [
+            indices_of([batches[step] for batches in ranks])
+            for ranks in (had, after)
+            for step in range(len(ranks[0]))
+        ]
+        assert sum(order, []) == indices_of(list(load(dataset)))
+
+    def test_state_counts_what_was_received(self, dataset: Dataset) -> None:
+        """Batches under way do not count as consumed."""
+        loader = load(dataset, prefetch=4)
+        iterator = iter(loader)
+
+        assert loader.state_dict()["consumed"] == 0
+        next(iterator)
+        assert loader.state_dict()["consumed"] == 8
+
+    def test_set_epoch_keeps_a_loaded_place(self, dataset: Dataset) -> None:
+        """The usual call of set_epoch at the head of a loop does not undo a resume."""
+        interrupted = load(dataset)
+        list(itertools.islice(interrupted, 2))
+        resumed = load(dataset)
+        resumed.load_state_dict(interrupted.state_dict())
+
+        resumed.set_epoch(0)
+        assert len(list(resumed)) == 3
+        resumed.set_epoch(5)
+        assert resumed.state_dict()["epoch"] == 5
+        assert len(list(resumed)) == 5
+
+
+class TestBatch:
+    @pytest.mark.parametrize(
+        ("last_batch", "sizes", "num_valid"),
+        [("drop", [8] * 4, 32), ("partial", [8] * 4 + [5], 37), ("pad", [8] * 5, 37)],
+    )
+    def test_last_batch(
+        self, dataset: Dataset, last_batch: str, sizes: list[int], num_valid: int
+    ) -> None:
+        """The last batch is dropped, handed over small, or padded with rows that are not valid."""
+        loader = load(dataset, last_batch=last_batch)
+        batches = list(loader)
+
+        assert [len(batch) for batch in batches] == sizes
+        assert len(loader) == len(sizes)
+        assert sum(int(batch.valid.sum()) for batch in batches) == num_valid
+        valid = torch.cat([batch.indices[batch.valid] for batch in batches])
+        assert len(set(valid.tolist())) == num_valid
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+    @pytest.mark.parametrize("channels_last", [True, False])
+    def test_dtype_and_layout(
+        self, dataset: Dataset, dtype: torch.dtype, channels_last: bool
+    ) -> None:
+        """Images have the asked dtype and memory format, and the values of float32 rounded once."""
+        batch = next(iter(load(dataset, dtype=dtype, channels_last=channels_last)))
+        exact = next(iter(load(dataset)))
+
+        assert batch.images.dtype == dtype
+        assert batch.images.shape == (8, 3, 32, 32)
+        layout = torch.channels_last if channels_last else torch.contiguous_format
+        assert batch.images.is_contiguous(memory_format=layout)
+        assert torch.equal(batch.images, exact.images.to(dtype))
+
+    def test_uint8(self, dataset: Dataset) -> None:
+        """Without Normalize uint8 holds the picture itself."""
+        recipe = Recipe([RandomResizedCrop(32)])
+        options = {"batch_size": 8, "device": "cpu", "decoder": "cpu"}
+        as_bytes = next(iter(Loader(dataset, recipe, dtype=torch.uint8, **options)))
+        as_floats = next(iter(Loader(dataset, recipe, dtype=torch.float32, **options)))
+
+        assert torch.equal(as_bytes.images, (as_floats.images * 255).round().to(torch.uint8))
+        assert as_bytes.images.max() > 100
+
+    def test_repr_shows_shapes(self, dataset: Dataset) -> None:
+        """A printed batch shows what it is, not its pixels."""
+        assert (
+            repr(next(iter(load(dataset))))
+            == "Batch(images=float32 [8, 3, 32, 32] on cpu, valid=8)"
+        )
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"batch_size": 0}, r"batch_size=0 is not allowed; give an integer of 1 or more"),
+            ({"batch_size": 2.5}, r"batch_size=2.5 is not allowed"),
+            ({"prefetch": 0}, r"prefetch=0 is not allowed"),
+            ({"num_threads": -1}, r"num_threads=-1 is not allowed"),
+            ({"seed": -1}, r"seed=-1 is not allowed"),
+            ({"shuffle": "block"}, r'shuffle=\'block\' is not known; allowed are "global", "none"'),
+            ({"last_batch": "keep"}, r'allowed are "drop", "partial", "pad"'),
+            ({"on_bad_sample": "ignore"}, r'allowed are "raise", "replace", "skip"'),
+            ({"decoder": "pil"}, r'allowed are "auto", "dali", "cpu"'),
+            ({"engine": "torch"}, r'allowed are "auto", "kornia", "albumentations"'),
+            ({"device": "gpu"}, r'allowed are "auto", "cpu", "cuda", "cuda:N"'),
+            ({"rank": 1}, r"give both, or neither"),
+            ({"rank": 2, "world_size": 2}, r"rank=2 is not allowed with world_size=2"),
+            ({"dtype": torch.int64}, r"dtype=torch.int64 is not supported"),
+            ({"dtype": torch.uint8}, r"leave Normalize out, or use a floating dtype"),
+            ({"batch_size": 38, "last_batch": "drop"}, r"an epoch has no full batch: 37 samples"),
+        ],
+        ids=lambda value: str(value) if isinstance(value, dict) else "",
+    )
+    def test_refused(self, dataset: Dataset, options: dict[str, Any], message: str) -> None:
+        """An argument that cannot work is named, with what is allowed."""
+        with pytest.raises(LoaderError, match=message):
+            load(dataset, **options)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+    def test_cuda_without_a_gpu(self, dataset: Dataset) -> None:
+        """Asking for a GPU that is not there says what to do."""
+        with pytest.raises(LoaderError, match=r'use device="cpu" or "auto"'):
+            load(dataset, device="cuda")
+
+    def test_explain_names_the_choice(self, dataset: Dataset) -> None:
+        """explain() tells what was chosen and what happens to an image."""
+        text = load(dataset).explain()
+
+        assert "decoder cpu: asked for" in text
+        assert "RandomResizedCrop" in text.split("batch stage")[0]
+        assert "Normalize" in text.split("batch stage")[1]
+
+
+def test_real_photographs(photos: list[Path]) -> None:
+    """Photographs come out normalised: near zero on average, with both signs, and no two alike."""
+    loader = Loader(
+        open_dataset(photos),
+        Recipe.imagenet_train(),
+        batch_size=4,
+        device="cpu",
+        dtype=torch.float32,
+    )
+    images = torch.cat([batch.images for batch in loader])
+
+    assert images.shape == (12, 3, 224, 224)
+    assert images.mean().abs() < 1.5
+    assert images.min() < -1
+    assert images.max() > 1
+    assert len({float(image.sum()) for image in images}) == 12

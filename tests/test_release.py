@@ -1,0 +1,158 @@
+"""Threads and pipelines are given back whatever ends a loop, and nothing hangs."""
+
+import gc
+import itertools
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from dali_pipes import Loader
+from dali_pipes.finish import single_threaded_pool
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import Dataset, open_dataset
+
+DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
+
+# A loop over a folder that says when it is under way.
+LOOP = """
+import sys
+from dali_pipes import Loader
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import open_dataset
+
+recipe = Recipe([RandomResizedCrop(32)])
+loader = Loader(open_dataset(sys.argv[1]), recipe, batch_size=4, device="cpu", decoder=sys.argv[2])
+while True:
+    for batch in loader:
+        print("under way", flush=True)
+        if len(sys.argv) > 3:
+            exec(sys.argv[3])
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Path:
+    """Forty small images."""
+    root = tmp_path_factory.mktemp("images")
+    for number in range(40):
+        (root / f"{number:02d}.jpg").write_bytes(jpeg(50, 60, seed=number))
+    return root
+
+
+@pytest.fixture
+def dataset(folder: Path) -> Dataset:
+    """The forty images."""
+    return open_dataset(folder)
+
+
+def our_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if "gpu-aug" in thread.name]
+
+
+def load(dataset: Dataset, decoder: str) -> Loader:
+    return Loader(
+        dataset, Recipe([RandomResizedCrop(32)]), batch_size=4, device="cpu", decoder=decoder
+    )
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+class TestThreads:
+    def test_end_of_an_epoch(self, dataset: Dataset, decoder: str) -> None:
+        """A finished loop leaves no thread behind."""
+        iterator = iter(load(dataset, decoder))
+        next(iterator)
+        assert our_threads()
+        list(iterator)
+        assert not our_threads()
+
+    def test_loop_left_early(self, dataset: Dataset, decoder: str) -> None:
+        """Dropping the iterator in the middle ends its threads, and the loader can be used again."""
+        loader = load(dataset, decoder)
+        for _ in range(3):
+            assert len(list(itertools.islice(loader, 2))) == 2
+            gc.collect()
+            assert not our_threads()
+        assert len(list(loader)) == 10
+
+    def test_exception_in_the_loop(self, dataset: Dataset, decoder: str) -> None:
+        """An exception in the training step ends the threads, once its traceback is gone."""
+
+        def train() -> None:
+            for _ in load(dataset, decoder):
+                raise ArithmeticError
+
+        with pytest.raises(ArithmeticError):
+            train()
+        gc.collect()
+        assert not our_threads()
+
+    def test_two_loops_at_once(self, dataset: Dataset, decoder: str) -> None:
+        """A second loop over the same loader does not disturb the first one's batches."""
+        loader = load(dataset, decoder)
+        first = iter(loader)
+        had = [next(first)]
+        second = list(loader)
+        had += first
+
+        again = load(dataset, decoder)
+        for expected, actual in zip([*again, *again], [*had, *second], strict=True):
+            assert torch.equal(expected.indices, actual.indices)
+            assert torch.equal(expected.images, actual.images)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("raise SystemExit(7)", 7),
+        ("raise ArithmeticError", 1),
+        ("os = __import__('os'); sys.exit(0)", 0),
+    ],
+)
+def test_process_ends(folder: Path, decoder: str, statement: str, code: int) -> None:
+    """A process that leaves in the middle of an epoch ends at once, with its own exit code."""
+    command = [sys.executable, "-c", LOOP, str(folder), decoder, statement]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == code
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_interrupt(folder: Path, decoder: str) -> None:
+    """Ctrl-C in the middle of an epoch ends the process in moments."""
+    command = [sys.executable, "-c", LOOP, str(folder), decoder]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "under way\n"
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=30)
+    assert time.monotonic() - began < 10
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in errors
+
+
+def test_pool_keeps_torch_threads_as_they_are() -> None:
+    """The pool's threads compute alone; the caller and threads started later keep their number."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        pool = single_threaded_pool(3)
+        inside = [pool.submit(torch.get_num_threads).result() for _ in range(6)]
+        later: list[int] = []
+        thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        pool.shutdown()
+        assert inside == [1] * 6
+        assert later == [2]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(usual)
