@@ -90,7 +90,7 @@ def test_decode_with_pillow_where_opencv_is_old(
     monkeypatch.setattr(cpu, "_opencv", lambda: None)
 
     assert np.array_equal(with_opencv, cpu.decode(data, size))
-    with pytest.raises(DecodeError, match="Pillow: .*truncated"):
+    with pytest.raises(DecodeError, match=r"Pillow: .*truncated"):
         cpu.decode(data[: len(data) // 2], size)
 
 

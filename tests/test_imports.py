@@ -107,11 +107,12 @@ def test_using_a_missing_part_says_how_to_install_it(
 
 
 @pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])
-def test_import_is_quick(package: str) -> None:
-    """An import costs under 0.3 s beyond torch, in the best of three tries."""
-    code = f"import torch, time; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"
+def test_import_brings_in_nothing_heavy(package: str) -> None:
+    """What takes long to import waits until it is used."""
+    heavy = ["albumentations", "cv2", "kornia", "nvidia.dali", "PIL", "torchvision", "webdataset"]
+    code = f"import {package}, sys; print([name for name in {heavy} if name in sys.modules])"
 
-    assert min(float(run(code).stdout) for _ in range(3)) < 0.3
+    assert run(code).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("package", ["readers", "gpu_aug"])

@@ -171,7 +171,7 @@ class TestResume:
             for ranks in (had, after)
             for step in range(len(ranks[0]))
         ]
-        assert sum(order, []) == indices_of(list(load(dataset)))
+        assert list(itertools.chain(*order)) == indices_of(list(load(dataset)))
 
     def test_state_counts_what_was_received(self, dataset: Dataset) -> None:
         """Batches under way do not count as consumed."""
