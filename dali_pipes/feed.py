@@ -22,19 +22,21 @@ class FeedOptions:
 
     Attributes:
         batch_size: The largest batch.
-        canvas: Height and width of a finished image.
-        antialias: Whether shrinking is low-pass filtered ("mixed" only).
-        device: Where DALI decodes. On "cpu" it hands back the cut-out windows, each of its own size;
-            on "mixed" the finished canvases, on the GPU.
+        device: Where DALI decodes.
+        canvases: Whether it hands back finished canvases, all of one size, or the cut-out windows,
+            each of its own size.
+        canvas: Height and width of a canvas.
+        antialias: Whether shrinking to the canvas is low-pass filtered.
         device_id: The GPU for "mixed", None for "cpu".
         num_threads: DALI's own threads.
         depth: How many batches DALI works on at once.
     """
 
     batch_size: int
+    device: Literal["cpu", "mixed"]
+    canvases: bool
     canvas: tuple[int, int]
     antialias: bool
-    device: Literal["cpu", "mixed"]
     device_id: int | None
     num_threads: int
     depth: int
@@ -70,11 +72,17 @@ class Feed:
             cuda_stream: The stream that will read the result; None waits on the host.
 
         Returns:
-            The work, its hidden rows, and DALI's output (a TensorList of uint8 images), or None when
-            DALI refused the batch. The pipeline goes on with the next one either way.
+            The work, its hidden rows, and DALI's output (a TensorList of uint8 images; one image for
+            an empty batch), or None when DALI refused the batch. The pipeline goes on with the next
+            one either way.
         """
         work, hidden = self._under_way.popleft()
         return work, hidden, self._pipeline.take(cuda_stream)
+
+    def drain(self) -> None:
+        """Wait for the batches under way and drop them: DALI reads their bytes until then."""
+        while self._under_way:
+            self.take()
 
     @property
     def refusal(self) -> str:
@@ -98,7 +106,7 @@ class _Pushed:
     def __init__(self, options: FeedOptions, depth: int) -> None:
         self._pipeline = _build(options, depth)
         self.refusal = ""  # why take() last returned None
-        self._windowed = ("start", "shape") if options.device == "cpu" else _ALL_WINDOWS
+        self._windowed = _ALL_WINDOWS if options.canvases else ("start", "shape")
         # The first schedule_run starts `depth` runs at once, so it is spent on placeholders.
         for _ in range(depth):
             self._feed([image.placeholder()], _PLACEHOLDER_ROW)
@@ -118,7 +126,10 @@ class _Pushed:
             image.placeholder() if data is None or row in hidden else np.frombuffer(data, np.uint8)
             for row, data in enumerate(work.data)
         ]
-        self._feed(encoded, rects)
+        if encoded:
+            self._feed(encoded, rects)
+        else:  # DALI never recovers from an empty batch
+            self._feed([image.placeholder()], _PLACEHOLDER_ROW)
         self._pipeline.schedule_run()
 
     def take(self, cuda_stream: Any) -> Any | None:
@@ -165,7 +176,7 @@ def _build(options: FeedOptions, depth: int) -> Any:
         images = image.decode_and_cut(
             encoded, pairs["start"], pairs["shape"], device=options.device
         )
-        if options.device == "mixed":
+        if options.canvases:
             images = image.resize_and_paste(
                 images,
                 pairs["resize"],

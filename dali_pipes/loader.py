@@ -227,12 +227,13 @@ class Loader:
             feed = Feed(
                 FeedOptions(
                     batch_size=self._schedule.batch_size,
-                    canvas=self._target.canvas,
                     antialias=all(
                         getattr(op, "antialias", True)
                         for op in self._workshop.recipe.decode_operations
                     ),
                     device="mixed" if on_gpu else "cpu",
+                    canvases=on_gpu,
+                    canvas=self._target.canvas,
                     device_id=self.device.index if on_gpu else None,
                     num_threads=self._num_threads,
                     depth=self._prefetch,

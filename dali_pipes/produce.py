@@ -74,9 +74,8 @@ class DaliProducer:
         self._feed = feed
         self._preparing: deque[Future[Work]] = deque()
         self._finishing: deque[Pending] = deque()
-        self._on_gpu = feed.options.device == "mixed"
-        # On the CPU the batch after next is resampled while the next is waited for.
-        self._lookahead = 1 if self._on_gpu else 2
+        # Windows are resampled by our threads, one batch ahead of the one that is waited for.
+        self._lookahead = 1 if feed.options.canvases else 2
         self.capacity = feed.options.depth + self._lookahead
 
     def submit(self, plan: Plan) -> None:
@@ -95,6 +94,7 @@ class DaliProducer:
     def close(self) -> None:
         """Drop what is under way and end the threads."""
         self._finisher.close()
+        self._feed.drain()
 
     def _push(self) -> None:
         while self._preparing and len(self._feed) < self._feed.options.depth:
@@ -102,13 +102,14 @@ class DaliProducer:
             self._feed.push(work, set(rows_for_cpu(work)))
 
     def _collect(self) -> Pending:
-        stream = torch.cuda.current_stream() if self._on_gpu else None
+        device = self._finisher.target.device
+        stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
         with self._finisher.timings.measure("decode"):
             work, hidden, output = self._feed.take(stream)
             if output is None:
                 hidden, output = self._recover(work, hidden, stream)
-        if self._on_gpu:
-            return self._augment_on_gpu(work, hidden, output)
+        if self._feed.options.canvases:
+            return self._augment(work, hidden, output)
         cuts = None if output is None else [np.asarray(cut) for cut in output]
 
         def draw_row(row: int, out: torch.Tensor) -> bool:
@@ -140,18 +141,19 @@ class DaliProducer:
             hidden = set(range(len(work)))
         return hidden, output
 
-    def _augment_on_gpu(self, work: Work, hidden: set[int], output: Any | None) -> Pending:
+    def _augment(self, work: Work, hidden: set[int], output: Any | None) -> Pending:
         target = self._finisher.target
         if output is None:
             shape = (len(work), *target.canvas, 3)
             canvases = torch.zeros(shape, dtype=torch.uint8, device=target.device)
         else:
-            canvases = from_dlpack(output.as_tensor())
+            canvases = from_dlpack(output.as_tensor())[: len(work)]
         patched = [row for row in hidden if work.data[row] is not None]
         if patched:
             canvases = canvases.clone()
             for row in patched:
-                canvas = torch.empty((*target.canvas, 3), dtype=torch.uint8, pin_memory=True)
+                pinned = target.device.type == "cuda"
+                canvas = torch.empty((*target.canvas, 3), dtype=torch.uint8, pin_memory=pinned)
                 if draw_on_cpu(self._workshop, work, row, canvas):
                     canvases[row].copy_(canvas, non_blocking=True)
         images = self._finisher.augment(work, canvases)

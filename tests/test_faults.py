@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from dali_pipes import BadSampleError, Batch, Loader
+from dali_pipes import loader as loader_module
+from dali_pipes.feed import FeedOptions
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 
@@ -134,6 +136,24 @@ def test_bad_sample_in_every_place(dataset: Dataset) -> None:
         actual = dict(by_row(list(loader)))
         assert actual.keys() == expected.keys()
         assert all(torch.equal(actual[index], expected[index]) for index in expected)
+
+
+@pytest.mark.needs_dali
+def test_canvases_from_the_graph(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way a GPU takes, with the resize in DALI's graph, gives the same rows within its tolerance."""
+    expected = by_row(list(load(dataset, decoder="cpu")))
+    monkeypatch.setattr(
+        loader_module, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
+    )
+    actual = by_row(list(load(dataset, decoder="dali")))
+
+    assert [index for index, _ in expected] == [index for index, _ in actual]
+    for (_, wanted), (_, image) in zip(expected, actual, strict=True):
+        gap = (wanted - image).abs() * 255
+        assert gap[:, 3:-3, 3:-3].max() <= 1.01
+        assert gap.max() <= 30  # the images here are noise, and the border of a crop is sharp
+    shuffled = [image for _, image in actual[1:]] + [actual[0][1]]
+    assert (shuffled[0] - expected[0][1]).abs().max() * 255 > 30
 
 
 @pytest.mark.needs_dali

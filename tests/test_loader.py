@@ -121,6 +121,17 @@ class TestSameEverywhere:
             assert torch.equal(torch.cat([share.indices for share in shares]), whole.indices)
             assert torch.equal(torch.cat([share.images for share in shares]), whole.images)
 
+    @pytest.mark.parametrize("decoder", DECODERS)
+    def test_ranks_without_a_sample(self, dataset: Dataset, decoder: str) -> None:
+        """A rank that has no share of the last step gets an empty batch, and the next epoch is sound."""
+        options = {"batch_size": 3, "world_size": 6, "decoder": decoder}  # 37 = 2 * 18 + 1
+        ranks = [load(dataset, rank=rank, **options) for rank in range(6)]
+        for _ in range(2):
+            batches = [list(loader) for loader in ranks]
+            assert sorted(len(own[-1]) for own in batches) == [0, 0, 0, 0, 0, 1]
+            received = itertools.chain(*(indices_of(own) for own in batches))
+            assert sorted(received) == list(range(NUM_IMAGES))
+
     def test_epochs_differ(self, dataset: Dataset) -> None:
         """The next loop is the next epoch: another order and other draws."""
         loader = load(dataset)
