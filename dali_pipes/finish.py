@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from dali_pipes.batch import Timings
@@ -39,9 +40,18 @@ class Target:
     def empty(self, count: int) -> torch.Tensor:
         """Memory for a batch, [count, 3, H, W]."""
         shape = (count, 3, *self.size)
-        return torch.empty(
-            shape, dtype=self.dtype, device=self.device, memory_format=self.memory_format
-        )
+        if self.device.type != "cpu":
+            return torch.empty(
+                shape, dtype=self.dtype, device=self.device, memory_format=self.memory_format
+            )
+        # NumPy asks the system for huge pages, torch does not: 0.06 against 0.24 ms per image of
+        # 224x224 in float32, all of it page faults.
+        same_width = {1: np.uint8, 2: np.int16, 4: np.int32}[self.dtype.itemsize]
+        if self.memory_format == torch.channels_last:
+            memory = np.empty((count, *self.size, 3), same_width).transpose(0, 3, 1, 2)
+        else:
+            memory = np.empty(shape, same_width)
+        return torch.from_numpy(memory).view(self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

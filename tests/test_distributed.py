@@ -1,0 +1,43 @@
+"""Ranks taken from torch.distributed, with real processes."""
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from readers import open_dataset
+
+RANK = """
+import json, sys
+import torch.distributed as dist
+from dali_pipes import Loader
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import open_dataset
+
+folder, store, rank = sys.argv[1:]
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
+recipe = Recipe([RandomResizedCrop(16)])
+loader = Loader(open_dataset(folder), recipe, batch_size=4, device="cpu", last_batch="partial")
+print(json.dumps([batch.indices.tolist() for batch in loader]))
+dist.destroy_process_group()
+"""
+
+
+def test_ranks_share_an_epoch(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    """Two processes of a process group have the same number of steps and share the samples between them."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number in range(21):
+        (folder / f"{number:02d}.jpg").write_bytes(jpeg(20, 30, seed=number))
+    command = [sys.executable, "-c", RANK, str(folder), str(tmp_path / "store")]
+    processes = [
+        subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True) for rank in (0, 1)
+    ]
+    ranks = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
+
+    assert [len(steps) for steps in ranks] == [3, 3]
+    received = list(itertools.chain(*itertools.chain(*ranks)))
+    assert sorted(received) == list(range(len(open_dataset(folder))))
+    assert received != sorted(received)
