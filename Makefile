@@ -1,0 +1,48 @@
+# make demo     decode and augment real photographs, compare every engine, write demo/
+#               (own photographs: make demo DATA=folder; another place: OUT=folder)
+# make test     the tests
+# make check    ruff and the type checker
+# make gpu      on a machine with a GPU: the CUDA tests and benchmarks, into OUT=folder
+#
+# demo, test and check build .venv by themselves; gpu uses the packages that are importable.
+
+SHELL := /bin/bash
+BIN := .venv/bin
+
+DATA ?=
+demo: OUT ?= demo
+gpu: OUT ?= gpu-result
+gpu: PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
+
+export NO_ALBUMENTATIONS_UPDATE := 1
+
+.PHONY: demo test check gpu
+
+demo: .venv/ready
+	@$(BIN)/python -m bench.demo --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
+
+test: .venv/ready
+	@$(BIN)/python -m pytest -q
+
+check: .venv/ready
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+gpu:
+	@$(PYTHON) -m bench.gpu --out "$(OUT)"
+
+.venv/ready: pyproject.toml constraints.txt
+	@good='import sys, venv; sys.exit(sys.version_info < (3, 11))'; \
+	for python in $(PYTHON) python3 python3.13 python3.12 python3.11 python3.14; do \
+	  if $$python -c "$$good" 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "gpu-aug needs Python 3.11 or newer with venv, got $$(python3 --version 2>&1 || true):" \
+	    "install one, or name it with PYTHON=/path/to/python3." >&2; exit 1; \
+	fi; \
+	echo "building .venv with $$($$found --version), a few minutes the first time"; \
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $$found -m venv --clear .venv || { \
+	  echo "$$found could not make .venv: install its venv and ensurepip (on Debian: apt install python3-venv)." >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cuda12,dev]"
+	@touch $@

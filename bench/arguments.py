@@ -1,0 +1,50 @@
+"""What people type, turned into what the packages take."""
+
+from pathlib import Path
+
+import torch
+
+from bench.errors import BenchError
+from gpu_aug import PRESETS, Recipe
+
+_DTYPES = {
+    "uint8": torch.uint8,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+}
+
+
+def dtype_from(text: str) -> torch.dtype:
+    """A dtype by its name.
+
+    Raises:
+        BenchError: There is no such dtype.
+    """
+    if text not in _DTYPES:
+        raise BenchError(f"dtype must be one of {', '.join(_DTYPES)}, got {text!r}: choose one")
+    return _DTYPES[text]
+
+
+def recipe_from(text: str) -> Recipe:
+    """A preset by its name, or a recipe from a file.
+
+    Raises:
+        gpu_aug.RecipeError: It is neither, or the file has a fault.
+    """
+    looks_like_file = text.endswith(".json") or Path(text).exists()
+    return Recipe.load(text) if looks_like_file and text not in PRESETS else Recipe.preset(text)
+
+
+def check_writable(path: Path | None) -> None:
+    """Find out before a long run that its result could not be written.
+
+    Raises:
+        BenchError: There is no such folder, or the path is one.
+    """
+    if path is None:
+        return
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise BenchError(
+            f"the result cannot be written to {path}: give the name of a file in a folder that exists"
+        )

@@ -1,0 +1,141 @@
+"""The command ``gpu-aug``. Heavy imports happen inside the commands, so that --help is quick."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench import errors
+
+app = typer.Typer(
+    name="gpu-aug",
+    help="Encoded images in, augmented batches out: run it, look at it, compare it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+bench_app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A folder of images or of class folders, a list file, or .tar shards "
+        "('train-{000..099}.tar').",
+    ),
+]
+RecipeOption = Annotated[
+    str, typer.Option(metavar="NAME|FILE", help="A preset, or a JSON file that Recipe.save wrote.")
+]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+SeedOption = Annotated[int, typer.Option(help="Of the order and of every draw.")]
+ThreadsOption = Annotated[
+    int | None, typer.Option(help="Worker threads or processes; the machine's cores when left out.")
+]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="Write the result here as well.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and leave the process with its exit code."""
+    errors.call(app, arguments)
+
+
+@app.callback()
+def _options(
+    debug: Annotated[
+        bool, typer.Option(errors.DEBUG_FLAG, help="Show tracebacks; allowed anywhere.")
+    ] = False,  # taken out of the arguments before they get here
+) -> None:
+    del debug
+
+
+@app.command()
+def run(
+    data: Data,
+    recipe: RecipeOption = "imagenet_train",
+    device: DeviceOption = "auto",
+    decoder: Annotated[str, typer.Option(help="auto, dali or cpu.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, kornia or albumentations.")] = "auto",
+    batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 64,
+    epochs: Annotated[
+        int | None, typer.Option(help="How often to go through the data; once when left out.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Stop after so many batches; without --epochs, go round.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "bfloat16",
+    on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise",
+    ledger: Annotated[
+        Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
+    ] = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Run a loader over DATA, show its speed as it goes, and sum up."""
+    from bench.run import RunSettings, run_epochs
+
+    run_epochs(
+        data,
+        recipe,
+        RunSettings(
+            device=device,
+            decoder=decoder,
+            engine=engine,
+            batch_size=batch_size,
+            epochs=epochs,
+            steps=steps,
+            dtype=dtype,
+            on_bad_sample=on_bad_sample,
+            ledger=ledger,
+            seed=seed,
+            threads=threads,
+        ),
+        json_path=json,
+    )
+
+
+@bench_app.command("compare")
+def bench_compare(
+    data: Data,
+    recipe: RecipeOption = "imagenet_train",
+    seconds: Annotated[float, typer.Option(help="Measured time per pipeline, in all.")] = 10.0,
+    rounds: Annotated[int, typer.Option(help="Turns per pipeline that the time is cut into.")] = 5,
+    batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 64,
+    device: DeviceOption = "auto",
+    threads: ThreadsOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = None,
+) -> None:
+    """Compare every engine of ours with other pipelines, in turns, on the same files."""
+    from bench.compare import Settings
+    from bench.report import compare_and_show
+
+    settings = Settings(seconds, rounds, batch_size, device, threads, seed)
+    compare_and_show(data, recipe, settings, json_path=json)
+
+
+@app.command()
+def preview(
+    data: Data,
+    recipe: RecipeOption = "imagenet_train",
+    out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path(
+        "preview.png"
+    ),
+    count: Annotated[int, typer.Option(help="How many images.")] = 6,
+    seed: SeedOption = 0,
+) -> None:
+    """Draw originals beside what every engine makes of them, with the same draws."""
+    from bench.preview import draw_preview
+
+    draw_preview(data, recipe, out, count=count, seed=seed)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine has, what will be used, and what is missing and how to get it."""
+    from bench.doctor import examine
+
+    examine()

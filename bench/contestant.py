@@ -1,0 +1,92 @@
+"""What takes part in a comparison, and the footing that all of it shares."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import torch
+
+from gpu_aug import Recipe
+from readers import Dataset
+
+Kind = Literal["engine", "baseline", "ceiling"]
+Share = dict[str, float | None]
+
+STAGES = ("read", "decode", "augment", "copy")
+
+
+class Unable(Exception):  # noqa: N818 - an answer, not a fault
+    """A contestant that cannot do this recipe on this machine; the text says why."""
+
+
+@dataclass(frozen=True)
+class Footing:
+    """What every contestant gets: the same images, the same recipe, the same threads.
+
+    Attributes:
+        dataset: What our loader reads: the images over and over, so that no epoch ends while the
+            clock runs (the end of an epoch drains every pipeline).
+        files: The same images, each once, for those who read files.
+        labels: A class number for each file.
+        recipe: What each carries out as its users would write it.
+        batch_size: Images in every batch; each batch is float32 [batch_size, 3, height, width].
+        device: Where the batch has to arrive.
+        num_threads: Worker threads or worker processes.
+        seed: Of the shuffling and the draws.
+    """
+
+    dataset: Dataset
+    files: list[Path]
+    labels: list[int]
+    recipe: Recipe
+    batch_size: int
+    device: torch.device
+    num_threads: int
+    seed: int
+
+    def spread(self, count: int) -> list[Path]:
+        """At most so many files, spread evenly over all."""
+        count = min(count, len(self.files))
+        return [self.files[number * len(self.files) // count] for number in range(count)]
+
+
+class Contestant(Protocol):
+    """A pipeline that can be started, asked for batches, left alone for a while and stopped.
+
+    Attributes:
+        name: As it is printed.
+        kind: Ours, somebody else's, or an upper bound.
+        note: What a reader has to know to compare fairly.
+        num_ahead: Batches that it prepares while it is not asked.
+        num_discard: Batches to take before its rate is steady again after a pause.
+    """
+
+    name: str
+    kind: Kind
+    note: str
+    num_ahead: int
+    num_discard: int
+
+    def open(self) -> None:
+        """Start it.
+
+        Raises:
+            Unable: It cannot do the recipe here.
+        """
+
+    def next_batch(self) -> torch.Tensor:
+        """Take a batch: on the device, with the images along its first axis."""
+
+    def share(self) -> Share:
+        """Say which part of its work goes into each of STAGES; None where that cannot be known."""
+
+    def close(self) -> None:
+        """Stop it and give back threads, processes and memory."""
+
+
+def share_of(seconds: dict[str, float]) -> Share:
+    """Turn the seconds of each of STAGES into shares that add up to 1."""
+    total = sum(seconds.values())
+    if total <= 0:
+        return dict.fromkeys(STAGES)
+    return {stage: round(seconds[stage] / total, 3) for stage in STAGES}

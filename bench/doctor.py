@@ -1,0 +1,122 @@
+"""What this machine has, what will be used, and what is missing."""
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bench.machine import machine, num_cores, versions
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the examination.
+
+    Attributes:
+        subject: What was looked at.
+        found: What is there.
+        advice: What to do to have more; "" when nothing is missing.
+    """
+
+    subject: str
+    found: str
+    advice: str = ""
+
+
+def examine() -> None:
+    """Print the findings, what "auto" chooses, and the advice."""
+    console = Console()
+    table = Table(box=SIMPLE_HEAD, show_header=False, padding=(0, 1, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    findings = list(examination())
+    for finding in findings:
+        table.add_row(
+            finding.subject, Text(finding.found, style="yellow" if finding.advice else "")
+        )
+    console.print(table)
+    missing = [finding for finding in findings if finding.advice]
+    for finding in missing:
+        console.print(Text(f"{finding.subject}: {finding.advice}", style="yellow"), soft_wrap=True)
+    if not missing:
+        console.print("nothing is missing")
+
+
+def examination() -> Iterator[Finding]:
+    """Look at everything that decides what can run here and how fast."""
+    for name, version in versions().items():
+        yield Finding(name, version)
+    facts = machine()
+    yield Finding("processor", f"{facts['cpu']}, {facts['memory_gib']} GiB of memory")
+    yield Finding("threads", f"{num_cores()} cores this process may use; loaders take as many")
+    yield _cuda()
+    yield _dali()
+    yield _cpu_decoder()
+    yield from (_engine(name) for name in ("kornia", "albumentations"))
+    yield _chosen()
+
+
+def _cuda() -> Finding:
+    import torch
+
+    if torch.cuda.is_available():
+        name, driver = torch.cuda.get_device_name(), machine()["driver"]
+        return Finding("CUDA", f"{name}, driver {driver}, torch built for {torch.version.cuda}")
+    if torch.version.cuda is None:
+        return Finding(
+            "CUDA", "torch is built without it", "install a CUDA build of torch to use a GPU"
+        )
+    return Finding(
+        "CUDA", f"torch is built for {torch.version.cuda} and sees no GPU; batches stay on the CPU"
+    )
+
+
+def _dali() -> Finding:
+    from dali_pipes import available_decoders
+
+    reason = available_decoders()["dali"]
+    if reason:
+        return Finding("decoder dali", "missing", reason)
+    try:
+        dali = importlib.import_module("nvidia.dali")
+    except (ImportError, OSError) as error:
+        return Finding(
+            "decoder dali",
+            f"installed, and cannot be imported: {error}",
+            "install it again: pip install --force-reinstall 'gpu-aug[cuda12]'",
+        )
+    return Finding("decoder dali", f"NVIDIA DALI {dali.__version__}")
+
+
+def _cpu_decoder() -> Finding:
+    try:
+        cv2 = importlib.import_module("cv2")
+    except ImportError:
+        return Finding(
+            "decoder cpu", "Pillow; OpenCV is missing", "pip install opencv-python-headless"
+        )
+    if int(cv2.__version__.split(".")[0]) < 5:
+        return Finding(
+            "decoder cpu",
+            f"Pillow, because OpenCV {cv2.__version__} accepts files that are cut short",
+            "for the faster decoder: pip install 'opencv-python-headless>=5'",
+        )
+    return Finding("decoder cpu", f"OpenCV {cv2.__version__}")
+
+
+def _engine(name: str) -> Finding:
+    try:
+        return Finding(f"engine {name}", f"{name} {metadata.version(name)}")
+    except metadata.PackageNotFoundError:
+        return Finding(f"engine {name}", "missing", f"pip install {name}")
+
+
+def _chosen() -> Finding:
+    from dali_pipes.choose import choose
+
+    return Finding('"auto" means', "; ".join(choose("auto", "auto", "auto").reasons))

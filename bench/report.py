@@ -1,0 +1,161 @@
+"""What a comparison says: a table and sentences for people, JSON for programs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bench.arguments import check_writable, recipe_from
+from bench.compare import Comparison, Row, Settings, compare
+from bench.contestant import STAGES
+from bench.machine import commit, machine, versions
+
+SHARE_MEANING = (
+    "read, decode, augment and copy add up to 1: of our rows they are what the loader's threads spent, "
+    "summed over threads (with DALI, decode is the time spent waiting for it); of the baselines they are "
+    "from a separate pass over 48 images on one thread, where decode is opening less reading, or for DALI "
+    "from pipelines that stop after each part. wait is the part of the measured time that the consumer, "
+    "which does nothing else, waited for the next batch. null is not known."
+)
+
+# Ours beside the baseline that does the same work with the same libraries.
+_COUNTERPARTS = {
+    "gpu-aug/cpu+albumentations": "opencv-albumentations",
+    "gpu-aug/dali+kornia": "dali-cpu",
+}
+_COLOURS = {"engine": "green", "baseline": "", "ceiling": "dim"}
+
+
+def compare_and_show(
+    source: str, recipe: str, settings: Settings, *, json_path: Path | None
+) -> Comparison:
+    """Compare, with a line of progress on a terminal; print the result and write it down."""
+    check_writable(json_path)
+    console = Console()
+    with console.status("starting") as status:
+        comparison = compare(source, recipe_from(recipe), settings, status.update)
+    show_comparison(comparison, console)
+    if json_path is not None:
+        write_json(json_path, comparison_document(comparison))
+        console.print(f"written: {json_path}", soft_wrap=True)
+    return comparison
+
+
+def document(
+    command: str,
+    settings: Mapping[str, object],
+    rows: Sequence[Mapping[str, object]],
+    **more: object,
+) -> dict[str, object]:
+    """What every JSON result carries, around its rows."""
+    return {
+        "command": command,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "versions": versions(),
+        "machine": machine(),
+        "settings": dict(settings),
+        "rows": list(rows),
+        **more,
+    }
+
+
+def comparison_document(comparison: Comparison) -> dict[str, object]:
+    """The JSON of a comparison."""
+    return document(
+        "bench compare",
+        comparison.settings,
+        [row.to_dict() for row in comparison.rows],
+        absent=[
+            {"name": absent.name, "kind": absent.kind, "reason": absent.reason}
+            for absent in comparison.absent
+        ],
+        verdicts=verdicts(comparison.rows),
+        share_meaning=SHARE_MEANING,
+    )
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write a result, indented so that differences between results can be read."""
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def show_comparison(comparison: Comparison, console: Console) -> None:
+    """Print the table, who is absent and why, and the verdicts."""
+    console.print(_table(comparison))
+    for absent in comparison.absent:
+        console.print(Text(f"{absent.name} took no part: {absent.reason}", style="yellow"))
+    for fault in _some(comparison.settings.get("left_out")):
+        console.print(Text(f"left out for everybody: {fault}", style="yellow"))
+    for verdict in verdicts(comparison.rows):
+        console.print(Text(verdict), soft_wrap=True)
+
+
+def verdicts(rows: Sequence[Row]) -> list[str]:
+    """How each of ours stands, wins and losses in the same words."""
+    by_name = {row.name: row for row in rows}
+    baselines = [row for row in rows if row.kind == "baseline"]
+    ceiling = next((row for row in rows if row.kind == "ceiling"), None)
+    sentences = []
+    for row in (row for row in rows if row.kind == "engine"):
+        clauses = []
+        if baselines:
+            clauses.append(_against(row, max(baselines, key=_median), "the fastest baseline, "))
+        counterpart = by_name.get(_COUNTERPARTS.get(row.name, ""))
+        if counterpart is not None:
+            clauses.append(_against(row, counterpart, ""))
+        if ceiling is not None:
+            clauses.append(f"reaches {_median(row) / _median(ceiling):.0%} of {ceiling.name}")
+        sentences.append(f"{row.name} {', '.join(clauses)}.")
+    return sentences
+
+
+def _against(row: Row, other: Row, what: str) -> str:
+    ratio = _median(row) / _median(other)
+    word = "wins" if ratio >= 1 else "loses"
+    return f"{word} against {what}{other.name} ({ratio:.2f} times its speed)"
+
+
+def _median(row: Row) -> float:
+    return row.rate.median
+
+
+def _table(comparison: Comparison) -> Table:
+    settings = comparison.settings
+    table = Table(
+        title=f"{settings['batch']} on {settings['device']}, {settings['threads']} threads, "
+        f"{settings['images']} images of {settings['data']}",
+        caption="images/s: median of the runs; ratio: to the fastest baseline",
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("pipeline")
+    for heading in ("images/s", "runs", "ratio", *STAGES, "wait"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    best = max((_median(row) for row in comparison.rows if row.kind == "baseline"), default=None)
+    for row in comparison.rows:
+        shares = [row.share.get(part) for part in (*STAGES, "wait")]
+        table.add_row(
+            row.name,
+            f"{_median(row):.0f}",
+            f"{min(row.rate.runs):.0f}-{max(row.rate.runs):.0f}",
+            f"{_median(row) / best:.2f}" if best else "-",
+            *("-" if share is None else f"{share:.0%}" for share in shares),
+            style=_COLOURS[row.kind],
+        )
+    return table
+
+
+def _some(faults: object) -> list[str]:
+    """The first faults, and how many more there are."""
+    if not isinstance(faults, list):
+        return []
+    rest = [f"and {len(faults) - 5} more"] if len(faults) > 5 else []
+    return [*faults[:5], *rest]

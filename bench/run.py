@@ -1,0 +1,221 @@
+"""One loader over one dataset, with its speed shown as it goes."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from bench.arguments import check_writable, dtype_from, recipe_from
+from bench.contestant import STAGES, share_of
+from bench.errors import BenchError
+from bench.ours import row_name
+from bench.report import document, write_json
+from bench.timer import Rate
+from dali_pipes import Batch, Loader
+from readers import open_dataset
+
+_STRETCH_SECONDS = 1.0
+_NUM_BAD_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What `dali_pipes.Loader` is given, in the words of the command line, and how long to go on.
+
+    Attributes:
+        epochs: None means one epoch, or with `steps` as many as those take.
+        steps: Batches in all; None means whole epochs.
+    """
+
+    device: str = "auto"
+    decoder: str = "auto"
+    engine: str = "auto"
+    batch_size: int = 64
+    epochs: int | None = None
+    steps: int | None = None
+    dtype: str = "bfloat16"
+    on_bad_sample: str = "raise"
+    ledger: Path | None = None
+    seed: int = 0
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BenchError(
+                    f"{name} must be 1 or more, got {value}: leave it out for one epoch"
+                )
+
+
+@dataclass
+class Tally:
+    """What has been handed over so far."""
+
+    images: int = 0
+    steps: int = 0
+    wait_seconds: float = 0.0
+    stage_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    rates: list[float] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+    seconds: float = 0.0
+    _stretch_images: int = 0
+    _stretch_began: float | None = None
+
+    def add(self, num_images: int, wait_seconds: float) -> None:
+        """Count a batch."""
+        now = time.perf_counter()
+        self.images += num_images
+        self.steps += 1
+        self.wait_seconds += wait_seconds
+        self.seconds = now - self.began
+        if self._stretch_began is None:  # the first batch pays for the start
+            self._stretch_began = now
+            return
+        self._stretch_images += num_images
+        if now - self._stretch_began >= _STRETCH_SECONDS:
+            self.rates.append(self._stretch_images / (now - self._stretch_began))
+            self._stretch_images, self._stretch_began = 0, now
+
+    @property
+    def rate(self) -> Rate:
+        """Images per second in stretches of a second; over everything when it was over sooner."""
+        return Rate(tuple(self.rates or [self.images / max(self.seconds, 1e-9)]))
+
+    @property
+    def wait_share(self) -> float:
+        """Part of the time spent waiting for the loader."""
+        return self.wait_seconds / max(self.seconds, 1e-9)
+
+
+def run_epochs(source: str, recipe: str, settings: RunSettings, *, json_path: Path | None) -> None:
+    """Run a loader, show its progress, print a summary and write it down.
+
+    Raises:
+        BenchError: An argument that cannot work; other errors come from the packages themselves.
+    """
+    check_writable(json_path)
+    console = Console()
+    with closing(_loader(source, recipe, settings)) as loader:
+        console.print(Text(loader.explain(), style="dim"), soft_wrap=True)
+        tally = Tally()
+        with _progress(console) as progress:
+            task = progress.add_task("", total=_num_steps(loader, settings), speed="")
+            for batch in _batches(loader, settings, tally):
+                progress.update(task, completed=tally.steps, speed=_speed(tally, loader))
+                del batch
+        row = _row(loader, tally)
+        _summarise(loader, tally, console)
+    if json_path is not None:
+        described = {name: _plain(value) for name, value in vars(settings).items()}
+        described |= {"data": source, "recipe": recipe, "device": str(loader.device)}
+        write_json(json_path, document("run", described, [row]))
+        console.print(f"written: {json_path}", soft_wrap=True)
+
+
+def _loader(source: str, recipe: str, settings: RunSettings) -> Loader:
+    return Loader(
+        open_dataset(source),
+        recipe_from(recipe),
+        batch_size=settings.batch_size,
+        device=settings.device,
+        # The loader checks these words itself and says which are allowed.
+        decoder=cast("Any", settings.decoder),
+        engine=cast("Any", settings.engine),
+        on_bad_sample=cast("Any", settings.on_bad_sample),
+        seed=settings.seed,
+        dtype=dtype_from(settings.dtype),
+        ledger=settings.ledger,
+        num_threads=settings.threads,
+        last_batch="partial",
+    )
+
+
+def _batches(loader: Loader, settings: RunSettings, tally: Tally) -> Iterator[Batch]:
+    for epoch in count():
+        if settings.epochs == epoch or (settings.epochs is None and not settings.steps and epoch):
+            return
+        batches = iter(loader)
+        try:
+            while True:
+                asked = time.perf_counter()
+                batch = next(batches, None)
+                if batch is None:
+                    break
+                tally.add(len(batch), time.perf_counter() - asked)
+                yield batch
+                if tally.steps == settings.steps:
+                    return
+        finally:
+            for stage in STAGES:
+                tally.stage_seconds[stage] += getattr(loader.timings, stage)
+
+
+def _num_steps(loader: Loader, settings: RunSettings) -> int:
+    whole = len(loader) * (settings.epochs or 1)
+    if settings.steps is None:
+        return whole
+    return settings.steps if settings.epochs is None else min(settings.steps, whole)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+
+
+def _speed(tally: Tally, loader: Loader) -> str:
+    now = tally.rates[-1] if tally.rates else tally.rate.median
+    return f"{now:.0f} images/s, waited {tally.wait_share:.0%}, bad {len(loader.bad_samples)}"
+
+
+def _row(loader: Loader, tally: Tally) -> dict[str, object]:
+    if loader.device.type == "cuda":
+        torch.cuda.synchronize(loader.device)
+    return {
+        "name": row_name(loader.decoder, loader.engine),
+        "kind": "engine",
+        "images_per_second": tally.rate.to_dict(),
+        "share": {**share_of(tally.stage_seconds), "wait": round(tally.wait_share, 3)},
+        "images": tally.images,
+        "steps": tally.steps,
+        "seconds": round(tally.seconds, 3),
+        "bad_samples": len(loader.bad_samples),
+    }
+
+
+def _summarise(loader: Loader, tally: Tally, console: Console) -> None:
+    share = share_of(tally.stage_seconds)
+    parts = ", ".join(f"{stage} {part:.0%}" for stage, part in share.items() if part is not None)
+    console.print(
+        f"{tally.images} images in {tally.steps} batches, {tally.seconds:.1f} s, "
+        f"{tally.rate.median:.0f} images/s (median of {len(tally.rate.runs)}); "
+        f"work: {parts}; waited {tally.wait_share:.0%}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    records = loader.bad_samples
+    for record in records[:_NUM_BAD_SHOWN]:
+        console.print(
+            Text(f"bad sample {record.key} ({record.stage}): {record.reason}", style="yellow"),
+            soft_wrap=True,
+        )
+    if len(records) > _NUM_BAD_SHOWN:
+        console.print(Text(f"and {len(records) - _NUM_BAD_SHOWN} more", style="yellow"))
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value

@@ -1,0 +1,110 @@
+"""All randomness of the package: (seed, epoch, sample index, operation slot) -> numbers.
+
+Numbers come from Philox 4x32-10, a counter-based generator: there is no state to advance, so
+the draw of a sample does not depend on its batch, worker, rank, engine or device.
+
+Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3",
+https://doi.org/10.1145/2063384.2063405.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.windows import Windows
+
+Params = dict[str, NDArray[Any]]
+"""The drawn parameters of one operation: name -> array whose first axis is the batch."""
+
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+_NUM_ROUNDS = 10
+_WORD_BITS = np.uint64(32)
+_WORD_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What was drawn for a batch of B samples, in the recipe's order.
+
+    Attributes:
+        windows: What the decode stage cuts out of each source image.
+        params: One entry per operation of the batch stage, each with first axis B.
+    """
+
+    windows: Windows
+    params: tuple[Params, ...]
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def rows(self, start: int, stop: int) -> "Draws":
+        """Return the draws of samples ``start`` to ``stop`` (half open) as views."""
+        rows = slice(start, stop)
+        params = tuple(
+            {name: values[rows] for name, values in drawn.items()} for drawn in self.params
+        )
+        return Draws(self.windows.rows(start, stop), params)
+
+
+def uniforms(
+    seed: int, epoch: int, indices: NDArray[np.int64], slots: Sequence[int]
+) -> list[NDArray[np.float64]]:
+    """Draw uniform numbers in [0, 1) for every sample and every slot.
+
+    Args:
+        seed: Not negative.
+        epoch: Not negative.
+        indices: Sample indices, int64 [B], not negative.
+        slots: How many numbers each slot needs. A number depends on (seed, epoch, index, slot,
+            its place within the slot), and on nothing else.
+
+    Returns:
+        For each slot a float64 [B, n] array; the numbers are multiples of 2**-32.
+    """
+    num_blocks = [-(-needed // 4) for needed in slots]
+    slot = np.repeat(np.arange(len(slots), dtype=np.uint32), num_blocks)
+    block = np.concatenate([np.arange(n, dtype=np.uint32) for n in num_blocks] or [slot])
+    index = np.asarray(indices).astype(np.uint64)[:, None]
+
+    counter = np.empty((4, len(index), len(slot)), np.uint32)
+    counter[0] = index & _WORD_MASK
+    counter[1] = index >> _WORD_BITS
+    counter[2] = slot
+    counter[3] = block
+    # SeedSequence mixes the pair; a sum would give (1, 0) and (0, 1) the same numbers.
+    key = np.random.SeedSequence(seed, spawn_key=(epoch,)).generate_state(2)
+
+    words = philox4x32(counter, key).transpose(1, 2, 0).reshape(len(index), 4 * len(slot))
+    numbers = words.astype(np.float64) * 2.0**-32
+    first = np.cumsum([0, *num_blocks]) * 4
+    return [numbers[:, at : at + needed] for at, needed in zip(first, slots, strict=False)]
+
+
+def philox4x32(counter: NDArray[np.uint32], key: NDArray[Any]) -> NDArray[np.uint32]:
+    """Apply Philox 4x32 with ten rounds to every counter.
+
+    Args:
+        counter: uint32 [4, ...].
+        key: Two words below 2**32.
+
+    Returns:
+        uint32 [4, ...], statistically independent words.
+    """
+    c0, c1, c2, c3 = (word.astype(np.uint64) for word in counter)
+    k0, k1 = (int(word) for word in key)
+    for _ in range(_NUM_ROUNDS):
+        first = c0 * _MULTIPLIERS[0]
+        second = c2 * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = (
+            (second >> _WORD_BITS) ^ c1 ^ np.uint64(k0),
+            second & _WORD_MASK,
+            (first >> _WORD_BITS) ^ c3 ^ np.uint64(k1),
+            first & _WORD_MASK,
+        )
+        k0 = (k0 + _KEY_STEPS[0]) & 0xFFFFFFFF
+        k1 = (k1 + _KEY_STEPS[1]) & 0xFFFFFFFF
+    return np.stack([c0, c1, c2, c3]).astype(np.uint32)

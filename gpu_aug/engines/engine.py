@@ -1,0 +1,66 @@
+"""Engine: what carries out the batch stage of a recipe, and how one is chosen by name."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Literal, Protocol
+
+import torch
+
+from gpu_aug.draws import Draws
+from gpu_aug.errors import EngineError
+from gpu_aug.ops.operation import Operation
+from gpu_aug.recipe import Recipe
+
+EngineName = Literal["kornia", "albumentations"]
+
+
+class Engine(Protocol):
+    """The batch stage of one recipe, ready to run on one device.
+
+    Values are float32 in [0, 1] until Normalize. ``run`` may be called from several threads at
+    once; an engine keeps no state between calls.
+    """
+
+    name: str
+
+    def run(self, images: torch.Tensor, draws: Draws, out: torch.Tensor) -> None:
+        """Carry out the batch stage.
+
+        Args:
+            images: uint8 [b, H, W, 3] of the recipe's decode size, contiguous, on the engine's
+                device. Not written to.
+            draws: The draws of these b samples.
+            out: [b, 3, H', W'] of the recipe's size on the same device, in any memory format.
+                All of it is written. A floating dtype gets the values; uint8 gets
+                ``round(255 * value)`` clamped, which makes sense without Normalize only.
+        """
+        ...
+
+
+def compile_engine(name: EngineName, recipe: Recipe, *, device: torch.device) -> Engine:
+    """Prepare an engine for a recipe.
+
+    Raises:
+        EngineError: The name is unknown, the package is missing, the device is not supported,
+            or an operation cannot be carried out exactly by this engine.
+    """
+    try:
+        if name == "kornia":
+            from gpu_aug.engines.kornia import KorniaEngine
+
+            return KorniaEngine(recipe, device=device)
+        if name == "albumentations":
+            from gpu_aug.engines.albumentations import AlbumentationsEngine
+
+            return AlbumentationsEngine(recipe, device=device)
+    except ModuleNotFoundError as error:
+        raise EngineError(
+            f"engine {name!r} needs the package {error.name!r}, which is not installed: "
+            "pip install 'gpu-aug'"
+        ) from error
+    raise EngineError(f"engine must be 'kornia' or 'albumentations', got {name!r}: choose one")
+
+
+def num_exact(operations: Sequence[Operation]) -> int:
+    """Return how many leading operations can be carried out on uint8 without rounding."""
+    return sum(1 for _ in takewhile(lambda operation: operation.moves_pixels_only, operations))

@@ -1,0 +1,63 @@
+"""Between interleaved [b, H, W, 3] and planar [b, 3, H, W] images, and into the caller's tensor."""
+
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+try:
+    import cv2
+except ModuleNotFoundError:  # torch can do all of it
+    cv2 = None  # type: ignore[assignment]
+
+# On one core, per 224x224 image, torch against OpenCV: uint8 to planar 0.042 and 0.008 ms,
+# bfloat16 to interleaved 0.058 and 0.014 ms.
+
+
+def to_planar(images: Tensor) -> Tensor:
+    """Return a planar copy, [b, 3, H, W], of interleaved uint8 images [b, H, W, 3]."""
+    num, height, width, channels = images.shape
+    planar = torch.empty(num, channels, height, width, dtype=images.dtype, device=images.device)
+    _copy_layout(images.permute(0, 3, 1, 2), planar)
+    return planar
+
+
+def write(x: Tensor, out: Tensor) -> None:
+    """Copy values, uint8 or float32 in [0, 1], to ``out``, changing type and layout.
+
+    Both are [b, 3, H, W] in any memory format.
+    """
+    if out.dtype == torch.uint8 and x.dtype != torch.uint8:
+        x = x.mul(255).round_().clamp_(0, 255)
+    elif x.dtype == torch.uint8 and out.dtype != torch.uint8:
+        x = x.float().div_(255)
+    if x.stride()[1:] == out.stride()[1:]:
+        out.copy_(x)
+    else:
+        # Type first: torch changes both at once in more than twice the time.
+        _copy_layout(x.to(out.dtype), out)
+
+
+def _copy_layout(x: Tensor, out: Tensor) -> None:
+    """Copy between two layouts of one type and shape, [b, 3, H, W]."""
+    if cv2 is None or x.device.type != "cpu" or x.shape[1] != 3:
+        out.copy_(x)
+    elif x.is_contiguous() and _is_interleaved(out):
+        for source, target in zip(_numpy(x), _numpy(out.permute(0, 2, 3, 1)), strict=True):
+            cv2.merge(list(source), target)
+    elif _is_interleaved(x) and out.is_contiguous():
+        for source, target in zip(_numpy(x.permute(0, 2, 3, 1)), _numpy(out), strict=True):
+            cv2.split(source, list(target))
+    else:
+        out.copy_(x)
+
+
+def _is_interleaved(x: Tensor) -> bool:
+    return x.is_contiguous(memory_format=torch.channels_last)
+
+
+def _numpy(x: Tensor) -> NDArray[Any]:
+    """View a CPU tensor as an array; 16-bit floats, which OpenCV lacks, as integers."""
+    array: NDArray[Any] = (x.view(torch.int16) if x.element_size() == 2 else x).numpy()
+    return array

@@ -1,0 +1,144 @@
+"""What a dataset hands out, and how it fails.
+
+ReadersError
+├── SourceError      the data is missing, empty, ambiguous or of no known kind
+├── IndexFileError   the side-car index of a shard can be kept nowhere
+└── HeaderError      the bytes of one sample do not begin like an image
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+PathLike = str | os.PathLike[str]
+
+IMAGE_FIELDS = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "gif", "ppm", "pgm")
+"""File extensions, in lower case and without the dot, that say "this is an image"."""
+
+Payload = bytes | memoryview
+"""The encoded bytes of one field. A memoryview reads from its storage without a copy."""
+
+
+class ReadersError(Exception):
+    """Any failure of this package; its text is one sentence for people."""
+
+
+class SourceError(ReadersError):
+    """The data is missing, empty, ambiguous or of no known kind."""
+
+
+class IndexFileError(ReadersError):
+    """The side-car index of a shard can be kept nowhere."""
+
+
+class HeaderError(ReadersError):
+    """The bytes of one sample do not begin like an image; the text is a short reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One sample as it is stored: nothing is decoded.
+
+    Attributes:
+        index: Place in the dataset, 0 <= index < len(dataset).
+        key: Name for people, such as ``train-0003.tar/n01440764_10026``.
+        fields: Encoded bytes by field name (lower case, no leading dot), in stored order.
+        label: Class number, -1 when the data has none.
+        size: (height, width) in pixels after EXIF orientation, None when the dataset does not
+            know it without reading the header.
+    """
+
+    index: int
+    key: str
+    fields: Mapping[str, Payload]
+    label: int = -1
+    size: tuple[int, int] | None = None
+
+    @property
+    def image(self) -> Payload | None:
+        """The first field that holds an image (``jpg``, but ``left.jpg`` as well), or None."""
+        for name, payload in self.fields.items():
+            if is_image_field(name):
+                return payload
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class BadSample:
+    """A sample that could not be had, in the place where it would have been.
+
+    Attributes:
+        index: Place in the dataset, 0 <= index < len(dataset).
+        key: Name for people, as in `Sample`.
+        stage: What failed: fetching the bytes, reading the image's size, or decoding it.
+        reason: One sentence or less, without the key.
+    """
+
+    index: int
+    key: str
+    stage: Literal["read", "header", "decode"]
+    reason: str
+
+
+class Dataset(Protocol):
+    """Random access to encoded samples. It knows nothing of ranks, epochs or shuffling."""
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hex digits over keys, sizes in bytes and labels, in order.
+
+        The same on every machine that holds the same data, wherever it lies.
+        """
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Name of each class number, empty when the data does not name its classes."""
+
+    def __len__(self) -> int: ...
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read samples in one go; safe to call from several threads at once.
+
+        Args:
+            indices: Places in the dataset, in any order, repetitions allowed.
+
+        Returns:
+            One entry per index, in the order given. A sample that cannot be read becomes a
+            BadSample and takes no neighbour with it.
+
+        Raises:
+            IndexError: An index is not in 0 <= index < len.
+        """
+
+
+def is_image_field(name: str) -> bool:
+    """Whether a field holds an image: ``jpg``, ``left.jpg``, but not ``jpg.txt``."""
+    return name.rpartition(".")[2] in IMAGE_FIELDS
+
+
+def is_image_file(name: str) -> bool:
+    """Whether a file name has an image extension: ``a.jpg``, ``a.JPG``, but not ``jpg``."""
+    return "." in name and is_image_field(name.lower())
+
+
+def checked_indices(indices: Sequence[int] | NDArray[np.int64], length: int) -> list[int]:
+    """Return the indices as plain integers.
+
+    Raises:
+        IndexError: One of them is not in 0 <= index < length.
+        TypeError: They are not integers.
+    """
+    array = np.asarray(indices)
+    if array.size == 0:
+        return []
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"indices must be integers, got {array.dtype}")
+    if array.min() < 0 or array.max() >= length:
+        wrong = next(index for index in array.flat if not 0 <= index < length)
+        raise IndexError(f"index must be in 0 <= index < {length}, got {wrong}")
+    plain: list[int] = array.tolist()
+    return plain

@@ -1,0 +1,167 @@
+"""Philox, uniform numbers, and the independence of draws from the batch."""
+
+import numpy as np
+import pytest
+
+from gpu_aug import Recipe
+from gpu_aug.draws import philox4x32, uniforms
+from gpu_aug.ops import (
+    ColorJitter,
+    GaussianBlur,
+    HorizontalFlip,
+    RandomAffine,
+    RandomErasing,
+    RandomResizedCrop,
+)
+
+# The known answers for philox4x32-10 published with Random123 (file kat_vectors).
+KNOWN_ANSWERS = [
+    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+]  # fmt: skip
+
+EVERYTHING = Recipe(
+    [
+        RandomResizedCrop(64),
+        HorizontalFlip(),
+        RandomAffine(10, (0.1, 0.1), (0.9, 1.1), 5, p=0.5),
+        ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8),
+        GaussianBlur(5, p=0.5),
+        RandomErasing(0.5),
+    ]
+)
+
+
+def words(text: str) -> np.ndarray:
+    return np.array([int(word, 16) for word in text.split()], np.uint32)
+
+
+def sizes_of(indices: np.ndarray) -> np.ndarray:
+    """Made-up source sizes that belong to the sample, as a dataset's do."""
+    return np.stack([200 + indices * 37 % 400, 150 + indices * 91 % 500], axis=1)
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
+def test_philox_gives_the_published_words(counter, key, answer):
+    """Philox 4x32-10 agrees with the vectors its authors published."""
+    result = philox4x32(words(counter)[:, None], words(key))
+
+    assert words(answer).tolist() == result[:, 0].tolist()
+
+
+def test_philox_works_on_every_counter_of_an_array():
+    """A whole array of counters gives what each counter gives alone."""
+    counters = np.random.default_rng(0).integers(0, 2**32, (4, 3, 5), dtype=np.uint32)
+    key = np.array([1, 2], np.uint32)
+
+    together = philox4x32(counters, key)
+
+    alone = philox4x32(counters[:, 2:3, 4], key)
+    assert alone[:, 0].tolist() == together[:, 2, 4].tolist()
+
+
+def test_golden_uniforms():
+    """These numbers must never change: every stored run depends on them."""
+    first, second = uniforms(7, 3, np.array([0, 123_456_789_012]), [2, 5])
+
+    pinned = [[483565724, 1006898701], [104939544, 1730908288]]
+    assert pinned == (first * 2**32).astype(np.int64).tolist()
+    pinned = [3208497016, 25170779, 3302785316, 1061446914, 53073083]
+    assert pinned == (second[1] * 2**32).astype(np.int64).tolist()
+
+
+def test_seed_and_epoch_are_not_added():
+    """(seed, epoch) = (0, 1) and (1, 0) give different numbers."""
+    indices = np.arange(8)
+
+    [early], [late] = uniforms(0, 1, indices, [4]), uniforms(1, 0, indices, [4])
+
+    assert not (early == late).any()
+
+
+def test_a_number_depends_on_all_64_bits_of_the_index():
+    """Two indices whose lower 32 bits are equal get different numbers."""
+    [numbers] = uniforms(0, 0, np.array([5, 5 + 2**32]), [4])
+
+    assert not (numbers[0] == numbers[1]).any()
+
+
+def test_slots_and_blocks_do_not_share_numbers():
+    """No number occurs twice among the slots of a sample, nor among samples."""
+    numbers = np.concatenate(uniforms(0, 0, np.arange(50), [5, 9, 1, 4]), axis=1)
+
+    assert numbers.size == len(np.unique(numbers))
+
+
+def test_a_slot_does_not_depend_on_what_other_slots_need():
+    """Changing one operation leaves the numbers of the others as they were."""
+    indices = np.arange(10)
+
+    small, large = uniforms(0, 0, indices, [1, 6]), uniforms(0, 0, indices, [22, 6])
+
+    np.testing.assert_array_equal(small[1], large[1])
+    np.testing.assert_array_equal(small[0], large[0][:, :1])
+
+
+def test_uniforms_are_uniform():
+    """A chi-square test over 64 bins accepts the numbers, and rejects their squares."""
+    [numbers] = uniforms(11, 0, np.arange(20_000), [4])
+
+    def chi_square(values: np.ndarray) -> float:
+        counts = np.histogram(values, bins=64, range=(0, 1))[0]
+        expected = values.size / 64
+        return float(((counts - expected) ** 2 / expected).sum())
+
+    limit = 103.4  # the 99.9 % point for 63 degrees of freedom
+    assert chi_square(numbers) < limit
+    assert chi_square(numbers**1.05) > limit
+    assert 0 <= numbers.min() < numbers.max() < 1
+
+
+def test_a_draw_does_not_depend_on_its_batch():
+    """A sample gets the same draw alone, in another order, and among other samples."""
+    indices = np.random.default_rng(0).permutation(500)[:60]
+    whole = EVERYTHING.draw(5, 2, indices, sizes_of(indices))
+
+    for picked in (np.array([17]), np.arange(60)[::-1], np.arange(20, 40)):
+        part = EVERYTHING.draw(5, 2, indices[picked], sizes_of(indices[picked]))
+        for name in ("start", "shape", "resize", "paste"):
+            np.testing.assert_array_equal(
+                getattr(whole.windows, name)[picked], getattr(part.windows, name)
+            )
+        for expected, actual in zip(whole.params, part.params, strict=True):
+            for name, values in expected.items():
+                np.testing.assert_array_equal(values[picked], actual[name])
+
+
+@pytest.mark.parametrize(("seed", "epoch"), [(5, 3), (6, 2)])
+def test_another_seed_or_epoch_draws_anew(seed, epoch):
+    """Seed and epoch both change the draws."""
+    indices = np.arange(60)
+
+    old = EVERYTHING.draw(5, 2, indices, sizes_of(indices))
+    new = EVERYTHING.draw(seed, epoch, indices, sizes_of(indices))
+
+    assert (old.windows.start != new.windows.start).any(axis=1).mean() > 0.9
+    assert (old.params[2]["hue"] != new.params[2]["hue"]).all()
+
+
+def test_rows_are_the_draws_of_those_samples():
+    """A slice of a batch's draws is what those samples would have drawn."""
+    indices = np.arange(30)
+
+    part = EVERYTHING.draw(0, 0, indices, sizes_of(indices)).rows(10, 14)
+
+    alone = EVERYTHING.draw(0, 0, indices[10:14], sizes_of(indices[10:14]))
+    assert 4 == len(part) == len(part.windows)
+    np.testing.assert_array_equal(alone.windows.start, part.windows.start)
+    np.testing.assert_array_equal(alone.params[1]["matrix"], part.params[1]["matrix"])
+
+
+def test_no_samples_draw_nothing():
+    """An empty batch has empty draws."""
+    draws = EVERYTHING.draw(0, 0, np.zeros(0, np.int64), np.zeros((0, 2), np.int64))
+
+    assert len(draws) == 0
+    assert all(len(values) == 0 for drawn in draws.params for values in drawn.values())

@@ -1,0 +1,331 @@
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torchvision.datasets import ImageFolder
+
+from readers import BadSample, FolderDataset, ListDataset, Sample, SourceError
+
+# Names that are easy to sort or to match wrongly.
+TREE = (
+    "cat/b.jpg",
+    "cat/a.JPEG",
+    "cat/deep/er/c.png",
+    "cat/deep-er/d.webp",
+    "cat/deep/e.tiff",
+    "Dog/1.bmp",
+    "Dog/10.ppm",
+    "Dog/2.pgm",
+    "äpfel/with space.tif",
+    "äpfel/x.jpg.jpg",
+)
+NO_IMAGES = ("cat/notes.txt", "Dog/jpg", "readme.md")
+
+
+def grow(root: Path, names: tuple[str, ...] | list[str]) -> Path:
+    """Write a file for each name; its content is its name."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    return root
+
+
+def keys_of(dataset: FolderDataset | ListDataset) -> list[str]:
+    return [entry.key for entry in dataset.fetch(range(len(dataset)))]
+
+
+def test_class_folders_agree_with_torchvision(tmp_path: Path) -> None:
+    """Files, labels, classes and their order are those of ImageFolder."""
+    root = grow(tmp_path, TREE + NO_IMAGES)
+    expected = ImageFolder(str(root))
+    dataset = FolderDataset(root)
+    samples = dataset.fetch(np.arange(len(dataset)))
+
+    assert [(str(root / s.key), s.label) for s in samples] == expected.samples
+    assert list(dataset.class_names) == expected.classes
+    assert [bytes(s.image).decode() for s in samples] == [s.key for s in samples]
+    assert len(dataset) == len(TREE)
+
+
+def test_photographs_agree_with_torchvision(shared_data: Path) -> None:
+    """The same holds for a tree of real photographs."""
+    expected = ImageFolder(str(shared_data / "photos"))
+    dataset = FolderDataset(shared_data / "photos")
+    places = [0, len(dataset) // 2, len(dataset) - 1]
+
+    assert len(dataset) == len(expected)
+    for place, sample in zip(places, dataset.fetch(places), strict=True):
+        path, label = expected.samples[place]
+        assert sample == Sample(place, sample.key, {"jpg": Path(path).read_bytes()}, label)
+        assert path.endswith(sample.key)
+
+
+def test_hidden_names_are_passed_over(tmp_path: Path) -> None:
+    """Files and folders that begin with a dot are no data, at any depth."""
+    hidden = ("cat/._a.jpg", ".cache/x.jpg", "cat/.ipynb_checkpoints/b.jpg", ".loose.jpg")
+    dataset = FolderDataset(grow(tmp_path, ("cat/a.jpg", "dog/b.gif", *hidden)))
+
+    assert keys_of(dataset) == ["cat/a.jpg", "dog/b.gif"]
+    assert dataset.class_names == ("cat", "dog")
+
+
+def test_images_in_the_folder_itself_have_no_classes(tmp_path: Path) -> None:
+    """A flat folder gives the label -1 and no class names; folders without images do not matter."""
+    dataset = FolderDataset(grow(tmp_path, ("b.jpg", "a.png", "licences/text.md")))
+
+    assert [(s.key, s.label) for s in dataset.fetch([0, 1])] == [("a.png", -1), ("b.jpg", -1)]
+    assert dataset.class_names == ()
+
+
+def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    """Linked files and folders count, and a link to a folder above it ends the walk."""
+    outside = grow(tmp_path / "outside", ("far.jpg", "deep/er.jpg"))
+    root = grow(tmp_path / "root", ("cat/a.jpg",))
+    (root / "cat" / "file.jpg").symlink_to(outside / "far.jpg")
+    (root / "dog").symlink_to(outside)
+    (root / "cat" / "again").symlink_to(root)
+
+    assert keys_of(FolderDataset(root)) == [
+        "cat/a.jpg",
+        "cat/file.jpg",
+        "dog/far.jpg",
+        "dog/deep/er.jpg",
+    ]
+
+
+def test_images_beside_class_folders_are_refused(tmp_path: Path) -> None:
+    """Whether the folders are classes cannot be told when images lie beside them."""
+    root = grow(tmp_path, ("loose.jpg", "cat/a.jpg"))
+
+    with pytest.raises(
+        SourceError, match=r"holds images itself \(loose.jpg\) and in folders \(cat\)"
+    ):
+        FolderDataset(root)
+
+
+def test_class_without_images_is_refused(tmp_path: Path) -> None:
+    """A class that lost its images would renumber the classes behind it."""
+    root = grow(tmp_path, ("cat/a.jpg", "bird/notes.txt", "dog/b.jpg"))
+
+    with pytest.raises(SourceError, match=r"has a class folder without images \(bird\)"):
+        FolderDataset(root)
+
+
+@pytest.mark.parametrize("names", [(), ("readme.md",), ("cat/notes.txt",)])
+def test_folder_without_images_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """The error names the folder and the extensions that were looked for."""
+    root = grow(tmp_path, names)
+
+    with pytest.raises(SourceError, match=rf"^{root} holds no images: .* \.jpg, \.jpeg, .*\.pgm$"):
+        FolderDataset(root)
+
+
+def test_missing_folder_is_refused(tmp_path: Path) -> None:
+    """The error names what is missing."""
+    with pytest.raises(
+        SourceError, match=r"nowhere cannot be listed \(No such file or directory\)"
+    ):
+        FolderDataset(tmp_path / "nowhere")
+
+
+def test_unreadable_files_leave_their_neighbours_alone(tmp_path: Path) -> None:
+    """A file that went away, a pipe and a folder are bad samples; the others are read."""
+    root = grow(tmp_path, ("a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg"))
+    dataset = FolderDataset(root)
+    (root / "b.jpg").unlink()
+    (root / "c.jpg").unlink()
+    os.mkfifo(root / "c.jpg")  # waits for a writer when opened the usual way
+    (root / "d.jpg").unlink()
+    (root / "d.jpg").mkdir()
+
+    assert dataset.fetch([4, 1, 2, 3, 0]) == [
+        Sample(4, "e.jpg", {"jpg": b"e.jpg"}),
+        BadSample(1, "b.jpg", "read", "the file cannot be read: No such file or directory"),
+        BadSample(2, "c.jpg", "read", "the file cannot be read: not a regular file"),
+        BadSample(3, "d.jpg", "read", "the file cannot be read: not a regular file"),
+        Sample(0, "a.jpg", {"jpg": b"a.jpg"}),
+    ]
+
+
+def test_empty_file_is_read_as_it_is(tmp_path: Path) -> None:
+    """A file of 0 bytes can be read; what it lacks is for the reader of headers to say."""
+    (tmp_path / "a.jpg").touch()
+
+    assert FolderDataset(tmp_path).fetch([0]) == [Sample(0, "a.jpg", {"jpg": b""})]
+
+
+def test_repeated_and_empty_requests(tmp_path: Path) -> None:
+    """An index may be asked for twice, or none at all."""
+    dataset = FolderDataset(grow(tmp_path, ("a.jpg", "b.jpg")))
+
+    assert [s.index for s in dataset.fetch([1, 1, 0])] == [1, 1, 0]
+    assert dataset.fetch([]) == []
+    assert dataset.fetch(np.array([], dtype=np.int64)) == []
+
+
+@pytest.mark.parametrize("indices", [[2], [-1], [0, 5], np.array([0, 2])])
+def test_index_outside_the_dataset_is_refused(tmp_path: Path, indices: list[int]) -> None:
+    """The error names the range and the first index outside it."""
+    dataset = FolderDataset(grow(tmp_path, ("a.jpg", "b.jpg")))
+    wrong = next(index for index in indices if not 0 <= index < 2)
+
+    with pytest.raises(IndexError, match=rf"^index must be in 0 <= index < 2, got {wrong}$"):
+        dataset.fetch(indices)
+
+
+def test_fractions_are_no_indices(tmp_path: Path) -> None:
+    """Numbers with a fraction are refused rather than cut off."""
+    dataset = FolderDataset(grow(tmp_path, ("a.jpg", "b.jpg")))
+
+    with pytest.raises(TypeError, match="indices must be integers, got float64"):
+        dataset.fetch([0.5])
+
+
+def test_threads_read_the_same(tmp_path: Path) -> None:
+    """Many fetches at once give what one gives."""
+    dataset = FolderDataset(grow(tmp_path, [f"{number}.jpg" for number in range(50)]))
+    expected = dataset.fetch(range(50))
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(dataset.fetch, [range(50)] * 40))
+
+    assert found == [expected] * 40
+
+
+def test_fingerprint_stays_when_the_folder_moves(tmp_path: Path) -> None:
+    """Neither the place nor the times of the files matter."""
+    root = grow(tmp_path / "here", TREE)
+    before = FolderDataset(root).fingerprint
+    shutil.copytree(root, tmp_path / "there")
+
+    assert FolderDataset(tmp_path / "there").fingerprint == before
+    assert len(before) == 32
+
+
+@pytest.mark.parametrize("change", ["rename", "resize", "relabel", "add"])
+def test_fingerprint_tells_datasets_apart(tmp_path: Path, change: str) -> None:
+    """Another name, size, label or number of files is another dataset."""
+    root = grow(tmp_path, TREE)
+    before = FolderDataset(root).fingerprint
+    match change:
+        case "rename":
+            (root / "cat" / "b.jpg").rename(root / "cat" / "bb.jpg")
+        case "resize":
+            (root / "cat" / "b.jpg").write_bytes(b"longer than before")
+        case "relabel":  # a class in front gives the others new numbers
+            grow(root, ("A/new.jpg",))
+        case "add":
+            grow(root, ("cat/new.jpg",))
+
+    assert FolderDataset(root).fingerprint != before
+
+
+LIST = """\
+# path and label
+cat/a.JPEG 3
+  cat/b.jpg\t0\t
+
+Dog/../Dog/1.bmp
+äpfel/with space.tif 12
+#cat/deep/e.tiff 5
+cat/deep/er/c.png -1
+"""
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_list_file(tmp_path: Path, ending: str) -> None:
+    """Paths may hold spaces, labels are optional, comments and empty lines do not count."""
+    grow(tmp_path, TREE)
+    (tmp_path / "list.txt").write_bytes(LIST.replace("\n", ending).encode("utf-8-sig"))
+    dataset = ListDataset(tmp_path / "list.txt")
+
+    assert [(s.key, s.label, bytes(s.image).decode()) for s in dataset.fetch(range(5))] == [
+        ("cat/a.JPEG", 3, "cat/a.JPEG"),
+        ("cat/b.jpg", 0, "cat/b.jpg"),
+        ("Dog/1.bmp", -1, "Dog/1.bmp"),
+        ("äpfel/with space.tif", 12, "äpfel/with space.tif"),
+        ("cat/deep/er/c.png", -1, "cat/deep/er/c.png"),
+    ]
+    assert len(dataset) == 5
+    assert dataset.class_names == ()
+
+
+def test_list_may_name_files_without_extension(tmp_path: Path) -> None:
+    """What a list names is an image by that, and what is missing shows at the fetch."""
+    grow(tmp_path, ("photo", "other.dat"))
+    (tmp_path / "list.lst").write_text("photo\nother.dat 1\nmissing.jpg\n")
+    photo, other, missing = ListDataset(tmp_path / "list.lst").fetch([0, 1, 2])
+
+    assert photo.image == b"photo"
+    assert other.image == b"other.dat"
+    assert missing == BadSample(
+        2, "missing.jpg", "read", "the file cannot be read: No such file or directory"
+    )
+
+
+@pytest.mark.parametrize("name", ["../out.jpg", "cat/../../out.jpg", ".."])
+def test_relative_path_must_not_leave_the_folder(tmp_path: Path, name: str) -> None:
+    """A list cannot reach behind its own folder; the error names the line."""
+    grow(tmp_path, ("out.jpg", "in/cat/a.jpg"))
+    (tmp_path / "in" / "list.txt").write_text(f"cat/a.jpg\n{name} 4\n")
+
+    with pytest.raises(
+        SourceError, match=r"list.txt, line 2: \.\..* leaves the folder of the list"
+    ):
+        ListDataset(tmp_path / "in" / "list.txt")
+
+
+def test_absolute_paths_are_allowed_and_leave_no_trace(tmp_path: Path) -> None:
+    """Absolute paths work, in files and in sequences, and the fingerprint does not hold them."""
+    prints = []
+    for place in ("here", "there"):
+        root = grow(tmp_path / place, ("data/cat/a.jpg", "data/dog/b.jpg", "lists/x"))
+        paths = [root / "data/cat/a.jpg", root / "data/dog/b.jpg"]
+        (root / "lists" / "all.txt").write_text("\n".join(map(str, paths)))
+        from_file = ListDataset(root / "lists" / "all.txt")
+        from_paths = ListDataset(paths)
+        prints += [from_file.fingerprint, from_paths.fingerprint]
+
+        assert keys_of(from_file) == ["cat/a.jpg", "dog/b.jpg"]
+        assert from_paths.fetch([1])[0].image == b"data/dog/b.jpg"
+    assert len(set(prints)) == 1
+
+
+def test_relative_paths_in_a_sequence_begin_where_the_program_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller's own paths are relative to the working directory, and may leave it."""
+    grow(tmp_path, ("out.jpg", "in/a.jpg"))
+    monkeypatch.chdir(tmp_path / "in")
+    samples = ListDataset(["a.jpg", "../out.jpg"]).fetch([0, 1])
+
+    assert [s.image for s in samples] == [b"in/a.jpg", b"out.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "names no files: write one path per line"),
+        (b"# nothing\n\n", "names no files: write one path per line"),
+        (b"a.jpg -2\n", "line 1: a label must be >= 0, got -2"),
+        (b"\xff\xd8\xff\xe0", "cannot be read as a list of files"),
+        (None, "cannot be read as a list of files"),
+    ],
+)
+def test_bad_list_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+    """The error names the list and what is wrong with it."""
+    path = tmp_path / "list.txt"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(SourceError, match=f"{path}.*{message}"):
+        ListDataset(path)
+
+
+def test_empty_sequence_is_refused() -> None:
+    """An empty list of paths is no dataset."""
+    with pytest.raises(SourceError, match="the list of files is empty"):
+        ListDataset([])

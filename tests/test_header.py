@@ -1,0 +1,325 @@
+import csv
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from readers import Header, HeaderError, read_header
+
+# name, format for us, mode of the picture, format and options for Pillow
+MADE = {
+    "jpeg": ("jpeg", "RGB", "JPEG", {}),
+    "jpeg-progressive": ("jpeg", "RGB", "JPEG", {"progressive": True}),
+    "jpeg-gray": ("jpeg", "L", "JPEG", {}),
+    "jpeg-cmyk": ("jpeg", "CMYK", "JPEG", {}),
+    "jpeg-comment": ("jpeg", "RGB", "JPEG", {"comment": b"\xff\xd8\xff\xc0" * 50}),
+    "jpeg-restarts": ("jpeg", "RGB", "JPEG", {"restart_marker_rows": 1}),
+    "png": ("png", "RGB", "PNG", {}),
+    "png-palette": ("png", "P", "PNG", {}),
+    "png-alpha": ("png", "RGBA", "PNG", {}),
+    "webp-lossy": ("webp", "RGB", "WEBP", {}),
+    "webp-lossless": ("webp", "RGB", "WEBP", {"lossless": True}),
+    "webp-alpha": ("webp", "RGBA", "WEBP", {}),
+    "webp-exif": ("webp", "RGB", "WEBP", {"exif": b"II*\0\x08" + bytes(9)}),
+    "gif": ("gif", "P", "GIF", {}),
+    "bmp": ("bmp", "RGB", "BMP", {}),
+    "bmp-palette": ("bmp", "P", "BMP", {}),
+    "tiff": ("tiff", "RGB", "TIFF", {}),
+    "tiff-lzw": ("tiff", "L", "TIFF", {"compression": "tiff_lzw"}),
+    "ppm": ("ppm", "RGB", "PPM", {}),
+    "pgm": ("ppm", "L", "PPM", {}),
+    "pbm": ("ppm", "1", "PPM", {}),
+}
+HEIGHT, WIDTH = 37, 530  # neither fits one byte twice, and no mix-up of the two goes unseen
+
+
+def encode(mode: str, kind: str, **options: object) -> bytes:
+    pixels = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).convert(mode).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def exif(orientation: int, order: str = "<", kind: int = 3) -> bytes:
+    """An EXIF block with one entry; kind 1 is a byte, 3 a short, 4 a long."""
+    value = {1: "B3x", 3: "H2x", 4: "I"}[kind]
+    mark = b"II*\0" if order == "<" else b"MM\0*"
+    entry = struct.pack(f"{order}HHI{value}", 0x0112, kind, 1, orientation)
+    return mark + struct.pack(f"{order}IH", 8, 1) + entry + bytes(4)
+
+
+def with_segment(jpeg: bytes, marker: int, content: bytes, position: int = 2) -> bytes:
+    segment = struct.pack(">BBH", 0xFF, marker, len(content) + 2) + content
+    return jpeg[:position] + segment + jpeg[position:]
+
+
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    return (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+    )
+
+
+def upright_size(data: bytes) -> tuple[int, int]:
+    """(height, width) after EXIF orientation, according to Pillow."""
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    return image.height, image.width
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_every_format_agrees_with_pillow(name: str) -> None:
+    """Format and size are those that the picture was made with, and that Pillow reads."""
+    expected_format, mode, kind, options = MADE[name]
+    data = encode(mode, kind, **options)
+
+    assert read_header(data) == Header(expected_format, HEIGHT, WIDTH, 1)
+    assert upright_size(data) == (HEIGHT, WIDTH)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_memoryview_reads_like_bytes(name: str) -> None:
+    """A view into a larger buffer gives what its bytes give."""
+    _, mode, kind, options = MADE[name]
+    data = encode(mode, kind, **options)
+    view = memoryview(b"before" + data + b"behind")[6:-6]
+
+    assert read_header(view) == read_header(data)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_exif_orientation_agrees_with_pillow(kind: str, order: str, orientation: int) -> None:
+    """All eight orientations, in both byte orders, turn the size as Pillow turns the picture."""
+    prefix = b"Exif\0\0" if kind == "JPEG" else b""
+    data = encode("RGB", kind, exif=prefix + exif(orientation, order))
+    header = read_header(data)
+
+    assert (header.height, header.width) == upright_size(data)
+    assert header.orientation == orientation
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_tiff_orientation_agrees_with_pillow(orientation: int) -> None:
+    """The orientation tag of a TIFF counts as EXIF does."""
+    data = encode("RGB", "TIFF", tiffinfo={0x0112: orientation})
+    header = read_header(data)
+
+    assert (header.height, header.width) == upright_size(data)
+    assert header.orientation == orientation
+
+
+def test_webp_exif_may_begin_with_the_mark_of_jpeg() -> None:
+    """Some writers put JPEG's "Exif" mark before the EXIF block of a WebP."""
+    data = encode("RGB", "WEBP", exif=b"Exif\0\0" + exif(6))
+
+    assert read_header(data) == Header("webp", WIDTH, HEIGHT, 6)
+
+
+@pytest.mark.parametrize("orientation", [0, 9, 65535])
+def test_impossible_orientation_counts_as_upright(orientation: int) -> None:
+    """An orientation outside 1 to 8 is as good as none."""
+    data = encode("RGB", "JPEG", exif=b"Exif\0\0" + exif(orientation))
+
+    assert read_header(data) == Header("jpeg", HEIGHT, WIDTH, 1)
+
+
+@pytest.mark.parametrize("length", range(26))
+def test_broken_exif_counts_as_upright(length: int) -> None:
+    """EXIF that is cut off anywhere before the end of its entry does not spoil the header."""
+    block = exif(6)[:length]
+    data = with_segment(encode("RGB", "JPEG"), 0xE1, b"Exif\0\0" + block)
+    orientation = 6 if length >= 20 else 1
+
+    assert read_header(data).orientation == orientation
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", [1, 3, 4])
+def test_orientation_of_any_type_is_read_as_opencv_reads_it(kind: int, order: str) -> None:
+    """The type of the EXIF entry is not looked at, so header and decoded picture agree."""
+    data = with_segment(encode("RGB", "JPEG"), 0xE1, b"Exif\0\0" + exif(6, order, kind))
+    header = read_header(data)
+    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+
+    assert (header.height, header.width) == decoded.shape[:2]
+
+
+def test_first_of_two_exif_segments_counts() -> None:
+    """Of two EXIF segments the first gives the orientation, as in Pillow."""
+    data = encode("RGB", "JPEG")
+    for orientation in (3, 6):  # the second is put in front
+        data = with_segment(data, 0xE1, b"Exif\0\0" + exif(orientation))
+
+    assert read_header(data).orientation == 6
+    assert upright_size(data) == (WIDTH, HEIGHT)
+
+
+def test_exif_behind_the_frame_header_counts() -> None:
+    """EXIF may stand between a JPEG's frame header and its first scan."""
+    data = encode("RGB", "JPEG")
+    scan = data.index(b"\xff\xda")
+    data = with_segment(data, 0xE1, b"Exif\0\0" + exif(6), scan)
+
+    assert read_header(data) == Header("jpeg", WIDTH, HEIGHT, 6)
+    assert upright_size(data) == (WIDTH, HEIGHT)
+
+
+def test_exif_behind_the_pixels_of_a_png_counts() -> None:
+    """A PNG may keep EXIF behind its pixels."""
+    data = encode("RGB", "PNG")
+    data = data[:-12] + png_chunk(b"eXIf", exif(8)) + data[-12:]
+
+    assert read_header(data) == Header("png", WIDTH, HEIGHT, 8)
+    assert upright_size(data) == (WIDTH, HEIGHT)
+
+
+def test_padding_before_a_marker_is_passed_over() -> None:
+    """Any number of 0xFF bytes may stand before a JPEG marker."""
+    data = encode("RGB", "JPEG")
+
+    assert read_header(data[:2] + b"\xff\xff\xff" + data[2:]) == Header("jpeg", HEIGHT, WIDTH, 1)
+
+
+def test_bmp_rows_from_top_to_bottom() -> None:
+    """A negative height says that a BMP begins at the top."""
+    data = bytearray(encode("RGB", "BMP"))
+    data[22:26] = struct.pack("<i", -HEIGHT)
+
+    assert read_header(bytes(data)) == Header("bmp", HEIGHT, WIDTH, 1)
+    assert upright_size(bytes(data)) == (HEIGHT, WIDTH)
+
+
+def test_bmp_of_os2() -> None:
+    """The short BMP header keeps the size in 16 bits."""
+    stride = (WIDTH * 3 + 3) // 4 * 4
+    size = 26 + stride * HEIGHT
+    data = struct.pack("<2sIIIIHHHH", b"BM", size, 0, 26, 12, WIDTH, HEIGHT, 1, 24)
+    data += bytes(stride * HEIGHT)
+
+    assert read_header(data) == Header("bmp", HEIGHT, WIDTH, 1)
+    assert upright_size(data) == (HEIGHT, WIDTH)
+
+
+def test_comments_in_a_ppm() -> None:
+    """Comments may stand between the numbers of a PPM header."""
+    data = b"P6 # 1 2\n#\n7\n# 3\t4\n 5 255\n" + bytes(7 * 5 * 3)
+
+    assert read_header(data) == Header("ppm", 5, 7, 1)
+    assert upright_size(data) == (5, 7)
+
+
+def test_photographs_agree_with_pillow(photos: list[Path]) -> None:
+    """Real photographs have the size that Pillow gives them."""
+    for photo in photos:
+        data = photo.read_bytes()
+        header = read_header(data)
+
+        assert (header.height, header.width) == upright_size(data)
+
+
+def test_odd_files_have_the_size_of_the_manifest(shared_data: Path) -> None:
+    """Each odd file that can be decoded has its size; the others have one or say why not."""
+    with (shared_data / "odd" / "MANIFEST.csv").open() as manifest:
+        rows = list(csv.DictReader(manifest))
+    for row in rows:
+        data = (shared_data / "odd" / row["file"]).read_bytes()
+        if row["expected"] == "decodes":
+            header = read_header(data)
+
+            assert (header.width, header.height) == (int(row["width"]), int(row["height"])), row
+        elif row["file"] in BAD_HEADERS:
+            with pytest.raises(HeaderError, match=BAD_HEADERS[row["file"]]):
+                read_header(data)
+        else:  # damaged behind the header
+            assert read_header(data).height > 0
+    assert len(rows) > 90
+
+
+BAD_HEADERS = {
+    "bitrot_magic.jpg": r"^not an image: starts with b'.xef",
+    "empty.jpg": "^empty$",
+    "html.jpg": "^not an image: starts with b'<!DOCTYP'$",
+    "png_xhdn0g08.png": "^png whose header is damaged",
+    "text.jpg": "^not an image: starts with b'This is '$",
+    "truncated_header.jpg": "^jpeg that ends within its header, at byte 100$",
+    "zero_height.jpg": "^jpeg whose header says height 0 and width 240$",
+    "zeros.jpg": "^not an image: starts with",
+}
+
+
+def test_huge_pictures_are_measured_without_a_warning() -> None:
+    """A size is a fact to report, whatever it would cost to decode."""
+    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 60_000, 50_000, 8, 2, 0, 0, 0))
+
+    assert read_header(b"\x89PNG\r\n\x1a\n" + header) == Header("png", 50_000, 60_000, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "^empty$"),
+        (b"\xff\xd8\xff\xda\x00\x08", "^jpeg without a frame header$"),
+        (b"\xff\xd8\xff\xe0\x00\x04ab\x00\x00\x00\x00", "^jpeg without a marker at byte 8"),
+        (b"\xff\xd8", "^jpeg that ends within its header, at byte 2$"),
+        (b"RIFF\x04\0\0\0WEBPABCD", "^webp whose first chunk is b'ABCD'$"),
+        (b"BM" + bytes(40), "^bmp whose header says it is 0 bytes long$"),
+        (b"P6 7 five 255 ", "^ppm whose header gives no height and width$"),
+        (b"II*\0\x08\0\0\0\0\0", "^tiff whose first directory gives no height and width$"),
+        (b"GIF89a\x05\0\0\0", "^gif whose header says height 0 and width 5$"),
+    ],
+)
+def test_reason_of_a_bad_header(data: bytes, reason: str) -> None:
+    """What is not an image says so in a few words."""
+    with pytest.raises(HeaderError, match=reason):
+        read_header(data)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_cut_off_anywhere_gives_the_size_or_an_error(name: str) -> None:
+    """Every beginning of an image gives its header or a HeaderError, and no other size."""
+    expected_format, mode, kind, options = MADE[name]
+    data = encode(mode, kind, **options)
+    outcomes = [outcome(data[:length]) for length in (*range(800), len(data))]
+
+    assert set(outcomes) == {None, Header(expected_format, HEIGHT, WIDTH, 1)}
+    assert outcomes[-1] is not None
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_damaged_bytes_never_raise_anything_else(name: str) -> None:
+    """Random damage to the first bytes ends in a header or a HeaderError."""
+    _, mode, kind, options = MADE[name]
+    data = encode(mode, kind, **options)
+    rng = np.random.default_rng(7)
+    intact = outcome(data)
+    outcomes = [outcome(damaged(data, rng)) for _ in range(300)]
+
+    assert any(result != intact for result in outcomes)
+
+
+def damaged(data: bytes, rng: np.random.Generator) -> bytes:
+    broken = bytearray(data[: rng.integers(20, 1000)])
+    for place in rng.integers(2, min(len(broken), 200), 4):
+        broken[place] = rng.integers(256)
+    return bytes(broken)
+
+
+def outcome(data: bytes) -> Header | None:
+    try:
+        return read_header(data)
+    except HeaderError:
+        return None
+
+
+def test_jpeg_fixture_is_read(jpeg: Callable[..., bytes]) -> None:
+    """The small JPEGs that other tests use have the size they were asked for."""
+    assert read_header(jpeg(48, 64)) == Header("jpeg", 48, 64, 1)

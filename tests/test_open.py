@@ -1,0 +1,195 @@
+import io
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from braceexpand import braceexpand
+
+import readers
+from readers import FolderDataset, ListDataset, SourceError, TarDataset, open_dataset
+from readers.open import expand_braces
+
+
+def write_shard(path: Path, key: str = "a") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo(f"{key}.jpg")
+        member.size = 1
+        archive.addfile(member, io.BytesIO(b"x"))
+    return path
+
+
+def write_image(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(path.name.encode())
+    return path
+
+
+def keys_of(dataset: readers.Dataset) -> list[str]:
+    return [entry.key for entry in dataset.fetch(range(len(dataset)))]
+
+
+def test_folder_of_classes(tmp_path: Path) -> None:
+    """A folder opens as class folders, given as text or as a path."""
+    write_image(tmp_path / "cat" / "a.jpg")
+
+    for source in (tmp_path, str(tmp_path), f"{tmp_path}/"):
+        dataset = open_dataset(source)
+
+        assert isinstance(dataset, FolderDataset)
+        assert keys_of(dataset) == ["cat/a.jpg"]
+
+
+@pytest.mark.parametrize("extension", ["txt", "lst", "tsv", "TXT"])
+def test_list_file(tmp_path: Path, extension: str) -> None:
+    """A list is known by its extension."""
+    path = tmp_path / f"files.{extension}"
+    path.write_text("a.jpg\t5\n")
+    write_image(tmp_path / "a.jpg")
+    dataset = open_dataset(path)
+
+    assert isinstance(dataset, ListDataset)
+    assert dataset.fetch([0])[0].label == 5
+
+
+def test_one_shard(tmp_path: Path) -> None:
+    """A .tar file opens as one shard."""
+    dataset = open_dataset(write_shard(tmp_path / "train.tar"))
+
+    assert isinstance(dataset, TarDataset)
+    assert keys_of(dataset) == ["train.tar/a"]
+
+
+def test_pattern_of_shards(tmp_path: Path) -> None:
+    """A brace pattern opens the shards that it counts, in that order."""
+    for number in range(12):
+        write_shard(tmp_path / f"train-{number:03d}.tar")
+    dataset = open_dataset(f"{tmp_path}/train-{{008..011}}.tar")
+
+    assert keys_of(dataset) == [f"train-{number:03d}.tar/a" for number in range(8, 12)]
+
+
+def test_list_of_shards_and_patterns(tmp_path: Path) -> None:
+    """A sequence keeps its order, and may hold patterns."""
+    for name in ("a", "b", "c"):
+        write_shard(tmp_path / f"{name}.tar")
+    dataset = open_dataset([tmp_path / "c.tar", f"{tmp_path}/{{a,b}}.tar"])
+
+    assert keys_of(dataset) == ["c.tar/a", "a.tar/a", "b.tar/a"]
+
+
+def test_folder_of_shards(tmp_path: Path) -> None:
+    """A folder with shards and no images opens as shards, sorted; other files do not matter."""
+    for name in ("b", "a"):
+        write_shard(tmp_path / f"{name}.tar")
+    (tmp_path / "readme.md").touch()
+    first = open_dataset(tmp_path)
+    again = open_dataset(tmp_path)  # now with the side-car indexes beside the shards
+
+    assert isinstance(first, TarDataset)
+    assert keys_of(first) == keys_of(again) == ["a.tar/a", "b.tar/a"]
+
+
+@pytest.mark.parametrize("other", ["photo.jpg", "cat/photo.jpg"])
+def test_folder_of_shards_and_images_is_refused(tmp_path: Path, other: str) -> None:
+    """What is meant cannot be told when shards and images lie side by side."""
+    write_shard(tmp_path / "a.tar")
+    write_image(tmp_path / other)
+
+    with pytest.raises(SourceError, match=r"holds shards \(a\.tar\) and (photo\.jpg|cat)"):
+        open_dataset(tmp_path)
+
+
+def test_list_of_images(tmp_path: Path) -> None:
+    """A sequence of image files opens in its order."""
+    paths = [write_image(tmp_path / name) for name in ("b.jpg", "a.jpg")]
+    dataset = open_dataset(paths)
+
+    assert isinstance(dataset, ListDataset)
+    assert keys_of(dataset) == ["b.jpg", "a.jpg"]
+
+
+def test_braces_in_the_name_of_a_file(tmp_path: Path) -> None:
+    """A file that is there is taken by its name, whatever that looks like."""
+    shard = write_shard(tmp_path / "{a,b}.tar")
+    image = write_image(tmp_path / "{1..2}.jpg")
+
+    assert keys_of(open_dataset(shard)) == ["{a,b}.tar/a"]
+    assert keys_of(open_dataset([image])) == ["{1..2}.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing", "does not exist: give a folder, a list file or .tar shards"),
+        ("missing.tar", "does not exist: give a folder, a list file or .tar shards"),
+        ("missing-{0..4}.tar", r"missing-0.tar is not a file \(5 of 5 shards are missing\)"),
+        ("photo.jpg", r"is of no known kind: give a folder, a list file \(.txt, .lst, .tsv\)"),
+        ("", "holds no images"),
+        ("a.tar.gz", "is compressed: decompress it"),
+        ("a.tgz", "is compressed: decompress it"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    """The error names the source and what could be given instead."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    if name == "photo.jpg":
+        write_image(folder / name)
+    if name.endswith("gz"):
+        tarfile.open(folder / name, "w:gz").close()
+
+    with pytest.raises(SourceError, match=message) as caught:
+        open_dataset(folder / name)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_empty_and_mixed_sequences_are_refused(tmp_path: Path) -> None:
+    """A sequence holds something, and one kind of it."""
+    with pytest.raises(SourceError, match="the list of sources is empty"):
+        open_dataset([])
+    with pytest.raises(SourceError, match=r"either shards or images, got \.tar files and .*a\.jpg"):
+        open_dataset([write_shard(tmp_path / "a.tar"), tmp_path / "a.jpg"])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "train-{000000..000099}.tar",
+        "{1..10}",
+        "{08..11}.tar",
+        "{a,b,}x{0..2}",
+        "plain.tar",
+        "{5..5}",
+        "a{x}b{}c",
+        "{train,val}/{00..01}-{a,b}.tar",
+    ],
+)
+def test_braces_agree_with_braceexpand(pattern: str) -> None:
+    """Patterns stand for the names that webdataset takes them for."""
+    assert expand_braces(pattern) == list(braceexpand(pattern))
+
+
+def test_public_names_are_what_they_say() -> None:
+    """__all__ is sorted, and holds every public class and function of the package."""
+    here = {
+        name
+        for name, value in vars(readers).items()
+        if getattr(value, "__module__", "").startswith("readers.") and not name.startswith("_")
+    }
+
+    assert readers.__all__ == sorted(readers.__all__)
+    assert set(readers.__all__) == here
+
+
+def test_import_needs_numpy_alone() -> None:
+    """Neither torch, nor Pillow, nor any decoder is imported along with the package."""
+    program = "import sys, readers; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    root = Path(__file__).resolve().parents[1]
+    modules = subprocess.check_output([sys.executable, "-c", program], cwd=root, text=True).split()
+
+    assert "numpy" in modules
+    assert not {"torch", "PIL", "cv2", "nvidia", "webdataset", "gpu_aug", "dali_pipes"} & {*modules}
