@@ -8,10 +8,10 @@
 
 SHELL := /bin/bash
 BIN := .venv/bin
+CODE := readers gpu_aug dali_pipes bench tests
 
 DATA ?=
 demo: OUT ?= demo
-gpu: OUT ?= gpu-result
 gpu: PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 export NO_ALBUMENTATIONS_UPDATE := 1
@@ -25,11 +25,12 @@ test: .venv/ready
 	@$(BIN)/python -m pytest -q
 
 check: .venv/ready
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check $(CODE)
+	@$(BIN)/ruff format --check --quiet $(CODE)
 	@$(BIN)/mypy
 
 gpu:
+	@test -n "$(OUT)" || { echo "say where the results go: make gpu OUT=folder" >&2; exit 2; }
 	@$(PYTHON) -m bench.gpu --out "$(OUT)"
 
 .venv/ready: pyproject.toml constraints.txt

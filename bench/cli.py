@@ -107,14 +107,30 @@ def bench_compare(
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     seed: SeedOption = 0,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only the row of this name; repeatable.")
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Compare every engine of ours with other pipelines, in turns, on the same files."""
     from bench.compare import Settings
     from bench.report import compare_and_show
 
-    settings = Settings(seconds, rounds, batch_size, device, threads, seed)
+    settings = Settings(seconds, rounds, batch_size, device, threads, seed, only=tuple(only or ()))
     compare_and_show(data, recipe, settings, json_path=json)
+
+
+@bench_app.command("overhead")
+def bench_overhead(
+    data: Data,
+    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 10.0,
+    threads: ThreadsOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Measure the loader's own cost: everything but decoding and augmenting."""
+    from bench.report import overhead_and_show
+
+    overhead_and_show(data, seconds=seconds, threads=threads, json_path=json)
 
 
 @app.command()

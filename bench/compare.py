@@ -1,20 +1,23 @@
 """Every pipeline of ours beside its baselines: interleaved, repeated, on the same footing."""
 
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
-from bench.contestant import Contestant, Footing, Kind, Share, Unable
+from bench.contestant import Contestant, Footing, Kind, Unable
 from bench.errors import BenchError
 from bench.images import collect
-from bench.lineup import lineup
+from bench.lineup import Entry, lineup
 from bench.machine import num_cores
+from bench.result import Absent, Comparison, Row
 from bench.timer import Rate, Slice, time_slice
+from dali_pipes.choose import choose
 from gpu_aug import Recipe
 
 _REST_SECONDS_MAX = 3.0
@@ -31,6 +34,7 @@ class Settings:
         device: "cpu", "cuda" or "auto".
         num_threads: Worker threads or processes; None takes the cores.
         seed: Of the shuffling and the draws.
+        only: Names of rows; empty means all.
     """
 
     seconds: float = 10.0
@@ -39,59 +43,17 @@ class Settings:
     device: str = "auto"
     num_threads: int | None = None
     seed: int = 0
+    only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "rounds", "batch_size"):
-            if getattr(self, name) <= 0:
+        for name in ("seconds", "rounds", "batch_size", "num_threads"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
                 raise BenchError(
-                    f"{name} must be greater than 0, got {getattr(self, name)}: "
-                    f"leave it out to get {getattr(Settings, name)}"
+                    f"{name} must be greater than 0, got {value}: leave it out to get the default"
                 )
-
-
-@dataclass(frozen=True)
-class Row:
-    """One contestant's result."""
-
-    name: str
-    kind: Kind
-    rate: Rate
-    share: Share
-    note: str
-
-    def to_dict(self) -> dict[str, object]:
-        """As it stands in the JSON."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "images_per_second": self.rate.to_dict(),
-            "share": self.share,
-            "note": self.note,
-        }
-
-
-@dataclass(frozen=True)
-class Absent:
-    """A contestant without a result, and the reason."""
-
-    name: str
-    kind: Kind
-    reason: str
-
-
-@dataclass
-class Comparison:
-    """What came out.
-
-    Attributes:
-        rows: Fastest first.
-        absent: Who took no part, or dropped out.
-        settings: What was the same for all.
-    """
-
-    rows: list[Row] = field(default_factory=list)
-    absent: list[Absent] = field(default_factory=list)
-    settings: dict[str, object] = field(default_factory=dict)
+        if self.seed < 0:
+            raise BenchError(f"seed must be 0 or more, got {self.seed}: leave it out to get 0")
 
 
 Progress = Callable[[str], None]
@@ -109,7 +71,9 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
     Raises:
         readers.ReadersError: There is nothing to read.
         BenchError: Nothing there decodes.
+        dali_pipes.LoaderError: There is no such device.
     """
+    entries = _entries(settings.only)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpu-aug-")))
         progress("looking at the images")
@@ -120,12 +84,12 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
             images.labels,
             recipe,
             settings.batch_size,
-            _device(settings.device),
+            choose(settings.device, "auto", "auto").device,
             settings.num_threads or num_cores(),
             settings.seed,
         )
         comparison = Comparison(settings=_described(source, settings, footing, images.left_out))
-        contestants = list(_opened(footing, comparison, progress))
+        contestants = list(_opened(entries, footing, comparison, progress))
         for contestant in contestants:
             stack.callback(contestant.close)
         _race(contestants, footing, settings, comparison, progress)
@@ -133,10 +97,12 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
     return comparison
 
 
-def _opened(footing: Footing, comparison: Comparison, progress: Progress) -> Iterator[Contestant]:
+def _opened(
+    entries: list[Entry], footing: Footing, comparison: Comparison, progress: Progress
+) -> Iterator[Contestant]:
     """Start everyone, let them make a batch and check that it is what all have to make."""
-    for entry in lineup():
-        progress(f"warming up {entry.name}")
+    for entry in entries:
+        progress(f"warming up: {entry.name}")
         contestant: Contestant | None = None
         try:
             contestant = entry.enter(footing)
@@ -146,14 +112,13 @@ def _opened(footing: Footing, comparison: Comparison, progress: Progress) -> Ite
         except Exception as error:  # noqa: BLE001 - a peer may raise anything; the result names it
             if contestant is not None:
                 contestant.close()
-            comparison.absent.append(Absent(entry.name, entry.kind, _reason(error)))
+            comparison.absent.append(_absent(entry.name, entry.kind, error))
         else:
             yield contestant
 
 
 def _check(contestant: Contestant, footing: Footing) -> None:
-    for _ in range(contestant.num_discard):
-        batch = contestant.next_batch()
+    batch = contestant.next_batch()
     expected = (footing.batch_size, 3, *footing.recipe.size)
     if contestant.kind == "ceiling":
         return
@@ -174,7 +139,8 @@ def _race(
     slices: dict[str, list[Slice]] = {contestant.name: [] for contestant in contestants}
     running = list(contestants)
     for number in range(settings.rounds):
-        for contestant in list(running):
+        # Another one begins each round, so that nobody always follows the same neighbour.
+        for contestant in running[number:] + running[:number]:
             progress(f"round {number + 1} of {settings.rounds}: {contestant.name}")
             try:
                 turn = time_slice(
@@ -185,7 +151,7 @@ def _race(
                 )
             except Exception as error:  # noqa: BLE001 - as above
                 running.remove(contestant)
-                comparison.absent.append(Absent(contestant.name, contestant.kind, _reason(error)))
+                comparison.absent.append(_absent(contestant.name, contestant.kind, error))
                 continue
             slices[contestant.name].append(turn)
             _rest(contestant, turn, footing)
@@ -217,19 +183,26 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _reason(error: Exception) -> str:
-    text = " ".join(str(error).split())[:300]
-    return text if isinstance(error, Unable) else f"{type(error).__name__}: {text}"
+def _absent(name: str, kind: Kind, error: Exception) -> Absent:
+    # A worker's error quotes a whole traceback, of which the last line says what happened.
+    lines = str(error).strip().splitlines() or [""]
+    text = lines[-1] if "Traceback" in str(error) else " ".join(" ".join(lines).split())[:300]
+    if isinstance(error, Unable):
+        return Absent(name, kind, text)
+    return Absent(
+        name, kind, f"{type(error).__name__}: {text}", "".join(traceback.format_exception(error))
+    )
 
 
-def _device(name: str) -> torch.device:
-    """The device by its full name, so that it equals that of a tensor."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(name)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise BenchError(f"device must be cpu or auto on a machine without CUDA, got {name}")
-    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+def _entries(only: tuple[str, ...]) -> list[Entry]:
+    everyone = lineup()
+    names = [entry.name for entry in everyone]
+    unknown = [name for name in only if name not in names]
+    if unknown:
+        raise BenchError(
+            f"a row must be one of {', '.join(names)}, got {', '.join(unknown)}: correct the name"
+        )
+    return [entry for entry in everyone if not only or entry.name in only]
 
 
 def _described(

@@ -39,6 +39,8 @@ class DaliPipeline:
             if decode == "mixed"
             else "fn.decoders.image_random_crop, then fn.resize, antialiased"
         )
+        if any(isinstance(step, ColorJitter) for step in footing.recipe.operations):
+            self.note += "; all of the jitter as one matrix, fn.color_twist"
         self._footing = footing
         self._decode: Decode = decode
         self._batches: Iterator[Any] | None = None
@@ -95,7 +97,7 @@ def decoding_pipeline(footing: Footing) -> Any:
     on_gpu = footing.device.type == "cuda"
     pipeline = _pipeline(footing, footing.batch_size, footing.num_threads)
     with pipeline:
-        encoded, _ = _read(footing.files, footing.labels, shuffle=True)
+        encoded, _ = read_files(footing.files, footing.labels, shuffle=True)
         device = "mixed" if on_gpu else "cpu"
         pipeline.set_outputs(fn.decoders.image(encoded, device=device, output_type=types.RGB))
     pipeline.build()
@@ -105,7 +107,7 @@ def decoding_pipeline(footing: Footing) -> Any:
 def _training_pipeline(footing: Footing, decode: Decode) -> Any:
     pipeline = _pipeline(footing, footing.batch_size, footing.num_threads)
     with pipeline:
-        encoded, labels = _read(footing.files, footing.labels, shuffle=True)
+        encoded, labels = read_files(footing.files, footing.labels, shuffle=True)
         images = _augmented(_decoded(encoded, footing.recipe, decode), footing, decode)
         pipeline.set_outputs(images, labels)
     pipeline.build()
@@ -117,7 +119,7 @@ def _instrumented(footing: Footing, decode: Decode, until: Until) -> Any:
     files = footing.spread(_NUM_INSTRUMENTED)
     pipeline = _pipeline(footing, len(files), 1, exec_async=False, exec_pipelined=False)
     with pipeline:
-        images, _ = _read(files, [0] * len(files), shuffle=False)
+        images, _ = read_files(files, [0] * len(files), shuffle=False)
         if until != "read":
             images = _decoded(images, footing.recipe, decode)
         if until == "augment":
@@ -134,7 +136,8 @@ def _pipeline(footing: Footing, batch_size: int, num_threads: int, **options: bo
     return Pipeline(batch_size, num_threads, device_id, seed=footing.seed, **options)
 
 
-def _read(files: list[Path], labels: list[int], *, shuffle: bool) -> tuple[Any, Any]:
+def read_files(files: list[Path], labels: list[int], *, shuffle: bool) -> tuple[Any, Any]:
+    """Graph nodes that read encoded files and their labels."""
     from nvidia.dali import fn
 
     encoded, label = fn.readers.file(

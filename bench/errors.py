@@ -13,9 +13,9 @@ class BenchError(Exception):
 def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None = None) -> None:
     """Call a command line and leave the process with its exit code.
 
-    An error that the packages raise on purpose becomes one red sentence and exit code 2, Ctrl-C exit
-    code 130. Any other error is a defect and keeps its traceback, as everything does under --debug,
-    which is taken out of the arguments wherever it stands.
+    An error that the packages raise on purpose becomes one red sentence and exit code 2. Any other error
+    is a defect and keeps its traceback, as everything does under --debug, which is taken out of the
+    arguments wherever it stands. Ctrl-C gives exit code 130, which is typer's doing.
 
     Args:
         command: Gets the arguments without --debug.
@@ -25,10 +25,6 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
     debug = DEBUG_FLAG in given
     try:
         command([argument for argument in given if argument != DEBUG_FLAG])
-    except KeyboardInterrupt:
-        if debug:
-            raise
-        sys.exit(130)
     except Exception as error:
         if debug or not isinstance(error, _expected()):
             raise

@@ -15,7 +15,7 @@ from bench.arguments import check_writable, recipe_from
 from bench.errors import BenchError
 from bench.images import Repeated, sound_samples
 from bench.ours import DECODERS, ENGINES, Decoder, Engine, row_name
-from dali_pipes import Loader, LoaderError, MissingPackageError, available_decoders, cpu
+from dali_pipes import Loader, MissingPackageError, available_decoders, cpu
 from gpu_aug import EngineError, Normalize, Recipe
 from readers import Dataset, Sample, open_dataset, read_header
 
@@ -93,7 +93,7 @@ def _engine_lines(
         name = row_name(decoder, engine)
         try:
             images = _augmented(same_few, len(samples), recipe, seed, decoder, engine)
-        except (EngineError, LoaderError, MissingPackageError) as error:
+        except (EngineError, MissingPackageError) as error:
             console.print(Text(f"{name} is not drawn: {error}", style="yellow"), soft_wrap=True)
             continue
         words = [name, *(_distance(images, *first) if first else [])]

@@ -11,9 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.arguments import check_writable, recipe_from
-from bench.compare import Comparison, Row, Settings, compare
+from bench.compare import Settings, compare
 from bench.contestant import STAGES
-from bench.machine import commit, machine, versions
+from bench.machine import commit, machine, num_cores, versions
+from bench.overhead import measure_overhead
+from bench.result import Comparison, Row
+from readers import open_dataset
 
 SHARE_MEANING = (
     "read, decode, augment and copy add up to 1: of our rows they are what the loader's threads spent, "
@@ -28,6 +31,7 @@ _COUNTERPARTS = {
     "gpu-aug/cpu+albumentations": "opencv-albumentations",
     "gpu-aug/dali+kornia": "dali-cpu",
 }
+_WIDTH = 96  # columns that the whole table takes
 _COLOURS = {"engine": "green", "baseline": "", "ceiling": "dim"}
 
 
@@ -36,14 +40,42 @@ def compare_and_show(
 ) -> Comparison:
     """Compare, with a line of progress on a terminal; print the result and write it down."""
     check_writable(json_path)
-    console = Console()
+    console = wide_console()
     with console.status("starting") as status:
-        comparison = compare(source, recipe_from(recipe), settings, status.update)
+        progress = status.update if console.is_terminal else _PartPrinter()
+        comparison = compare(source, recipe_from(recipe), settings, progress)
     show_comparison(comparison, console)
     if json_path is not None:
         write_json(json_path, comparison_document(comparison))
         console.print(f"written: {json_path}", soft_wrap=True)
     return comparison
+
+
+def wide_console() -> Console:
+    """A console that, where it is no terminal but a file or a pipe, is wide enough for the table."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH)
+
+
+def overhead_and_show(
+    source: str, *, seconds: float, threads: int | None, json_path: Path | None
+) -> None:
+    """Measure what our loader costs without pixels; print the rate and write it down."""
+    check_writable(json_path)
+    console = Console()
+    with console.status("reading, drawing and handing over, without a pixel"):
+        rate = measure_overhead(open_dataset(source), num_threads=threads, seconds=seconds)
+    console.print(
+        f"{rate.median:.0f} samples/s through readers and loader, nothing decoded or augmented "
+        f"(median of {len(rate.runs)} epochs, {min(rate.runs):.0f} to {max(rate.runs):.0f})",
+        soft_wrap=True,
+        highlight=False,
+    )
+    if json_path is not None:
+        row = {"name": "gpu-aug/overhead", "kind": "ceiling", "images_per_second": rate.to_dict()}
+        settings = {"data": source, "seconds": seconds, "threads": threads or num_cores()}
+        write_json(json_path, document("bench overhead", settings, [row]))
+        console.print(f"written: {json_path}", soft_wrap=True)
 
 
 def document(
@@ -87,11 +119,15 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, who is absent and why, and the verdicts."""
-    console.print(_table(comparison))
+    console.print(_table(comparison, with_runs=console.width >= _WIDTH))
+    for row in comparison.rows:
+        if row.kind != "engine":
+            console.print(Text(f"{row.name}: {row.note}", style="dim"), soft_wrap=True)
     for absent in comparison.absent:
-        console.print(Text(f"{absent.name} took no part: {absent.reason}", style="yellow"))
+        reason = f"{absent.name} took no part: {absent.reason}"
+        console.print(Text(reason, style="yellow"), soft_wrap=True)
     for fault in _some(comparison.settings.get("left_out")):
-        console.print(Text(f"left out for everybody: {fault}", style="yellow"))
+        console.print(Text(f"left out for everybody: {fault}", style="yellow"), soft_wrap=True)
     for verdict in verdicts(comparison.rows):
         console.print(Text(verdict), soft_wrap=True)
 
@@ -104,10 +140,11 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
     sentences = []
     for row in (row for row in rows if row.kind == "engine"):
         clauses = []
-        if baselines:
-            clauses.append(_against(row, max(baselines, key=_median), "the fastest baseline, "))
+        best = max(baselines, key=_median, default=None)
+        if best is not None:
+            clauses.append(_against(row, best, "the fastest baseline, "))
         counterpart = by_name.get(_COUNTERPARTS.get(row.name, ""))
-        if counterpart is not None:
+        if counterpart is not None and counterpart is not best:
             clauses.append(_against(row, counterpart, ""))
         if ceiling is not None:
             clauses.append(f"reaches {_median(row) / _median(ceiling):.0%} of {ceiling.name}")
@@ -125,7 +162,7 @@ def _median(row: Row) -> float:
     return row.rate.median
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     settings = comparison.settings
     table = Table(
         title=f"{settings['batch']} on {settings['device']}, {settings['threads']} threads, "
@@ -136,21 +173,37 @@ def _table(comparison: Comparison) -> Table:
         box=SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    table.add_column("pipeline")
-    for heading in ("images/s", "runs", "ratio", *STAGES, "wait"):
+    table.add_column("pipeline", no_wrap=True)
+    runs = ("runs",) if with_runs else ()
+    for heading in ("images/s", *runs, "ratio", *STAGES, "wait"):
         table.add_column(heading, justify="right", no_wrap=True)
     best = max((_median(row) for row in comparison.rows if row.kind == "baseline"), default=None)
     for row in comparison.rows:
         shares = [row.share.get(part) for part in (*STAGES, "wait")]
+        spread = f"{min(row.rate.runs):.0f}-{max(row.rate.runs):.0f}"
         table.add_row(
             row.name,
             f"{_median(row):.0f}",
-            f"{min(row.rate.runs):.0f}-{max(row.rate.runs):.0f}",
+            *([spread] if with_runs else []),
             f"{_median(row) / best:.2f}" if best else "-",
             *("-" if share is None else f"{share:.0%}" for share in shares),
             style=_COLOURS[row.kind],
         )
     return table
+
+
+class _PartPrinter:
+    """Progress without a terminal to rewrite: a line for every part that begins."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        part = text.partition(":")[0]
+        if part != self._last:
+            self._console.print(part, style="dim")
+        self._last = part
 
 
 def _some(faults: object) -> list[str]:

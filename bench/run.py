@@ -103,6 +103,7 @@ def run_epochs(source: str, recipe: str, settings: RunSettings, *, json_path: Pa
         BenchError: An argument that cannot work; other errors come from the packages themselves.
     """
     check_writable(json_path)
+    check_writable(settings.ledger)
     console = Console()
     with closing(_loader(source, recipe, settings)) as loader:
         console.print(Text(loader.explain(), style="dim"), soft_wrap=True)

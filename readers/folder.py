@@ -1,5 +1,6 @@
 """Images in files of their own: class folders, and lists of files."""
 
+import errno
 import hashlib
 import os
 import re
@@ -62,8 +63,8 @@ class _Files:
         try:
             data = _read(self._prefix + name)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            return BadSample(index, name, "read", f"the file cannot be read: {reason}")
+            reason = f"the file cannot be read: {getattr(error, 'strerror', None) or error}"
+            return BadSample(index, name, "read", reason)
         # A file without an image extension was named in a list: the bytes decide what it is.
         field = name.rpartition(".")[2].lower() if is_image_file(name) else IMAGE_FIELDS[0]
         return Sample(index, name, {field: data}, self._labels[index])
@@ -85,7 +86,7 @@ class FolderDataset(_Files):
     """
 
     def __init__(self, root: PathLike) -> None:
-        root = Path(root)
+        root = Path(root).absolute()
         _, entries, files = next(os.walk(root, onerror=_raise))
         folders = _visible(entries)
         loose = [name for name in _visible(files) if is_image_file(name)]
@@ -142,7 +143,7 @@ class ListDataset(_Files):
             # Keys and the fingerprint must not say where on this machine the files lie.
             paths = [os.path.normpath(root / name) for name in names]
             root = Path(os.path.commonpath([Path(path).parent for path in paths]))
-            names = [os.path.relpath(path, root) for path in paths]
+            names = [path[len(str(root).rstrip("/")) + 1 :] for path in paths]
         super().__init__(root, names, labels)
 
 
@@ -204,13 +205,13 @@ def _size_bytes(path: str) -> int:
 
 
 def _read(path: str) -> bytes:
-    """Read a whole file: 8 us in the cache for 100 kB, where Path.read_bytes takes 20."""
+    """Read a whole file: 25 us for 114 kB in the page cache, where Path.read_bytes takes 30."""
     # Non-blocking: opening a pipe that carries the name of an image would wait for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
         if not S_ISREG(status.st_mode):
-            raise OSError(None, "not a regular file")
+            raise OSError(errno.EINVAL, "not a regular file")
         data = os.read(descriptor, status.st_size)
         while len(data) < status.st_size:
             more = os.read(descriptor, status.st_size - len(data))

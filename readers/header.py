@@ -1,8 +1,8 @@
 """Format, size and orientation of an encoded image, from its first bytes, without decoding.
 
 It runs once per sample when a dataset is a folder, so it reads the few bytes it needs in place:
-2 us for a photograph, where opening it with Pillow takes 25. Where the formats leave
-room for opinion, it sides with the decoders: OpenCV and DALI agree on what is read here.
+2.4 us for a photograph, where opening it with Pillow takes 24. Where the formats leave room for
+opinion it sides with the decoders: size and orientation are those that OpenCV and DALI turn out.
 """
 
 import re
@@ -117,7 +117,9 @@ def _read_png(data: Payload) -> Found:
 
 
 def _read_webp(data: Payload) -> Found:
-    (kind,) = struct.unpack_from("8x4s", data, 4)
+    form, kind = struct.unpack_from("4s4s", data, 8)
+    if form != b"WEBP":
+        raise HeaderError(f"not an image: a RIFF file of the form {form!r}")
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
         return height & 0x3FFF, width & 0x3FFF, 1

@@ -3,7 +3,7 @@
 One file holds, in this order:
 
     16 bytes    name and version of the format
-     8 bytes    length of the description in bytes, CRC-32 of all that follows
+     8 bytes    length of the description in bytes, CRC-32 (begun at it) of all that follows
     JSON        size and mtime of the shard, digest, field names, faults, type and place of columns
     columns     plain numbers: S samples and M members (stored files), in the shard's order
 
@@ -74,7 +74,7 @@ class ShardIndex:
     def __init__(self, data: bytes, stamp: tuple[int, int]) -> None:
         name, length, checksum = _PREFIX.unpack(data[: _PREFIX.size].ljust(_PREFIX.size))
         body = memoryview(data)[_PREFIX.size :]
-        if name != _FORMAT or zlib.crc32(body) != checksum:
+        if name != _FORMAT or zlib.crc32(body, length) != checksum:
             raise ValueError("not an index, or a damaged one")
         description = json.loads(bytes(body[:length]))
         if description["byte_order"] != sys.byteorder or tuple(description["stamp"]) != stamp:
@@ -179,7 +179,7 @@ def _pack(entries: list[Entry], stamp: tuple[int, int]) -> bytes:
         "columns": places,
     }
     text = json.dumps(description).encode()
-    checksum = zlib.crc32(body, zlib.crc32(text))
+    checksum = zlib.crc32(text + body, len(text))
     return _PREFIX.pack(_FORMAT, len(text), checksum) + text + body
 
 

@@ -70,8 +70,8 @@ def _names(text: str) -> list[str]:
 def expand_braces(pattern: str) -> list[str]:
     """Return the names that a pattern stands for, the last brace counting fastest.
 
-    ``{000..099}`` counts, both ends included and padded as the first end is; ``{a,b}`` lists.
-    Other braces are left as they are, and braces do not nest.
+    ``{000..099}`` counts, both ends included, with leading zeros if an end has them; ``{a,b}``
+    lists. Other braces are left as they are, and braces do not nest.
     """
     pieces = _BRACES.split(pattern)
     choices = [
@@ -83,23 +83,26 @@ def expand_braces(pattern: str) -> list[str]:
 def _alternatives(text: str) -> list[str]:
     counted = _RANGE.fullmatch(text)
     if counted:
-        first, last = counted.groups()
-        width = len(first) if first.startswith("0") else 0
-        return [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
+        first, last = map(int, counted.groups())
+        padded = any(len(end) > 1 and end[0] == "0" for end in counted.groups())
+        width = max(map(len, counted.groups())) if padded else 0
+        step = 1 if first <= last else -1
+        return [f"{number:0{width}d}" for number in range(first, last + step, step)]
     return text.split(",") if "," in text else ["{" + text + "}"]
 
 
 def _shards_in(folder: Path) -> list[Path]:
     """Return the shards in a folder; none when it holds images or folders beside them."""
-    entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    shards = [path for path in entries if _is_shard(path) and path.is_file()]
-    others = [path for path in entries if path.is_dir() or is_image_file(path.name)]
+    _, folders, files = next(os.walk(folder), ("", [], []))
+    shards = sorted(name for name in files if _is_shard(Path(name)) and name[0] != ".")
+    others = [name for name in files if is_image_file(name)] + folders
+    others = sorted(name for name in others if name[0] != ".")
     if shards and others:
         raise SourceError(
-            f"{folder} holds shards ({shards[0].name}) and {others[0].name}: "
+            f"{folder} holds shards ({shards[0]}) and {others[0]}: "
             "give the shards as a list or a pattern, or move them to a folder of their own"
         )
-    return shards
+    return [folder / name for name in shards]
 
 
 def _is_shard(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """Tar shards in the convention of WebDataset, read at random through memory maps."""
 
+import errno
 import hashlib
 import mmap
 import re
@@ -73,7 +74,10 @@ class TarDataset:
         self._indexes = [open_index(path, _scan) for path in self._paths]
         self._starts = list(accumulate(map(len, self._indexes), initial=0))
         self._names = [path.name for path in self._paths]
-        self._view = lru_cache(maxsize=_max_mapped_shards())(self._map_shard)
+        paths, indexes = self._paths, self._indexes  # not self, whose maps should go when it goes
+        self._view = lru_cache(maxsize=_max_mapped_shards())(
+            lambda shard: _map_indexed(paths[shard], indexes[shard].stamp)
+        )
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -103,17 +107,17 @@ class TarDataset:
             return BadSample(index, key, "read", fault)
         try:
             view = self._view(shard)
-        except (OSError, SourceError) as error:
-            return BadSample(index, key, "read", str(error))
+        except OSError as error:
+            return BadSample(index, key, "read", f"the shard cannot be read: {error.strerror}")
         fields = {name: view[start:stop] for name, start, stop in members}
         return Sample(index, key, fields, label, size)
 
-    def _map_shard(self, number: int) -> memoryview:
-        path = self._paths[number]
-        status = path.stat()
-        if (status.st_size, status.st_mtime_ns) != self._indexes[number].stamp:
-            raise SourceError(f"{path.name} has changed since it was indexed: open it anew")
-        return memoryview(_map(path))
+
+def _map_indexed(path: Path, stamp: tuple[int, int]) -> memoryview:
+    status = path.stat()
+    if (status.st_size, status.st_mtime_ns) != stamp:
+        raise OSError(errno.ESTALE, "it has changed since it was indexed, open it anew")
+    return memoryview(_map(path))
 
 
 def _max_mapped_shards() -> int:
@@ -162,8 +166,12 @@ def _stored_files(mapped: mmap.mmap, shard: Path) -> Iterator[_File]:
         if mapped[:6].startswith(_COMPRESSED):
             raise SourceError(f"{shard} is compressed: decompress it, to read at random") from None
         raise SourceError(f"{shard} is not a tar file ({error}): correct the path") from None
+    place = 0
     with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
         while (member := archive.next()) is not None:
+            if member.size < 0:  # would lead back to a header that was read, and so for ever
+                break
+            place = archive.offset
             archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
             name = _KEY_AND_FIELD.fullmatch(member.name)
             if name is None or not member.isreg() or _META.match(member.name):
@@ -178,7 +186,6 @@ def _stored_files(mapped: mmap.mmap, shard: Path) -> Iterator[_File]:
                 )
             yield _File(name[1], name[2].lower(), start, stop, fault)
     # A header that cannot be read ends tarfile's walk like the zeros at the end of an archive do.
-    place = archive.offset
     if mapped[place : place + _BLOCK_BYTES].strip(b"\0"):
         fault = f"{shard.name} is damaged at byte {place}: what lies behind it cannot be found"
         yield _File(f"(byte {place})", "", place, place, fault)

@@ -86,12 +86,15 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
     outside = grow(tmp_path / "outside", ("far.jpg", "deep/er.jpg"))
     root = grow(tmp_path / "root", ("cat/a.jpg",))
     (root / "cat" / "file.jpg").symlink_to(outside / "far.jpg")
+    (root / "cat" / "linked").symlink_to(outside)
     (root / "dog").symlink_to(outside)
     (root / "cat" / "again").symlink_to(root)
 
     assert keys_of(FolderDataset(root)) == [
         "cat/a.jpg",
         "cat/file.jpg",
+        "cat/linked/far.jpg",
+        "cat/linked/deep/er.jpg",
         "dog/far.jpg",
         "dog/deep/er.jpg",
     ]
@@ -221,6 +224,17 @@ def test_fingerprint_tells_datasets_apart(tmp_path: Path, change: str) -> None:
             grow(root, ("cat/new.jpg",))
 
     assert FolderDataset(root).fingerprint != before
+
+
+def test_fingerprint_tells_labels_apart(tmp_path: Path) -> None:
+    """The same files with another label are another dataset."""
+    grow(tmp_path, ("a.jpg",))
+    prints = set()
+    for label in ("", " 0", " 1"):
+        (tmp_path / "list.txt").write_text(f"a.jpg{label}")
+        prints.add(ListDataset(tmp_path / "list.txt").fingerprint)
+
+    assert len(prints) == 3
 
 
 LIST = """\

@@ -119,9 +119,32 @@ def test_tiff_orientation_agrees_with_pillow(orientation: int) -> None:
 
 def test_webp_exif_may_begin_with_the_mark_of_jpeg() -> None:
     """Some writers put JPEG's "Exif" mark before the EXIF block of a WebP."""
-    data = encode("RGB", "WEBP", exif=b"Exif\0\0" + exif(6))
+    data = encode("RGB", "WEBP", exif=exif(6))
+    place = data.index(b"EXIF")  # the last chunk
+    content = b"Exif\0\0" + exif(6)
+    chunk = struct.pack("<4sI", b"EXIF", len(content)) + content
+    riff = struct.pack("<4sI", b"RIFF", place + len(chunk) - 8)
+
+    assert read_header(riff + data[8:place] + chunk) == Header("webp", WIDTH, HEIGHT, 6)
+
+
+def test_webp_exif_behind_a_chunk_of_odd_length() -> None:
+    """Chunks of a WebP are padded to an even length."""
+    data = encode("RGB", "WEBP", exif=exif(6), icc_profile=bytes(131))
 
     assert read_header(data) == Header("webp", WIDTH, HEIGHT, 6)
+    assert upright_size(data) == (WIDTH, HEIGHT)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_tiff_sizes_may_be_short_or_long(order: str) -> None:
+    """Both types of number are read, in both byte orders."""
+    mark = b"II*\0" if order == "<" else b"MM\0*"
+    width = struct.pack(f"{order}HHIH2x", 256, 3, 1, 530)
+    height = struct.pack(f"{order}HHII", 257, 4, 1, 70_000)
+    data = mark + struct.pack(f"{order}IH", 8, 2) + width + height + bytes(4)
+
+    assert read_header(data) == Header("tiff", 70_000, 530, 1)
 
 
 @pytest.mark.parametrize("orientation", [0, 9, 65535])
@@ -270,6 +293,7 @@ def test_huge_pictures_are_measured_without_a_warning() -> None:
         (b"\xff\xd8\xff\xda\x00\x08", "^jpeg without a frame header$"),
         (b"\xff\xd8\xff\xe0\x00\x04ab\x00\x00\x00\x00", "^jpeg without a marker at byte 8"),
         (b"\xff\xd8", "^jpeg that ends within its header, at byte 2$"),
+        (b"RIFF\x04\0\0\0WAVEfmt ", "^not an image: a RIFF file of the form b'WAVE'$"),
         (b"RIFF\x04\0\0\0WEBPABCD", "^webp whose first chunk is b'ABCD'$"),
         (b"BM" + bytes(40), "^bmp whose header says it is 0 bytes long$"),
         (b"P6 7 five 255 ", "^ppm whose header gives no height and width$"),

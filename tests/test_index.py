@@ -109,7 +109,7 @@ def test_damage_anywhere_is_noticed(shard: Path) -> None:
     open_index(shard, Scan())
     intact = beside(shard).read_bytes()
     damaged = [intact[:length] for length in (0, 10, 24, 100, len(intact) - 1)]
-    for place in range(0, len(intact), 7):
+    for place in (*range(24), *range(24, len(intact), 7)):
         damaged.append(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
     for content in damaged:
         beside(shard).write_bytes(content)

@@ -125,17 +125,18 @@ def test_windows_are_torchvisions_operations_in_order(operations, size):
     assert torch.equal(expected, decode(image, draw_one(Recipe(operations), image)))
 
 
-def test_a_padded_crop_is_resampled_with_its_border_on_whole_pixels():
-    """A crop larger than the image keeps its black border when it is resampled."""
-    image = noise(40, 100)
-    recipe = Recipe([CenterCrop(80), Resize((40, 40))])
+@pytest.mark.parametrize(("size", "first", "last"), [(40, 10, 30), (35, 9, 26), (90, 22, 68)])
+def test_a_padded_crop_is_resampled_with_its_border_on_whole_pixels(size, first, last):
+    """A crop larger than the image keeps its black border, rounded, when it is resampled."""
+    image = noise(40, 100) | 1  # no black pixels
+    recipe = Recipe([CenterCrop(80), Resize((size, size))])
 
     result = decode(image, draw_one(recipe, image))
 
-    expected = tv.resize(tv.center_crop(image, [80, 80]), [40, 40], antialias=True)
-    assert not result[:, :10].any()
-    assert not result[:, 30:].any()
-    assert torch.equal(expected[:, 12:28], result[:, 12:28])  # the filter reaches 2 pixels
+    expected = tv.resize(tv.center_crop(image, [80, 80]), [size, size], antialias=True)
+    assert result.any(dim=2).any(dim=0).nonzero().flatten().tolist() == [*range(first, last)]
+    if (first, last) == (10, 30):  # no rounding: the same but where the filter meets the border
+        assert torch.equal(expected[:, 12:28], result[:, 12:28])
 
 
 def test_a_crop_beside_the_image_is_black():

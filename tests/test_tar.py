@@ -1,7 +1,9 @@
+import gc
 import io
 import os
 import shutil
 import tarfile
+import weakref
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -177,6 +179,20 @@ def test_payloads_are_views_that_outlive_the_dataset(tmp_path: Path) -> None:
     assert first.image == b"001" * 300
 
 
+def test_dataset_goes_with_its_last_reference(tmp_path: Path) -> None:
+    """Maps are given back at once, not when the garbage collector finds a circle."""
+    dataset = TarDataset([plain_shard(tmp_path / "a.tar")])
+    dataset.fetch([0])
+    remembered = weakref.ref(dataset)
+    gc.disable()
+    try:
+        del dataset
+
+        assert remembered() is None
+    finally:
+        gc.enable()
+
+
 def test_links_devices_and_folders_are_passed_over(tmp_path: Path) -> None:
     """Only plain files count: nothing outside the shard can be reached through it."""
     secret = tmp_path / "secret.jpg"
@@ -274,6 +290,23 @@ def test_damaged_header_is_not_taken_for_the_end(tmp_path: Path) -> None:
     )
 
 
+def test_negative_size_does_not_lead_round_in_circles(tmp_path: Path) -> None:
+    """A header with a negative size points back at what was read before it."""
+    shard = plain_shard(tmp_path / "a.tar", 2)
+    data = bytearray(shard.read_bytes())
+    place = 5 * BLOCK
+    header = data[place : place + BLOCK]
+    header[124:136] = (-place - BLOCK).to_bytes(12, "big", signed=True)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    data[place : place + BLOCK] = header
+    shard.write_bytes(data)
+    entries = TarDataset([shard]).fetch([0, 1])
+
+    assert [type(entry) for entry in entries] == [Sample, BadSample]
+    assert f"damaged at byte {place}" in entries[1].reason
+
+
 @pytest.mark.parametrize("kind", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_cut_within_a_long_name(tmp_path: Path, kind: int) -> None:
     """A shard may end within the extra headers of a long name."""
@@ -343,10 +376,14 @@ def test_shard_that_changed_gives_bad_samples(tmp_path: Path) -> None:
     changed, gone, fine = dataset.fetch([0, 2, 4])
 
     assert changed == BadSample(
-        0, "0.tar/000", "read", "0.tar has changed since it was indexed: open it anew"
+        0,
+        "0.tar/000",
+        "read",
+        "the shard cannot be read: it has changed since it was indexed, open it anew",
     )
-    assert isinstance(gone, BadSample)
-    assert "No such file" in gone.reason
+    assert gone == BadSample(
+        2, "1.tar/000", "read", "the shard cannot be read: No such file or directory"
+    )
     assert fine.image == b"000" * 300
 
 

@@ -94,12 +94,12 @@ def prepare(operation: Operation) -> Step:
 
 
 @prepare.register
-def _flip_left_right(operation: HorizontalFlip) -> Step:  # noqa: ARG001
+def _flip_left_right(_: HorizontalFlip) -> Step:
     return _transform(A.HorizontalFlip())
 
 
 @prepare.register
-def _flip_up_down(operation: VerticalFlip) -> Step:  # noqa: ARG001
+def _flip_up_down(_: VerticalFlip) -> Step:
     return _transform(A.VerticalFlip())
 
 
@@ -109,12 +109,12 @@ def _normalize(operation: Normalize, *, unit: float = 1.0) -> Step:
 
 
 @prepare.register
-def _grayscale(operation: Grayscale) -> Step:  # noqa: ARG001
+def _grayscale(_: Grayscale) -> Step:
     return _transform(A.ToGray())
 
 
 @prepare.register
-def _jitter(operation: ColorJitter) -> Step:  # noqa: ARG001
+def _jitter(_: ColorJitter) -> Step:
     return _transform(A.ColorJitter(), *FACTORS, "order")
 
 

@@ -54,8 +54,9 @@ def compile_engine(name: EngineName, recipe: Recipe, *, device: torch.device) ->
 
             return AlbumentationsEngine(recipe, device=device)
     except ModuleNotFoundError as error:
+        package = (error.name or name).partition(".")[0]
         raise EngineError(
-            f"engine {name!r} needs the package {error.name!r}, which is not installed: "
+            f"engine {name!r} needs the package {package!r}, which is not installed: "
             "pip install 'gpu-aug'"
         ) from error
     raise EngineError(f"engine must be 'kornia' or 'albumentations', got {name!r}: choose one")

@@ -100,12 +100,12 @@ def prepare(operation: Operation, device: torch.device) -> Step:  # noqa: ARG001
 
 
 @prepare.register
-def _flip_left_right(operation: HorizontalFlip, device: torch.device) -> Step:  # noqa: ARG001
+def _flip_left_right(_: HorizontalFlip, _device: torch.device) -> Step:
     return _module(K.RandomHorizontalFlip(p=1.0))
 
 
 @prepare.register
-def _flip_up_down(operation: VerticalFlip, device: torch.device) -> Step:  # noqa: ARG001
+def _flip_up_down(_: VerticalFlip, _device: torch.device) -> Step:
     return _module(K.RandomVerticalFlip(p=1.0))
 
 
@@ -119,12 +119,12 @@ def _normalize(operation: Normalize, device: torch.device, *, unit: float = 1.0)
 
 
 @prepare.register
-def _grayscale(operation: Grayscale, device: torch.device) -> Step:  # noqa: ARG001
+def _grayscale(_: Grayscale, _device: torch.device) -> Step:
     return _module(K.RandomGrayscale(p=1.0))
 
 
 @prepare.register
-def _jitter(operation: ColorJitter, device: torch.device) -> Step:  # noqa: ARG001
+def _jitter(_: ColorJitter, device: torch.device) -> Step:
     module = K.ColorJitter(p=1.0)
 
     def jitter(x: Tensor, params: Params) -> Tensor:
@@ -155,7 +155,7 @@ def _order_groups(
 
 
 @prepare.register
-def _blur(operation: GaussianBlur, device: torch.device) -> Step:  # noqa: ARG001
+def _blur(operation: GaussianBlur, _device: torch.device) -> Step:
     width = operation.kernel_size
     return _module(K.RandomGaussianBlur((width, width), operation.sigma, p=1.0))
 
@@ -174,7 +174,7 @@ def _affine(operation: RandomAffine, device: torch.device) -> Step:
 
 
 @prepare.register
-def _erase(operation: RandomErasing, device: torch.device) -> Step:  # noqa: ARG001
+def _erase(operation: RandomErasing, _device: torch.device) -> Step:
     module = K.RandomErasing(p=1.0)
 
     def erase(x: Tensor, params: Params) -> Tensor:
@@ -193,7 +193,7 @@ def _erase(operation: RandomErasing, device: torch.device) -> Step:  # noqa: ARG
 
 
 @prepare.register
-def _crop(operation: CenterCrop, device: torch.device) -> Step:  # noqa: ARG001
+def _crop(_: CenterCrop, _device: torch.device) -> Step:
     def crop(x: Tensor, params: Params) -> Tensor:
         # All images have one size here, so all rows have the same crop.
         (top, left), (height, width) = params["start"][0].tolist(), params["shape"][0].tolist()
@@ -205,7 +205,7 @@ def _crop(operation: CenterCrop, device: torch.device) -> Step:  # noqa: ARG001
 
 @prepare.register(Resize)
 @prepare.register(RandomResizedCrop)
-def _resample(operation: Resize | RandomResizedCrop, device: torch.device) -> Step:  # noqa: ARG001
+def _resample(operation: Resize | RandomResizedCrop, _device: torch.device) -> Step:
     # Torch's antialiasing is torchvision's; Kornia's is a Gaussian of its own.
     def resample(x: Tensor, params: Params) -> Tensor:
         resized = []

@@ -32,7 +32,7 @@ class RandomAffine(Operation):
     RandomApply around it.
     """
 
-    # Measured 0.005 on noise.
+    # Measured 0.005 on noise and photographs.
     tolerance: ClassVar[float] = 0.05
 
     degrees: float | tuple[float, float]

@@ -1,0 +1,60 @@
+"""``make demo``: real photographs through every engine of this machine, in a table and a picture."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bench import errors
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+_PREVIEW_RECIPE = "imagenet_train_jitter"  # with colours, so that more can be seen
+_COMPARE_RECIPE = "imagenet_train"
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="The folder that gets everything.")] = Path("demo"),
+    data: Annotated[
+        str | None, typer.Option(help="Photographs to use instead of scikit-image's.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Measured time per pipeline, in all.")] = 3.0,
+    rounds: Annotated[int, typer.Option(help="Turns that the time is cut into.")] = 3,
+) -> None:
+    """Make photographs, draw the preview, compare every pipeline and write everything down."""
+    from bench.compare import Settings
+    from bench.photographs import make_photographs
+    from bench.preview import draw_preview
+    from bench.report import compare_and_show
+
+    console = Console()
+    _make_folder(out)
+    if data is None:
+        photographs = out / "photographs"
+        shutil.rmtree(photographs, ignore_errors=True)
+        number = make_photographs(photographs)
+        console.print(f"{number} photographs: {photographs}", soft_wrap=True)
+        data = str(photographs)
+    draw_preview(data, _PREVIEW_RECIPE, out / "preview.png", count=6, seed=0)
+    compare_and_show(
+        data,
+        _COMPARE_RECIPE,
+        Settings(seconds=seconds, rounds=rounds, batch_size=32),
+        json_path=out / "comparison.json",
+    )
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.BenchError(
+            f"the folder {folder} cannot be made ({error.strerror}): give another one with OUT=folder"
+        ) from error
+
+
+if __name__ == "__main__":
+    errors.call(app)

@@ -1,0 +1,225 @@
+"""``make gpu``: one short visit to a machine with a GPU that teaches as much as it can.
+
+Every step runs in a process of its own with a time limit of its own, so that a crash or a hang costs
+that step alone. Nothing is installed and nothing is downloaded.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bench import errors
+from bench.photographs import make_photographs
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+_REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command, and how long it may take.
+
+    Attributes:
+        name: Names its log and its result, NAME.log and NAME.json.
+        arguments: What follows the interpreter.
+        seconds_max: After so long it is killed; over all steps less than 8 minutes.
+        environment: Added to this process's own.
+    """
+
+    name: str
+    arguments: Sequence[str]
+    seconds_max: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a step ended.
+
+    Attributes:
+        end: "done", or what went wrong: "exit 1", "SIGSEGV", "over its 40 s".
+        headline: What came out in a few words: its result's own, or its log's last line.
+        result: The JSON that it left, empty when it left none.
+    """
+
+    name: str
+    end: str
+    seconds: float
+    headline: str
+    result: dict[str, Any]
+
+    @property
+    def good(self) -> bool:
+        """Whether the step came to its end."""
+        return self.end == "done"
+
+
+def steps(out: Path, photographs: Path, *, rehearse: bool) -> list[Step]:
+    """The visit's steps; a rehearsal runs the same on the CPU with tiny inputs."""
+    flags = [f"--data={photographs}", *(["--rehearse"] if rehearse else [])]
+    own = ["-X", "faulthandler", "-m", "bench.gpu_steps"]
+
+    def measure(name: str, step: str, seconds_max: float, *more: str) -> Step:
+        return Step(name, [*own, step, f"--out={out / name}.json", *flags, *more], seconds_max)
+
+    tests = ["-m", "pytest", "-m", "needs_cuda", "--tb=long", f"--junitxml={out / 'tests.xml'}"]
+    return [
+        measure("environment", "environment", 45),
+        Step("tests", tests, 90, {} if rehearse else {"FAIL_WITHOUT_CUDA": "1"}),
+        measure("region-decode", "region-decode", 30),
+        measure("decode-rates", "decode-rates", 40),
+        measure("loader-dali+kornia", "compare", 25, "--only=gpu-aug/dali+kornia"),
+        measure("loader-cpu+kornia", "compare", 25, "--only=gpu-aug/cpu+kornia"),
+        measure("baseline-dali", "compare", 25, f"--only=dali-{'cpu' if rehearse else 'gpu'}"),
+        measure("compare", "compare", 175),
+    ]
+
+
+def visit(plan: Sequence[Step], out: Path, console: Console) -> list[Outcome]:
+    """Run every step, whatever becomes of those before it; failures.log tells about those that fail."""
+    outcomes = []
+    failures = out / "failures.log"
+    failures.write_text("", encoding="utf-8")
+    for step in plan:
+        console.print(f"{step.name} (at most {step.seconds_max:.0f} s)", style="dim")
+        outcome = _run(step, out)
+        outcomes.append(outcome)
+        if not outcome.good:
+            with failures.open("a", encoding="utf-8") as file:
+                file.write(f"==== {step.name}: {outcome.end}\n{_log(out, step)}\n")
+    return outcomes
+
+
+def _run(step: Step, out: Path) -> Outcome:
+    result = out / f"{step.name}.json"
+    result.unlink(missing_ok=True)
+    began = time.perf_counter()
+    with (out / f"{step.name}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, *step.arguments],
+            cwd=_REPOSITORY,
+            env={**os.environ, "NO_ALBUMENTATIONS_UPDATE": "1", **step.environment},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # a group of its own, so that its workers end with it
+        )
+        try:
+            end = _described(process.wait(step.seconds_max))
+        except subprocess.TimeoutExpired:
+            end = f"over its {step.seconds_max:g} s"
+        finally:
+            _end_group(process)
+    seconds = time.perf_counter() - began
+    found = _read_result(result)
+    return Outcome(step.name, end, seconds, found.get("headline") or _last_line(out, step), found)
+
+
+def _read_result(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):  # never written, or killed while writing
+        return {}
+    return found
+
+
+def _log(out: Path, step: Step) -> str:
+    return (out / f"{step.name}.log").read_text(encoding="utf-8", errors="replace")
+
+
+def _last_line(out: Path, step: Step) -> str:
+    lines = _log(out, step).strip().splitlines()
+    return lines[-1].strip(" =") if lines else ""
+
+
+def _described(exit_code: int) -> str:
+    if exit_code == 0:
+        return "done"
+    return f"exit {exit_code}" if exit_code > 0 else signal.Signals(-exit_code).name
+
+
+def _end_group(process: "subprocess.Popen[bytes]") -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # everything in it has ended
+        return
+    process.wait()
+
+
+def _document(outcomes: Sequence[Outcome], *, rehearse: bool) -> dict[str, object]:
+    from bench.report import document
+
+    rows: dict[str, Mapping[str, object]] = {}
+    for outcome in outcomes:  # the comparison comes last: its rows are on the same footing
+        rows |= {row["name"]: row for row in outcome.result.get("rows", [])}
+    ends = [
+        {
+            "name": outcome.name,
+            "end": outcome.end,
+            "seconds": round(outcome.seconds, 1),
+            "result": outcome.result,
+        }
+        for outcome in outcomes
+    ]
+    return document("gpu", {"rehearse": rehearse}, list(rows.values()), steps=ends)
+
+
+def _show(outcomes: Sequence[Outcome], console: Console) -> None:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("step", "end", "seconds", "result"):
+        table.add_column(heading, overflow="fold")
+    for outcome in outcomes:
+        style = "" if outcome.good else "red"
+        cells = (outcome.name, outcome.end, f"{outcome.seconds:.0f}", Text(outcome.headline))
+        table.add_row(*cells, style=style)
+    console.print(table)
+
+
+@app.command()
+def gpu(
+    out: Annotated[Path, typer.Option(help="The folder that gets everything.")],
+    rehearse: Annotated[bool, typer.Option(help="On the CPU, with tiny inputs.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Only this step; repeatable.")] = None,
+) -> None:
+    """Run the CUDA tests and the GPU benchmarks, go on past failures, and write all of it down."""
+    from bench.report import wide_console, write_json
+
+    console = wide_console()
+    out = out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gpu-aug-") as folder:
+        try:
+            make_photographs(Path(folder))
+        except errors.BenchError as error:  # the steps that need them will fail and say so
+            console.print(str(error), style="red")
+        plan = steps(out, Path(folder), rehearse=rehearse)
+        names = [step.name for step in plan]
+        unknown = set(only or []) - set(names)
+        if unknown:
+            raise errors.BenchError(
+                f"--only must be one of {', '.join(names)}, got {', '.join(sorted(unknown))}: choose"
+            )
+        outcomes = visit([step for step in plan if not only or step.name in only], out, console)
+    write_json(out / "result.json", _document(outcomes, rehearse=rehearse))
+    _show(outcomes, console)
+    console.print(f"written: {out / 'result.json'} and {out / 'failures.log'}", soft_wrap=True)
+    if not all(outcome.good for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    errors.call(app)

@@ -1,0 +1,86 @@
+"""The loader's own cost: readers and loader at full work, decoding and augmentation replaced by nothing."""
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bench.timer import Rate
+from dali_pipes import Loader
+from dali_pipes.feed import Feed
+from dali_pipes.finish import Finisher, Pending
+from dali_pipes.produce import CpuProducer, Producer
+from dali_pipes.work import Plan
+from gpu_aug import Draws, Recipe
+from readers import BadSample, Dataset, Sample
+
+BATCH_SIZE = 256
+EPOCH = 20_000
+
+
+def measure_overhead(dataset: Dataset, *, num_threads: int | None, seconds: float) -> Rate:
+    """Run epochs for some seconds, at least three of them, after one that is not counted.
+
+    Order, reading, header checks, draws, memory of the batches, hand-over between threads and
+    state are all there; only the pixels are missing.
+    """
+    loader = _IdleLoader(
+        _Repeated(dataset),
+        Recipe.imagenet_train(),
+        batch_size=BATCH_SIZE,
+        device="cpu",
+        decoder="cpu",
+        num_threads=num_threads,
+    )
+    next(_rates(loader))
+    rates: list[float] = []
+    until = time.perf_counter() + seconds
+    for rate in _rates(loader):
+        rates.append(rate)
+        if time.perf_counter() > until and len(rates) >= 3:
+            break
+    return Rate(tuple(rates))
+
+
+def _rates(loader: Loader) -> Iterator[float]:
+    while True:
+        began = time.perf_counter()
+        count = sum(len(batch) for batch in loader)
+        yield count / (time.perf_counter() - began)
+
+
+class _Repeated:
+    """A dataset over and over, so that an epoch is long enough to measure."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._times = -(-EPOCH // len(dataset))
+        self.fingerprint = dataset.fingerprint
+        self.class_names = dataset.class_names
+
+    def __len__(self) -> int:
+        return self._times * len(self._dataset)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Fetch the samples that the indices stand for."""
+        return self._dataset.fetch(np.asarray(indices) % len(self._dataset))
+
+
+class _Nothing:
+    name = "nothing"
+
+    def run(self, images: torch.Tensor, draws: Draws, out: torch.Tensor) -> None:
+        """Leave the memory as it is."""
+
+
+class _IdleProducer(CpuProducer):
+    def _begin(self, plan: Plan) -> Pending:
+        return self._finisher.spawn(self._workshop.prepare(plan), lambda _row, _out: True)
+
+
+class _IdleLoader(Loader):
+    def _producer(self) -> tuple[Producer, Feed | None]:
+        finisher = Finisher(_Nothing(), self._target, self.timings, self._num_threads)
+        return _IdleProducer(self._workshop, finisher, self._prefetch), None

@@ -1,0 +1,226 @@
+"""The command line: what it prints, what it writes, and how it fails."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from bench import errors
+from bench.cli import main
+
+Jpeg = Callable[..., bytes]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def data(tmp_path: Path, jpeg: Jpeg) -> Path:
+    """Two class folders with five small photographs each."""
+    folder = tmp_path / "data"
+    for name in ("cats", "dogs"):
+        (folder / name).mkdir(parents=True)
+        for number in range(5):
+            (folder / name / f"{number}.jpg").write_bytes(jpeg(60 + 8 * number, 90, seed=number))
+    return folder
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Calls the command line; gives its exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code: object = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = end.code
+        assert isinstance(code, int)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+def write_bad_recipe(path: Path) -> None:
+    """A recipe file with a probability of 7."""
+    operations = [{"name": "CenterCrop", "size": 8}, {"name": "HorizontalFlip", "p": 7}]
+    path.write_text(json.dumps({"version": 1, "operations": operations}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["run", "missing"], "missing does not exist"),
+        (["run", "empty"], "images"),
+        (["run", "texts"], "images"),
+        (["run", "data", "--batch-size", "0"], "batch_size=0"),
+        (["run", "data", "--epochs", "0"], "epochs must be 1 or more, got 0"),
+        (["run", "data", "--recipe", "imagenet"], "imagenet_train"),
+        (["run", "data", "--recipe", "recipe.json"], "got 7"),
+        (["run", "data", "--engine", "opencv"], "kornia"),
+        (["run", "data", "--decoder", "gpu"], "dali"),
+        (["run", "data", "--dtype", "int8"], "dtype must be one of uint8"),
+        (["run", "data", "--device", "tpu"], "cuda"),
+        (["run", "data", "--seed", "-1"], "seed=-1"),
+        (["run", "data", "--json", "no/such/folder.json"], "no/such/folder.json"),
+        (["run", "data", "--ledger", "no/such/ledger.jsonl"], "no/such/ledger.jsonl"),
+        (["run", "broken", "--batch-size", "1"], "page.jpg"),
+        (["bench", "compare", "missing"], "missing does not exist"),
+        (["bench", "compare", "broken"], "page.jpg"),
+        (["bench", "compare", "data", "--seconds", "0"], "seconds must be greater than 0, got 0"),
+        (
+            ["bench", "compare", "data", "--threads", "0"],
+            "num_threads must be greater than 0, got 0",
+        ),
+        (["bench", "compare", "data", "--device", "tpu"], "cuda"),
+        (["bench", "compare", "data", "--seed", "-1"], "seed must be 0 or more, got -1"),
+        (["bench", "compare", "data", "--only", "torch"], "torchvision-pil"),
+        (["preview", "data", "-o", "picture.txt"], "must end in .png"),
+        (["preview", "data", "--count", "0"], "count must be 1 or more, got 0"),
+        (["preview", "data", "--seed", "-1"], "seed=-1"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str],
+    expected: str,
+    run: Run,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the user got wrong is said in one line on standard error, with exit code 2."""
+    monkeypatch.chdir(data.parent)
+    for name in ("empty", "texts", "broken/pages"):
+        Path(name).mkdir(parents=True)
+    Path("texts/notes.md").write_text("no images here")
+    Path("broken/pages/page.jpg").write_text("<html>404</html>")
+    write_bad_recipe(Path("recipe.json"))
+
+    code, _, printed = run(*arguments)
+
+    *progress, sentence = printed.splitlines()
+    assert code == 2
+    assert sentence.startswith("error: ")
+    assert expected in sentence
+    assert progress in ([], ["looking at the images"])
+
+
+def test_debug_shows_the_traceback(data: Path) -> None:
+    """--debug lets the error through, wherever it stands."""
+    from dali_pipes import LoaderError
+
+    with pytest.raises(LoaderError, match="batch_size=0"):
+        main(["run", "--debug", str(data), "--batch-size", "0"])
+
+
+def test_a_defect_keeps_its_traceback() -> None:
+    """An error that nobody raised on purpose is not turned into a sentence."""
+
+    def broken(_: list[str]) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        errors.call(broken, [])
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    """The command line is up before torch, OpenCV or any engine has been imported."""
+    code = "import bench.cli, sys; sys.exit(bool({'torch', 'cv2', 'kornia'} & set(sys.modules)))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_interrupt_ends_quietly(data: Path) -> None:
+    """Ctrl-C during a run gives exit code 130 and no traceback."""
+    command = [sys.executable, "-m", "bench", "run", str(data), "--epochs", "1000000"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()  # printed when the loader has been built
+        process.send_signal(signal.SIGINT)
+        code = process.wait(30)
+        printed = process.stderr.read()
+
+    assert code == 130
+    assert "Traceback" not in printed
+
+
+def test_run_counts_every_image(run: Run, data: Path, tmp_path: Path) -> None:
+    """Two epochs over ten images hand over twenty, and the JSON says so."""
+    path = tmp_path / "result.json"
+
+    code, printed, _ = run("run", data, "--epochs", 2, "--batch-size", 4, "--json", path)
+
+    result = json.loads(path.read_text())
+    assert code == 0
+    assert "20 images in 6 batches" in printed
+    assert {"versions", "machine", "commit", "settings", "rows"} <= set(result)
+    assert [row["images"] for row in result["rows"]] == [20]
+
+
+def test_run_goes_round_for_steps(run: Run, data: Path) -> None:
+    """More steps than an epoch has go on into the next one, and no further than asked."""
+    code, printed, _ = run("run", data, "--steps", 7, "--batch-size", 5)
+
+    assert code == 0
+    assert "35 images in 7 batches" in printed
+
+
+def test_run_reports_bad_samples(run: Run, data: Path) -> None:
+    """A bad image that is skipped is named, and its neighbours are handed over."""
+    (data / "cats" / "torn.jpg").write_bytes(b"")
+
+    code, printed, _ = run("run", data, "--on-bad-sample", "skip", "--batch-size", 11)
+
+    assert code == 0
+    assert "10 images" in printed
+    assert "bad sample cats/torn.jpg" in printed
+
+
+def test_preview_has_a_row_per_engine(run: Run, data: Path, tmp_path: Path) -> None:
+    """The grid has a column per image, and a row for the originals and for each pair that runs."""
+    from bench.preview import _GAP, _HEADING, _MARGIN
+    from dali_pipes import available_decoders
+
+    path = tmp_path / "grid.png"
+
+    code, _, _ = run("preview", data, "-o", path, "--count", 3)
+
+    num_rows = 1 + 2 * sum(not reason for reason in available_decoders().values())
+    with Image.open(path) as picture:
+        assert picture.size == (_MARGIN + 3 * (224 + _GAP), _HEADING + num_rows * (224 + _GAP))
+    assert code == 0
+
+
+def test_doctor_names_what_is_there(run: Run) -> None:
+    """The examination names both decoders, both engines and the choice."""
+    code, printed, _ = run("doctor")
+
+    assert code == 0
+    for subject in (
+        "decoder dali",
+        "decoder cpu",
+        "engine kornia",
+        "engine albumentations",
+        "auto",
+    ):
+        assert subject in printed
+
+
+def test_overhead_counts_samples_without_pixels(run: Run, data: Path, tmp_path: Path) -> None:
+    """The loader's own cost is measured over three epochs at least, and written down."""
+    path = tmp_path / "result.json"
+
+    code, printed, _ = run("bench", "overhead", data, "--seconds", 0.1, "--json", path)
+
+    (row,) = json.loads(path.read_text())["rows"]
+    assert code == 0
+    assert "samples/s" in printed
+    assert len(row["images_per_second"]["runs"]) >= 3
+    assert row["images_per_second"]["min"] > 500
