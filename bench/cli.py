@@ -67,6 +67,9 @@ def run(
     ] = None,
     dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "bfloat16",
     on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise",
+    max_bad_samples: Annotated[
+        int | None, typer.Option(help="Stop a run that meets more; 1 % of the data, at least 100.")
+    ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
     ] = None,
@@ -89,6 +92,7 @@ def run(
             steps=steps,
             dtype=dtype,
             on_bad_sample=on_bad_sample,
+            max_bad_samples=max_bad_samples,
             ledger=ledger,
             seed=seed,
             threads=threads,

@@ -43,6 +43,7 @@ class RunSettings:
     steps: int | None = None
     dtype: str = "bfloat16"
     on_bad_sample: str = "raise"
+    max_bad_samples: int | None = None
     ledger: Path | None = None
     seed: int = 0
     threads: int | None = None
@@ -132,6 +133,7 @@ def _loader(source: str, recipe: str, settings: RunSettings) -> Loader:
         decoder=cast("Any", settings.decoder),
         engine=cast("Any", settings.engine),
         on_bad_sample=cast("Any", settings.on_bad_sample),
+        max_bad_samples=settings.max_bad_samples,
         seed=settings.seed,
         dtype=dtype_from(settings.dtype),
         ledger=settings.ledger,

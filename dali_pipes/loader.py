@@ -53,7 +53,7 @@ class Loader:
         on_bad_sample: "raise", "replace" by another sample drawn from the dataset, or "skip", which makes
             the batch smaller. The number of steps stays the same on every rank.
         max_bad_samples: A run that meets more bad samples on this rank is stopped; None allows one in a
-            hundred, and ten at least.
+            hundred, and a hundred at least.
         ledger: A file that gets a line of JSON for every bad sample; None keeps them in memory only.
         num_threads: Decoding and augmenting threads; None takes the cores this process may use.
         prefetch: Batches under way before the one that is waited for.
@@ -115,8 +115,10 @@ class Loader:
         self._workshop = Workshop(
             dataset, recipe, order, seed, on_bad_sample, max_pixels, rank, self.timings
         )
+        if max_bad_samples is not None and max_bad_samples < 0:
+            raise LoaderError(f"{max_bad_samples=} is not allowed; give 0 or more, or None")
         if max_bad_samples is None:
-            max_bad_samples = max(10, len(dataset) // 100)
+            max_bad_samples = max(100, len(dataset) // 100)
         self._ledger = Ledger(on_bad_sample, max_bad_samples, Path(ledger) if ledger else None)
         memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self._target = Target(recipe.decode_size, recipe.size, dtype, memory_format, self.device)

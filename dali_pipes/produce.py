@@ -148,14 +148,20 @@ class DaliProducer:
             canvases = torch.zeros(shape, dtype=torch.uint8, device=target.device)
         else:
             canvases = from_dlpack(output.as_tensor())[: len(work)]
-        patched = [row for row in hidden if work.data[row] is not None]
-        if patched:
-            canvases = canvases.clone()
-            for row in patched:
-                pinned = target.device.type == "cuda"
-                canvas = torch.empty((*target.canvas, 3), dtype=torch.uint8, pin_memory=pinned)
-                if draw_on_cpu(self._workshop, work, row, canvas):
-                    canvases[row].copy_(canvas, non_blocking=True)
+        rows = sorted(row for row in hidden if work.data[row] is not None)
+        if rows:
+            pinned = target.device.type == "cuda"
+            drawn = torch.empty(
+                (len(rows), *target.canvas, 3), dtype=torch.uint8, pin_memory=pinned
+            )
+
+            def draw(place: int) -> None:
+                draw_on_cpu(self._workshop, work, rows[place], drawn[place])
+
+            list(self._finisher.pool.map(draw, range(len(rows))))
+            places = torch.tensor(rows, pin_memory=pinned).to(target.device, non_blocking=True)
+            drawn = drawn.to(target.device, non_blocking=True)
+            canvases = canvases.index_copy(0, places, drawn)
         images = self._finisher.augment(work, canvases)
         return Pending(work, [], lambda: images)
 

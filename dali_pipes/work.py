@@ -156,7 +156,7 @@ class Workshop:
 
 
 def rows_for_cpu(work: Work) -> list[int]:
-    """The rows that DALI must not decode: other formats, and files that look cut short."""
+    """The rows that DALI must not decode: see `image.suits_dali`."""
     return [
         row for row, data in enumerate(work.data) if data is not None and not image.suits_dali(data)
     ]

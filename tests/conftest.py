@@ -12,6 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
+from bench.photographs import make_photographs
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -39,21 +41,16 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     if SHARED_DATA.is_dir():
         found = sorted((SHARED_DATA / "photos" / "pixabay_cc0").rglob("*.jpg"))
         return found[:: len(found) // 12][:12]
-    import skimage
-
+    pytest.importorskip("skimage")
     folder = tmp_path_factory.mktemp("photos")
-    sources = sorted((Path(skimage.__file__).parent / "data").glob("*.[jp][pn]g"))
-    colour = [path for path in sources if Image.open(path).mode == "RGB"]
-    if not colour:
-        pytest.skip("scikit-image brings no colour photographs here")
-    made = []
-    for number in range(12):
-        image = Image.open(colour[number % len(colour)])
-        width = 240 + 35 * number
-        image = image.resize((width, width * image.height // image.width))
-        image.save(folder / f"{number:02d}.jpg", quality=90)
-        made.append(folder / f"{number:02d}.jpg")
-    return made
+    make_photographs(folder, per_class=6)
+    large = [path for path in sorted(folder.rglob("*.jpg")) if _shorter_side(path) > 300]
+    return large[:: len(large) // 12][:12]
+
+
+def _shorter_side(path: Path) -> int:
+    with Image.open(path) as image:
+        return min(image.size)
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,8 @@ def test_ranks_share_an_epoch(tmp_path: Path, jpeg: Callable[..., bytes]) -> Non
         (folder / f"{number:02d}.jpg").write_bytes(jpeg(20, 30, seed=number))
     command = [sys.executable, "-c", RANK, str(folder), str(tmp_path / "store")]
     processes = [
-        subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True) for rank in (0, 1)
+        subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, text=True)
+        for rank in (0, 1)
     ]
     ranks = [json.loads(process.communicate(timeout=120)[0]) for process in processes]
 

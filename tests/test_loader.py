@@ -266,6 +266,7 @@ class TestArguments:
             ({"batch_size": 2.5}, r"batch_size=2.5 is not allowed"),
             ({"prefetch": 0}, r"prefetch=0 is not allowed"),
             ({"num_threads": -1}, r"num_threads=-1 is not allowed"),
+            ({"max_bad_samples": -1}, r"max_bad_samples=-1 is not allowed"),
             ({"seed": -1}, r"seed=-1 is not allowed"),
             ({"shuffle": "block"}, r'shuffle=\'block\' is not known; allowed are "global", "none"'),
             ({"last_batch": "keep"}, r'allowed are "drop", "partial", "pad"'),

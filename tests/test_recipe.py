@@ -314,6 +314,7 @@ def test_fingerprints_tell_recipes_apart():
         ('{"version": 2, "operations": []}', "recipe version must be 1, got 2"),
         ('{"version": 1}', "operations must be a list"),
         ('{"version": 1, "operations": ["flip"]}', "must be one of CenterCrop, .* got 'flip'"),
+        ('{"version": 1, "operations": [{"name": ["a"]}]}', "must be one of .* got \\['a'\\]"),
         ('{"version": 1, "operations": [{"name": "Gated"}]}', "must be one of .* got 'Gated'"),
         (
             '{"version": 1, "operations": [{"name": "CenterCrop", "sise": 3}]}',

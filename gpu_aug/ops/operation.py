@@ -76,7 +76,7 @@ class Operation:
         """
         known = Operation._classes
         name = saved.get("name") if isinstance(saved, dict) else saved
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             raise RecipeError(
                 f"operation must be one of {', '.join(sorted(known))}, got {name!r}: "
                 "correct the name in the recipe"
