@@ -45,5 +45,5 @@ gpu:
 	echo "building .venv with $$($$found --version), a few minutes the first time"; \
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $$found -m venv --clear .venv || { \
 	  echo "$$found could not make .venv: install its venv and ensurepip (on Debian: apt install python3-venv)." >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[cuda12,dev]"
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e ".[cuda12,dev]"
 	@touch $@
