@@ -79,14 +79,14 @@ def steps(out: Path, photographs: Path, *, rehearse: bool) -> list[Step]:
 
     tests = ["-m", "pytest", "-m", "needs_cuda", "--tb=long", f"--junitxml={out / 'tests.xml'}"]
     return [
-        measure("environment", "environment", 45),
-        Step("tests", tests, 90, {} if rehearse else {"FAIL_WITHOUT_CUDA": "1"}),
+        measure("environment", "environment", 40),
+        Step("tests", tests, 110, {} if rehearse else {"FAIL_WITHOUT_CUDA": "1"}),
         measure("region-decode", "region-decode", 30),
         measure("decode-rates", "decode-rates", 40),
         measure("loader-dali+kornia", "compare", 25, "--only=gpu-aug/dali+kornia"),
         measure("loader-cpu+kornia", "compare", 25, "--only=gpu-aug/cpu+kornia"),
         measure("baseline-dali", "compare", 25, f"--only=dali-{'cpu' if rehearse else 'gpu'}"),
-        measure("compare", "compare", 175),
+        measure("compare", "compare", 160),
     ]
 
 

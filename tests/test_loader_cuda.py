@@ -1,0 +1,162 @@
+"""The loader on a GPU: the samples, draws and verdicts of the CPU, and pixels within the decoders' tolerance."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dali_pipes import Batch, Loader
+from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from readers import Dataset, open_dataset
+
+pytestmark = pytest.mark.needs_cuda
+DEVICE = "cuda"
+DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
+PLAIN = Recipe([RandomResizedCrop(96), HorizontalFlip()])
+
+
+@pytest.fixture(scope="module")
+def dataset(photos: list[Path]) -> Dataset:
+    """Twelve photographs."""
+    return open_dataset(photos)
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory, photos: list[Path]) -> Dataset:
+    """The photographs, two of them damaged: one cut short, one with nonsense for Huffman tables."""
+    root = tmp_path_factory.mktemp("faulty")
+    for number, path in enumerate(photos):
+        data = path.read_bytes()
+        if number == 2:
+            data = data[: len(data) // 2]
+        if number == 5:
+            at = data.index(b"\xff\xc4") + 5
+            data = data[:at] + b"\xff" * 16 + data[at + 16 :]
+        (root / f"{number:02d}.jpg").write_bytes(data)
+    return open_dataset(root)
+
+
+def load(dataset: Dataset, device: str = DEVICE, **options: Any) -> Loader:
+    usual = {"batch_size": 4, "dtype": torch.float32, "shuffle": "none", "last_batch": "partial"}
+    return Loader(dataset, options.pop("recipe", PLAIN), device=device, **{**usual, **options})
+
+
+def by_index(batches: list[Batch]) -> dict[int, torch.Tensor]:
+    pairs = [zip(batch.indices.tolist(), batch.images.cpu(), strict=True) for batch in batches]
+    return dict(itertools.chain(*pairs))
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    """Within the tolerance of a GPU decode (4/255 per pixel) and of DALI's border (16/255)."""
+    gap = (actual - expected).abs() * 255
+    assert gap.mean() < 1
+    assert gap[:, 3:-3, 3:-3].max() <= 6
+    assert gap.max() <= 20
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_batches_are_the_cpus(dataset: Dataset, decoder: str) -> None:
+    """On the GPU every sample has the picture it has on the CPU; its neighbour has another one."""
+    expected = by_index(list(load(dataset, "cpu", decoder="cpu")))
+    actual = by_index(list(load(dataset, decoder=decoder)))
+
+    assert actual.keys() == expected.keys()
+    for index, image in actual.items():
+        assert_close(image, expected[index])
+        with pytest.raises(AssertionError):
+            assert_close(image, expected[(index + 1) % len(expected)])
+
+
+def test_pixels_without_dali_are_the_cpus(dataset: Dataset) -> None:
+    """Decoded on the CPU and augmented on the GPU, pictures differ by rounding alone."""
+    expected = by_index(list(load(dataset, "cpu", decoder="cpu")))
+    actual = by_index(list(load(dataset, decoder="cpu")))
+
+    assert max((actual[i] - expected[i]).abs().max() for i in expected) < 1e-5
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_batch_lies_on_the_device(dataset: Dataset, decoder: str) -> None:
+    """Images and labels are on the GPU, bfloat16 and channels last by default."""
+    loader = Loader(dataset, Recipe.imagenet_train(), batch_size=4, device=DEVICE, decoder=decoder)
+    batch = next(iter(loader))
+
+    assert (batch.images.device.type, batch.labels.device.type) == (DEVICE, DEVICE)
+    assert batch.images.dtype == torch.bfloat16
+    assert batch.images.shape == (4, 3, 224, 224)
+    assert batch.images.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize("policy", ["replace", "skip"])
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_bad_samples(faulty: Dataset, decoder: str, policy: str) -> None:
+    """Verdicts and substitutes are the CPU's, and the neighbours of a bad sample come through."""
+    reference = load(faulty, "cpu", decoder="cpu", on_bad_sample=policy)
+    expected = list(reference)
+    loader = load(faulty, decoder=decoder, on_bad_sample=policy)
+    actual = list(loader)
+
+    assert [b.indices.tolist() for b in actual] == [b.indices.tolist() for b in expected]
+    assert loader.bad_samples == reference.bad_samples
+    assert {record.index for record in loader.bad_samples} == {2, 5}
+    for index, image in by_index(actual).items():
+        assert_close(image, by_index(expected)[index])
+
+
+@pytest.mark.needs_dali
+def test_neighbours_are_bit_identical(faulty: Dataset, dataset: Dataset) -> None:
+    """A bad sample does not change a bit of the samples beside it."""
+    with_bad = by_index(list(load(faulty, decoder="dali", on_bad_sample="skip")))
+    without = by_index(list(load(dataset, decoder="dali")))
+
+    assert sorted(with_bad) == [index for index in range(12) if index not in (2, 5)]
+    assert all(torch.equal(image, without[index]) for index, image in with_bad.items())
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_many_batches_stay_aligned(faulty: Dataset, decoder: str) -> None:
+    """After many batches with bad samples every row is still the sample it claims to be."""
+    options = {"on_bad_sample": "replace", "shuffle": "global", "max_bad_samples": 10_000}
+    loader = load(faulty, decoder=decoder, batch_size=3, **options)
+    reference = load(faulty, "cpu", decoder="cpu", batch_size=3, **options)
+    for _ in range(8):
+        for batch, expected in zip(loader, reference, strict=True):
+            assert torch.equal(batch.indices, expected.indices)
+            for image, wanted in zip(batch.images.cpu(), expected.images, strict=True):
+                assert_close(image, wanted)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(("first", "second"), [(DEVICE, "cpu"), ("cpu", DEVICE)])
+def test_resume_on_another_device(dataset: Dataset, decoder: str, first: str, second: str) -> None:
+    """A run goes on where it stood on a machine with, or without, a GPU."""
+    expected = list(load(dataset, "cpu", decoder="cpu", shuffle="global"))
+    begun = load(dataset, first, decoder=decoder, shuffle="global")
+    next(iter(begun))
+    resumed = load(dataset, second, decoder=decoder, shuffle="global")
+    resumed.load_state_dict(begun.state_dict())
+    for batch, wanted in zip(resumed, expected[1:], strict=True):
+        assert torch.equal(batch.indices, wanted.indices)
+        for image, other in zip(batch.images.cpu(), wanted.images, strict=True):
+            assert_close(image, other)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_memory_reused_by_the_step_is_safe(dataset: Dataset, decoder: str) -> None:
+    """A step that allocates and frees much gives the same sums with and without waiting for the GPU."""
+
+    def sums(*, wait: bool) -> list[float]:
+        found = []
+        loader = load(dataset, decoder=decoder, recipe=Recipe.imagenet_train())
+        for _ in range(8):
+            for batch in loader:
+                if wait:
+                    torch.cuda.synchronize()
+                scratch = [torch.full_like(batch.images, float(n)) for n in range(4)]
+                found.append((batch.images.double() * scratch[1]).sum())
+                del scratch, batch
+        return torch.stack(found).tolist()
+
+    assert sums(wait=True) == sums(wait=False)
