@@ -22,7 +22,8 @@ DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
 
 # A loop over a folder that says when it is under way.
 LOOP = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
 from dali_pipes import Loader
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
@@ -130,10 +131,13 @@ def test_interrupt(folder: Path, decoder: str) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "under way\n"
-        process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        _, errors = process.communicate(timeout=30)
+        try:
+            assert process.stdout.readline() == "under way\n"
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert time.monotonic() - began < 10
     assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
