@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -48,7 +49,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("seconds", "rounds", "batch_size", "num_threads"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not 0 < value < inf:  # not a number is neither
                 raise BenchError(
                     f"{name} must be greater than 0, got {value}: leave it out to get the default"
                 )

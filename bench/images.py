@@ -16,6 +16,7 @@ from readers import BadSample, Dataset, HeaderError, Sample, open_dataset, read_
 MAX_IMAGES = 2048
 """So many are looked at, spread evenly: enough to be typical, and small enough to stay in memory."""
 
+_COMMON_FORMATS = ("bmp", "jpeg", "png", "tiff", "webp")
 _NUM_SAMPLES_MIN = 200_000  # more than any comparison takes
 
 
@@ -39,7 +40,8 @@ class Images:
 def collect(source: str, folder: Path) -> Images:
     """Open a dataset, keep the images that decode, and give each of them a file.
 
-    An image that does not decode stops a baseline, so it is left out for everybody.
+    An image that does not decode, or whose format DALI does not read, stops a baseline, so it is left out
+    for everybody.
 
     Args:
         source: Whatever `readers.open_dataset` takes.
@@ -51,6 +53,8 @@ def collect(source: str, folder: Path) -> Images:
     """
     dataset = open_dataset(source)
     sound, left_out = sound_samples(dataset, most=MAX_IMAGES)
+    left_out += [f"{sample.key}: not every pipeline reads its format" for sample in sound if not _is_common(sample)]
+    sound = [sample for sample in sound if _is_common(sample)]
     if not sound:
         raise BenchError(
             f"{source} has no image that decodes (the first of {len(left_out)} is {left_out[0]}): "
@@ -124,6 +128,11 @@ def _fault(sample: Sample | BadSample) -> str:
     except (HeaderError, DecodeError) as error:
         return str(error)
     return ""
+
+
+def _is_common(sample: Sample) -> bool:
+    """Whether DALI reads the format, too: one GIF ends its pipeline."""
+    return read_header(sample.image or b"").format in _COMMON_FORMATS
 
 
 def _as_file(sample: Sample, source: str, folder: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from dali_pipes.errors import BadSampleError
+from dali_pipes.errors import BadSampleError, LoaderError
 
 Policy = Literal["raise", "replace", "skip"]
 
@@ -33,7 +33,7 @@ class Ledger:
 
     Args:
         policy: What the loader does with a bad sample.
-        budget: How many bad samples a run may meet on this rank before it is stopped.
+        budget: How many different samples may be bad on this rank before the run is stopped.
         path: A file that gets one JSON object per line, appended to; None keeps the records in memory only.
     """
 
@@ -42,6 +42,11 @@ class Ledger:
         self.budget = budget
         self.path = path
         self.records: list[BadRecord] = []
+        if path is not None and not path.absolute().parent.is_dir():
+            raise LoaderError(
+                f"ledger={str(path)!r} cannot be written: there is no folder {path.absolute().parent}; "
+                f"make it or choose another place"
+            )
 
     def commit(self, records: Sequence[BadRecord]) -> None:
         """Write down the bad samples of a batch that is about to be handed over.
@@ -61,15 +66,16 @@ class Ledger:
                 f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}); repair or "
                 f'remove it, or go on without it by on_bad_sample="replace" or "skip"'
             )
-        if len(self.records) > self.budget:
+        num_bad = len({record.index for record in self.records})
+        if num_bad > self.budget:
             raise BadSampleError(
-                f"{len(self.records)} bad samples, the last of them {records[-1].key} "
+                f"{num_bad} bad samples, the last of them {records[-1].key} "
                 f"({records[-1].reason}), but max_bad_samples={self.budget}; look at the ledger, then "
                 f"repair the data or allow more"
             )
 
 
-def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int:
+def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
     """The sample that takes the place of a bad one: the same on any rank, batch size and decoder.
 
     Args:
@@ -78,16 +84,20 @@ def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int:
         length: Number of samples in the dataset.
 
     Returns:
-        An index with 0 <= index < length, another one for each epoch and each try.
-
-    Raises:
-        BadSampleError: If so many substitutes are bad that the dataset must be broken as a whole.
+        An index with 0 <= index < length, another one for each epoch and each try; None when so many
+        substitutes are bad that the dataset must be broken as a whole.
     """
-    first = bad[0]
     if len(bad) > MAX_SUBSTITUTES:
-        raise BadSampleError(
-            f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and so are the "
-            f"{MAX_SUBSTITUTES} samples drawn to replace it; most of the dataset seems to be broken"
-        )
+        return None
+    first = bad[0]
     sequence = np.random.SeedSequence(seed, spawn_key=(first.epoch, first.index, len(bad)))
     return int(sequence.generate_state(1, np.uint64)[0] % length)
+
+
+def no_substitute(first: BadRecord) -> BadSampleError:
+    """The error for a sample for which no good substitute was found."""
+    return BadSampleError(
+        f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and so are the "
+        f"{MAX_SUBSTITUTES} samples drawn to replace it; most of the dataset seems to be broken: look "
+        f"at the ledger and at the path"
+    )

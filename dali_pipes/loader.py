@@ -1,7 +1,8 @@
 """Loader: the one place that owns threads, DALI pipelines, batches under way, and the state of a run."""
 
 import os
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -52,11 +53,12 @@ class Loader:
             it with repeated samples for which `batch.valid` is False.
         on_bad_sample: "raise", "replace" by another sample drawn from the dataset, or "skip", which makes
             the batch smaller. The number of steps stays the same on every rank.
-        max_bad_samples: A run that meets more bad samples on this rank is stopped; None allows one in a
-            hundred, and a hundred at least.
+        max_bad_samples: A run in which more different samples are bad on this rank is stopped; None
+            allows one in a hundred, or a hundred, but never more than half of the dataset.
         ledger: A file that gets a line of JSON for every bad sample; None keeps them in memory only.
         num_threads: Decoding and augmenting threads; None takes the cores this process may use.
-        prefetch: Batches under way before the one that is waited for.
+        prefetch: Batches that the decoder works on ahead of the one that is waited for; with DALI up to
+            two more are on their way through the other stages.
         max_pixels: Images that claim more pixels count as bad and are not decoded.
 
     Attributes:
@@ -94,6 +96,7 @@ class Loader:
         prefetch: int = 2,
         max_pixels: int = 100_000_000,
     ) -> None:
+        _require_types(dataset, recipe)
         _require_positive(batch_size=batch_size, prefetch=prefetch, max_pixels=max_pixels)
         _require_one_of("shuffle", shuffle, ("global", "none"))
         _require_one_of("last_batch", last_batch, ("drop", "partial", "pad"))
@@ -118,7 +121,7 @@ class Loader:
         if max_bad_samples is not None and max_bad_samples < 0:
             raise LoaderError(f"{max_bad_samples=} is not allowed; give 0 or more, or None")
         if max_bad_samples is None:
-            max_bad_samples = max(100, len(dataset) // 100)
+            max_bad_samples = min(max(100, len(dataset) // 100), len(dataset) // 2)
         self._ledger = Ledger(on_bad_sample, max_bad_samples, Path(ledger) if ledger else None)
         memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self._target = Target(recipe.decode_size, recipe.size, dtype, memory_format, self.device)
@@ -126,6 +129,8 @@ class Loader:
         self._num_threads, self._prefetch = num_threads, prefetch
         self._feed: Feed | None = None
         self._epoch, self._consumed, self._began = 0, 0, False
+        self._num_loops = 0
+        self._live: weakref.ref[Generator[Batch]] | None = None
 
     def __len__(self) -> int:
         """Steps of a whole epoch, on this and every other rank."""
@@ -136,10 +141,20 @@ class Loader:
         if self._began:
             self._epoch, self._consumed = self._epoch + 1, 0
         self._began = True
-        return self._run(self._epoch, self._consumed)
+        self._num_loops += 1
+        loop = self._run(self._epoch, self._consumed, self._num_loops)
+        self._live = weakref.ref(loop)
+        return loop
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the present loop, or of the first one, or of the loaded state."""
+        return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the place within it, from a loaded state, is kept."""
+        if not isinstance(epoch, int) or epoch < 0:
+            raise LoaderError(f"epoch={epoch!r} is not allowed; give an integer of 0 or more")
         if epoch != self._epoch or self._began:
             self._epoch, self._consumed, self._began = epoch, 0, False
 
@@ -148,6 +163,7 @@ class Loader:
         return {
             "version": VERSION,
             "dataset": self._workshop.dataset.fingerprint,
+            "length": self._schedule.length,
             "recipe": self._workshop.recipe.fingerprint,
             "seed": self._workshop.seed,
             "shuffle": self._workshop.order.shuffle,
@@ -163,7 +179,7 @@ class Loader:
         Raises:
             StateMismatchError: If the state belongs to another dataset, recipe, seed or version.
         """
-        self._epoch, self._consumed = check_state(state, self.state_dict(), self._schedule.length)
+        self._epoch, self._consumed = check_state(state, self.state_dict())
         self._began = False
 
     @property
@@ -182,15 +198,18 @@ class Loader:
                 *self._reasons,
                 f"decode stage: {decode} -> uint8 {[*target.canvas, 3]}",
                 f"batch stage: {batch} -> {dtype} {[3, *target.size]}",
-                f"order: {self._workshop.order.shuffle} shuffle of {schedule.length} samples, "
-                f"{len(self)} steps of {schedule.global_batch}, rank {schedule.rank} of "
+                f"order: {schedule.length} samples, shuffle: {self._workshop.order.shuffle}, steps: "
+                f"{len(self)} of {schedule.global_batch}, rank {schedule.rank} of "
                 f"{schedule.world_size}, last batch: {schedule.last_batch}",
-                f"threads: {self._num_threads}, batches under way: {self._prefetch}",
+                f"threads: {self._num_threads}, prefetch: {self._prefetch}",
             ]
         )
 
     def close(self) -> None:
-        """Give the DALI pipeline back; a later loop builds another one."""
+        """End the loop that is under way, its threads and the DALI pipeline; a later loop builds anew."""
+        live = self._live() if self._live is not None else None
+        if live is not None:
+            live.close()
         self._feed = None
 
     def __enter__(self) -> Self:
@@ -204,7 +223,7 @@ class Loader:
     ) -> None:
         self.close()
 
-    def _run(self, epoch: int, consumed: int) -> Iterator[Batch]:
+    def _run(self, epoch: int, consumed: int, loop: int) -> Generator[Batch]:
         self.timings.reset()
         producer, feed = self._producer()
         under_way = 0
@@ -213,10 +232,10 @@ class Loader:
                 producer.submit(plan)
                 under_way += 1
                 if under_way > producer.capacity:
-                    yield self._hand_over(producer)
+                    yield self._hand_over(producer, loop)
                     under_way -= 1
             for _ in range(under_way):
-                yield self._hand_over(producer)
+                yield self._hand_over(producer, loop)
             # Only a pipeline with nothing left in it serves another epoch.
             self._feed = feed
         finally:
@@ -229,10 +248,7 @@ class Loader:
             feed = Feed(
                 FeedOptions(
                     batch_size=self._schedule.batch_size,
-                    antialias=all(
-                        getattr(op, "antialias", True)
-                        for op in self._workshop.recipe.decode_operations
-                    ),
+                    antialias=self._workshop.recipe.antialias,
                     device="mixed" if on_gpu else "cpu",
                     canvases=on_gpu,
                     canvas=self._target.canvas,
@@ -246,13 +262,16 @@ class Loader:
             return CpuProducer(self._workshop, finisher, self._prefetch), None
         return DaliProducer(self._workshop, finisher, feed), feed
 
-    def _hand_over(self, producer: Producer) -> Batch:
+    def _hand_over(self, producer: Producer, loop: int) -> Batch:
         with self.timings.measure("wait"):
             work, images = producer.take()
         self._ledger.commit([record for _, record in sorted(work.records, key=lambda r: r[0])])
+        if work.failure is not None:
+            raise work.failure
         with self.timings.measure("copy"):
             batch = self._batch(work, images)
-        self._consumed = work.plan.consumed
+        if loop == self._num_loops:  # the state is that of the latest loop
+            self._consumed = work.plan.consumed
         return batch
 
     def _batch(self, work: Work, images: torch.Tensor) -> Batch:
@@ -307,9 +326,20 @@ def _usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+def _require_types(dataset: Dataset, recipe: Recipe) -> None:
+    if not hasattr(dataset, "fetch"):
+        raise LoaderError(
+            f"dataset={dataset!r} is not a dataset; give what readers.open_dataset(path) returns"
+        )
+    if not isinstance(recipe, Recipe):
+        raise LoaderError(
+            f"recipe={recipe!r} is not a Recipe; give Recipe([...]) or Recipe.preset(name)"
+        )
+
+
 def _require_positive(**values: int) -> None:
     for name, value in values.items():
-        if not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise LoaderError(f"{name}={value!r} is not allowed; give an integer of 1 or more")
 
 

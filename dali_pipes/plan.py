@@ -49,7 +49,8 @@ class Schedule:
 
     def plans(self, epoch: int, consumed: int) -> Iterator[Plan]:
         """The steps that are left in an epoch, in order."""
-        for step in range(self.num_steps(consumed)):
+        num_steps = self.num_steps(consumed)
+        for step in range(num_steps):
             start = consumed + step * self.global_batch
             full = start + self.global_batch
             stop = min(full, self.length)
@@ -57,4 +58,6 @@ class Schedule:
                 start, full if self.last_batch == "pad" else stop, self.rank, self.world_size
             )
             positions = np.arange(low, high, dtype=np.int64)
-            yield Plan(epoch, step, positions % self.length, positions < self.length, stop)
+            # What "drop" leaves out is consumed with the last step, so that the epoch is over.
+            had = self.length if step == num_steps - 1 else stop
+            yield Plan(epoch, step, positions % self.length, positions < self.length, had)

@@ -14,6 +14,7 @@ class LoaderState(TypedDict):
     Attributes:
         version: Of this dictionary and of the order and draws behind it.
         dataset: Fingerprint of the dataset.
+        length: Number of samples in the dataset.
         recipe: Fingerprint of the recipe.
         seed: Of the order and the draws.
         shuffle: Kind of the order.
@@ -23,6 +24,7 @@ class LoaderState(TypedDict):
 
     version: int
     dataset: str
+    length: int
     recipe: str
     seed: int
     shuffle: str
@@ -30,21 +32,21 @@ class LoaderState(TypedDict):
     consumed: int
 
 
-_IDENTITY = ("version", "dataset", "recipe", "seed", "shuffle")
+_IDENTITY = ("version", "dataset", "length", "recipe", "seed", "shuffle")
 
 
-def check_state(state: Mapping[str, Any], own: Mapping[str, Any], length: int) -> tuple[int, int]:
+def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, int]:
     """Compare a saved state with a loader's own and return its epoch and consumed count.
 
     Args:
         state: The saved state.
         own: The loader's present state; only what identifies the run is compared.
-        length: Number of samples in the dataset.
 
     Raises:
         StateMismatchError: If the state is incomplete or belongs to another run.
     """
-    missing = [name for name in LoaderState.__annotations__ if name not in state]
+    known = state if isinstance(state, Mapping) else {}
+    missing = [name for name in LoaderState.__annotations__ if name not in known]
     if missing:
         raise StateMismatchError(
             f"this is not a loader's state: it lacks {', '.join(missing)}; give what "
@@ -60,10 +62,11 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any], length: int) -
             f"the state belongs to another run: {'; '.join(different)}; resume with what the state was "
             f"saved with, or start anew"
         )
-    epoch, consumed = int(state["epoch"]), int(state["consumed"])
-    if epoch < 0 or not 0 <= consumed <= length:
+    epoch, consumed = state["epoch"], state["consumed"]
+    whole = all(isinstance(value, int) for value in (epoch, consumed))
+    if not whole or epoch < 0 or not 0 <= consumed <= own["length"]:
         raise StateMismatchError(
-            f"the state's position is impossible: epoch={epoch}, consumed={consumed}, allowed are "
-            f"epoch >= 0 and 0 <= consumed <= {length}; the file may be damaged"
+            f"the state's position is impossible: {epoch=}, {consumed=}, allowed are whole numbers "
+            f"with epoch >= 0 and 0 <= consumed <= {own['length']}; the file may be damaged"
         )
     return epoch, consumed

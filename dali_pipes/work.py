@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from dali_pipes import cpu, image
 from dali_pipes.batch import Timings
-from dali_pipes.errors import DecodeError
-from dali_pipes.faults import BadRecord, Policy, substitute
+from dali_pipes.errors import BadSampleError, DecodeError
+from dali_pipes.faults import BadRecord, Policy, no_substitute, substitute
 from gpu_aug import Draws, Recipe
 from readers import BadSample, Dataset, HeaderError, Order, Sample, read_header
 from readers.sample import Payload
@@ -45,6 +45,7 @@ class Work:
     data: list[Payload | None]
     sizes: NDArray[np.int64]
     records: list[tuple[int, BadRecord]] = field(default_factory=list)
+    failure: BadSampleError | None = None  # raised once the records are written down
     draws: Draws = field(init=False)
 
     def __len__(self) -> int:
@@ -144,6 +145,9 @@ class Workshop:
         while self.policy == "replace" and work.data[row] is None:
             bad_so_far = [record for place, record in work.records if place == row]
             index = substitute(self.seed, bad_so_far, len(self.dataset))
+            if index is None:
+                work.failure = no_substitute(bad_so_far[0])
+                return
             checked = self._check(self.dataset.fetch([index])[0])
             if isinstance(checked, BadSample):
                 work.records.append((row, self._record(work.plan, checked)))

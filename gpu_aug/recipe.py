@@ -118,6 +118,11 @@ class Recipe:
             )
         return int(sizes[0, 0]), int(sizes[0, 1])
 
+    @property
+    def antialias(self) -> bool:
+        """Whether the decode stage's resampling is antialiased."""
+        return all(getattr(op, "antialias", True) for op in self.decode_operations)
+
     @cached_property
     def size(self) -> tuple[int, int]:
         """(height, width) of the final images."""
@@ -150,7 +155,7 @@ class Recipe:
             drawn[:num_decode],
             source_sizes,
             canvas=self.decode_size,
-            antialias=all(getattr(op, "antialias", True) for op in self.decode_operations),
+            antialias=self.antialias,
         )
         return Draws(windows, tuple(drawn[num_decode:]))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Batch, Loader
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError
 from dali_pipes import loader as loader_module
 from dali_pipes.feed import FeedOptions
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
@@ -174,9 +174,34 @@ def test_a_dataset_of_nothing_but_bad_samples(tmp_path: Path) -> None:
     """When every substitute is bad, too, the run stops instead of searching for ever."""
     for number in range(4):
         (tmp_path / f"{number}.jpg").write_bytes(b"no picture")
-    loader = load(open_dataset(tmp_path), batch_size=2, decoder="cpu")
+    ledger = tmp_path / "bad.jsonl"
+    options = {"batch_size": 1, "decoder": "cpu", "max_bad_samples": 4, "ledger": ledger}
+    loader = load(open_dataset(tmp_path), **options)
     with pytest.raises(BadSampleError, match="16 samples drawn to replace it"):
         list(loader)
+    assert len(ledger.read_text().splitlines()) == 17
+
+
+def test_default_budget_outlasts_a_long_run(dataset: Dataset) -> None:
+    """The same few bad samples in every epoch do not spend the budget."""
+    loader = load(dataset, on_bad_sample="skip", decoder="cpu", batch_size=20)
+    for _ in range(60):
+        assert sum(len(batch) for batch in loader) == 15
+    assert len(loader.bad_samples) == 300
+
+
+def test_default_budget_stops_a_broken_dataset(tmp_path: Path) -> None:
+    """When more than half of a small dataset is bad, the run stops."""
+    for number in range(10):
+        (tmp_path / f"{number}.jpg").write_bytes(b"no picture")
+    with pytest.raises(BadSampleError, match=r"6 bad samples.*max_bad_samples=5"):
+        list(load(open_dataset(tmp_path), on_bad_sample="skip", batch_size=2, decoder="cpu"))
+
+
+def test_ledger_without_a_folder(dataset: Dataset, tmp_path: Path) -> None:
+    """A ledger that cannot be written is noticed before the run."""
+    with pytest.raises(LoaderError, match=r"there is no folder .*gone; make it"):
+        load(dataset, ledger=tmp_path / "gone" / "bad.jsonl")
 
 
 def test_a_batch_of_nothing_but_bad_samples(dataset: Dataset) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader, LoaderError
+from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from readers import Dataset, Order, open_dataset
 
@@ -193,6 +193,28 @@ class TestResume:
         next(iterator)
         assert loader.state_dict()["consumed"] == 8
 
+    @pytest.mark.parametrize("options", [{"batch_size": 1}, {"last_batch": "partial"}], ids=str)
+    def test_after_a_dropped_rest(self, dataset: Dataset, options: dict[str, Any]) -> None:
+        """A state from the end of an epoch has nothing left in it, whatever the last batch dropped."""
+        ended = load(dataset, last_batch="drop")
+        list(ended)
+        resumed = load(dataset, **{"last_batch": "drop", **options})
+        resumed.load_state_dict(ended.state_dict())
+
+        assert list(resumed) == []
+        next(iter(resumed))
+        assert resumed.epoch == 1
+
+    def test_latest_loop_has_the_state(self, dataset: Dataset) -> None:
+        """An earlier iterator that is still used does not move the state of a later one."""
+        loader = load(dataset)
+        earlier, later = iter(loader), iter(loader)
+        next(later)
+        list(itertools.islice(earlier, 3))
+
+        assert loader.state_dict()["epoch"] == 1
+        assert loader.state_dict()["consumed"] == 8
+
     def test_set_epoch_keeps_a_loaded_place(self, dataset: Dataset) -> None:
         """The usual call of set_epoch at the head of a loop does not undo a resume."""
         interrupted = load(dataset)
@@ -205,6 +227,50 @@ class TestResume:
         resumed.set_epoch(5)
         assert resumed.state_dict()["epoch"] == 5
         assert len(list(resumed)) == 5
+
+
+class TestForeignState:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"version": 0}, r"version is 0 in the state and 1 here"),
+            ({"dataset": "other"}, r"dataset is 'other' in the state and '[0-9a-f]+' here"),
+            ({"length": 38}, r"length is 38 in the state and 37 here"),
+            ({"recipe": "other"}, r"recipe is 'other' in the state"),
+            ({"seed": 4, "shuffle": "none"}, r"seed is 4 .* and 3 here; shuffle is 'none' in the"),
+            ({"consumed": 38}, r"position is impossible: epoch=0, consumed=38"),
+            ({"consumed": 1.5}, r"position is impossible"),
+            ({"epoch": -1}, r"position is impossible"),
+        ],
+        ids=str,
+    )
+    def test_refused_with_the_difference(
+        self, dataset: Dataset, change: dict[str, Any], message: str
+    ) -> None:
+        """A state that differs from the run is refused, and the difference is named."""
+        loader = load(dataset)
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+
+        with pytest.raises(StateMismatchError, match=message):
+            loader.load_state_dict({**state, **change})
+
+    @pytest.mark.parametrize("state", [{}, {"epoch": 3}, None, []])
+    def test_not_a_state(self, dataset: Dataset, state: Any) -> None:
+        """Something else than a state is refused by what it lacks."""
+        with pytest.raises(StateMismatchError, match="not a loader's state: it lacks version"):
+            load(dataset).load_state_dict(state)
+
+    def test_other_data_and_other_recipe(self, dataset: Dataset, photos: list[Path]) -> None:
+        """States of another dataset and of another recipe are refused."""
+        other_data = load(open_dataset(photos))
+        with pytest.raises(StateMismatchError, match="dataset is"):
+            load(dataset).load_state_dict(other_data.state_dict())
+        other_recipe = Loader(
+            dataset, Recipe([RandomResizedCrop(32)]), batch_size=8, device="cpu", seed=3
+        )
+        with pytest.raises(StateMismatchError, match="another run: recipe is"):
+            load(dataset).load_state_dict(other_recipe.state_dict())
 
 
 class TestBatch:
@@ -286,6 +352,16 @@ class TestArguments:
         """An argument that cannot work is named, with what is allowed."""
         with pytest.raises(LoaderError, match=message):
             load(dataset, **options)
+
+    def test_wrong_kinds_of_things(self, dataset: Dataset) -> None:
+        """A path for a dataset, a name for a recipe and a negative epoch are named as such."""
+        with pytest.raises(LoaderError, match=r"dataset='photos' is not a dataset; give what readers"):
+            Loader("photos", RECIPE, batch_size=1)  # type: ignore[arg-type]
+        with pytest.raises(LoaderError, match=r"recipe='imagenet_train' is not a Recipe"):
+            Loader(dataset, "imagenet_train", batch_size=1)  # type: ignore[arg-type]
+        with pytest.raises(LoaderError, match="epoch=-1 is not allowed"):
+            load(dataset).set_epoch(-1)
+        assert len(load(dataset, batch_size=np.int64(37))) == 1
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
     def test_cuda_without_a_gpu(self, dataset: Dataset) -> None:

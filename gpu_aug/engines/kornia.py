@@ -45,7 +45,7 @@ Step = Callable[[Tensor, Params], Tensor]
 
 _CPU_CHUNK = 4
 """Images at a time on a CPU: they stay in the cache, and their memory is reused, not mapped
-anew. Normalize costs 0.035 ms per 224x224 image in fours and 0.48 ms in eights."""
+anew; measured in DECISIONS.md."""
 
 
 class KorniaEngine:
