@@ -53,7 +53,11 @@ def collect(source: str, folder: Path) -> Images:
     """
     dataset = open_dataset(source)
     sound, left_out = sound_samples(dataset, most=MAX_IMAGES)
-    left_out += [f"{sample.key}: not every pipeline reads its format" for sample in sound if not _is_common(sample)]
+    left_out += [
+        f"{sample.key}: not every pipeline reads its format"
+        for sample in sound
+        if not _is_common(sample)
+    ]
     sound = [sample for sample in sound if _is_common(sample)]
     if not sound:
         raise BenchError(

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from rich.console import Console
 
 from bench import compare as comparing
@@ -33,6 +35,7 @@ from bench.lineup import Entry
 from bench.photographs import make_photographs
 from bench.report import show_comparison, verdicts
 from bench.result import Comparison, Row
+from bench.run import Tally
 from bench.timer import Rate, time_slice
 from gpu_aug import CenterCrop, GaussianBlur, Normalize, Recipe, Resize
 from readers import Sample, open_dataset
@@ -103,6 +106,28 @@ def test_slice_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # The images that everybody gets.
+
+
+def test_a_format_that_a_baseline_cannot_read_is_left_out(tmp_path: Path, jpeg: Jpeg) -> None:
+    """One GIF would end DALI's pipeline, so nobody gets it."""
+    (tmp_path / "a.jpg").write_bytes(jpeg(40, 50))
+    Image.new("RGB", (30, 20)).save(tmp_path / "b.gif")
+
+    images = collect(str(tmp_path), tmp_path)
+
+    assert [path.name for path in images.files] == ["a.jpg"]
+    assert images.left_out == ["b.gif: not every pipeline reads its format"]
+
+
+def test_speed_of_a_short_run_leaves_the_start_out() -> None:
+    """The first batch pays for the start and does not count; a run of one batch has nothing else."""
+    tally = Tally(began=time.perf_counter() - 5.0)
+    tally.add(8, 0.0)
+    assert tally.rate.median < 8 / 4.9
+    time.sleep(0.05)
+    tally.add(8, 0.0)
+
+    assert 4 < tally.rate.median <= 8 / 0.05  # with the start it would be 3
 
 
 def test_images_leave_out_what_does_not_decode(tmp_path: Path, jpeg: Jpeg) -> None:

@@ -72,7 +72,10 @@ def write_bad_recipe(path: Path) -> None:
         (["bench", "compare", "missing"], "missing does not exist"),
         (["bench", "compare", "broken"], "page.jpg"),
         (["bench", "compare", "data", "--seconds", "0"], "seconds must be greater than 0, got 0"),
-        (["bench", "compare", "data", "--seconds", "nan"], "seconds must be greater than 0, got nan"),
+        (
+            ["bench", "compare", "data", "--seconds", "nan"],
+            "seconds must be greater than 0, got nan",
+        ),
         (
             ["bench", "compare", "data", "--threads", "0"],
             "num_threads must be greater than 0, got 0",
