@@ -122,14 +122,13 @@ class DaliProducer:
 
     def _recover(self, work: Work, hidden: set[int], stream: Any) -> tuple[set[int], Any | None]:
         """Find the samples for which DALI refused the batch, and decode the others again."""
-        before = list(work.data)
 
         def judge(row: int) -> None:
             self._workshop.decode(work, row)
 
         rows = [row for row in range(len(work)) if row not in hidden]
         list(self._finisher.pool.map(judge, rows))
-        hidden = hidden | {row for row in rows if work.data[row] is not before[row]}
+        hidden = set(rows_for_cpu(work))
         output = self._feed.again(work, hidden, stream)
         if output is None:
             warnings.warn(
