@@ -156,7 +156,7 @@ class Loader:
         if not isinstance(epoch, int) or epoch < 0:
             raise LoaderError(f"epoch={epoch!r} is not allowed; give an integer of 0 or more")
         if epoch != self._epoch or self._began:
-            self._epoch, self._consumed, self._began = epoch, 0, False
+            self._move_to(epoch, 0)
 
     def state_dict(self) -> LoaderState:
         """Where the run stands: what was handed over, not what is under way."""
@@ -179,8 +179,7 @@ class Loader:
         Raises:
             StateMismatchError: If the state belongs to another dataset, recipe, seed or version.
         """
-        self._epoch, self._consumed = check_state(state, self.state_dict())
-        self._began = False
+        self._move_to(*check_state(state, self.state_dict()))
 
     @property
     def bad_samples(self) -> list[BadRecord]:
@@ -222,6 +221,10 @@ class Loader:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _move_to(self, epoch: int, consumed: int) -> None:
+        self._epoch, self._consumed, self._began = epoch, consumed, False
+        self._num_loops += 1  # a loop that is still under way has no say in the state any more
 
     def _run(self, epoch: int, consumed: int, loop: int) -> Generator[Batch]:
         self.timings.reset()

@@ -215,6 +215,17 @@ class TestResume:
         assert loader.state_dict()["epoch"] == 1
         assert loader.state_dict()["consumed"] == 8
 
+    def test_loaded_state_is_not_moved_by_an_old_loop(self, dataset: Dataset) -> None:
+        """An iterator from before a state was loaded does not count."""
+        loader = load(dataset)
+        state = loader.state_dict()
+        old = iter(loader)
+        next(old)
+        loader.load_state_dict(state)
+        next(old)
+
+        assert loader.state_dict() == state
+
     def test_set_epoch_keeps_a_loaded_place(self, dataset: Dataset) -> None:
         """The usual call of set_epoch at the head of a loop does not undo a resume."""
         interrupted = load(dataset)
