@@ -90,10 +90,12 @@ def sound_samples(dataset: Dataset, *, most: int) -> tuple[list[Sample], list[st
 class Repeated:
     """Some samples of a dataset, over and over, so that an epoch is long."""
 
-    def __init__(self, dataset: Dataset, picks: NDArray[np.int64]) -> None:
+    def __init__(
+        self, dataset: Dataset, picks: NDArray[np.int64], *, length: int = _NUM_SAMPLES_MIN
+    ) -> None:
         self._dataset = dataset
         self._picks = picks
-        self._length = max(_NUM_SAMPLES_MIN, len(picks))
+        self._length = max(length, len(picks))
 
     def __len__(self) -> int:
         return self._length

@@ -1,20 +1,20 @@
 """The loader's own cost: readers and loader at full work, decoding and augmentation replaced by nothing."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from bench.images import Repeated
 from bench.timer import Rate
 from dali_pipes import Loader
 from dali_pipes.feed import Feed
 from dali_pipes.finish import Finisher, Pending
+from dali_pipes.plan import Plan
 from dali_pipes.produce import CpuProducer, Producer
-from dali_pipes.work import Plan
 from gpu_aug import Draws, Recipe
-from readers import BadSample, Dataset, Sample
+from readers import Dataset
 
 BATCH_SIZE = 256
 EPOCH = 20_000
@@ -27,7 +27,7 @@ def measure_overhead(dataset: Dataset, *, num_threads: int | None, seconds: floa
     state are all there; only the pixels are missing.
     """
     loader = _IdleLoader(
-        _Repeated(dataset),
+        Repeated(dataset, np.arange(len(dataset)), length=EPOCH),
         Recipe.imagenet_train(),
         batch_size=BATCH_SIZE,
         device="cpu",
@@ -49,23 +49,6 @@ def _rates(loader: Loader) -> Iterator[float]:
         began = time.perf_counter()
         count = sum(len(batch) for batch in loader)
         yield count / (time.perf_counter() - began)
-
-
-class _Repeated:
-    """A dataset over and over, so that an epoch is long enough to measure."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        self._times = -(-EPOCH // len(dataset))
-        self.fingerprint = dataset.fingerprint
-        self.class_names = dataset.class_names
-
-    def __len__(self) -> int:
-        return self._times * len(self._dataset)
-
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Fetch the samples that the indices stand for."""
-        return self._dataset.fetch(np.asarray(indices) % len(self._dataset))
 
 
 class _Nothing:

@@ -5,11 +5,30 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dali_pipes.work import Plan
 from readers import part
 
 LastBatch = Literal["drop", "partial", "pad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which positions of the epoch's order one rank's step stands for.
+
+    Attributes:
+        epoch: Counts from 0.
+        step: Counts from 0 within the epoch, or from where a resumed epoch went on.
+        positions: int64 [B], this rank's share.
+        valid: bool [B]: False where a position is repeated to fill up the last batch.
+        consumed: Positions of the epoch that all ranks together have had after this step.
+    """
+
+    epoch: int
+    step: int
+    positions: NDArray[np.int64]
+    valid: NDArray[np.bool_]
+    consumed: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from torch.utils.dlpack import from_dlpack
 from dali_pipes import cpu
 from dali_pipes.feed import Feed
 from dali_pipes.finish import Finisher, Pending
-from dali_pipes.work import Plan, Work, Workshop, rows_for_cpu
+from dali_pipes.plan import Plan
+from dali_pipes.work import Work, Workshop, rows_for_cpu
 
 
 class Producer(Protocol):

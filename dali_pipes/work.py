@@ -10,28 +10,10 @@ from dali_pipes import cpu, image
 from dali_pipes.batch import Timings
 from dali_pipes.errors import BadSampleError, DecodeError
 from dali_pipes.faults import BadRecord, Policy, no_substitute, substitute
+from dali_pipes.plan import Plan
 from gpu_aug import Draws, Recipe
 from readers import BadSample, Dataset, HeaderError, Order, Sample, read_header
 from readers.sample import Payload
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Which positions of the epoch's order one rank's step stands for.
-
-    Attributes:
-        epoch: Counts from 0.
-        step: Counts from 0 within the epoch, or from where a resumed epoch went on.
-        positions: int64 [B], this rank's share.
-        valid: bool [B]: False where a position is repeated to fill up the last batch.
-        consumed: Positions of the epoch that all ranks together have had after this step.
-    """
-
-    epoch: int
-    step: int
-    positions: NDArray[np.int64]
-    valid: NDArray[np.bool_]
-    consumed: int
 
 
 @dataclass(slots=True)
