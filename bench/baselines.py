@@ -171,4 +171,4 @@ def _common_side(recipe: Recipe) -> int:
     for step in recipe.operations:
         if isinstance(step, Resize):
             return step.size if isinstance(step.size, int) else max(step.size)
-    return max(recipe.size) * 8 // 7
+    return max(recipe.fixed_size) * 8 // 7

@@ -120,7 +120,7 @@ def _opened(
 
 def _check(contestant: Contestant, footing: Footing) -> None:
     batch = contestant.next_batch()
-    expected = (footing.batch_size, 3, *footing.recipe.size)
+    expected = (footing.batch_size, 3, *footing.recipe.fixed_size)
     if contestant.kind == "ceiling":
         return
     if tuple(batch.shape) != expected or batch.dtype != torch.float32:
@@ -214,7 +214,7 @@ def _described(
         "images": len(footing.files),
         "left_out": left_out,
         "recipe": footing.recipe.to_dict(),
-        "batch": f"float32 {[footing.batch_size, 3, *footing.recipe.size]}",
+        "batch": f"float32 {[footing.batch_size, 3, *footing.recipe.fixed_size]}",
         "device": str(footing.device),
         "threads": footing.num_threads,
         "seconds": settings.seconds,

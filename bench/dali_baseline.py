@@ -161,7 +161,7 @@ def _augmented(images: Any, footing: Footing, decode: Decode) -> Any:
     from nvidia.dali import fn, types
 
     steps = {type(step): step for step in footing.recipe.operations}
-    height, width = footing.recipe.size
+    height, width = footing.recipe.fixed_size
     match footing.recipe.operations[0]:
         case RandomResizedCrop() as crop if decode == "cpu":
             images = fn.resize(images, size=(height, width), antialias=crop.antialias)

@@ -14,6 +14,7 @@ from dali_pipes.finish import Finisher, Pending
 from dali_pipes.plan import Plan
 from dali_pipes.produce import CpuProducer, Producer
 from gpu_aug import Draws, Recipe
+from gpu_aug.engines.engine import Images
 from readers import Dataset
 
 BATCH_SIZE = 256
@@ -54,7 +55,7 @@ def _rates(loader: Loader) -> Iterator[float]:
 class _Nothing:
     name = "nothing"
 
-    def run(self, images: torch.Tensor, draws: Draws, out: torch.Tensor) -> None:
+    def run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
         """Leave the memory as it is."""
 
 

@@ -150,7 +150,7 @@ def _decoded(sample: Sample) -> Picture:
 
 def _letterboxed(picture: Picture, recipe: Recipe) -> Picture:
     """Fit a whole image into a cell, with paper around it."""
-    height, width = recipe.size
+    height, width = recipe.fixed_size
     image = Image.fromarray(picture)
     image.thumbnail((width, height))
     cell = Image.new("RGB", (width, height), _PAPER)

@@ -65,7 +65,7 @@ def fit(cut: NDArray[np.uint8], windows: Windows, row: int, out: torch.Tensor) -
             image[None].permute(0, 3, 1, 2), size=size, mode="bilinear", antialias=windows.antialias
         )[0].permute(1, 2, 0)
     top, left = int(windows.paste[row, 0]), int(windows.paste[row, 1])
-    if (top, left) == (0, 0) and size == windows.canvas:
+    if (top, left) == (0, 0) and size == tuple(windows.canvas[row]):
         out.copy_(image)
     else:
         _paste(image, top, left, out)

@@ -124,7 +124,8 @@ class Loader:
             max_bad_samples = min(max(100, len(dataset) // 100), len(dataset) // 2)
         self._ledger = Ledger(on_bad_sample, max_bad_samples, Path(ledger) if ledger else None)
         memory_format = torch.channels_last if channels_last else torch.contiguous_format
-        self._target = Target(recipe.decode_size, recipe.size, dtype, memory_format, self.device)
+        assert recipe.decode_size is not None
+        self._target = Target(recipe.decode_size, recipe.fixed_size, dtype, memory_format, self.device)
         self._engine = compile_engine(self.engine, recipe, device=self.device)
         self._num_threads, self._prefetch = num_threads, prefetch
         self._feed: Feed | None = None
@@ -190,7 +191,7 @@ class Loader:
         """What was chosen and why, and what happens to an image, one line each."""
         recipe, schedule, target = self._workshop.recipe, self._schedule, self._target
         decode = ", ".join(map(str, recipe.decode_operations))
-        batch = ", ".join(map(str, recipe.batch_operations)) or "nothing"
+        batch = ", ".join(map(str, recipe.batch_leaves)) or "nothing"
         dtype = str(target.dtype).removeprefix("torch.")
         return "\n".join(
             [

@@ -95,7 +95,7 @@ class Workshop:
     def _draw_again(self, work: Work, row: int) -> None:
         one = slice(row, row + 1)
         drawn = self.recipe.draw(self.seed, work.plan.epoch, work.indices[one], work.sizes[one])
-        _put(work.draws, row, drawn)
+        work.draws.put(row, drawn)
 
     def _check(
         self, sample: Sample | BadSample
@@ -154,11 +154,3 @@ def _fill(work: Work, row: int, sample: Sample, data: Payload, size: Sequence[in
     work.labels[row] = sample.label
     work.data[row] = data
     work.sizes[row] = size
-
-
-def _put(draws: Draws, row: int, one: Draws) -> None:
-    for name in ("start", "shape", "resize", "paste"):
-        getattr(draws.windows, name)[row] = getattr(one.windows, name)[0]
-    for params, drawn in zip(draws.params, one.params, strict=True):
-        for name, values in params.items():
-            values[row] = drawn[name][0]

@@ -3,42 +3,6 @@
 from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import Engine, compile_engine
 from gpu_aug.errors import EngineError, RecipeError
-from gpu_aug.ops import (
-    CenterCrop,
-    ColorJitter,
-    GaussianBlur,
-    Grayscale,
-    HorizontalFlip,
-    Normalize,
-    Operation,
-    RandomAffine,
-    RandomErasing,
-    RandomResizedCrop,
-    Resize,
-    VerticalFlip,
-)
+from gpu_aug.ops import *
 from gpu_aug.recipe import PRESETS, Recipe
 from gpu_aug.windows import Windows
-
-__all__ = [
-    "PRESETS",
-    "CenterCrop",
-    "ColorJitter",
-    "Draws",
-    "Engine",
-    "EngineError",
-    "GaussianBlur",
-    "Grayscale",
-    "HorizontalFlip",
-    "Normalize",
-    "Operation",
-    "RandomAffine",
-    "RandomErasing",
-    "RandomResizedCrop",
-    "Recipe",
-    "RecipeError",
-    "Resize",
-    "VerticalFlip",
-    "Windows",
-    "compile_engine",
-]

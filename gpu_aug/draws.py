@@ -32,26 +32,101 @@ class Draws:
 
     Attributes:
         windows: What the decode stage cuts out of each source image.
-        params: One entry per operation of the batch stage, each with first axis B.
+        params: One entry per leaf of the batch stage, each with first axis B.
+        decode_params: The same for the decode stage; they are in ``windows`` already, and boxes,
+            keypoints and masks need them.
+        sizes: int64 [B, 2], height and width of the source images.
+        partners: int64 [B, 4], rows of the batch that each row may be mixed with: its neighbour in
+            a pair of positions, then its three neighbours in four positions. A row that has none
+            in the batch is its own partner.
     """
 
     windows: Windows
     params: tuple[Params, ...]
+    decode_params: tuple[Params, ...]
+    sizes: NDArray[np.int64]
+    partners: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.windows)
 
     def rows(self, start: int, stop: int) -> "Draws":
-        """Return the draws of samples ``start`` to ``stop`` (half open) as views."""
+        """Return the draws of samples ``start`` to ``stop`` (half open) as views.
+
+        Partners that stay behind are replaced by the row itself.
+        """
         rows = slice(start, stop)
-        params = tuple(
-            {name: values[rows] for name, values in drawn.items()} for drawn in self.params
+        own = np.arange(stop - start)[:, None]
+        partners = self.partners[rows] - start
+        inside = (partners >= 0) & (partners < stop - start)
+        return Draws(
+            self.windows.rows(start, stop),
+            _rows(self.params, rows),
+            _rows(self.decode_params, rows),
+            self.sizes[rows],
+            np.where(inside, partners, own),
         )
-        return Draws(self.windows.rows(start, stop), params)
+
+    def put(self, row: int, one: "Draws") -> None:
+        """Replace the draws of a row by those of the only sample of ``one``."""
+        for name in ("start", "shape", "resize", "paste", "canvas"):
+            getattr(self.windows, name)[row] = getattr(one.windows, name)[0]
+        self.sizes[row] = one.sizes[0]
+        for mine, other in ((self.params, one.params), (self.decode_params, one.decode_params)):
+            for params, drawn in zip(mine, other, strict=True):
+                for name, values in params.items():
+                    values[row] = drawn[name][0]
+
+    def repeat(self, times: int) -> "Draws":
+        """Return the draws of clips of ``times`` frames, [B * times]: all frames get their clip's.
+
+        Frame t of clip b is row ``b * times + t``; the partner of a frame is the same frame of
+        the partner clip.
+        """
+        frame = np.tile(np.arange(times), len(self))[:, None]
+        return Draws(
+            self.windows.repeat(times),
+            _repeat(self.params, times),
+            _repeat(self.decode_params, times),
+            np.repeat(self.sizes, times, axis=0),
+            np.repeat(self.partners, times, axis=0) * times + frame,
+        )
+
+
+def _rows(params: tuple[Params, ...], rows: slice) -> tuple[Params, ...]:
+    return tuple({name: values[rows] for name, values in drawn.items()} for drawn in params)
+
+
+def _repeat(params: tuple[Params, ...], times: int) -> tuple[Params, ...]:
+    return tuple(
+        {name: np.repeat(values, times, axis=0) for name, values in drawn.items()}
+        for drawn in params
+    )
+
+
+def find_partners(positions: NDArray[np.int64], length: int | None = None) -> NDArray[np.int64]:
+    """Find the rows that each row may be mixed with, int64 [B, 4]; see Draws.
+
+    Positions 2k and 2k + 1 are a pair, 4k to 4k + 3 are four; the last ones of an epoch may be fewer.
+
+    Args:
+        positions: int64 [B], places in the epoch's order.
+        length: Number of places of the epoch; None is one more than the largest.
+    """
+    if length is None:
+        length = int(positions.max(initial=-1)) + 1
+    row_of = {position: row for row, position in enumerate(positions.tolist())}
+    partners = np.empty((len(positions), 4), np.int64)
+    for column, (group, ahead) in enumerate(((2, 1), (4, 1), (4, 2), (4, 3))):
+        first = positions - positions % group
+        members = np.minimum(group, length - first)
+        wanted = first + (positions - first + ahead) % members
+        partners[:, column] = [row_of.get(place, row) for row, place in enumerate(wanted.tolist())]
+    return partners
 
 
 def uniforms(
-    seed: int, epoch: int, indices: NDArray[np.int64], slots: Sequence[int]
+    seed: int, epoch: int, indices: NDArray[np.int64], slots: Sequence[int], *, first_slot: int = 0
 ) -> list[NDArray[np.float64]]:
     """Draw uniform numbers in [0, 1) for every sample and every slot.
 
@@ -61,12 +136,13 @@ def uniforms(
         indices: Sample indices, int64 [B], not negative.
         slots: How many numbers each slot needs. A number depends on (seed, epoch, index, slot,
             its place within the slot), and on nothing else.
+        first_slot: The number of the first slot.
 
     Returns:
         For each slot a float64 [B, n] array; the numbers are multiples of 2**-32.
     """
     num_blocks = [-(-needed // 4) for needed in slots]
-    slot = np.repeat(np.arange(len(slots), dtype=np.uint32), num_blocks)
+    slot = np.repeat(np.arange(len(slots), dtype=np.uint32) + np.uint32(first_slot), num_blocks)
     block = np.concatenate([np.arange(n, dtype=np.uint32) for n in num_blocks] or [slot])
     index = np.asarray(indices).astype(np.uint64)[:, None]
 

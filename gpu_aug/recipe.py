@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -12,17 +13,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.draws import Draws, uniforms
+from gpu_aug.draws import Draws, Params, find_partners, uniforms
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.colour import ColorJitter, Normalize
+from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.foreign import as_operation
 from gpu_aug.ops.geometry import CenterCrop, HorizontalFlip, RandomResizedCrop, Resize
 from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.spatial import Crop, Resample
 from gpu_aug.windows import compose_windows
 
 FORMAT_VERSION = 1
 PRESETS = ("imagenet_eval", "imagenet_train", "imagenet_train_jitter")
 
-_ANY_SIZE = np.array([[211, 307], [503, 401]])  # two sizes that no operation keeps by chance
+_ANY_SIZES = np.array([[211, 307], [503, 401]])  # two sizes that no operation keeps by chance
+_SLOTS_PER_VIEW = 1 << 16
 
 
 @dataclass(frozen=True, init=False)
@@ -30,32 +35,30 @@ class Recipe:
     """What happens to every image, in order.
 
     The leading size operations (crops and at most one resampling) are the decode stage: they
-    are carried out while decoding. They must give every image one size. The rest is the batch
-    stage, which an engine carries out.
+    are carried out while decoding. The rest is the batch stage, which an engine carries out.
 
     Raises:
-        RecipeError: No operations, something that is not an operation, a decode stage that
-            leaves images of different sizes, an operation that does not fit that size, or
-            ColorJitter after Normalize.
+        RecipeError: No operations, something that is not an operation, an operation that does not
+            fit the size it gets, or one that needs values in [0, 1] after Normalize.
     """
 
     operations: tuple[Operation, ...]
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
-        object.__setattr__(self, "operations", tuple(operations))
-        for place, operation in enumerate(self.operations):
-            if not isinstance(operation, Operation):
-                raise RecipeError(
-                    f"operation {place} of the recipe must be an Operation such as "
-                    f"HorizontalFlip(), got {operation!r}"
-                )
-        kinds = [type(operation) for operation in self.operations]
-        if Normalize in kinds and ColorJitter in kinds[kinds.index(Normalize) :]:
+    def __init__(self, operations: Sequence[Any]) -> None:
+        if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
             raise RecipeError(
-                "ColorJitter must come before Normalize, got it after: it needs values in [0, 1], "
-                "so change their order"
+                f"a recipe must be a list of at least one operation, got {operations!r}"
             )
-        self.size  # noqa: B018 - checks that there is one size
+        object.__setattr__(
+            self,
+            "operations",
+            tuple(
+                as_operation(operation, f"operation {place} of the recipe")
+                for place, operation in enumerate(operations)
+            ),
+        )
+        self._check_range()
+        self._sizes  # noqa: B018 - checks that the operations fit
 
     @classmethod
     def imagenet_train(cls, size: int = 224) -> Self:
@@ -85,79 +88,153 @@ class Recipe:
         return recipe
 
     @cached_property
+    def leaves(self) -> tuple[Operation, ...]:
+        """What is carried out, in order, with combinators taken apart."""
+        return tuple(chain.from_iterable(operation.leaves for operation in self.operations))
+
+    @cached_property
     def decode_operations(self) -> tuple[Operation, ...]:
         """The leading crops, at most one operation that resamples, and at most one crop after it."""
         resampled = False
         for place, operation in enumerate(self.operations):
-            resamples = isinstance(operation, Resize | RandomResizedCrop)
-            if not (resamples or isinstance(operation, CenterCrop)) or (resamples and resampled):
+            resamples = isinstance(operation, Resample)
+            if not suits_decoding(operation) or (resamples and resampled):
                 return self.operations[:place]
             if resampled:
                 return self.operations[: place + 1]
             resampled = resamples
         return self.operations
 
-    @property
-    def batch_operations(self) -> tuple[Operation, ...]:
-        """The operations after the decode stage."""
-        return self.operations[len(self.decode_operations) :]
+    @cached_property
+    def batch_leaves(self) -> tuple[Operation, ...]:
+        """The leaves after the decode stage; an engine carries them out."""
+        return self.leaves[len(self.decode_operations) :]
 
     @cached_property
-    def decode_size(self) -> tuple[int, int]:
-        """(height, width) of every image after the decode stage."""
-        sizes = _ANY_SIZE
-        for operation in self.decode_operations:
-            sizes = operation.output_size(sizes)
-        if (sizes[0] != sizes[1]).any() or not self.decode_operations:
-            given = ", ".join(type(operation).__name__ for operation in self.operations[:3])
+    def _sizes(self) -> tuple[NDArray[np.int64], ...]:
+        """Every size, int64 [n, 2], possible before each operation and after the last."""
+        sizes = [_ANY_SIZES]
+        for operation in self.operations:
+            sizes.append(np.unique(operation.possible_sizes(sizes[-1]), axis=0))
+        return tuple(sizes)
+
+    @property
+    def decode_size(self) -> tuple[int, int] | None:
+        """(height, width) of every image after the decode stage; None where they differ."""
+        return _only(self._sizes[len(self.decode_operations)])
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(height, width) of the final images; None where they differ."""
+        return _only(self._sizes[-1])
+
+    @property
+    def fixed_size(self) -> tuple[int, int]:
+        """``size``, for those who stack images.
+
+        Raises:
+            RecipeError: The images can have different sizes.
+        """
+        if self.size is None:
+            names = ", ".join(type(operation).__name__ for operation in self.operations[:4])
             raise RecipeError(
-                "a recipe must begin by giving all images one size, got "
-                f"[{given}{', ...' if len(self.operations) > 3 else ''}]: begin with "
-                "RandomResizedCrop(size), Resize((height, width)), CenterCrop(size), or "
-                "Resize(size) then CenterCrop(size)"
+                f"images of [{names}{', ...' if len(self.operations) > 4 else ''}] can have "
+                "different sizes and make no batch: add RandomResizedCrop(size), "
+                "Resize((height, width)), CenterCrop(size) or RandomCrop(size)"
             )
-        return int(sizes[0, 0]), int(sizes[0, 1])
+        return self.size
+
+    @cached_property
+    def num_single_leaves(self) -> int:
+        """How many leading leaves of the batch stage take images one by one: their sizes may differ.
+
+        After them all images have one size.
+        """
+        single = leaves = 0
+        for place, operation in enumerate(self.operations):
+            leaves += len(operation.leaves)
+            before, after = self._sizes[place : place + 2]
+            inside = [before, after] if isinstance(operation, Combinator) else [after]
+            if any(len(sizes) > 1 for sizes in [before, *inside]) or (
+                len(inside) == 2 and (before != after).any()
+            ):
+                single = leaves
+        return max(single - len(self.decode_operations), 0)
 
     @property
     def antialias(self) -> bool:
         """Whether the decode stage's resampling is antialiased."""
         return all(getattr(op, "antialias", True) for op in self.decode_operations)
 
-    @cached_property
-    def size(self) -> tuple[int, int]:
-        """(height, width) of the final images."""
-        sizes = np.array([self.decode_size])
-        for operation in self.batch_operations:
-            sizes = operation.output_size(sizes)
-        return int(sizes[0, 0]), int(sizes[0, 1])
+    @property
+    def group(self) -> int:
+        """How many neighbouring positions of the epoch's order are mixed: 1, 2 or 4."""
+        return max(leaf.group for leaf in self.leaves)
 
     def draw(
-        self, seed: int, epoch: int, indices: NDArray[np.int64], sizes: NDArray[np.int64]
+        self,
+        seed: int,
+        epoch: int,
+        indices: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        *,
+        positions: NDArray[np.int64] | None = None,
+        length: int | None = None,
+        view: int = 0,
     ) -> Draws:
         """Draw the parameters of every operation for a batch of B samples.
 
-        A sample's draw depends on (seed, epoch, its index, its size) and on nothing else.
+        A sample's draw depends on (seed, epoch, its index, its size, view) and on nothing else.
 
         Args:
             seed: Not negative.
             epoch: Not negative.
             indices: Sample indices in the dataset, int64 [B].
             sizes: Height and width of the source images after EXIF orientation, int64 [B, 2].
+            positions: Places in the epoch's order, int64 [B], which say who is mixed with whom;
+                None is 0, 1, 2 and so on.
+            length: Number of places in the epoch; None is one more than the largest.
+            view: Which of several views of each sample is drawn; not negative.
         """
-        numbers = uniforms(seed, epoch, indices, [op.num_uniforms for op in self.operations])
-        source_sizes = sizes = np.asarray(sizes, np.int64).reshape(-1, 2)
-        drawn = []
-        for operation, u in zip(self.operations, numbers, strict=True):
-            drawn.append(operation.draw(u, sizes))
-            sizes = operation.output_size(sizes)
+        sizes = np.array(sizes, np.int64).reshape(-1, 2)
+        slots = list(chain.from_iterable(operation.slots for operation in self.operations))
+        numbers = iter(uniforms(seed, epoch, indices, slots, first_slot=view * _SLOTS_PER_VIEW))
+        drawn: list[Params] = []
+        sizes_now = sizes
+        for operation in self.operations:
+            params, sizes_now = operation.draw_leaves(numbers, sizes_now)
+            drawn += params
         num_decode = len(self.decode_operations)
-        windows = compose_windows(
-            drawn[:num_decode],
-            source_sizes,
-            canvas=self.decode_size,
-            antialias=self.antialias,
+        decode_params = tuple(
+            {name: np.array(values) for name, values in params.items()}
+            for params in drawn[:num_decode]
         )
-        return Draws(windows, tuple(drawn[num_decode:]))
+        return Draws(
+            compose_windows(decode_params, sizes, antialias=self.antialias),
+            tuple(drawn[num_decode:]),
+            decode_params,
+            sizes,
+            self._partners(positions, length, len(sizes)),
+        )
+
+    def _partners(
+        self, positions: NDArray[np.int64] | None, length: int | None, num: int
+    ) -> NDArray[np.int64]:
+        rows = np.arange(num)
+        if self.group == 1:
+            return np.repeat(rows[:, None], 4, axis=1)
+        return find_partners(rows if positions is None else positions, length)
+
+    def _check_range(self) -> None:
+        normalized = False
+        for leaf in self.leaves:
+            normalized = normalized or isinstance(leaf, Normalize)
+            if normalized and leaf.needs_unit_range:
+                name = type(leaf).__name__
+                raise RecipeError(
+                    f"{name} must come before Normalize, got it after: it needs values in [0, 1], "
+                    "so change their order"
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, ready for JSON."""
@@ -209,6 +286,25 @@ class Recipe:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the canonical JSON, format version included."""
-        canonical = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        """SHA-256 in hex over what differs from the defaults, format version included."""
+        described = {
+            "version": FORMAT_VERSION,
+            "operations": [operation.differences() for operation in self.operations],
+        }
+        canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def suits_decoding(operation: Operation) -> bool:
+    """Whether an operation can be part of the decode stage: always done, bilinear, black beside."""
+    if getattr(operation, "p", 1.0) != 1:
+        return False
+    if isinstance(operation, Resample):
+        return operation.interpolation == "bilinear"
+    if isinstance(operation, Crop):
+        return operation.padding_mode == "constant" and not np.any(operation.fill)
+    return False
+
+
+def _only(sizes: NDArray[np.int64]) -> tuple[int, int] | None:
+    return (int(sizes[0, 0]), int(sizes[0, 1])) if len(sizes) == 1 else None

@@ -26,7 +26,7 @@ class Windows:
         resize: int32 [B, 2], size that the cut is resampled to.
         paste: int32 [B, 2], where the top-left corner of the resampled cut lands on the canvas.
             Negative is a centre crop, positive is zero padding; it may lie beside the canvas.
-        canvas: Size of the result, the same for all samples.
+        canvas: int32 [B, 2], size of the result.
         antialias: Whether the resampling is antialiased (bilinear, triangle filter).
     """
 
@@ -34,7 +34,7 @@ class Windows:
     shape: Rows
     resize: Rows
     paste: Rows
-    canvas: tuple[int, int]
+    canvas: Rows
     antialias: bool = True
 
     def __len__(self) -> int:
@@ -48,7 +48,18 @@ class Windows:
             self.shape[rows],
             self.resize[rows],
             self.paste[rows],
-            self.canvas,
+            self.canvas[rows],
+            self.antialias,
+        )
+
+    def repeat(self, times: int) -> "Windows":
+        """Return every window ``times`` times in a row."""
+        return Windows(
+            np.repeat(self.start, times, axis=0),
+            np.repeat(self.shape, times, axis=0),
+            np.repeat(self.resize, times, axis=0),
+            np.repeat(self.paste, times, axis=0),
+            np.repeat(self.canvas, times, axis=0),
             self.antialias,
         )
 
@@ -57,7 +68,6 @@ def compose_windows(
     steps: Sequence[Mapping[str, NDArray[Any]]],
     sizes: NDArray[np.int64],
     *,
-    canvas: tuple[int, int],
     antialias: bool,
 ) -> Windows:
     """Fold size operations into one window per sample.
@@ -68,7 +78,6 @@ def compose_windows(
             (black where it leaves the image). The one that resamples also has ``resize``, int64
             [B, 2]: the size it becomes.
         sizes: int64 [B, 2], height and width of the sources.
-        canvas: Size after the last step.
         antialias: Carried into the result.
 
     Where the rectangle that is resampled leaves the source, the line between the image and the
@@ -76,8 +85,10 @@ def compose_windows(
     """
     start, shape = np.zeros_like(sizes), sizes  # the cut, in pixels of the source
     paste, resize = np.zeros_like(sizes), sizes  # where it stands in the image so far
+    canvas = sizes
     resampled = False
     for step in steps:
+        canvas = step.get("resize", step["shape"])
         if resampled:
             paste = paste - step["start"]
             continue
@@ -96,6 +107,6 @@ def compose_windows(
         shape=np.where(seen, shape, 1).astype(np.int32),
         resize=np.where(seen, np.maximum(resize, 1), 1).astype(np.int32),
         paste=np.where(seen, paste, canvas).astype(np.int32),
-        canvas=canvas,
+        canvas=np.array(canvas, np.int32),
         antialias=antialias,
     )

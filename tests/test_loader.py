@@ -100,7 +100,7 @@ class TestSameEverywhere:
 
         assert indices_of(kornia) == indices_of(albumentations)
         spread = 255 * min(RECIPE.operations[-1].std)
-        atol = max(op.tolerance for op in RECIPE.batch_operations) / spread
+        atol = max(op.tolerance for op in RECIPE.batch_leaves) / spread
         gap = (images_by_index(kornia) - images_by_index(albumentations)).abs().max()
         assert gap <= atol
         assert (images_by_index(kornia) - images_by_index(list(loader))).abs().max() > 10 * atol

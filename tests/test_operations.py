@@ -126,7 +126,7 @@ def test_every_place_of_a_crop_is_possible():
 def test_resize_rounds_as_torchvision(size):
     """The longer side has torchvision's length for every shape of image."""
     sizes = np.random.default_rng(size).integers(1, 400, (300, 2))
-    ours = Resize(size).output_size(sizes)
+    ours = Resize(size).possible_sizes(sizes)
 
     for source, result in zip(sizes.tolist(), ours.tolist(), strict=True):
         image = torch.zeros(1, *source, dtype=torch.uint8)

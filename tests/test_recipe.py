@@ -50,7 +50,7 @@ def decode(image: torch.Tensor, windows: Windows) -> torch.Tensor:
     resized = F.interpolate(
         cut, windows.resize[0].tolist(), mode="bilinear", antialias=windows.antialias
     )
-    (top, left), (height, width) = windows.paste[0].tolist(), windows.canvas
+    (top, left), (height, width) = windows.paste[0].tolist(), windows.canvas[0].tolist()
     below, beside = height - resized.shape[2] - top, width - resized.shape[3] - left
     return F.pad(resized, (left, beside, top, below))[0]  # a negative pad is a cut
 
@@ -192,7 +192,7 @@ def test_the_decode_stage_holds_one_resampling(operations, num_decode):
     recipe = Recipe(operations)
 
     assert tuple(operations[:num_decode]) == recipe.decode_operations
-    assert tuple(operations[num_decode:]) == recipe.batch_operations
+    assert tuple(operations[num_decode:]) == recipe.batch_leaves
     assert num_decode + len(recipe.draw(0, 0, np.arange(2), np.full((2, 2), 9)).params) == len(
         operations
     )

@@ -13,6 +13,9 @@ from gpu_aug.recipe import Recipe
 
 EngineName = Literal["kornia", "albumentations"]
 
+Images = torch.Tensor | Sequence[torch.Tensor]
+"""uint8 [b, H, W, 3], or b images [H, W, 3] of sizes of their own."""
+
 
 class Engine(Protocol):
     """The batch stage of one recipe, ready to run on one device.
@@ -23,14 +26,15 @@ class Engine(Protocol):
 
     name: str
 
-    def run(self, images: torch.Tensor, draws: Draws, out: torch.Tensor) -> None:
+    def run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
         """Carry out the batch stage.
 
         Args:
             images: uint8 [b, H, W, 3] of the recipe's decode size, contiguous, on the engine's
-                device. Not written to.
-            draws: The draws of these b samples.
-            out: [b, 3, H', W'] of the recipe's size on the same device, in any memory format.
+                device; where that is None, a sequence of b images [H, W, 3]. Not written to.
+            draws: The draws of these b samples. For a recipe that mixes images, b is any number
+                of whole groups of neighbouring positions.
+            out: [b, 3, H', W'] of the recipe's size (of the image's, where that is None; b is 1) on the same device, in any memory format.
                 All of it is written. A floating dtype gets the values; uint8 gets
                 ``round(255 * value)`` clamped, which makes sense without Normalize only.
         """
@@ -62,6 +66,6 @@ def compile_engine(name: EngineName, recipe: Recipe, *, device: torch.device) ->
     raise EngineError(f"engine must be 'kornia' or 'albumentations', got {name!r}: choose one")
 
 
-def num_exact(operations: Sequence[Operation]) -> int:
-    """Return how many leading operations can be carried out on uint8 without rounding."""
-    return sum(1 for _ in takewhile(lambda operation: operation.moves_pixels_only, operations))
+def num_exact(leaves: Sequence[Operation]) -> int:
+    """Return how many leading leaves can be carried out on uint8 without rounding."""
+    return sum(1 for _ in takewhile(lambda leaf: leaf.moves_pixels_only, leaves))

@@ -1,29 +1,12 @@
-"""The operations of a recipe: what each means and how its parameters are drawn."""
+"""The operations of a recipe: what each means and how its parameters are drawn.
 
-from gpu_aug.ops.affine import RandomAffine
-from gpu_aug.ops.colour import ColorJitter, Grayscale, Normalize
-from gpu_aug.ops.erase import RandomErasing
-from gpu_aug.ops.filters import GaussianBlur
-from gpu_aug.ops.geometry import (
-    CenterCrop,
-    HorizontalFlip,
-    RandomResizedCrop,
-    Resize,
-    VerticalFlip,
-)
+A file lists its operations in its ``__all__``; they are then names of this package and of gpu_aug.
+"""
+
+from gpu_aug.ops.affine import *
+from gpu_aug.ops.colour import *
+from gpu_aug.ops.combine import *
+from gpu_aug.ops.erase import *
+from gpu_aug.ops.filters import *
+from gpu_aug.ops.geometry import *
 from gpu_aug.ops.operation import Operation
-
-__all__ = [
-    "CenterCrop",
-    "ColorJitter",
-    "GaussianBlur",
-    "Grayscale",
-    "HorizontalFlip",
-    "Normalize",
-    "Operation",
-    "RandomAffine",
-    "RandomErasing",
-    "RandomResizedCrop",
-    "Resize",
-    "VerticalFlip",
-]

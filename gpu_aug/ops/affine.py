@@ -8,14 +8,16 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import fields
-from gpu_aug.ops.geometry import between
-from gpu_aug.ops.operation import Operation, Sizes, Uniforms
+from gpu_aug.ops.sampling import Sizes, Uniforms, between
+from gpu_aug.ops.spatial import Warp
+
+__all__ = ["RandomAffine"]
 
 Ranges = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class RandomAffine(Operation):
+class RandomAffine(Warp):
     """Rotate, move, scale and shear about the image's centre (bilinear).
 
     Args:

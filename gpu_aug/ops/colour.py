@@ -8,8 +8,10 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import fields
-from gpu_aug.ops.geometry import between, whole_below
-from gpu_aug.ops.operation import Gated, Operation, Sizes, Uniforms
+from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.sampling import Sizes, Uniforms, between, whole_below
+
+__all__ = ["ColorJitter", "Grayscale", "Normalize"]
 
 FACTORS = ("brightness", "contrast", "saturation", "hue")
 _ORDERS = np.array(list(permutations(range(4))), np.int64)
@@ -38,6 +40,7 @@ class ColorJitter(Operation):
 
     # Measured 0.001 on noise and photographs at the widest factors.
     tolerance: ClassVar[float] = 0.01
+    needs_unit_range: ClassVar[bool] = True
 
     brightness: float | tuple[float, float] = 0.0
     contrast: float | tuple[float, float] = 0.0

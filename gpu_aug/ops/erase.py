@@ -1,14 +1,15 @@
 """Operations that paint over part of an image."""
 
-import math
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import fields
-from gpu_aug.ops.geometry import between, whole_below
-from gpu_aug.ops.operation import Operation, Sizes, Uniforms
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.sampling import Sizes, Uniforms, between, log_between, whole_below
+
+__all__ = ["RandomErasing"]
 
 _NUM_TRIES = 10  # torchvision's number
 
@@ -52,8 +53,7 @@ class RandomErasing(Operation):
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2]; ``apply`` is off where no try fitted."""
         area = sizes.prod(axis=1, keepdims=True) * between(u[:, 1 : 1 + _NUM_TRIES], self.scale)
-        log_ratio = (math.log(self.ratio[0]), math.log(self.ratio[1]))
-        ratio = np.exp(between(u[:, 1 + _NUM_TRIES : 1 + 2 * _NUM_TRIES], log_ratio))
+        ratio = log_between(u[:, 1 + _NUM_TRIES : 1 + 2 * _NUM_TRIES], self.ratio)
         shapes = np.rint(np.sqrt(np.stack([area * ratio, area / ratio], axis=2))).astype(np.int64)
 
         fits = (shapes < sizes[:, None]).all(axis=2)

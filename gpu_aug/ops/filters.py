@@ -6,8 +6,10 @@ from typing import ClassVar
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import fields
-from gpu_aug.ops.geometry import between
-from gpu_aug.ops.operation import Operation, Sizes, Uniforms
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.sampling import Sizes, Uniforms, between
+
+__all__ = ["GaussianBlur"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class GaussianBlur(Operation):
         """Draw ``sigma``, float64 [B]."""
         return {"apply": u[:, 0] < self.p, "sigma": between(u[:, 1], self.sigma)}
 
-    def output_size(self, sizes: Sizes) -> Sizes:
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``sizes``; the mirrored border must fit inside the image."""
         if (sizes <= self.kernel_size // 2).any():
             raise RecipeError(

@@ -1,6 +1,5 @@
 """Operations that choose, move or resample pixels."""
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -8,14 +7,18 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import fields
-from gpu_aug.ops.operation import Gated, Operation, Sizes, Uniforms
+from gpu_aug.ops.operation import Gated
+from gpu_aug.ops.sampling import Sizes, Uniforms, between, log_between, whole_below
+from gpu_aug.ops.spatial import Crop, Reorient, Resample
+
+__all__ = ["CenterCrop", "HorizontalFlip", "RandomResizedCrop", "Resize", "VerticalFlip"]
 
 _NUM_TRIES = 10  # torchvision's number, for RandomResizedCrop
 _RATIO = (3 / 4, 4 / 3)
 
 
 @dataclass(frozen=True)
-class RandomResizedCrop(Operation):
+class RandomResizedCrop(Resample):
     """Cut a random part of the image and resample it to one size (bilinear).
 
     Args:
@@ -58,8 +61,7 @@ class RandomResizedCrop(Operation):
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
         area = sizes.prod(axis=1, keepdims=True) * between(u[:, :_NUM_TRIES], self.scale)
-        log_ratio = (math.log(self.ratio[0]), math.log(self.ratio[1]))
-        ratio = np.exp(between(u[:, _NUM_TRIES : 2 * _NUM_TRIES], log_ratio))
+        ratio = log_between(u[:, _NUM_TRIES : 2 * _NUM_TRIES], self.ratio)
         shapes = np.rint(np.sqrt(np.stack([area / ratio, area * ratio], axis=2))).astype(np.int64)
 
         fits = ((shapes > 0) & (shapes <= sizes[:, None])).all(axis=2)
@@ -71,9 +73,9 @@ class RandomResizedCrop(Operation):
         start = np.where(found, whole_below(u[:, -2:], room + 1), room // 2)
         return resample_params(start, shape, self.size)
 
-    def output_size(self, sizes: Sizes) -> Sizes:
+    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
         """Every image becomes ``size``."""
-        return np.broadcast_to(np.array(self.size), sizes.shape)
+        return np.array([self.size])
 
     def _fallback(self, sizes: Sizes) -> Sizes:
         height, width = sizes.T
@@ -92,7 +94,7 @@ class RandomResizedCrop(Operation):
 
 
 @dataclass(frozen=True)
-class Resize(Operation):
+class Resize(Resample):
     """Resample the whole image (bilinear).
 
     Args:
@@ -115,10 +117,10 @@ class Resize(Operation):
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
-        return resample_params(np.zeros_like(sizes), sizes, self.output_size(sizes))
+        return resample_params(np.zeros_like(sizes), sizes, self.possible_sizes(sizes))
 
-    def output_size(self, sizes: Sizes) -> Sizes:
-        """Return ``size``, or the size whose shorter side is ``size``."""
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """Return ``size``, or the size whose shorter side is ``size``, for each of ``sizes``."""
         if not isinstance(self.size, int):
             return np.broadcast_to(np.array(self.size), sizes.shape)
         shorter = sizes.min(axis=1, keepdims=True)
@@ -127,7 +129,7 @@ class Resize(Operation):
 
 
 @dataclass(frozen=True)
-class CenterCrop(Operation):
+class CenterCrop(Crop):
     """Cut out the middle; an image that is too small gets a black border.
 
     Args:
@@ -136,8 +138,6 @@ class CenterCrop(Operation):
     Source: torchvision v2 CenterCrop, with its rounding on odd differences.
     """
 
-    moves_pixels_only: ClassVar[bool] = True
-
     size: int | tuple[int, int]
 
     def __post_init__(self) -> None:
@@ -145,45 +145,48 @@ class CenterCrop(Operation):
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, negative where a border is added, and ``shape``, int64 [B, 2]."""
-        shape = self.output_size(sizes)
+        shape = np.broadcast_to(np.array(self.size), sizes.shape)
         padding = np.maximum(shape - sizes, 0) // 2
         # Padding puts the odd row at the bottom; cropping rounds half to even.
         cut = np.rint(np.maximum(sizes - shape, 0) / 2).astype(np.int64)
         return {"apply": np.ones(len(u), bool), "start": cut - padding, "shape": shape}
 
-    def output_size(self, sizes: Sizes) -> Sizes:
+    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
         """Every image becomes ``size``."""
-        return np.broadcast_to(np.array(self.size), sizes.shape)
+        return np.array([self.size])
 
 
 @dataclass(frozen=True)
-class HorizontalFlip(Gated):
+class HorizontalFlip(Gated, Reorient):
     """Mirror left and right with probability ``p``.
 
     Source: torchvision v2 RandomHorizontalFlip.
     """
 
-    moves_pixels_only: ClassVar[bool] = True
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw the gate."""
+        return reorient_params(u[:, 0] < self.p, left_right=True)
 
 
 @dataclass(frozen=True)
-class VerticalFlip(Gated):
+class VerticalFlip(Gated, Reorient):
     """Mirror top and bottom with probability ``p``.
 
     Source: torchvision v2 RandomVerticalFlip.
     """
 
-    moves_pixels_only: ClassVar[bool] = True
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw the gate."""
+        return reorient_params(u[:, 0] < self.p, top_bottom=True)
 
 
-def between(u: Uniforms, ends: tuple[float, ...]) -> Uniforms:
-    """Stretch numbers in [0, 1) over ``ends``, (low, high)."""
-    return ends[0] + u * (ends[1] - ends[0])
-
-
-def whole_below(u: Uniforms, limits: Sizes | int) -> Sizes:
-    """Turn numbers in [0, 1) into whole numbers in [0, limit)."""
-    return (u * limits).astype(np.int64)
+def reorient_params(
+    apply: Any, *, transpose: Any = False, top_bottom: Any = False, left_right: Any = False
+) -> Params:
+    """Return the parameters of Reorient; each is bool, or bool [B]."""
+    names = ("apply", "transpose", "top_bottom", "left_right")
+    columns = np.broadcast_arrays(apply, transpose, top_bottom, left_right)
+    return dict(zip(names, columns, strict=True))
 
 
 def resample_params(start: Sizes, shape: Sizes, resize: Any) -> Params:

@@ -1,17 +1,15 @@
 """Operation: the canonical meaning of one step of a recipe, and how its parameters are drawn."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.fields import probability
-
-Uniforms = NDArray[np.float64]
-Sizes = NDArray[np.int64]
+from gpu_aug.ops.sampling import Sizes, Uniforms
 
 
 @dataclass(frozen=True)
@@ -19,20 +17,29 @@ class Operation:
     """One step of a recipe. Subclasses are frozen dataclasses whose fields are plain values.
 
     An operation only draws; the engines carry it out. Parameters are in pixel units: sizes and
-    corners are (height, width) and (top, left), and pixel centres lie at +0.5.
+    corners are (height, width) and (top, left), and pixel centres lie at +0.5. Image values are
+    float32 in [0, 1] until Normalize.
     """
 
     tolerance: ClassVar[float] = 0.0
     """Largest difference between engines on the same draws, in units of 1/255, in float32."""
 
-    moves_pixels_only: ClassVar[bool] = False
-    """Whether every output value is an input value or 0, so that uint8 stays exact."""
+    needs_unit_range: ClassVar[bool] = False
+    """Whether values must lie in [0, 1], so that it cannot follow Normalize."""
+
+    group: ClassVar[int] = 1
+    """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
         if not abstract:
             Operation._classes[cls.__name__] = cls
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Whether every output value is an input value or a whole 1/255: uint8 stays exact."""
+        return False
 
     @property
     def num_uniforms(self) -> int:
@@ -51,21 +58,59 @@ class Operation:
         """
         return {"apply": np.ones(len(u), bool)}
 
-    def output_size(self, sizes: Sizes) -> Sizes:
-        """Return the sizes, int64 [B, 2], of images of ``sizes`` after this operation.
+    def result_size(self, params: Params, sizes: Sizes) -> Sizes:  # noqa: ARG002
+        """Return the sizes, int64 [B, 2], of images of ``sizes`` after this draw of it."""
+        return sizes
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """Return every size, int64 [n, 2], that images of ``sizes`` can have after it.
+
+        Of a range of sizes its ends are enough.
 
         Raises:
             RecipeError: The operation cannot be done on an image of such a size.
         """
         return sizes
 
+    @property
+    def leaves(self) -> tuple["Operation", ...]:
+        """What the engines carry out, in this order: the operation, or what it is made of."""
+        return (self,)
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """How many uniform numbers each slot of it takes; combinators have several slots."""
+        return (self.num_uniforms,)
+
+    def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
+        """Draw the parameters of every leaf.
+
+        Args:
+            numbers: Gives float64 [B, n] for each of ``slots``, in turn.
+            sizes: int64 [B, 2], height and width of each image as it reaches this operation.
+
+        Returns:
+            Parameters per leaf, and the sizes after it.
+        """
+        params = self.draw(next(numbers), sizes)
+        return [params], self.result_size(params, sizes)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the class name under ``"name"`` beside the fields, ready for JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"name": type(self).__name__} | {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in values.items()
+        values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        return {"name": type(self).__name__} | values
+
+    def differences(self) -> dict[str, Any]:
+        """Return ``to_dict`` without the fields that have their default, for the fingerprint.
+
+        So a later version may add a field with a default that changes nothing.
+        """
+        changed = {
+            field.name: plain(getattr(self, field.name), Operation.differences)
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
         }
+        return {"name": type(self).__name__} | changed
 
     @staticmethod
     def from_dict(saved: dict[str, Any]) -> "Operation":
@@ -81,11 +126,23 @@ class Operation:
                 f"operation must be one of {', '.join(sorted(known))}, got {name!r}: "
                 "correct the name in the recipe"
             )
-        values = {field: value for field, value in saved.items() if field != "name"}
+        return known[name].from_fields(
+            {field: value for field, value in saved.items() if field != "name"}
+        )
+
+    @classmethod
+    def from_fields(cls, values: dict[str, Any]) -> "Operation":
+        """Build the operation from its fields as ``to_dict`` wrote them."""
+        known = [field.name for field in fields(cls)]
+        for field in values:
+            if field not in known:
+                raise RecipeError(
+                    f"{cls.__name__} has no field {field!r}; it has: {', '.join(known) or 'none'}"
+                )
         try:
-            return known[name](**values)
-        except TypeError as error:
-            raise RecipeError(f"{name} in the recipe has a wrong field: {error}") from error
+            return cls(**values)
+        except TypeError as error:  # a field without a default is missing
+            raise RecipeError(f"{cls.__name__} in the recipe lacks a field: {error}") from error
 
     def _set(self, **values: Any) -> None:
         """Replace fields by their canonical form; for ``__post_init__`` alone."""
@@ -110,3 +167,12 @@ class Gated(Operation, abstract=True):
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate alone."""
         return {"apply": u[:, 0] < self.p}
+
+
+def plain(value: Any, describe: Callable[[Operation], dict[str, Any]] = Operation.to_dict) -> Any:
+    """Turn a field into lists, dictionaries and numbers, ready for JSON."""
+    if isinstance(value, Operation):
+        return describe(value)
+    if isinstance(value, tuple | list):
+        return [plain(item, describe) for item in value]
+    return value

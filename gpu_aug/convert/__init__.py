@@ -1,0 +1,1 @@
+"""From the pipelines of other libraries to recipes, and back."""

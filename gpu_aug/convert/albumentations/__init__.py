@@ -1,0 +1,1 @@
+"""Recipes from Albumentations pipelines."""

@@ -1,0 +1,56 @@
+"""Which transforms of other libraries have an equal here, and why the others have none."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.operation import Operation
+
+Converter = Callable[[Any], Operation | None]
+"""What describes one transform in, the operation that means the same out; None where it does nothing.
+
+For Albumentations it gets the constructor's arguments as a dictionary, as ``to_dict`` writes them
+(``p`` among them); for torchvision the transform itself.
+"""
+
+ALBUMENTATIONS: dict[str, Converter] = {}
+"""By class name."""
+
+TORCHVISION: dict[str, Converter] = {}
+"""By class name."""
+
+C = TypeVar("C", bound=Converter)
+
+
+class Refused(RecipeError):
+    """A transform has no equal here.
+
+    Attributes:
+        reason: Why, in words that finish "NAME cannot be imported: ...".
+        nearest: What comes nearest, an expression or a sentence; empty where nothing does.
+    """
+
+    def __init__(self, reason: str, nearest: str = "") -> None:
+        super().__init__(reason + (f"; nearest: {nearest}" if nearest else ""))
+        self.reason, self.nearest = reason, nearest
+
+
+def converts(table: dict[str, Converter], *names: str) -> Callable[[C], C]:
+    """Register a converter for the classes of these names."""
+
+    def register(converter: C) -> C:
+        for name in names:
+            table[name] = converter
+        return converter
+
+    return register
+
+
+def refuses(table: dict[str, Converter], reason: str, *names: str, nearest: str = "") -> None:
+    """Register that the classes of these names have no equal."""
+
+    def refuse(_: Any) -> Operation | None:
+        raise Refused(reason, nearest)
+
+    for name in names:
+        table[name] = refuse

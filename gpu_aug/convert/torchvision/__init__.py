@@ -1,0 +1,1 @@
+"""Recipes from torchvision pipelines."""

@@ -1,0 +1,75 @@
+"""The Albumentations engine: Albumentations' own transforms, on the CPU, with our parameters."""
+
+import numpy as np
+import torch
+
+from gpu_aug.draws import Draws
+from gpu_aug.engines.albumentations.colour import normalize
+from gpu_aug.engines.albumentations.step import Image, prepare
+from gpu_aug.engines.engine import Images, num_exact
+from gpu_aug.engines.layout import write
+from gpu_aug.errors import EngineError
+from gpu_aug.ops import Normalize
+from gpu_aug.recipe import Recipe
+
+
+class AlbumentationsEngine:
+    """The batch stage of a recipe in Albumentations; see Engine for the contract.
+
+    Images are float32 in [0, 1] before the first operation that would round in uint8.
+    """
+
+    name = "albumentations"
+
+    def __init__(self, recipe: Recipe, *, device: torch.device) -> None:
+        if device.type != "cpu":
+            raise EngineError(
+                f"engine 'albumentations' runs on the CPU only, got device {str(device)!r}: "
+                "use engine 'kornia' or device 'cpu'"
+            )
+        leaves = recipe.batch_leaves
+        self._num_exact = num_exact(leaves)
+        self._steps = [prepare(leaf) for leaf in leaves]
+        # Straight from uint8 to Normalize: one pass over the images less.
+        self._divide = True
+        following = leaves[self._num_exact :]
+        if following and isinstance(following[0], Normalize):
+            self._divide = False
+            self._steps[self._num_exact] = normalize(following[0], unit=255.0)
+        mixing = [place for place, leaf in enumerate(leaves) if leaf.group > 1]
+        self._segments = list(
+            zip([0, *(place + 1 for place in mixing)], [*mixing, len(leaves)], strict=True)
+        )
+
+    def run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
+        """Carry out the batch stage; see Engine.run."""
+        arrays = [image.numpy() for image in images]
+        for first, last in self._segments:
+            if first:
+                arrays = self._mix(arrays, draws, first - 1)
+            for row, image in enumerate(arrays):
+                arrays[row] = self._run(image, draws, row, first, last)
+        for row, image in enumerate(arrays):
+            write(torch.from_numpy(image).permute(2, 0, 1)[None], out[row : row + 1])
+
+    def _mix(self, arrays: list[Image], draws: Draws, place: int) -> list[Image]:
+        arrays = [self._as_float(image, place) for image in arrays]
+        mixed: list[Image] = self._steps[place](
+            arrays, draws.params[place] | {"partners": draws.partners}
+        )
+        return mixed
+
+    def _run(self, image: Image, draws: Draws, row: int, first: int, last: int) -> Image:
+        for place in range(first, last):
+            image = self._as_float(image, place)
+            drawn = draws.params[place]
+            if drawn["apply"][row]:
+                image = self._steps[place](image, drawn, row)
+        return image
+
+    def _as_float(self, image: Image, place: int) -> Image:
+        """Return what the leaf at ``place`` works on."""
+        exact = place < self._num_exact or (place == self._num_exact and not self._divide)
+        if exact or image.dtype != np.uint8:
+            return image
+        return image.astype(np.float32) / np.float32(255)

@@ -1,0 +1,53 @@
+"""What the functions of the Albumentations engine share.
+
+Transforms are called through ``apply_with_params``, which draws nothing and stores nothing, so
+threads can share them.
+"""
+
+import os
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import EngineError
+from gpu_aug.ops import Operation
+
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # importing it would look on the network
+
+Image = NDArray[Any]
+"""[H, W, 3], float32, or uint8 where only operations that move pixels came before."""
+
+Step = Callable[[Image, Params, int], Image]
+"""One image [H, W, 3], the parameters of the batch and the image's row in, a new image out."""
+
+MixStep = Callable[[list[Image], Params], list[Image]]
+"""All images and the parameters of the batch, ``partners`` among them, in; new images out."""
+
+
+@singledispatch
+def prepare(operation: Operation) -> Any:
+    """Return the Step that carries out ``operation`` on one image; a MixStep where it mixes images.
+
+    The function does not write to the images it is given.
+    """
+    raise EngineError(
+        f"engine 'albumentations' cannot carry out {type(operation).__name__}: use engine 'kornia'"
+    )
+
+
+def transform(call: Any, *names: str) -> Step:
+    """Call a transform with the named parameters as they were drawn."""
+
+    def apply(image: Image, params: Params, row: int) -> Image:
+        return inject(call, image, **{name: params[name][row] for name in names})
+
+    return apply
+
+
+def inject(call: Any, image: Image, **params: Any) -> Image:
+    """Call a transform with these parameters."""
+    result: Image = call.apply_with_params(params, image=image)["image"]
+    return result

@@ -1,0 +1,6 @@
+"""The Kornia engine. Importing it registers its function for every family of operations."""
+
+from gpu_aug.engines.kornia import colour, erase, filters, geometry
+from gpu_aug.engines.kornia.engine import KorniaEngine
+
+__all__ = ["KorniaEngine", "colour", "erase", "filters", "geometry"]

@@ -1,0 +1,69 @@
+"""The Kornia engine: Kornia's own modules, on any device, with our parameters."""
+
+import torch
+from torch import Tensor
+
+from gpu_aug.draws import Draws
+from gpu_aug.engines.engine import Images, num_exact
+from gpu_aug.engines.kornia.colour import normalize
+from gpu_aug.engines.kornia.step import on_rows, prepare
+from gpu_aug.engines.layout import to_planar, write
+from gpu_aug.ops import Normalize
+from gpu_aug.recipe import Recipe
+
+_CPU_CHUNK = 4
+"""Images at a time on a CPU: they stay in the cache, and their memory is reused, not mapped
+anew; measured in DECISIONS.md."""
+
+
+class KorniaEngine:
+    """The batch stage of a recipe in Kornia; see Engine for the contract."""
+
+    name = "kornia"
+
+    def __init__(self, recipe: Recipe, *, device: torch.device) -> None:
+        leaves = recipe.batch_leaves
+        self._exact = num_exact(leaves)
+        self._steps = [prepare(leaf, device) for leaf in leaves]
+        self._mixes = [leaf.group > 1 for leaf in leaves]
+        # Straight from uint8 to Normalize: one pass over the images less.
+        self._divide = True
+        if self._exact < len(leaves) and isinstance(first := leaves[self._exact], Normalize):
+            self._divide = False
+            self._steps[self._exact] = normalize(first, device, unit=255.0)
+        self._num_single = recipe.num_single_leaves
+        self._device_type = device.type
+        small = device.type == "cpu" and recipe.group == 1
+        self._at_once = _CPU_CHUNK if small else 0
+
+    def run(self, images: Images, draws: Draws, out: Tensor) -> None:
+        """Carry out the batch stage; see Engine.run."""
+        num = len(images)
+        at_once = self._at_once or max(num, 1)
+        # The caller's autocast would blur and warp in half precision.
+        with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
+            for start in range(0, num, at_once):
+                stop = min(start + at_once, num)
+                x = self._run(images[start:stop], draws.rows(start, stop))
+                write(x, out[start:stop])
+
+    def _run(self, images: Images, draws: Draws) -> Tensor:
+        if not self._num_single and isinstance(images, Tensor):
+            return self._carry_out(to_planar(images), draws, 0, len(self._steps))
+        singles = []
+        for row, image in enumerate(images):
+            x = to_planar(image[None])
+            singles.append(self._carry_out(x, draws.rows(row, row + 1), 0, self._num_single))
+        return self._carry_out(torch.cat(singles), draws, self._num_single, len(self._steps))
+
+    def _carry_out(self, x: Tensor, draws: Draws, first: int, last: int) -> Tensor:
+        """Run the steps of the leaves ``first`` to ``last`` (half open)."""
+        for place in range(first, last):
+            step, drawn = self._steps[place], draws.params[place]
+            if place >= self._exact and x.dtype == torch.uint8:
+                x = x.float().div_(255) if self._divide else x.float()
+            if self._mixes[place]:
+                x = step(x, drawn | {"partners": draws.partners})
+            else:
+                x = on_rows(step, x, drawn)
+        return x

@@ -1,0 +1,294 @@
+"""Combinators: operations made of others, chosen and ordered per image."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops import fields
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.sampling import Sizes, Uniforms, orders, pick, whole_between
+
+__all__ = ["Combinator", "OneOf", "RandomApply", "RandomOrder", "SomeOf"]
+
+Gates = NDArray[np.bool_]
+"""bool [B, n]: which image gets which of the n children."""
+
+
+class Combinator(Operation, abstract=True):
+    """An operation made of others. Its children stand in the order in which they are carried out."""
+
+    @property
+    @abstractmethod
+    def children(self) -> tuple[Operation, ...]:
+        """What it is made of; one that may be done at several places stands at each of them."""
+
+    @abstractmethod
+    def choose(self, u: Uniforms) -> Gates:
+        """Draw which image gets which child, from float64 [B, num_uniforms]."""
+
+    @property
+    def leaves(self) -> tuple[Operation, ...]:
+        """The leaves of all children."""
+        return tuple(chain.from_iterable(child.leaves for child in self.children))
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """One for the choice, then those of the children."""
+        return (self.num_uniforms, *chain.from_iterable(child.slots for child in self.children))
+
+    def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
+        """Draw every child, and close the gates of those that were not chosen."""
+        gates = self.choose(next(numbers))
+        drawn: list[Params] = []
+        for child, gate in zip(self.children, gates.T, strict=True):
+            params, after = child.draw_leaves(numbers, sizes)
+            drawn += [leaf | {"apply": leaf["apply"] & gate} for leaf in params]
+            sizes = np.where(gate[:, None], after, sizes)
+        return drawn, sizes
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """Every size that some choice of the children leads to."""
+        for child in self.children:
+            sizes = np.unique(np.concatenate([sizes, child.possible_sizes(sizes)]), axis=0)
+        return sizes
+
+    @classmethod
+    def from_fields(cls, values: dict[str, Any]) -> Operation:
+        """Build the children first."""
+        inner = values.get("operations")
+        if isinstance(inner, list):
+            values = values | {"operations": [Operation.from_dict(child) for child in inner]}
+        return super().from_fields(values)
+
+
+@dataclass(frozen=True)
+class RandomApply(Combinator):
+    """All of the operations, in order, with probability ``p``; otherwise none.
+
+    Source: torchvision v2 RandomApply.
+    """
+
+    operations: Sequence[Operation]
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(
+            operations=checked("RandomApply", self.operations),
+            p=fields.probability("RandomApply", self.p),
+        )
+
+    @property
+    def children(self) -> tuple[Operation, ...]:
+        """The operations."""
+        return tuple(self.operations)
+
+    @property
+    def num_uniforms(self) -> int:
+        """One: the gate."""
+        return 1
+
+    def choose(self, u: Uniforms) -> Gates:
+        """All or none."""
+        return np.repeat(u < self.p, len(self.operations), axis=1)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """Those after all operations, and those before unless ``p`` is 1."""
+        after = sizes
+        for child in self.children:
+            after = child.possible_sizes(after)
+        return after if self.p == 1 else np.unique(np.concatenate([sizes, after]), axis=0)
+
+
+@dataclass(frozen=True)
+class OneOf(Combinator):
+    """One of the operations, with probability ``p``; otherwise none.
+
+    Args:
+        operations: To choose from. Each keeps its own probability, if it has one.
+        weights: How often each is chosen, in proportion; None is equally often.
+        p: Share of the images for which one is chosen.
+
+    Source: torchvision v2 RandomChoice, per image; Albumentations OneOf, whose operations are
+    always done once they are chosen, and whose ``p`` are the weights.
+    """
+
+    operations: Sequence[Operation]
+    _: KW_ONLY
+    weights: Sequence[float] | None = None
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        operations = checked("OneOf", self.operations)
+        weights = self.weights
+        if weights is not None:
+            weights = fields.numbers(
+                "OneOf", "weights", weights, count=len(operations), example="(0.7, 0.3)"
+            )
+            if min(weights) < 0 or sum(weights) <= 0:
+                raise fields.fault(
+                    "OneOf",
+                    "weights",
+                    self.weights,
+                    "numbers from 0, not all 0, such as (0.7, 0.3)",
+                )
+            weights = None if len(set(weights)) == 1 else weights
+        self._set(operations=operations, weights=weights, p=fields.probability("OneOf", self.p))
+
+    @property
+    def children(self) -> tuple[Operation, ...]:
+        """The operations."""
+        return tuple(self.operations)
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the choice."""
+        return 2
+
+    def choose(self, u: Uniforms) -> Gates:
+        """One child or none."""
+        weights = np.array(self.weights or [1.0] * len(self.operations))
+        chosen = pick(u[:, 1], weights / weights.sum())
+        gates: Gates = (u[:, :1] < self.p) & (chosen[:, None] == np.arange(len(weights)))
+        return gates
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """Those after any one operation, and those before unless ``p`` is 1."""
+        after = [child.possible_sizes(sizes) for child in self.children]
+        return np.unique(np.concatenate(after if self.p == 1 else [*after, sizes]), axis=0)
+
+
+@dataclass(frozen=True)
+class SomeOf(Combinator):
+    """Several different operations, in the given order, with probability ``p``.
+
+    Args:
+        operations: To choose from. Each keeps its own probability, if it has one.
+        n: How many; (smallest, largest) draws the number, both included.
+        p: Share of the images for which some are chosen.
+
+    Source: Albumentations SomeOf with replace=False.
+    """
+
+    operations: Sequence[Operation]
+    n: int | tuple[int, int] = 1
+    _: KW_ONLY
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        operations = checked("SomeOf", self.operations)
+        self._set(
+            operations=operations,
+            n=how_many("SomeOf", self.n, len(operations)),
+            p=fields.probability("SomeOf", self.p),
+        )
+
+    @property
+    def children(self) -> tuple[Operation, ...]:
+        """The operations."""
+        return tuple(self.operations)
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the number, and one per operation: the smallest are chosen."""
+        return 2 + len(self.operations)
+
+    def choose(self, u: Uniforms) -> Gates:
+        """The n children with the smallest numbers."""
+        rank = orders(orders(u[:, 2:]).astype(np.float64))
+        gates: Gates = (u[:, :1] < self.p) & (rank < draw_number(u[:, 1], self.n)[:, None])
+        return gates
+
+
+@dataclass(frozen=True)
+class RandomOrder(Combinator):
+    """All of the operations, or ``n`` different ones, in an order drawn per image.
+
+    Args:
+        operations: Each keeps its own probability, if it has one.
+        n: How many; (smallest, largest) draws the number, both included; None is all.
+        p: Share of the images for which this is done.
+
+    Source: torchvision v2 RandomOrder; with ``n``, Albumentations RandomOrder.
+    """
+
+    operations: Sequence[Operation]
+    _: KW_ONLY
+    n: int | tuple[int, int] | None = None
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        operations = checked("RandomOrder", self.operations)
+        n = None if self.n is None else how_many("RandomOrder", self.n, len(operations))
+        self._set(
+            operations=operations,
+            n=None if n == len(operations) else n,
+            p=fields.probability("RandomOrder", self.p),
+        )
+
+    @property
+    def children(self) -> tuple[Operation, ...]:
+        """All operations, once for each place that they may stand at."""
+        return tuple(self.operations) * self._places
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the number, and one per operation, which put them in order."""
+        return 2 + len(self.operations)
+
+    @property
+    def _places(self) -> int:
+        n = self.n or len(self.operations)
+        return n if isinstance(n, int) else n[1]
+
+    def choose(self, u: Uniforms) -> Gates:
+        """At each place the child that the order puts there."""
+        number = draw_number(u[:, 1], self.n or len(self.operations))
+        order = orders(u[:, 2:])[:, : self._places]
+        used = (u[:, :1] < self.p) & (np.arange(self._places) < number[:, None])
+        chosen = order[:, :, None] == np.arange(len(self.operations))
+        gates: Gates = (chosen & used[:, :, None]).reshape(len(u), -1)
+        return gates
+
+
+def checked(name: str, operations: Any) -> tuple[Operation, ...]:
+    """Return the operations of a combinator as a tuple.
+
+    Raises:
+        RecipeError: There is none, or something else among them.
+    """
+    from gpu_aug.ops.foreign import as_operation
+
+    if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
+        raise RecipeError(
+            f"{name} operations must be a list of at least one operation, got {operations!r}"
+        )
+    return tuple(
+        as_operation(operation, f"operation {place} of {name}")
+        for place, operation in enumerate(operations)
+    )
+
+
+def how_many(name: str, value: Any, most: int) -> int | tuple[int, int]:
+    """Return a number of operations, or its smallest and largest value."""
+    ends = (value, value) if fields.is_whole(value) else value
+    if (
+        not fields.is_sequence(ends, 2)
+        or not all(fields.is_whole(end) for end in ends)
+        or not 0 <= ends[0] <= ends[1] <= most
+    ):
+        raise fields.fault(
+            name, "n", value, f"a whole number from 0 to {most}, or (smallest, largest), such as 1"
+        )
+    return int(ends[0]) if ends[0] == ends[1] else (int(ends[0]), int(ends[1]))
+
+
+def draw_number(u: Uniforms, n: int | tuple[int, int]) -> Sizes:
+    """Draw how many, int64 [B]."""
+    return whole_between(u, n if isinstance(n, tuple) else (n, n))

@@ -1,0 +1,42 @@
+"""From uniform numbers in [0, 1) to the laws that operations draw from."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Uniforms = NDArray[np.float64]
+Sizes = NDArray[np.int64]
+
+
+def between(u: Uniforms, ends: tuple[float, ...]) -> Uniforms:
+    """Uniform over ``ends``, (low, high)."""
+    return ends[0] + u * (ends[1] - ends[0])
+
+
+def log_between(u: Uniforms, ends: tuple[float, ...]) -> Uniforms:
+    """Log-uniform over ``ends``, (low, high), both above 0."""
+    return np.exp(between(u, (math.log(ends[0]), math.log(ends[1]))))
+
+
+def whole_below(u: Uniforms, limits: Sizes | int) -> Sizes:
+    """Whole numbers, each of [0, limit) equally likely."""
+    return (u * limits).astype(np.int64)
+
+
+def whole_between(u: Uniforms, ends: tuple[int, ...]) -> Sizes:
+    """Whole numbers, each of [low, high] equally likely, both ends included."""
+    return ends[0] + whole_below(u, ends[1] - ends[0] + 1)
+
+
+def pick(u: Uniforms, weights: NDArray[np.float64]) -> Sizes:
+    """Places in ``weights``, which add up to 1, each with its own probability."""
+    last = np.flatnonzero(weights)[-1]  # the sum may fall short of 1 by rounding
+    places: Sizes = np.minimum(np.searchsorted(np.cumsum(weights), u, side="right"), last)
+    return places
+
+
+def orders(u: Uniforms) -> Sizes:
+    """Random orders, int64 [B, n]: u is [B, n], and the order that sorts it is drawn."""
+    order: Sizes = np.argsort(u, axis=1, kind="stable")
+    return order

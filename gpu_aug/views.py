@@ -1,0 +1,84 @@
+"""Views: several recipes that each make their own picture of the same sample."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Draws
+from gpu_aug.errors import RecipeError
+from gpu_aug.recipe import FORMAT_VERSION, Recipe
+
+
+@dataclass(frozen=True, init=False)
+class Views:
+    """Several pictures of every sample, each by a recipe of its own, as in multi-crop training.
+
+    Every view draws for itself, even if two recipes are equal.
+
+    Raises:
+        RecipeError: No recipes, or something that is not a recipe.
+    """
+
+    recipes: tuple[Recipe, ...]
+
+    def __init__(self, recipes: Sequence[Recipe]) -> None:
+        object.__setattr__(self, "recipes", tuple(recipes))
+        if not self.recipes or not all(isinstance(recipe, Recipe) for recipe in self.recipes):
+            raise RecipeError(f"views must be a list of at least one Recipe, got {recipes!r}")
+
+    def __len__(self) -> int:
+        return len(self.recipes)
+
+    @property
+    def group(self) -> int:
+        """How many neighbouring positions of the epoch's order are mixed: 1, 2 or 4."""
+        return max(recipe.group for recipe in self.recipes)
+
+    def draw(
+        self,
+        seed: int,
+        epoch: int,
+        indices: NDArray[np.int64],
+        sizes: NDArray[np.int64],
+        *,
+        positions: NDArray[np.int64] | None = None,
+        length: int | None = None,
+    ) -> tuple[Draws, ...]:
+        """Draw for every view; see Recipe.draw."""
+        return tuple(
+            recipe.draw(seed, epoch, indices, sizes, positions=positions, length=length, view=view)
+            for view, recipe in enumerate(self.recipes)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the views as plain values, ready for JSON."""
+        return {
+            "version": FORMAT_VERSION,
+            "views": [recipe.to_dict()["operations"] for recipe in self.recipes],
+        }
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """Build the views that ``to_dict`` described.
+
+        Raises:
+            RecipeError: Another version, an unknown operation, or a bad field.
+        """
+        views = saved.get("views")
+        if not isinstance(views, list):
+            raise RecipeError(f"views must be a list of lists of operations, got {views!r}")
+        version = saved.get("version")
+        return cls(
+            [Recipe.from_dict({"version": version, "operations": view}) for view in views]
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the fingerprints of the recipes."""
+        prints = ",".join(recipe.fingerprint for recipe in self.recipes)
+        return hashlib.sha256(f"views:{prints}".encode()).hexdigest()

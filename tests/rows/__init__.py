@@ -1,0 +1,1 @@
+"""One row per operation: what the engines are compared on."""
