@@ -5,7 +5,9 @@ from pathlib import Path
 import torch
 
 from bench.errors import BenchError
-from gpu_aug import PRESETS, Recipe
+from gpu_aug import PRESETS, Recipe, Views
+from gpu_aug.document import SUFFIXES
+from gpu_aug.schema import load_recipe
 
 _DTYPES = {
     "uint8": torch.uint8,
@@ -26,14 +28,14 @@ def dtype_from(text: str) -> torch.dtype:
     return _DTYPES[text]
 
 
-def recipe_from(text: str) -> Recipe:
+def recipe_from(text: str) -> Recipe | Views:
     """A preset by its name, or a recipe from a file.
 
     Raises:
         gpu_aug.RecipeError: It is neither, or the file has a fault.
     """
-    looks_like_file = text.endswith(".json") or Path(text).exists()
-    return Recipe.load(text) if looks_like_file and text not in PRESETS else Recipe.preset(text)
+    looks_like_file = Path(text).suffix.lower() in SUFFIXES or Path(text).exists()
+    return load_recipe(text) if looks_like_file and text not in PRESETS else Recipe.preset(text)
 
 
 def check_writable(path: Path | None) -> None:

@@ -170,5 +170,6 @@ def _common_side(recipe: Recipe) -> int:
     """The recipe's own resize, or an eighth more than its result: 256 for 224."""
     for step in recipe.operations:
         if isinstance(step, Resize):
-            return step.size if isinstance(step.size, int) else max(step.size)
+            size = step.size or step.max_size or 256
+            return size if isinstance(size, int) else max(size)
     return max(recipe.fixed_size) * 8 // 7

@@ -17,6 +17,10 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
+recipe_app = typer.Typer(
+    help="Look at a recipe, or make one of another library's pipeline.", no_args_is_help=True
+)
+app.add_typer(recipe_app, name="recipe")
 
 Data = Annotated[
     str,
@@ -27,7 +31,7 @@ Data = Annotated[
     ),
 ]
 RecipeOption = Annotated[
-    str, typer.Option(metavar="NAME|FILE", help="A preset, or a JSON file that Recipe.save wrote.")
+    str, typer.Option(metavar="NAME|FILE", help="A preset, or a recipe in a YAML or JSON file.")
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 SeedOption = Annotated[int, typer.Option(help="Of the order and of every draw.")]
@@ -135,6 +139,34 @@ def bench_overhead(
     from bench.report import overhead_and_show
 
     overhead_and_show(data, seconds=seconds, threads=threads, json_path=json)
+
+
+@recipe_app.command("show")
+def recipe_show(
+    recipe: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A preset, or a YAML or JSON file.")
+    ],
+) -> None:
+    """Print a recipe as a table: operations, arguments, and what each costs on every engine."""
+    from bench.recipe import show_recipe
+
+    show_recipe(recipe)
+
+
+@recipe_app.command("convert")
+def recipe_convert(
+    pipeline: Annotated[
+        Path, typer.Argument(help="A YAML or JSON file that albumentations.save wrote.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The recipe to write, .yaml or .json.")],
+    keep_foreign: Annotated[
+        bool, typer.Option(help="Keep what has no equal here as a step that runs on the CPU.")
+    ] = False,
+) -> None:
+    """Make a recipe of an Albumentations pipeline, and say what was kept, changed and refused."""
+    from bench.convert import convert_and_show
+
+    convert_and_show(pipeline, out, keep_foreign=keep_foreign)
 
 
 @app.command()

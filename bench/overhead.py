@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -66,5 +67,6 @@ class _IdleProducer(CpuProducer):
 
 class _IdleLoader(Loader):
     def _producer(self) -> tuple[Producer, Feed | None]:
-        finisher = Finisher(_Nothing(), self._target, self.timings, self._num_threads)
+        views = [replace(view, engine=_Nothing()) for view in self._views]
+        finisher = Finisher(views, self.timings, self._num_threads)
         return _IdleProducer(self._workshop, finisher, self._prefetch), None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +12,16 @@ from PIL import Image, ImageDraw, ImageFont
 from rich.console import Console
 from rich.text import Text
 
+from bench.annotate import Picture, annotate
 from bench.arguments import check_writable, recipe_from
 from bench.errors import BenchError
 from bench.images import Repeated, sound_samples
 from bench.ours import DECODERS, ENGINES, Decoder, Engine, row_name
-from dali_pipes import Loader, MissingPackageError, available_decoders, cpu
-from gpu_aug import EngineError, Normalize, Recipe
+from dali_pipes import Batch, Loader, MissingPackageError, available_decoders, cpu
+from dali_pipes.targets import KINDS, TargetReader
+from gpu_aug import BoxParams, EngineError, Normalize, Recipe, Resize, Targets, Views, apply
+from gpu_aug.boxes import to_xyxy
+from gpu_aug.errors import TargetsError
 from readers import Dataset, Sample, open_dataset, read_header
 
 _FONT_SIZE = 15
@@ -25,9 +30,6 @@ _MARGIN = 250  # for the names of the rows
 _HEADING = 28  # for the names of the samples
 _INK = (230, 230, 230)
 _PAPER = (24, 24, 24)
-
-Picture = NDArray[np.uint8]
-"""uint8 [height, width, 3]."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class Line:
 
 def draw_preview(source: str, recipe: str, out: Path, *, count: int, seed: int) -> None:
     """Write the grid: originals in the first row, then a row for every decoder and engine.
+
+    A recipe of several views has a row for each of them. Masks, boxes and keypoints are drawn on the
+    pictures where the data has them.
 
     Raises:
         BenchError: Nothing can be drawn, or not there.
@@ -55,8 +60,14 @@ def draw_preview(source: str, recipe: str, out: Path, *, count: int, seed: int) 
     if not samples:
         raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
     parsed = recipe_from(recipe)
-    lines = [Line(["original"], [_letterboxed(_decoded(sample), parsed) for sample in samples])]
-    lines += _engine_lines(dataset, samples, parsed, seed, console)
+    views = parsed if isinstance(parsed, Views) else Views([parsed])
+    cell = np.array([view.fixed_size for view in views.recipes]).max(axis=0)
+    originals = [_original(sample, views.recipes[0], cell) for sample in samples]
+    lines = [Line(["original"], [_in_cell(picture, cell) for picture in originals])]
+    lines += [
+        Line(line.words, [_in_cell(picture, cell) for picture in line.cells])
+        for line in _engine_lines(dataset, samples, views, seed, console)
+    ]
     grid([sample.key for sample in samples], lines).save(out)
     console.print(f"written: {out}", soft_wrap=True)
 
@@ -83,35 +94,44 @@ def grid(keys: Sequence[str], lines: Sequence[Line]) -> Image.Image:
 
 
 def _engine_lines(
-    dataset: Dataset, samples: Sequence[Sample], recipe: Recipe, seed: int, console: Console
+    dataset: Dataset, samples: Sequence[Sample], views: Views, seed: int, console: Console
 ) -> list[Line]:
     """Run every pair that can run; the words say how far it is from the first pair."""
     same_few = Repeated(dataset, np.array([sample.index for sample in samples], np.int64))
     lines: list[Line] = []
-    first: tuple[str, torch.Tensor] | None = None
+    first: tuple[str, list[torch.Tensor]] | None = None
     for decoder, engine in ((decoder, engine) for decoder in DECODERS for engine in ENGINES):
         name = row_name(decoder, engine)
         try:
-            images = _augmented(same_few, len(samples), recipe, seed, decoder, engine)
+            batch = _augmented(same_few, len(samples), views, seed, decoder, engine)
         except (EngineError, MissingPackageError) as error:
             console.print(Text(f"{name} is not drawn: {error}", style="yellow"), soft_wrap=True)
             continue
-        words = [name, *(_distance(images, *first) if first else [])]
+        images = [
+            _viewable(view.cpu(), recipe)
+            for view, recipe in zip(batch.views, views.recipes, strict=True)
+        ]
+        for place, pictures in enumerate(images):
+            words = [name, *([f"view {place + 1} of {len(images)}"] if len(images) > 1 else [])]
+            words += _distance(pictures, first[0], first[1][place]) if first else []
+            cells = _pictures(pictures)
+            if place == 0:  # targets are those of the first view
+                cells = _with_targets(cells, batch, views.recipes[0])
+            lines.append(Line(words, cells))
         first = first or (name, images)
-        lines.append(Line(words, _pictures(images)))
     return lines
 
 
 def _augmented(
-    dataset: Dataset, count: int, recipe: Recipe, seed: int, decoder: Decoder, engine: Engine
-) -> torch.Tensor:
-    """The first batch, float32 [count, 3, height, width] in [0, 1] on the CPU."""
+    dataset: Dataset, count: int, views: Views, seed: int, decoder: Decoder, engine: Engine
+) -> Batch:
+    """The first batch, float32."""
     reason = available_decoders()[decoder]
     if reason:
         raise MissingPackageError(reason)
     with Loader(
         dataset,
-        recipe,
+        views if len(views) > 1 else views.recipes[0],
         batch_size=count,
         device="cpu" if engine == "albumentations" else "auto",
         decoder=decoder,
@@ -120,12 +140,71 @@ def _augmented(
         shuffle="none",
         dtype=torch.float32,
     ) as loader:
-        images = next(iter(loader)).images.cpu()
-    for operation in recipe.operations:
-        if isinstance(operation, Normalize):
-            mean, std = torch.tensor(operation.mean), torch.tensor(operation.std)
+        return next(iter(loader))
+
+
+def _viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+    """Undo Normalize, so that values are in [0, 1] again, as far as they were."""
+    for leaf in reversed(recipe.leaves):
+        if isinstance(leaf, Normalize):
+            mean, std = torch.tensor(leaf.mean), torch.tensor(leaf.std)
             images = images * std.view(3, 1, 1) + mean.view(3, 1, 1)
     return images
+
+
+def _with_targets(pictures: list[Picture], batch: Batch, recipe: Recipe) -> list[Picture]:
+    """Draw the targets of a batch on its pictures."""
+    masks: list[NDArray[Any]] = [np.empty((0, 1, 1))] * len(pictures)
+    if isinstance(batch.masks, torch.Tensor):
+        masks = list(batch.masks[:, None].cpu().numpy())
+    elif batch.masks is not None:
+        masks = [own.cpu().numpy() for own in batch.masks]
+    drawn = []
+    for row, picture in enumerate(pictures):
+        own = {
+            name: values[row].cpu().numpy()
+            for name in ("boxes", "box_labels", "keypoints")
+            if (values := getattr(batch, name)) is not None
+        }
+        drawn.append(_annotated(picture, recipe, Targets(masks=masks[row].clip(0), **own)))
+    return drawn
+
+
+def _original(sample: Sample, recipe: Recipe, cell: NDArray[np.int64]) -> Picture:
+    """The whole image with its targets, so small that it fits into a cell."""
+    data = sample.image or b""
+    header = read_header(data)
+    picture = cpu.decode(data, (header.height, header.width))
+    size = np.array(picture.shape[:2])
+    small = np.maximum(np.rint(size * min(1, *(cell / size))), 1).astype(int)
+    shrink = Recipe([Resize(small.tolist())], boxes=recipe.boxes, keypoints=recipe.keypoints)
+    sample_of = {"image": picture}
+    try:
+        found = TargetReader(recipe, frozenset(KINDS)).read(sample.fields, (size[0], size[1]))
+        names = ("boxes", "box_labels", "keypoints", "masks")
+        sample_of |= {
+            name: value for name in names if (value := getattr(found.targets, name)) is not None
+        }
+    except TargetsError:
+        pass  # the loader says below what is wrong with them
+    [shrunk] = apply(shrink, [sample_of])
+    [pixels] = _pictures(shrunk.pop("image")[None])
+    return _annotated(pixels, recipe, Targets(**shrunk))
+
+
+def _annotated(picture: Picture, recipe: Recipe, targets: Targets) -> Picture:
+    height, width = picture.shape[:2]
+    boxes, points = targets.boxes, targets.keypoints
+    if boxes is not None:
+        boxes = to_xyxy(boxes, recipe.boxes or BoxParams(), (height, width))
+    if points is not None and recipe.keypoints is not None and recipe.keypoints.pixel_index:
+        points = points + 0.5
+    masks = [] if targets.masks is None else list(targets.masks)
+    if len(masks) > 1:  # instances: each is a colour of its own
+        masks = [np.where(mask != 0, place + 1, 0) for place, mask in enumerate(masks)]
+    return annotate(
+        picture, masks=masks, boxes=boxes, box_labels=targets.box_labels, keypoints=points
+    )
 
 
 def _distance(images: torch.Tensor, first_name: str, first: torch.Tensor) -> list[str]:
@@ -142,15 +221,9 @@ def _pictures(images: torch.Tensor) -> list[Picture]:
     return list(pixels.contiguous().numpy())
 
 
-def _decoded(sample: Sample) -> Picture:
-    data = sample.image or b""
-    header = read_header(data)
-    return cpu.decode(data, (header.height, header.width))
-
-
-def _letterboxed(picture: Picture, recipe: Recipe) -> Picture:
-    """Fit a whole image into a cell, with paper around it."""
-    height, width = recipe.fixed_size
+def _in_cell(picture: Picture, size: NDArray[np.int64]) -> Picture:
+    """Fit a picture into a cell of height and width, with paper around it."""
+    height, width = size.tolist()
     image = Image.fromarray(picture)
     image.thumbnail((width, height))
     cell = Image.new("RGB", (width, height), _PAPER)

@@ -13,9 +13,11 @@ from rich.text import Text
 from bench.arguments import check_writable, recipe_from
 from bench.compare import Settings, compare
 from bench.contestant import STAGES
+from bench.errors import BenchError
 from bench.machine import commit, machine, num_cores, versions
 from bench.overhead import measure_overhead
 from bench.result import Comparison, Row
+from gpu_aug import Views
 from readers import open_dataset
 
 SHARE_MEANING = (
@@ -40,10 +42,15 @@ def compare_and_show(
 ) -> Comparison:
     """Compare, with a line of progress on a terminal; print the result and write it down."""
     check_writable(json_path)
+    parsed = recipe_from(recipe)
+    if isinstance(parsed, Views):
+        raise BenchError(
+            f"the baselines make one view, got {len(parsed)} in {recipe}: give a Recipe"
+        )
     console = wide_console()
     with console.status("starting") as status:
         progress = status.update if console.is_terminal else _PartPrinter()
-        comparison = compare(source, recipe_from(recipe), settings, progress)
+        comparison = compare(source, parsed, settings, progress)
     show_comparison(comparison, console)
     if json_path is not None:
         write_json(json_path, comparison_document(comparison))

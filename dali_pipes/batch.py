@@ -19,13 +19,27 @@ class Batch:
     B is `batch_size`, except for the last batch under last_batch="partial" and for batches that lost
     samples under on_bad_sample="skip"; then B may be smaller, down to 0.
 
+    Everything but `indices`, `keys` and `valid` lies on the loader's device. Boxes, masks and keypoints
+    are those of `images`, moved by the recipe. Each is None where no sample of the batch has any; where
+    some have, the others have none of them: 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 throughout.
+
     Attributes:
-        images: [B, 3, H, W], of the loader's dtype, on its device. In [0, 1] unless the recipe
-            normalises; 0 to 255 for torch.uint8.
-        labels: int64 [B] on the loader's device; -1 where the data has no label.
+        images: [B, 3, H, W], of the loader's dtype. In [0, 1] unless the recipe normalises; 0 to 255 for
+            torch.uint8. With several views it is the first of `views`.
+        labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
+            [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label.
         indices: int64 [B] on the CPU: the positions of the samples in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill up the last batch.
+        views: One tensor like `images` for each recipe of Views, whose sizes may differ; a loader of one
+            recipe has one view.
+        masks: int64 [B, H, W] where each sample has one mask; a list of B int64 [Ni, H, W] where samples
+            have numbered ones.
+        boxes: B float32 [Ni, 4], in the form that the recipe's BoxParams name: left, top, right, bottom in
+            pixels where it has none.
+        box_labels: B int64 [Ni]; -1 where the data has no label.
+        keypoints: B float32 [Ni, 2], (x, y) in pixels.
+        keypoint_labels: B int64 [Ni]; -1 where the data has no label.
     """
 
     images: torch.Tensor
@@ -33,13 +47,31 @@ class Batch:
     indices: torch.Tensor
     keys: list[str]
     valid: torch.Tensor
+    views: tuple[torch.Tensor, ...] = ()
+    masks: torch.Tensor | list[torch.Tensor] | None = None
+    boxes: list[torch.Tensor] | None = None
+    box_labels: list[torch.Tensor] | None = None
+    keypoints: list[torch.Tensor] | None = None
+    keypoint_labels: list[torch.Tensor] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.views:
+            object.__setattr__(self, "views", (self.images,))
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __repr__(self) -> str:
-        images = f"{str(self.images.dtype).removeprefix('torch.')} {list(self.images.shape)}"
-        return f"Batch(images={images} on {self.images.device}, valid={int(self.valid.sum())})"
+        dtype = str(self.images.dtype).removeprefix("torch.")
+        shapes = " and ".join(str(list(view.shape)) for view in self.views)
+        names = ("masks", "boxes", "keypoints")
+        targets = [f"with {name}" for name in names if getattr(self, name) is not None]
+        parts = [
+            f"images={dtype} {shapes} on {self.images.device}",
+            *targets,
+            f"valid={int(self.valid.sum())}",
+        ]
+        return f"Batch({', '.join(parts)})"
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ class BadRecord:
 
     key: str
     index: int
-    stage: Literal["read", "header", "decode"]
+    stage: Literal["read", "header", "decode", "targets"]
     reason: str
     epoch: int
     step: int

@@ -1,14 +1,17 @@
 """Driving a DALI pipeline by pushing batches into it."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dali_pipes import image
 from dali_pipes.errors import MissingPackageError
-from dali_pipes.work import Work
+from dali_pipes.work import Work, needed_part
+from gpu_aug import Draws
 
 INSTALL_DALI = (
     "NVIDIA DALI is not installed; install it with \"pip install 'gpu-aug[cuda12]'\" "
@@ -23,10 +26,10 @@ class FeedOptions:
     Attributes:
         batch_size: The largest batch.
         device: Where DALI decodes.
-        canvases: Whether it hands back finished canvases, all of one size, or the cut-out windows,
-            each of its own size.
-        canvas: Height and width of a canvas.
-        antialias: Whether shrinking to the canvas is low-pass filtered.
+        canvases: Whether it hands back finished canvases, one list of images per view, or one list of
+            cuts: of each image the part that holds its windows of all views.
+        canvas: For each view height and width of all its canvases, None where they differ.
+        antialias: For each view, whether shrinking to the canvas is low-pass filtered.
         device_id: The GPU for "mixed", None for "cpu".
         num_threads: DALI's own threads.
         depth: How many batches DALI works on at once.
@@ -35,8 +38,8 @@ class FeedOptions:
     batch_size: int
     device: Literal["cpu", "mixed"]
     canvases: bool
-    canvas: tuple[int, int]
-    antialias: bool
+    canvas: tuple[tuple[int, int] | None, ...]
+    antialias: tuple[bool, ...]
     device_id: int | None
     num_threads: int
     depth: int
@@ -65,14 +68,14 @@ class Feed:
         self._pipeline.push(work, hidden)
         self._under_way.append((work, hidden))
 
-    def take(self, cuda_stream: Any = None) -> tuple[Work, set[int], Any | None]:
+    def take(self, cuda_stream: Any = None) -> tuple[Work, set[int], Sequence[Any] | None]:
         """Wait for the oldest batch.
 
         Args:
             cuda_stream: The stream that will read the result; None waits on the host.
 
         Returns:
-            The work, its hidden rows, and DALI's output (a TensorList of uint8 images; one image for
+            The work, its hidden rows, and DALI's outputs (TensorLists of uint8 images; one image for
             an empty batch), or None when DALI refused the batch. The pipeline goes on with the next
             one either way.
         """
@@ -89,7 +92,7 @@ class Feed:
         """What DALI said when it last refused a batch twice."""
         return self._repair.refusal if self._repair else ""
 
-    def again(self, work: Work, hidden: set[int], cuda_stream: Any = None) -> Any | None:
+    def again(self, work: Work, hidden: set[int], cuda_stream: Any = None) -> Sequence[Any] | None:
         """Decode a refused batch once more with more rows hidden; None if DALI refuses it again.
 
         It runs through a second pipeline, so that the batches under way keep their places.
@@ -104,37 +107,32 @@ class _Pushed:
     """One built pipeline; after its warm-up one push is one run."""
 
     def __init__(self, options: FeedOptions, depth: int) -> None:
+        self._options = options
         self._pipeline = _build(options, depth)
         self.refusal = ""  # why take() last returned None
-        self._windowed = _ALL_WINDOWS if options.canvases else ("start", "shape")
         # The first schedule_run starts `depth` runs at once, so it is spent on placeholders.
         for _ in range(depth):
-            self._feed([image.placeholder()], _PLACEHOLDER_ROW)
+            self._feed([image.placeholder()], self._rects([], [True]))
         self._pipeline.schedule_run()
         for _ in range(depth):
             self.take(None)
 
     def push(self, work: Work, hidden: set[int]) -> None:
-        windows = work.draws.windows
-        rects = {name: getattr(windows, name) for name in self._windowed}
-        covered = [row for row, data in enumerate(work.data) if data is None or row in hidden]
+        covered = [data is None or row in hidden for row, data in enumerate(work.data)]
         if covered:
-            for name, value in rects.items():
-                rects[name] = value.copy()
-                rects[name][covered] = _PLACEHOLDER_WINDOW[name]
-        encoded = [
-            image.placeholder() if data is None or row in hidden else np.frombuffer(data, np.uint8)
-            for row, data in enumerate(work.data)
-        ]
-        if encoded:
-            self._feed(encoded, rects)
+            encoded = [
+                image.placeholder() if data is None or cover else np.frombuffer(data, np.uint8)
+                for data, cover in zip(work.data, covered, strict=True)
+            ]
+            self._feed(encoded, self._rects(work.draws, covered))
         else:  # DALI never recovers from an empty batch
-            self._feed([image.placeholder()], _PLACEHOLDER_ROW)
+            self._feed([image.placeholder()], self._rects([], [True]))
         self._pipeline.schedule_run()
 
-    def take(self, cuda_stream: Any) -> Any | None:
+    def take(self, cuda_stream: Any) -> Sequence[Any] | None:
         try:
-            return self._pipeline.share_outputs(cuda_stream=cuda_stream)[0]
+            outputs: Sequence[Any] = self._pipeline.share_outputs(cuda_stream=cuda_stream)
+            return outputs
         except RuntimeError as error:  # DALI has no narrower class
             self.refusal = str(error)
             return None
@@ -142,17 +140,44 @@ class _Pushed:
             # With DALI's default executor the outputs stay valid for as long as they are referenced.
             self._pipeline.release_outputs()
 
-    def _feed(self, encoded: list[Any], rects: dict[str, Any]) -> None:
+    def _rects(self, draws: Sequence[Draws], covered: list[bool]) -> dict[str, NDArray[np.int32]]:
+        """The pairs that the graph needs, int32 [B, 2] each; rows that are covered get a placeholder's.
+
+        Without draws all rows are covered.
+        """
+        options = self._options
+        rects = {}
+        if draws:
+            start, shape = needed_part(draws)
+            rects = {"start": start, "shape": shape}
+            # Where a canvas's window lies in what is decoded; see `image.decode`.
+            origin = start if options.device == "cpu" else np.zeros_like(start)
+            for view, drawn in enumerate(draws if options.canvases else []):
+                rects |= {f"{name}{view}": getattr(drawn.windows, name) for name in _OF_A_CANVAS}
+                rects[f"start{view}"] = drawn.windows.start - origin
+        sound = ~np.array(covered)[:, None]
+        return {
+            name: np.ascontiguousarray(np.where(sound, rects.get(name, value), value), np.int32)
+            for name, value in _placeholder_rects(options).items()
+        }
+
+    def _feed(self, encoded: list[Any], rects: dict[str, NDArray[np.int32]]) -> None:
         self._pipeline.feed_input("encoded", encoded)
-        for name in self._windowed:
-            self._pipeline.feed_input(name, rects[name])
+        for name, pairs in rects.items():
+            self._pipeline.feed_input(name, pairs)
 
 
-_ALL_WINDOWS = ("start", "shape", "resize", "paste")
-_PLACEHOLDER_WINDOW = {"start": 0, "shape": 1, "resize": 1, "paste": 0}
-_PLACEHOLDER_ROW = {
-    name: np.full((1, 2), value, np.int32) for name, value in _PLACEHOLDER_WINDOW.items()
-}
+_OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
+
+
+def _placeholder_rects(options: FeedOptions) -> dict[str, NDArray[np.int32]]:
+    """The names of the pairs that the graph needs, with what suits an image of one pixel."""
+    ones, zeros = np.ones((1, 2), np.int32), np.zeros((1, 2), np.int32)
+    pairs = {"start": zeros, "shape": ones}
+    for view, canvas in enumerate(options.canvas if options.canvases else ()):
+        pairs |= {f"start{view}": zeros, f"shape{view}": ones, f"resize{view}": ones}
+        pairs |= {f"paste{view}": zeros, f"canvas{view}": np.array([canvas or (1, 1)], np.int32)}
+    return pairs
 
 
 def _build(options: FeedOptions, depth: int) -> Any:
@@ -171,19 +196,21 @@ def _build(options: FeedOptions, depth: int) -> Any:
         # no_copy: the work keeps the bytes alive until its batch is done.
         encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
         pairs = {
-            name: fn.external_source(name=name, dtype=types.INT32, ndim=1) for name in _ALL_WINDOWS
+            name: fn.external_source(name=name, dtype=types.INT32, ndim=1)
+            for name in _placeholder_rects(options)
         }
-        images = image.decode_and_cut(
-            encoded, pairs["start"], pairs["shape"], device=options.device
-        )
+        decoded = image.decode(encoded, pairs["start"], pairs["shape"], device=options.device)
         if options.canvases:
-            images = image.resize_and_paste(
-                images,
-                pairs["resize"],
-                pairs["paste"],
-                canvas=options.canvas,
-                antialias=options.antialias,
-            )
-        pipeline.set_outputs(images)
+            outputs = [
+                image.draw_canvas(
+                    decoded,
+                    *(pairs[f"{name}{view}"] for name in _OF_A_CANVAS),
+                    antialias=antialias,
+                )
+                for view, antialias in enumerate(options.antialias)
+            ]
+        else:
+            outputs = [decoded]
+        pipeline.set_outputs(*outputs)
     pipeline.build()
     return pipeline

@@ -1,45 +1,55 @@
 """The last stage: canvases resampled and augmented by a pool of threads, or on the GPU."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
+from dali_pipes import targets
 from dali_pipes.batch import Timings
 from dali_pipes.work import Work
-from gpu_aug import Engine
+from gpu_aug import Engine, Recipe
 
-# Images that a thread takes at once, so that they stay in its cache: measured in DECISIONS.md.
+# Images that a thread takes at once, so that they stay in its cache: measured in DECISIONS.md. It is a
+# multiple of every group of samples that are mixed.
 CHUNK = 4
 
-# Draws a row's canvas into uint8 [height, width, 3]; False if the row's sample is lost.
-DrawRow = Callable[[int, torch.Tensor], bool]
+CanvasOf = Callable[[int], torch.Tensor]
+"""The canvas of a view, uint8 [height, width, 3], to be written whole."""
+
+DrawRow = Callable[[int, CanvasOf], bool]
+"""Draws a row's canvases and reads its targets; False if the row's sample is lost."""
+
+Canvases = torch.Tensor | list[torch.Tensor]
+"""uint8 [n, height, width, 3], or n images of sizes of their own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What the finished images look like.
+class View:
+    """One of the pictures that are made of every sample.
 
     Attributes:
-        canvas: Height and width after the decode stage.
-        size: Height and width after the batch stage.
-        dtype: Of the images.
-        memory_format: Of the images.
+        recipe: What happens to it.
+        engine: Carries out the recipe's batch stage.
+        dtype: Of the finished images.
+        memory_format: Of the finished images.
         device: Where the engine runs.
     """
 
-    canvas: tuple[int, int]
-    size: tuple[int, int]
+    recipe: Recipe
+    engine: Engine
     dtype: torch.dtype
     memory_format: torch.memory_format
     device: torch.device
 
     def empty(self, count: int) -> torch.Tensor:
         """Memory for a batch, [count, 3, H, W]."""
-        shape = (count, 3, *self.size)
+        size = self.recipe.fixed_size
+        shape = (count, 3, *size)
         if self.device.type != "cpu":
             return torch.empty(
                 shape, dtype=self.dtype, device=self.device, memory_format=self.memory_format
@@ -48,10 +58,50 @@ class Target:
         # 224x224 in float32, all of it page faults.
         same_width = {1: np.uint8, 2: np.int16, 4: np.int32}[self.dtype.itemsize]
         if self.memory_format == torch.channels_last:
-            memory = np.empty((count, *self.size, 3), same_width).transpose(0, 3, 1, 2)
+            memory = np.empty((count, *size, 3), same_width).transpose(0, 3, 1, 2)
         else:
             memory = np.empty(shape, same_width)
         return torch.from_numpy(memory).view(self.dtype)
+
+
+class Sheets:
+    """Memory for what the decode stage draws of some rows, in every view.
+
+    Args:
+        work: Whose rows they are.
+        rows: The rows; "places" are places in this sequence.
+        views: Those whose decode stage gives all images one size are drawn into one tensor.
+        pinned: Whether it goes on to a GPU.
+
+    Attributes:
+        canvases: One entry per view.
+    """
+
+    def __init__(
+        self, work: Work, rows: Sequence[int], views: Sequence[View], *, pinned: bool
+    ) -> None:
+        self._work = work
+        self.rows = rows
+        self._empty = partial(torch.empty, dtype=torch.uint8, pin_memory=pinned)
+        self.canvases: list[Canvases] = [
+            [torch.empty(0)] * len(rows) if size is None else self._empty((len(rows), *size, 3))
+            for size in (view.recipe.decode_size for view in views)
+        ]
+
+    def canvas(self, place: int, view: int) -> torch.Tensor:
+        """The canvas at a place, uint8 [height, width, 3]; of several sizes it is made here."""
+        canvases = self.canvases[view]
+        if isinstance(canvases, list):
+            height, width = self._work.draws[view].windows.canvas[self.rows[place]].tolist()
+            canvases[place] = self._empty((height, width, 3))
+        return canvases[place]
+
+    def draw(self, draw_row: DrawRow, start: int, stop: int) -> None:
+        """Draw the places start to stop (half open); a lost sample is black."""
+        for place in range(start, min(stop, len(self.rows))):
+            if not draw_row(self.rows[place], partial(self.canvas, place)):
+                for view in range(len(self.canvases)):
+                    self.canvas(place, view).zero_()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +110,10 @@ class Pending:
 
     work: Work
     chunks: list[Future[None]]
-    collect: Callable[[], torch.Tensor]
+    collect: Callable[[], tuple[torch.Tensor, ...]]
 
-    def wait(self) -> torch.Tensor:
-        """Return the images [B, 3, H, W] once every chunk is done; raise what a chunk raised."""
+    def wait(self) -> tuple[torch.Tensor, ...]:
+        """Return the images [E, 3, H, W] of each view once every chunk is done; raise what one raised."""
         for chunk in self.chunks:
             chunk.result()
         return self.collect()
@@ -73,65 +123,89 @@ class Finisher:
     """Runs the batch stage, on the CPU in chunks, on a GPU at once for the batch.
 
     Args:
-        engine: Carries out the recipe's batch stage.
-        target: What it writes.
+        views: What is made of every sample.
         timings: Gets the seconds spent decoding, augmenting and copying.
         num_threads: Size of the pool.
     """
 
-    def __init__(self, engine: Engine, target: Target, timings: Timings, num_threads: int) -> None:
-        self.engine = engine
-        self.target = target
+    def __init__(self, views: Sequence[View], timings: Timings, num_threads: int) -> None:
+        self.views = views
+        self.device = views[0].device
         self.timings = timings
         self.pool = single_threaded_pool(num_threads)
 
     def spawn(self, work: Work, draw_row: DrawRow) -> Pending:
         """Start drawing the canvases of a batch, and on the CPU augmenting them."""
         count = len(work)
-        if self.target.device.type == "cpu":
-            images = self.target.empty(count)
+        starts = range(0, count, CHUNK)
+        if self.device.type == "cpu":
+            images = tuple(view.empty(count) for view in self.views)
             chunks = [
                 self.pool.submit(self._finish_chunk, work, draw_row, images, start)
-                for start in range(0, count, CHUNK)
+                for start in starts
             ]
             return Pending(work, chunks, lambda: images)
-        canvases = torch.empty((count, *self.target.canvas, 3), dtype=torch.uint8, pin_memory=True)
-        chunks = [
-            self.pool.submit(self._draw, draw_row, start, canvases[start : start + CHUNK])
-            for start in range(0, count, CHUNK)
-        ]
-        return Pending(work, chunks, lambda: self.augment(work, self._upload(canvases)))
+        sheets = Sheets(work, range(count), self.views, pinned=True)
+        chunks = [self.pool.submit(self._draw_chunk, work, draw_row, sheets, s) for s in starts]
+        return Pending(work, chunks, lambda: self.augment(work, self.upload(sheets)))
 
-    def augment(self, work: Work, canvases: torch.Tensor) -> torch.Tensor:
-        """Run the batch stage on uint8 [B, height, width, 3] on the target's device."""
-        images = self.target.empty(len(work))
+    def augment(self, work: Work, canvases: Sequence[Canvases]) -> tuple[torch.Tensor, ...]:
+        """Run the batch stage of every view on canvases of all rows, on the engines' device."""
+        images = tuple(view.empty(len(work)) for view in self.views)
         with self.timings.measure("augment"):
-            self.engine.run(canvases, work.draws, images)
+            self._augment(work, canvases, images, 0, len(work))
         return images
+
+    def upload(self, sheets: Sheets) -> list[Canvases]:
+        """Copy drawn canvases to the engines' device."""
+        # Pinned memory: torch's allocator gives it out again only after this copy is done.
+        with self.timings.measure("copy"):
+            return [
+                [canvas.to(self.device, non_blocking=True) for canvas in canvases]
+                if isinstance(canvases, list)
+                else canvases.to(self.device, non_blocking=True)
+                for canvases in sheets.canvases
+            ]
+
+    def move_targets(self, work: Work, start: int) -> None:
+        """Move the targets of the chunk that begins at a row, once all its rows are decoded."""
+        stop = min(start + CHUNK, len(work))
+        recipe, rows = self.views[0].recipe, slice(start, stop)
+        draws = work.drawn(0, start, stop)
+        work.found[rows] = targets.move(recipe, draws, work.found[rows], work.keys[rows])
 
     def close(self) -> None:
         """End the threads; tasks that have not begun are dropped."""
         self.pool.shutdown(wait=True, cancel_futures=True)
 
     def _finish_chunk(
-        self, work: Work, draw_row: DrawRow, images: torch.Tensor, start: int
+        self, work: Work, draw_row: DrawRow, images: Sequence[torch.Tensor], start: int
     ) -> None:
         stop = min(start + CHUNK, len(work))
-        canvases = torch.empty((stop - start, *self.target.canvas, 3), dtype=torch.uint8)
-        self._draw(draw_row, start, canvases)
-        with self.timings.measure("augment"):
-            self.engine.run(canvases, work.draws.rows(start, stop), images[start:stop])
-
-    def _draw(self, draw_row: DrawRow, start: int, canvases: torch.Tensor) -> None:
+        sheets = Sheets(work, range(start, stop), self.views, pinned=False)
         with self.timings.measure("decode"):
-            for offset, canvas in enumerate(canvases):
-                if not draw_row(start + offset, canvas):
-                    canvas.zero_()
+            sheets.draw(draw_row, 0, stop - start)
+        with self.timings.measure("augment"):
+            self._augment(work, sheets.canvases, images, start, stop)
+            self.move_targets(work, start)
 
-    def _upload(self, canvases: torch.Tensor) -> torch.Tensor:
-        # Pinned memory: torch's allocator gives it out again only after this copy is done.
-        with self.timings.measure("copy"):
-            return canvases.to(self.target.device, non_blocking=True)
+    def _draw_chunk(self, work: Work, draw_row: DrawRow, sheets: Sheets, start: int) -> None:
+        with self.timings.measure("decode"):
+            sheets.draw(draw_row, start, start + CHUNK)
+        with self.timings.measure("augment"):
+            self.move_targets(work, start)
+
+    def _augment(
+        self,
+        work: Work,
+        canvases: Sequence[Canvases],
+        images: Sequence[torch.Tensor],
+        start: int,
+        stop: int,
+    ) -> None:
+        for number, view in enumerate(self.views):
+            draws = work.drawn(number, start, stop)
+            view.engine.run(canvases[number], draws, images[number][start:stop])
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:

@@ -19,19 +19,19 @@ def suits_dali(data: Payload) -> bool:
     return bytes(data[:2]) == _JPEG_START and bytes(data[-2:]) == _JPEG_END
 
 
-def decode_and_cut(encoded: Any, start: Any, shape: Any, *, device: Literal["cpu", "mixed"]) -> Any:
-    """Graph nodes that decode to RGB, apply the EXIF orientation and cut a window out.
+def decode(encoded: Any, start: Any, shape: Any, *, device: Literal["cpu", "mixed"]) -> Any:
+    """Graph node that decodes to RGB and applies the EXIF orientation.
 
     Args:
         encoded: uint8 [num_bytes] on the CPU.
-        start: int32 [2]: top and left of the window, in pixels of the upright image.
-        shape: int32 [2]: height and width of the window, which lies inside the image.
-        device: On "cpu" only the window is decoded, bit for bit like a cut of the whole. On "mixed"
-            the whole image is decoded on the GPU and cut there: nvImageCodec 0.9 has an open report of
-            crashes in region decoding on that device.
+        start: int32 [2]: top and left of the part that is needed, in pixels of the upright image.
+        shape: int32 [2]: height and width of that part, which lies inside the image.
+        device: On "cpu" only the part is decoded, bit for bit like a cut of the whole. On "mixed" the
+            whole image is decoded on the GPU: nvImageCodec 0.9 has an open report of crashes in region
+            decoding on that device.
 
     Returns:
-        uint8 [height, width, 3], on the CPU or on the GPU.
+        uint8 [height, width, 3]: on "cpu" the part, on the CPU; on "mixed" the whole, on the GPU.
     """
     from nvidia.dali import fn, types
 
@@ -40,16 +40,15 @@ def decode_and_cut(encoded: Any, start: Any, shape: Any, *, device: Literal["cpu
             encoded, start=start, shape=shape, axes=[0, 1], output_type=types.RGB
         )
     # The chroma upsampling that CPU decoders use; without it the difference to them is larger.
-    image = fn.decoders.image(
+    return fn.decoders.image(
         encoded, device="mixed", output_type=types.RGB, jpeg_fancy_upsampling=True
     )
-    return fn.slice(image, start=start, shape=shape, axes=[0, 1])
 
 
-def resize_and_paste(
-    image: Any, resize: Any, paste: Any, *, canvas: tuple[int, int], antialias: bool
+def draw_canvas(
+    image: Any, start: Any, shape: Any, resize: Any, paste: Any, canvas: Any, *, antialias: bool
 ) -> Any:
-    """Graph nodes that resample the cut-out and lay it on a canvas of zeros.
+    """Graph nodes that cut a window out, resample it and lay it on a canvas of zeros.
 
     DALI's triangular filter equals torchvision's antialiased bilinear one inside the image. Along the
     border it repeats edge pixels where torchvision renormalises the weights, which differs by up to
@@ -57,9 +56,11 @@ def resize_and_paste(
 
     Args:
         image: uint8 [height, width, 3].
+        start: int32 [2]: top and left of the window in `image`.
+        shape: int32 [2]: height and width of the window, which lies inside.
         resize: int32 [2]: height and width after resampling.
         paste: int32 [2]: where the top-left corner lands on the canvas; negative cuts, positive pads.
-        canvas: Height and width of the result.
+        canvas: int32 [2]: height and width of the result.
         antialias: Whether to low-pass filter when shrinking.
 
     Returns:
@@ -68,15 +69,13 @@ def resize_and_paste(
     from nvidia.dali import fn, types
 
     resized = fn.resize(
-        image,
+        fn.slice(image, start=start, shape=shape, axes=[0, 1]),
         size=fn.cast(resize, dtype=types.FLOAT),  # the only type that this argument takes
         interp_type=types.INTERP_LINEAR,
         antialias=antialias,
         dtype=types.UINT8,
     )
-    return fn.slice(
-        resized, start=-paste, shape=list(canvas), axes=[0, 1], out_of_bounds_policy="pad"
-    )
+    return fn.slice(resized, start=-paste, shape=canvas, axes=[0, 1], out_of_bounds_policy="pad")
 
 
 def placeholder() -> NDArray[np.uint8]:

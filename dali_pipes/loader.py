@@ -2,29 +2,31 @@
 
 import os
 import weakref
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-import torch.distributed
+from numpy.typing import NDArray
 
+from dali_pipes import arguments
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import DecoderName, EngineChoice, choose
-from dali_pipes.errors import LoaderError
+from dali_pipes.explain import explain
 from dali_pipes.faults import BadRecord, Ledger, Policy
 from dali_pipes.feed import Feed, FeedOptions
-from dali_pipes.finish import Finisher, Target
-from dali_pipes.plan import LastBatch, Schedule
+from dali_pipes.finish import Finisher, View
+from dali_pipes.labels import labels_of
+from dali_pipes.plan import LastBatch
 from dali_pipes.produce import CpuProducer, DaliProducer, Producer
 from dali_pipes.state import VERSION, LoaderState, check_state
+from dali_pipes.targets import Kind, TargetReader, collate, upload
 from dali_pipes.work import Work, Workshop
-from gpu_aug import Normalize, Recipe, compile_engine
+from gpu_aug import Recipe, compile_engine
+from gpu_aug.views import Views
 from readers import Dataset, Order
-
-_DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
 class Loader:
@@ -37,11 +39,14 @@ class Loader:
 
     Args:
         dataset: What `readers.open_dataset` returns, or anything with its interface.
-        recipe: What happens to each image.
+        recipe: What happens to each image. Views make several pictures of each sample, which is read and
+            decoded once. A recipe that mixes samples makes `batch.labels` soft; who is mixed with whom
+            follows from the order alone. All images of a view must end with one size.
         batch_size: Samples per rank and step.
         device: Where the batches end up and the engine runs; "auto" takes a GPU where there is one.
         decoder: "dali", or "cpu" for decoding without DALI; "auto" takes DALI where it is installed.
-        engine: What carries out the recipe; "auto" takes Kornia.
+        engine: What carries out the recipe; "auto" takes Kornia, and on a CPU Albumentations where the
+            recipe has ColorJitter; where one cannot do the recipe exactly it takes the other.
         seed: Of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order.
         rank: This process among `world_size`; None asks torch.distributed, and is 0 without it.
@@ -60,6 +65,10 @@ class Loader:
         prefetch: Batches that the decoder works on ahead of the one that is waited for; with DALI up to
             two more are on their way through the other stages.
         max_pixels: Images that claim more pixels count as bad and are not decoded.
+        targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and handed
+            over, moved as `batch.images` are; "auto" takes all that the data has. See TargetReader for
+            how they are stored: `mask.png`, `json`, in coordinates of the upright image. Where they
+            are damaged or do not fit their image the sample is bad.
 
     Attributes:
         device: The device that was chosen.
@@ -70,13 +79,15 @@ class Loader:
     Raises:
         LoaderError: An argument that cannot work; the text says what would.
         MissingPackageError: A decoder that is not installed.
+        gpu_aug.RecipeError: A recipe whose images can have different sizes; in a loop, one that cannot
+            move the targets that the data has.
         gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
     """
 
     def __init__(
         self,
         dataset: Dataset,
-        recipe: Recipe,
+        recipe: Recipe | Views,
         *,
         batch_size: int,
         device: str | torch.device = "auto",
@@ -95,38 +106,48 @@ class Loader:
         num_threads: int | None = None,
         prefetch: int = 2,
         max_pixels: int = 100_000_000,
+        targets: Literal["auto"] | Collection[Kind] = "auto",
     ) -> None:
-        _require_types(dataset, recipe)
-        _require_positive(batch_size=batch_size, prefetch=prefetch, max_pixels=max_pixels)
-        _require_one_of("shuffle", shuffle, ("global", "none"))
-        _require_one_of("last_batch", last_batch, ("drop", "partial", "pad"))
-        _require_one_of("on_bad_sample", on_bad_sample, ("raise", "replace", "skip"))
-        _require_dtype(dtype, recipe)
-        if not isinstance(seed, int) or seed < 0:
-            raise LoaderError(f"seed={seed!r} is not allowed; give an integer of 0 or more")
+        arguments.require_dataset(dataset)
+        views = arguments.as_views(recipe)
+        arguments.require_positive(batch_size=batch_size, prefetch=prefetch, max_pixels=max_pixels)
+        arguments.require_one_of("shuffle", shuffle, ("global", "none"))
+        arguments.require_one_of("last_batch", last_batch, ("drop", "partial", "pad"))
+        arguments.require_one_of("on_bad_sample", on_bad_sample, ("raise", "replace", "skip"))
+        arguments.require_dtype(dtype, views)
+        arguments.require_not_negative(seed=seed)
         if num_threads is None:
-            num_threads = _usable_cores()
-        _require_positive(num_threads=num_threads)
-        rank, world_size = _place(rank, world_size)
+            num_threads = arguments.usable_cores()
+        arguments.require_positive(num_threads=num_threads)
+        place = arguments.place_of(rank, world_size)
+        reader = TargetReader(views.recipes[0], arguments.target_kinds(targets))
 
-        choice = choose(device, decoder, engine)
+        choice = choose(device, decoder, engine, views.recipes)
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self.timings = Timings()
         self._reasons = choice.reasons
-        self._schedule = _schedule(len(dataset), batch_size, rank, world_size, last_batch)
+        self._recipe = recipe
+        self._schedule = arguments.schedule(
+            len(dataset), batch_size, place, last_batch, views.group
+        )
         order = Order(len(dataset), seed=seed, shuffle=shuffle)
         self._workshop = Workshop(
-            dataset, recipe, order, seed, on_bad_sample, max_pixels, rank, self.timings
+            dataset, views, order, seed, on_bad_sample, max_pixels, place[0], reader, self.timings
         )
-        if max_bad_samples is not None and max_bad_samples < 0:
-            raise LoaderError(f"{max_bad_samples=} is not allowed; give 0 or more, or None")
-        if max_bad_samples is None:
-            max_bad_samples = min(max(100, len(dataset) // 100), len(dataset) // 2)
-        self._ledger = Ledger(on_bad_sample, max_bad_samples, Path(ledger) if ledger else None)
+        budget = arguments.budget_of(max_bad_samples, len(dataset))
+        self._ledger = Ledger(on_bad_sample, budget, Path(ledger) if ledger else None)
+        self._num_classes = arguments.num_classes_of(views.recipes[0], dataset)
         memory_format = torch.channels_last if channels_last else torch.contiguous_format
-        assert recipe.decode_size is not None
-        self._target = Target(recipe.decode_size, recipe.fixed_size, dtype, memory_format, self.device)
-        self._engine = compile_engine(self.engine, recipe, device=self.device)
+        self._views = tuple(
+            View(
+                view,
+                compile_engine(self.engine, view, device=self.device),
+                dtype,
+                memory_format,
+                self.device,
+            )
+            for view in views.recipes
+        )
         self._num_threads, self._prefetch = num_threads, prefetch
         self._feed: Feed | None = None
         self._epoch, self._consumed, self._began = 0, 0, False
@@ -154,8 +175,7 @@ class Loader:
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the place within it, from a loaded state, is kept."""
-        if not isinstance(epoch, int) or epoch < 0:
-            raise LoaderError(f"epoch={epoch!r} is not allowed; give an integer of 0 or more")
+        arguments.require_not_negative(epoch=epoch)
         if epoch != self._epoch or self._began:
             self._move_to(epoch, 0)
 
@@ -165,7 +185,7 @@ class Loader:
             "version": VERSION,
             "dataset": self._workshop.dataset.fingerprint,
             "length": self._schedule.length,
-            "recipe": self._workshop.recipe.fingerprint,
+            "recipe": self._recipe.fingerprint,
             "seed": self._workshop.seed,
             "shuffle": self._workshop.order.shuffle,
             "epoch": self._epoch,
@@ -189,20 +209,13 @@ class Loader:
 
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each."""
-        recipe, schedule, target = self._workshop.recipe, self._schedule, self._target
-        decode = ", ".join(map(str, recipe.decode_operations))
-        batch = ", ".join(map(str, recipe.batch_leaves)) or "nothing"
-        dtype = str(target.dtype).removeprefix("torch.")
-        return "\n".join(
-            [
-                *self._reasons,
-                f"decode stage: {decode} -> uint8 {[*target.canvas, 3]}",
-                f"batch stage: {batch} -> {dtype} {[3, *target.size]}",
-                f"order: {schedule.length} samples, shuffle: {self._workshop.order.shuffle}, steps: "
-                f"{len(self)} of {schedule.global_batch}, rank {schedule.rank} of "
-                f"{schedule.world_size}, last batch: {schedule.last_batch}",
-                f"threads: {self._num_threads}, prefetch: {self._prefetch}",
-            ]
+        return explain(
+            self._reasons,
+            self._views,
+            self._schedule,
+            self._workshop,
+            self._num_classes,
+            f"threads: {self._num_threads}, prefetch: {self._prefetch}",
         )
 
     def close(self) -> None:
@@ -251,17 +264,17 @@ class Loader:
             on_gpu = self.device.type == "cuda"
             feed = Feed(
                 FeedOptions(
-                    batch_size=self._schedule.batch_size,
-                    antialias=self._workshop.recipe.antialias,
+                    batch_size=self._schedule.largest,
+                    antialias=tuple(view.recipe.antialias for view in self._views),
                     device="mixed" if on_gpu else "cpu",
                     canvases=on_gpu,
-                    canvas=self._target.canvas,
+                    canvas=tuple(view.recipe.decode_size for view in self._views),
                     device_id=self.device.index if on_gpu else None,
                     num_threads=self._num_threads,
                     depth=self._prefetch,
                 )
             )
-        finisher = Finisher(self._engine, self._target, self.timings, self._num_threads)
+        finisher = Finisher(self._views, self.timings, self._num_threads)
         if feed is None:
             return CpuProducer(self._workshop, finisher, self._prefetch), None
         return DaliProducer(self._workshop, finisher, feed), feed
@@ -269,7 +282,7 @@ class Loader:
     def _hand_over(self, producer: Producer, loop: int) -> Batch:
         with self.timings.measure("wait"):
             work, images = producer.take()
-        self._ledger.commit([record for _, record in sorted(work.records, key=lambda r: r[0])])
+        self._ledger.commit(self._records(work))
         if work.failure is not None:
             raise work.failure
         with self.timings.measure("copy"):
@@ -278,87 +291,38 @@ class Loader:
             self._consumed = work.plan.consumed
         return batch
 
-    def _batch(self, work: Work, images: torch.Tensor) -> Batch:
-        labels = torch.from_numpy(work.labels)
-        indices = torch.from_numpy(work.indices)
-        valid = torch.from_numpy(work.plan.valid)
-        keys = work.keys
-        kept = np.flatnonzero([data is not None for data in work.data])
-        if len(kept) < len(work):
-            rows = torch.from_numpy(kept)
-            images = images[rows.to(images.device)]
-            labels, indices, valid = labels[rows], indices[rows], valid[rows]
-            keys = [keys[row] for row in kept]
-        if self.device.type == "cuda":
-            labels = labels.pin_memory().to(self.device, non_blocking=True)
-        return Batch(images, labels, indices, keys, valid)
+    def _records(self, work: Work) -> list[BadRecord]:
+        """What goes into the ledger: of samples that others hand over, only what ends the run."""
+        own = set(work.plan.rows.tolist())
+        everything = self._ledger.policy == "raise" or work.failure is not None
+        records = sorted(work.records, key=lambda record: record[0])
+        return [record for row, record in records if everything or row in own]
 
-
-def _schedule(
-    length: int, batch_size: int, rank: int, world_size: int, last_batch: LastBatch
-) -> Schedule:
-    if length == 0:
-        raise LoaderError("the dataset is empty; a loader needs at least one sample")
-    schedule = Schedule(length, batch_size, rank, world_size, last_batch)
-    if schedule.num_steps() == 0:
-        raise LoaderError(
-            f"an epoch has no full batch: {length} samples, batch_size={batch_size}, "
-            f'world_size={world_size}; use a smaller batch, or last_batch="partial" or "pad"'
-        )
-    return schedule
-
-
-def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    if (rank is None) != (world_size is None):
-        raise LoaderError(
-            f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed"
-        )
-    if rank is None or world_size is None:
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return 0, 1
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    if not 0 <= rank < world_size:
-        raise LoaderError(
-            f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
-        )
-    return rank, world_size
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _require_types(dataset: Dataset, recipe: Recipe) -> None:
-    if not hasattr(dataset, "fetch"):
-        raise LoaderError(
-            f"dataset={dataset!r} is not a dataset; give what readers.open_dataset(path) returns"
-        )
-    if not isinstance(recipe, Recipe):
-        raise LoaderError(
-            f"recipe={recipe!r} is not a Recipe; give Recipe([...]) or Recipe.preset(name)"
+    def _batch(self, work: Work, images: Sequence[torch.Tensor]) -> Batch:
+        """Take this rank's rows that are not lost."""
+        kept = np.array([work.data[row] is not None for row in work.plan.rows.tolist()], bool)
+        rows = work.plan.rows[kept]
+        found = [work.found[row] for row in rows.tolist()]
+        views = tuple(take_rows(view, rows) for view in images)
+        return Batch(
+            images=views[0],
+            labels=upload(
+                torch.from_numpy(labels_of(work, self._views[0].recipe, self._num_classes)[rows]),
+                self.device,
+            ),
+            indices=torch.from_numpy(work.indices[rows]),
+            keys=[work.keys[row] for row in rows.tolist()],
+            valid=torch.from_numpy(work.plan.valid[kept]),
+            views=views,
+            **collate(found, self._views[0].recipe.fixed_size, self.device),
         )
 
 
-def _require_positive(**values: int) -> None:
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise LoaderError(f"{name}={value!r} is not allowed; give an integer of 1 or more")
-
-
-def _require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        names = ", ".join(f'"{choice}"' for choice in allowed)
-        raise LoaderError(f"{name}={value!r} is not known; allowed are {names}")
-
-
-def _require_dtype(dtype: torch.dtype, recipe: Recipe) -> None:
-    if dtype not in _DTYPES:
-        names = ", ".join(str(allowed) for allowed in _DTYPES)
-        raise LoaderError(f"dtype={dtype} is not supported; allowed are {names}")
-    if dtype == torch.uint8 and any(isinstance(op, Normalize) for op in recipe.operations):
-        raise LoaderError(
-            "dtype=torch.uint8 cannot hold normalised values, and the recipe has Normalize; leave "
-            "Normalize out, or use a floating dtype"
-        )
+def take_rows(images: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
+    """Return some rows of a batch, without a copy where they follow one another."""
+    if len(rows) == 0:
+        return images[:0]
+    first, last = int(rows[0]), int(rows[-1])
+    if np.array_equal(rows, np.arange(first, last + 1)):
+        return images[first : last + 1]
+    return images.index_select(0, upload(torch.from_numpy(rows), images.device))

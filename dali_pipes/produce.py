@@ -2,18 +2,22 @@
 
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
 from dali_pipes import cpu
 from dali_pipes.feed import Feed
-from dali_pipes.finish import Finisher, Pending
+from dali_pipes.finish import CHUNK, Canvases, CanvasOf, Finisher, Pending, Sheets
 from dali_pipes.plan import Plan
-from dali_pipes.work import Work, Workshop, rows_for_cpu
+from dali_pipes.targets import upload
+from dali_pipes.work import Work, Workshop, needed_part, rows_for_cpu
 
 
 class Producer(Protocol):
@@ -26,8 +30,8 @@ class Producer(Protocol):
     def submit(self, plan: Plan) -> None:
         """Start on a batch; returns at once."""
 
-    def take(self) -> tuple[Work, torch.Tensor]:
-        """Wait for the oldest batch: its work and its images [B, 3, H, W]."""
+    def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
+        """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
 
     def close(self) -> None:
         """Drop what is under way and end the threads."""
@@ -46,8 +50,8 @@ class CpuProducer:
         """Start on a batch; returns at once."""
         self._under_way.append(self._finisher.pool.submit(self._begin, plan))
 
-    def take(self) -> tuple[Work, torch.Tensor]:
-        """Wait for the oldest batch: its work and its images [B, 3, H, W]."""
+    def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
+        """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
         pending = self._under_way.popleft().result()
         return pending.work, pending.wait()
 
@@ -57,9 +61,7 @@ class CpuProducer:
 
     def _begin(self, plan: Plan) -> Pending:
         work = self._workshop.prepare(plan)
-        return self._finisher.spawn(
-            work, lambda row, out: draw_on_cpu(self._workshop, work, row, out)
-        )
+        return self._finisher.spawn(work, partial(draw_on_cpu, self._workshop, work))
 
 
 class DaliProducer:
@@ -83,8 +85,8 @@ class DaliProducer:
         """Start on a batch; returns at once."""
         self._preparing.append(self._finisher.pool.submit(self._workshop.prepare, plan))
 
-    def take(self) -> tuple[Work, torch.Tensor]:
-        """Wait for the oldest batch: its work and its images [B, 3, H, W]."""
+    def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
+        """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
         self._push()
         while len(self._finishing) < self._lookahead and len(self._feed):
             self._finishing.append(self._collect())
@@ -103,25 +105,30 @@ class DaliProducer:
             self._feed.push(work, set(rows_for_cpu(work)))
 
     def _collect(self) -> Pending:
-        device = self._finisher.target.device
+        device = self._finisher.device
         stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
         with self._finisher.timings.measure("decode"):
-            work, hidden, output = self._feed.take(stream)
-            if output is None:
-                hidden, output = self._recover(work, hidden, stream)
+            work, hidden, outputs = self._feed.take(stream)
+            if outputs is None:
+                hidden, outputs = self._recover(work, hidden, stream)
         if self._feed.options.canvases:
-            return self._augment(work, hidden, output)
-        cuts = None if output is None else [np.asarray(cut) for cut in output]
+            return self._augment(work, hidden, outputs)
+        cuts = None if outputs is None else [np.asarray(cut) for cut in outputs[0]]
+        start, _ = needed_part(work.draws)
 
-        def draw_row(row: int, out: torch.Tensor) -> bool:
-            if cuts is None or row in hidden or work.data[row] is None:
-                return draw_on_cpu(self._workshop, work, row, out)
-            cpu.fit(cuts[row], work.draws.windows, row, out)
+        def draw_row(row: int, canvas_of: CanvasOf) -> bool:
+            absent = row in hidden or work.data[row] is None
+            if cuts is None or absent or not self._workshop.read_targets(work, row):
+                return draw_on_cpu(self._workshop, work, row, canvas_of)
+            origin = (int(start[row, 0]), int(start[row, 1]))
+            draw_views(cuts[row], work, row, canvas_of, origin)
             return True
 
         return self._finisher.spawn(work, draw_row)
 
-    def _recover(self, work: Work, hidden: set[int], stream: Any) -> tuple[set[int], Any | None]:
+    def _recover(
+        self, work: Work, hidden: set[int], stream: Any
+    ) -> tuple[set[int], Sequence[Any] | None]:
         """Find the samples for which DALI refused the batch, and decode the others again."""
 
         def judge(row: int) -> None:
@@ -130,8 +137,8 @@ class DaliProducer:
         rows = [row for row in range(len(work)) if row not in hidden]
         list(self._finisher.pool.map(judge, rows))
         hidden = set(rows_for_cpu(work))
-        output = self._feed.again(work, hidden, stream)
-        if output is None:
+        outputs = self._feed.again(work, hidden, stream)
+        if outputs is None:
             warnings.warn(
                 f"DALI refused a batch in which every sample decodes on the CPU, where it is decoded "
                 f"now; DALI said: {self._feed.refusal}",
@@ -139,37 +146,76 @@ class DaliProducer:
                 stacklevel=2,
             )
             hidden = set(range(len(work)))
-        return hidden, output
+        return hidden, outputs
 
-    def _augment(self, work: Work, hidden: set[int], output: Any | None) -> Pending:
-        target = self._finisher.target
-        if output is None:
-            shape = (len(work), *target.canvas, 3)
-            canvases = torch.zeros(shape, dtype=torch.uint8, device=target.device)
-        else:
-            canvases = from_dlpack(output.as_tensor())[: len(work)]
-        rows = sorted(row for row in hidden if work.data[row] is not None)
-        if rows:
-            pinned = target.device.type == "cuda"
-            drawn = torch.empty(
-                (len(rows), *target.canvas, 3), dtype=torch.uint8, pin_memory=pinned
-            )
+    def _augment(self, work: Work, hidden: set[int], outputs: Sequence[Any] | None) -> Pending:
+        """Go on from DALI's canvases on the engines' device; hidden rows are drawn here."""
+        finisher = self._finisher
+        workshop = self._workshop
+        decoded = set() if outputs is None else set(range(len(work))) - hidden
+        decoded -= {row for row, data in enumerate(work.data) if data is None}
+        asked = [row for row in sorted(decoded) if workshop.targets.wants(work.fields[row])]
+        good = list(finisher.pool.map(partial(workshop.read_targets, work), asked))
+        sound = decoded - {row for row, kept in zip(asked, good, strict=True) if not kept}
+        others = [row for row in range(len(work)) if row not in sound]
+        sheets = Sheets(work, others, finisher.views, pinned=finisher.device.type == "cuda")
+        draw_row = partial(draw_on_cpu, workshop, work)
 
-            def draw(place: int) -> None:
-                draw_on_cpu(self._workshop, work, rows[place], drawn[place])
+        def draw(place: int) -> None:
+            sheets.draw(draw_row, place, place + 1)
 
-            list(self._finisher.pool.map(draw, range(len(rows))))
-            places = torch.tensor(rows, pin_memory=pinned).to(target.device, non_blocking=True)
-            drawn = drawn.to(target.device, non_blocking=True)
-            canvases = canvases.index_copy(0, places, drawn)
-        images = self._finisher.augment(work, canvases)
+        list(finisher.pool.map(draw, range(len(others))))
+        if any(found.targets for found in work.found):
+            starts = range(0, len(work), CHUNK)
+            list(finisher.pool.map(partial(finisher.move_targets, work), starts))
+        drawn = finisher.upload(sheets)
+        canvases = [
+            join(None if outputs is None else outputs[view], drawn[view], others, len(work))
+            for view in range(len(drawn))
+        ]
+        images = finisher.augment(work, canvases)
         return Pending(work, [], lambda: images)
 
 
-def draw_on_cpu(workshop: Workshop, work: Work, row: int, out: torch.Tensor) -> bool:
-    """Decode a row's image and draw its canvas, uint8 [height, width, 3]; False if it is lost."""
+def join(output: Any | None, drawn: Canvases, rows: Sequence[int], count: int) -> Canvases:
+    """Put canvases that were drawn on the CPU among those that DALI drew.
+
+    Args:
+        output: DALI's TensorList of canvases; None where all of them were drawn.
+        drawn: Canvases of `rows`, on DALI's device.
+        rows: Ascending.
+        count: How many canvases there are together.
+    """
+    if isinstance(drawn, list):
+        mine = dict(zip(rows, drawn, strict=True))
+        return [
+            mine[row] if row in mine else from_dlpack(output[row])  # type: ignore[index]
+            for row in range(count)
+        ]
+    if output is None:
+        return drawn
+    canvases = from_dlpack(output.as_tensor())[:count]
+    if not rows:
+        return canvases
+    return canvases.index_copy(0, upload(torch.tensor(rows), canvases.device), drawn)
+
+
+def draw_on_cpu(workshop: Workshop, work: Work, row: int, canvas_of: CanvasOf) -> bool:
+    """Decode a row's image, draw its canvas of every view and read its targets; False if it is lost."""
     image = workshop.decode(work, row)
     if image is None:
         return False
-    cpu.resample(image, work.draws.windows, row, out)
+    draw_views(image, work, row, canvas_of)
     return True
+
+
+def draw_views(
+    image: NDArray[np.uint8],
+    work: Work,
+    row: int,
+    canvas_of: CanvasOf,
+    origin: tuple[int, int] = (0, 0),
+) -> None:
+    """Draw a row's canvas of every view from its image, or from a part of it that begins at `origin`."""
+    for view, draws in enumerate(work.draws):
+        cpu.resample(image, draws.windows, row, canvas_of(view), origin=origin)

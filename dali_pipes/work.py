@@ -1,7 +1,8 @@
 """From positions in an epoch to a batch of encoded samples with their draws, bad samples dealt with."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,27 +12,64 @@ from dali_pipes.batch import Timings
 from dali_pipes.errors import BadSampleError, DecodeError
 from dali_pipes.faults import BadRecord, Policy, no_substitute, substitute
 from dali_pipes.plan import Plan
-from gpu_aug import Draws, Recipe
+from dali_pipes.targets import Found, TargetReader
+from gpu_aug import Draws
+from gpu_aug.errors import TargetsError
+from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Order, Sample, read_header
 from readers.sample import Payload
+
+NOTHING = Found()
 
 
 @dataclass(slots=True)
 class Work:
-    """One step's samples on the way through the stages. A lost sample leaves its row with no data."""
+    """One step's samples on the way through the stages, one row for each of the plan's positions.
+
+    A lost sample leaves its row with no data.
+
+    Attributes:
+        plan: What the step stands for.
+        indices: int64 [E], positions in the dataset.
+        keys: Names for people.
+        labels: int64 [E], -1 where there is none.
+        fields: Everything that is stored of a sample, by field name.
+        data: The encoded image of each row, None where the sample is lost.
+        sizes: int64 [E, 2], height and width of the upright images.
+        found: The targets of each row: as they are stored, and once its images are finished as the first
+            recipe moved them.
+        records: (row, what was bad there), in the order in which it was noticed.
+        failure: The error to raise once the records are written down.
+        draws: One entry per view.
+    """
 
     plan: Plan
     indices: NDArray[np.int64]
     keys: list[str]
     labels: NDArray[np.int64]
+    fields: list[Mapping[str, Payload]]
     data: list[Payload | None]
     sizes: NDArray[np.int64]
+    found: list[Found]
     records: list[tuple[int, BadRecord]] = field(default_factory=list)
-    failure: BadSampleError | None = None  # raised once the records are written down
-    draws: Draws = field(init=False)
+    failure: BadSampleError | None = None
+    draws: tuple[Draws, ...] = field(init=False)
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def drawn(self, view: int, start: int, stop: int) -> Draws:
+        """The draws of rows start to stop (half open) of a view, once it is known which rows are lost.
+
+        A lost row is nobody's partner, and has none: who would be mixed with it is mixed with itself.
+        """
+        draws = self.draws[view].rows(start, stop)
+        if all(data is not None for data in self.data[start:stop]):
+            return draws
+        lost = np.array([data is None for data in self.data[start:stop]], bool)
+        alone = lost[:, None] | lost[draws.partners]
+        own = np.arange(len(draws))[:, None]
+        return replace(draws, partners=np.where(alone, own, draws.partners))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +78,24 @@ class Workshop:
 
     Args:
         dataset: Where the encoded samples come from.
-        recipe: Draws the parameters.
+        views: Draw the parameters.
         order: Says which sample stands at which position.
         seed: The seed of the draws and of the substitutes.
         policy: What happens to a bad sample.
         max_pixels: Larger images count as bad.
         rank: For the ledger.
+        targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
     """
 
     dataset: Dataset
-    recipe: Recipe
+    views: Views
     order: Order
     seed: int
     policy: Policy
     max_pixels: int
     rank: int
+    targets: TargetReader
     timings: Timings
 
     def prepare(self, plan: Plan) -> Work:
@@ -64,8 +104,16 @@ class Workshop:
         indices = self.order.indices(plan.epoch, plan.positions)
         with self.timings.measure("read"):
             fetched = self.dataset.fetch(indices)
-        sizes = np.ones((count, 2), np.int64)
-        work = Work(plan, indices, [""] * count, np.full(count, -1), [None] * count, sizes)
+        work = Work(
+            plan=plan,
+            indices=indices,
+            keys=[""] * count,
+            labels=np.full(count, -1),
+            fields=[{}] * count,
+            data=[None] * count,
+            sizes=np.ones((count, 2), np.int64),
+            found=[NOTHING] * count,
+        )
         for row, sample in enumerate(fetched):
             checked = self._check(sample)
             if isinstance(checked, BadSample):
@@ -73,11 +121,18 @@ class Workshop:
                 self._lose(work, row, checked)
             else:
                 _fill(work, row, *checked)
-        work.draws = self.recipe.draw(self.seed, plan.epoch, work.indices, work.sizes)
+        work.draws = self.views.draw(
+            self.seed,
+            plan.epoch,
+            work.indices,
+            work.sizes,
+            positions=plan.positions,
+            length=len(self.dataset),
+        )
         return work
 
     def decode(self, work: Work, row: int) -> NDArray[np.uint8] | None:
-        """Decode a row's whole image on the CPU; if it is bad, do what the policy says.
+        """Decode a row's whole image on the CPU and read its targets; lose it if either is bad.
 
         Returns:
             uint8 [height, width, 3], or None when the row is lost.
@@ -85,17 +140,38 @@ class Workshop:
         while (data := work.data[row]) is not None:
             height, width = work.sizes[row]
             try:
-                return cpu.decode(data, (int(height), int(width)))
+                whole = cpu.decode(data, (int(height), int(width)))
             except DecodeError as error:
-                index = int(work.indices[row])
-                self._lose(work, row, BadSample(index, work.keys[row], "decode", str(error)))
-                self._draw_again(work, row)
+                self._lose_late(work, row, "decode", error)
+                continue
+            if self.read_targets(work, row):
+                return whole
         return None
 
-    def _draw_again(self, work: Work, row: int) -> None:
+    def read_targets(self, work: Work, row: int) -> bool:
+        """Read a row's targets; if they are bad, do what the policy says and return False."""
+        fields = work.fields[row]
+        if not self.targets.wants(fields):
+            work.found[row] = NOTHING
+            return True
+        height, width = work.sizes[row].tolist()
+        try:
+            work.found[row] = self.targets.read(fields, (height, width))
+        except TargetsError as error:
+            self._lose_late(work, row, "targets", error)
+            return False
+        return True
+
+    def _lose_late(
+        self, work: Work, row: int, stage: Literal["decode", "targets"], error: Exception
+    ) -> None:
+        """Lose a row whose parameters are drawn, and draw those of the substitute."""
+        index = int(work.indices[row])
+        self._lose(work, row, BadSample(index, work.keys[row], stage, str(error)))
         one = slice(row, row + 1)
-        drawn = self.recipe.draw(self.seed, work.plan.epoch, work.indices[one], work.sizes[one])
-        work.draws.put(row, drawn)
+        drawn = self.views.draw(self.seed, work.plan.epoch, work.indices[one], work.sizes[one])
+        for draws, again in zip(work.draws, drawn, strict=True):
+            draws.put(row, again)
 
     def _check(
         self, sample: Sample | BadSample
@@ -122,7 +198,7 @@ class Workshop:
 
     def _lose(self, work: Work, row: int, bad: BadSample) -> None:
         """Record a bad sample and empty its row, or fill it with a substitute."""
-        work.data[row] = None
+        _empty(work, row)
         work.records.append((row, self._record(work.plan, bad)))
         while self.policy == "replace" and work.data[row] is None:
             bad_so_far = [record for place, record in work.records if place == row]
@@ -148,9 +224,30 @@ def rows_for_cpu(work: Work) -> list[int]:
     ]
 
 
+def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The smallest rectangle of each image that holds its windows of all views.
+
+    Returns:
+        int32 [E, 2], top and left; int32 [E, 2], height and width.
+    """
+    windows = [view.windows for view in draws]
+    if len(windows) == 1:
+        return windows[0].start, windows[0].shape
+    start = np.minimum.reduce([window.start for window in windows])
+    stop = np.maximum.reduce([window.start + window.shape for window in windows])
+    return start, stop - start
+
+
 def _fill(work: Work, row: int, sample: Sample, data: Payload, size: Sequence[int]) -> None:
     work.indices[row] = sample.index
     work.keys[row] = sample.key
     work.labels[row] = sample.label
+    work.fields[row] = sample.fields
     work.data[row] = data
     work.sizes[row] = size
+
+
+def _empty(work: Work, row: int) -> None:
+    work.data[row] = None
+    work.fields[row] = {}
+    work.found[row] = NOTHING

@@ -1,8 +1,9 @@
 """The errors of this package.
 
 ValueError
-└── RecipeError         a recipe, or an operation in it, that cannot be built
-    └── EngineError     an engine that is unknown, not installed, or cannot do a recipe exactly
+├── RecipeError         a recipe, or an operation in it, that cannot be built
+│   └── EngineError     an engine that is unknown, not installed, or cannot do a recipe exactly
+└── TargetsError        boxes, keypoints, masks or labels of a sample that are wrong
 """
 
 
@@ -12,3 +13,7 @@ class RecipeError(ValueError):
 
 class EngineError(RecipeError):
     """An engine that is unknown, not installed, or cannot carry out a recipe exactly."""
+
+
+class TargetsError(ValueError):
+    """Boxes, keypoints, masks or labels of a sample that are wrong, or that a recipe cannot move."""

@@ -2,29 +2,46 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from os import PathLike
-from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.document import write_document
 from gpu_aug.draws import Draws, Params, find_partners, uniforms
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.colour import ColorJitter, Normalize
 from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.foreign import as_operation
-from gpu_aug.ops.geometry import CenterCrop, HorizontalFlip, RandomResizedCrop, Resize
+from gpu_aug.ops.crops import CenterCrop
+from gpu_aug.ops.geometry import HorizontalFlip
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.spatial import Crop, Resample
+from gpu_aug.ops.resizes import RandomResizedCrop, Resize
+from gpu_aug.ops.spatial import Crop, Resample, Spatial
+from gpu_aug.targets import BoxParams, KeypointParams, differences
 from gpu_aug.windows import compose_windows
 
+if TYPE_CHECKING:
+    from gpu_aug.views import Views
+
 FORMAT_VERSION = 1
-PRESETS = ("imagenet_eval", "imagenet_train", "imagenet_train_jitter")
+PRESETS = (
+    "deit3",
+    "detection",
+    "dino",
+    "imagenet_eval",
+    "imagenet_train",
+    "imagenet_train_jitter",
+    "segmentation",
+    "simclr",
+    "video_eval",
+    "video_train",
+)
 
 _ANY_SIZES = np.array([[211, 307], [503, 401]])  # two sizes that no operation keeps by chance
 _SLOTS_PER_VIEW = 1 << 16
@@ -37,14 +54,27 @@ class Recipe:
     The leading size operations (crops and at most one resampling) are the decode stage: they
     are carried out while decoding. The rest is the batch stage, which an engine carries out.
 
+    Args:
+        operations: At least one.
+        boxes: How boxes are read, dropped and returned; None is BoxParams().
+        keypoints: The same for keypoints; None is KeypointParams().
+
     Raises:
         RecipeError: No operations, something that is not an operation, an operation that does not
             fit the size it gets, or one that needs values in [0, 1] after Normalize.
     """
 
     operations: tuple[Operation, ...]
+    boxes: BoxParams | None
+    keypoints: KeypointParams | None
 
-    def __init__(self, operations: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        operations: Sequence[Any],
+        *,
+        boxes: BoxParams | None = None,
+        keypoints: KeypointParams | None = None,
+    ) -> None:
         if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
             raise RecipeError(
                 f"a recipe must be a list of at least one operation, got {operations!r}"
@@ -57,8 +87,23 @@ class Recipe:
                 for place, operation in enumerate(operations)
             ),
         )
+        for name, given, params in (
+            ("boxes", boxes, BoxParams),
+            ("keypoints", keypoints, KeypointParams),
+        ):
+            if given is not None and not isinstance(given, params):
+                raise RecipeError(
+                    f"{name} of a recipe must be {params.__name__}(...) or None, got {given!r}"
+                )
+            object.__setattr__(self, name, given)
         self._check_range()
-        self._sizes  # noqa: B018 - checks that the operations fit
+        for operation, sizes in zip(self.operations, self._sizes, strict=False):
+            if operation.group > 1 and len(sizes) > 1:
+                name = type(operation).__name__
+                raise RecipeError(
+                    f"{name} mixes images of one size, and here they can have different ones: put "
+                    "RandomResizedCrop(size), Resize((height, width)) or CenterCrop(size) before it"
+                )
 
     @classmethod
     def imagenet_train(cls, size: int = 224) -> Self:
@@ -76,15 +121,64 @@ class Recipe:
         """Resize of the shorter side, CenterCrop, Normalize; nothing is random."""
         return cls([Resize(resize), CenterCrop(size), Normalize()])
 
+    @staticmethod
+    def deit3(size: int = 224, *, simple_crop: bool = False) -> "Recipe":
+        """DeiT III; see gpu_aug.presets.deit3."""
+        from gpu_aug import presets
+
+        return presets.deit3(size, simple_crop=simple_crop)
+
+    @staticmethod
+    def simclr(size: int = 224, *, strength: float = 1.0) -> "Views":
+        """Two views, as SimCLR; see gpu_aug.presets.simclr."""
+        from gpu_aug import presets
+
+        return presets.simclr(size, strength=strength)
+
+    @staticmethod
+    def dino(size: int = 224, *, local_size: int = 96, num_local: int = 8) -> "Views":
+        """Two global views and several local ones, as DINO; see gpu_aug.presets.dino."""
+        from gpu_aug import presets
+
+        return presets.dino(size, local_size=local_size, num_local=num_local)
+
+    @staticmethod
+    def detection(size: int = 1024, *, normalize: bool = True) -> "Recipe":
+        """Large-scale jitter; see gpu_aug.presets.detection."""
+        from gpu_aug import presets
+
+        return presets.detection(size, normalize=normalize)
+
+    @staticmethod
+    def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) -> "Recipe":
+        """Scale jitter of 0.5 to 2; see gpu_aug.presets.segmentation."""
+        from gpu_aug import presets
+
+        return presets.segmentation(size, base_size=base_size, ignore=ignore)
+
+    @staticmethod
+    def video_train(size: int = 224, *, shorter: tuple[int, int] = (256, 320)) -> "Recipe":
+        """SlowFast; see gpu_aug.presets.video_train."""
+        from gpu_aug import presets
+
+        return presets.video_train(size, shorter=shorter)
+
+    @staticmethod
+    def video_eval(size: int = 256) -> "Recipe":
+        """The middle square of each clip; see gpu_aug.presets.video_eval."""
+        from gpu_aug import presets
+
+        return presets.video_eval(size)
+
     @classmethod
-    def preset(cls, name: str) -> Self:
+    def preset(cls, name: str) -> "Recipe | Views":
         """Return the preset called ``name``, one of PRESETS, at its usual size."""
         if name not in PRESETS:
             raise RecipeError(
                 f"preset must be one of {', '.join(PRESETS)}, got {name!r}: "
                 "choose one, or load a recipe file with Recipe.load(path)"
             )
-        recipe: Self = getattr(cls, name)()
+        recipe: Recipe | Views = getattr(cls, name)()
         return recipe
 
     @cached_property
@@ -95,14 +189,16 @@ class Recipe:
     @cached_property
     def decode_operations(self) -> tuple[Operation, ...]:
         """The leading crops, at most one operation that resamples, and at most one crop after it."""
-        resampled = False
+        resampled = padded = False
         for place, operation in enumerate(self.operations):
             resamples = isinstance(operation, Resample)
-            if not suits_decoding(operation) or (resamples and resampled):
+            # A border that is resampled would lie on the nearest whole pixel.
+            if not suits_decoding(operation) or (resamples and (resampled or padded)):
                 return self.operations[:place]
             if resampled:
                 return self.operations[: place + 1]
             resampled = resamples
+            padded = padded or (isinstance(operation, Spatial) and operation.may_pad)
         return self.operations
 
     @cached_property
@@ -203,12 +299,10 @@ class Recipe:
         sizes_now = sizes
         for operation in self.operations:
             params, sizes_now = operation.draw_leaves(numbers, sizes_now)
-            drawn += params
+            # Copies: an operation may give views, of which Draws.put could not change one row.
+            drawn += [{name: np.array(leaf[name]) for name in leaf} for leaf in params]
         num_decode = len(self.decode_operations)
-        decode_params = tuple(
-            {name: np.array(values) for name, values in params.items()}
-            for params in drawn[:num_decode]
-        )
+        decode_params = tuple(drawn[:num_decode])
         return Draws(
             compose_windows(decode_params, sizes, antialias=self.antialias),
             tuple(drawn[num_decode:]),
@@ -216,6 +310,19 @@ class Recipe:
             sizes,
             self._partners(positions, length, len(sizes)),
         )
+
+    def result_sizes(self, draws: Draws) -> NDArray[np.int64]:
+        """Return height and width of every image after the last operation, int64 [B, 2]."""
+        sizes = draws.sizes
+        for leaf, params in zip(self.leaves, draws.decode_params + draws.params, strict=True):
+            sizes = leaf.result_size(params, sizes)
+        return sizes
+
+    @property
+    def _target_params(self) -> dict[str, BoxParams | KeypointParams]:
+        """Return what was said of boxes and keypoints, if anything."""
+        given = {"boxes": self.boxes, "keypoints": self.keypoints}
+        return {name: params for name, params in given.items() if params is not None}
 
     def _partners(
         self, positions: NDArray[np.int64] | None, length: int | None, num: int
@@ -228,20 +335,20 @@ class Recipe:
     def _check_range(self) -> None:
         normalized = False
         for leaf in self.leaves:
-            normalized = normalized or isinstance(leaf, Normalize)
             if normalized and leaf.needs_unit_range:
                 name = type(leaf).__name__
                 raise RecipeError(
                     f"{name} must come before Normalize, got it after: it needs values in [0, 1], "
                     "so change their order"
                 )
+            normalized = normalized or leaf.leaves_unit_range
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, ready for JSON."""
         return {
             "version": FORMAT_VERSION,
             "operations": [operation.to_dict() for operation in self.operations],
-        }
+        } | {name: params.to_dict() for name, params in self._target_params.items()}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
@@ -262,27 +369,71 @@ class Recipe:
                 f"recipe operations must be a list of operations, got {operations!r}: "
                 "write the recipe again with Recipe.save(path)"
             )
-        return cls([Operation.from_dict(operation) for operation in operations])
+        boxes, keypoints = saved.get("boxes"), saved.get("keypoints")
+        return cls(
+            [Operation.from_dict(operation) for operation in operations],
+            boxes=None if boxes is None else BoxParams.from_dict(boxes),
+            keypoints=None if keypoints is None else KeypointParams.from_dict(keypoints),
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the recipe to a JSON file."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        """Write the recipe to a YAML file where the path ends with .yaml or .yml, else to JSON.
 
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a recipe that ``save`` wrote.
+        A function or module in it is written by its name, and given again to ``load``.
 
         Raises:
-            RecipeError: The file is missing, not JSON, or not a recipe.
+            RecipeError: A step has no description that a file can hold.
         """
-        try:
-            saved = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        write_document(self.to_dict(), path)
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], *, functions: Mapping[str, Any] | None = None
+    ) -> "Recipe":
+        """Read a recipe that ``save`` wrote or that was written by hand; see gpu_aug.schema.
+
+        Args:
+            path: A YAML or JSON file.
+            functions: Name -> the function or module that the file names; files hold no code.
+
+        Raises:
+            RecipeError: The file is missing, or not a recipe; ``file:line`` says where.
+        """
+        from gpu_aug.schema import load_recipe
+
+        recipe = load_recipe(path, functions=functions)
+        if not isinstance(recipe, Recipe):
             raise RecipeError(
-                f"recipe file {str(path)!r} cannot be read ({error}): give a JSON file written "
-                f"by Recipe.save, or a preset: {', '.join(PRESETS)}"
-            ) from error
-        return cls.from_dict(saved)
+                f"{path} holds views, several recipes for each sample: read it with "
+                "gpu_aug.schema.load_recipe(path)"
+            )
+        return recipe
+
+    @classmethod
+    def from_albumentations(cls, source: Any, *, strict: bool = True) -> "Recipe":
+        """Import a pipeline of Albumentations; see gpu_aug.convert.from_albumentations."""
+        from gpu_aug.convert import from_albumentations
+
+        return from_albumentations(source, strict=strict)
+
+    @classmethod
+    def from_torchvision(cls, source: Any, *, strict: bool = True) -> "Recipe | Views":
+        """Import a pipeline of torchvision; see gpu_aug.convert.from_torchvision."""
+        from gpu_aug.convert import from_torchvision
+
+        return from_torchvision(source, strict=strict)
+
+    def to_albumentations(self) -> Any:
+        """Return the same pipeline as ``A.Compose``; see gpu_aug.convert.export_albumentations."""
+        from gpu_aug.convert.export_albumentations import export
+
+        return export(self)
+
+    def to_kornia(self) -> Any:
+        """Return the same pipeline as ``K.AugmentationSequential``; see gpu_aug.convert.export_kornia."""
+        from gpu_aug.convert.export_kornia import export
+
+        return export(self)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -290,7 +441,7 @@ class Recipe:
         described = {
             "version": FORMAT_VERSION,
             "operations": [operation.differences() for operation in self.operations],
-        }
+        } | {name: differences(params) for name, params in self._target_params.items()}
         canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
 
@@ -300,7 +451,8 @@ def suits_decoding(operation: Operation) -> bool:
     if getattr(operation, "p", 1.0) != 1:
         return False
     if isinstance(operation, Resample):
-        return operation.interpolation == "bilinear"
+        area = getattr(operation, "area_for_downscale", False)
+        return operation.interpolation == "bilinear" and not operation.may_pad and not area
     if isinstance(operation, Crop):
         return operation.padding_mode == "constant" and not np.any(operation.fill)
     return False

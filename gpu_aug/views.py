@@ -4,11 +4,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.document import write_document
 from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
@@ -59,8 +61,12 @@ class Views:
         """Return the views as plain values, ready for JSON."""
         return {
             "version": FORMAT_VERSION,
-            "views": [recipe.to_dict()["operations"] for recipe in self.recipes],
+            "views": [_view(recipe) for recipe in self.recipes],
         }
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the views to a YAML or JSON file, by its ending."""
+        write_document(self.to_dict(), path)
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Self:
@@ -73,12 +79,17 @@ class Views:
         if not isinstance(views, list):
             raise RecipeError(f"views must be a list of lists of operations, got {views!r}")
         version = saved.get("version")
-        return cls(
-            [Recipe.from_dict({"version": version, "operations": view}) for view in views]
-        )
+        parts = [view if isinstance(view, dict) else {"operations": view} for view in views]
+        return cls([Recipe.from_dict({**part, "version": version}) for part in parts])
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 in hex over the fingerprints of the recipes."""
         prints = ",".join(recipe.fingerprint for recipe in self.recipes)
         return hashlib.sha256(f"views:{prints}".encode()).hexdigest()
+
+
+def _view(recipe: Recipe) -> Any:
+    """Return the list of operations, or a dictionary where more was said."""
+    view = {name: part for name, part in recipe.to_dict().items() if name != "version"}
+    return view["operations"] if len(view) == 1 else view

@@ -24,18 +24,28 @@ from readers.sample import (
 )
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]{1,18})")
+# What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
+_SIDECAR = re.compile(r"(.+)\.(json|(?:mask|seg)(?:\.[0-9]{1,9})?\.png)", re.DOTALL | re.IGNORECASE)
+
+_Sidecars = dict[str, tuple[tuple[str, str], ...]]  # image -> (field, file) of what belongs to it
 
 
 class _Files:
     """A dataset of image files below one folder; the two kinds differ in how they find them."""
 
     def __init__(
-        self, root: Path, names: list[str], labels: list[int], class_names: tuple[str, ...] = ()
+        self,
+        root: Path,
+        names: list[str],
+        labels: list[int],
+        class_names: tuple[str, ...] = (),
+        sidecars: _Sidecars | None = None,
     ) -> None:
         self._prefix = f"{root}/"
         self._names = names
         self._labels = labels
         self._class_names = class_names
+        self._sidecars = sidecars or {}
 
     def __len__(self) -> int:
         return len(self._names)
@@ -51,6 +61,8 @@ class _Files:
         digest = hashlib.sha256()
         for name, label in zip(self._names, self._labels, strict=True):
             line = f"{name}\0{_size_bytes(self._prefix + name)}\0{label}\n"
+            for _, sidecar in self._sidecars.get(name, ()):
+                line += f"{sidecar}\0{_size_bytes(self._prefix + sidecar)}\n"
             digest.update(line.encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:32]
 
@@ -60,14 +72,16 @@ class _Files:
 
     def _fetch_one(self, index: int) -> Sample | BadSample:
         name = self._names[index]
+        # A file without an image extension was named in a list: the bytes decide what it is.
+        field = name.rpartition(".")[2].lower() if is_image_file(name) else IMAGE_FIELDS[0]
         try:
-            data = _read(self._prefix + name)
+            fields = {field: _read(self._prefix + name)}
+            for sidecar, path in self._sidecars.get(name, ()):
+                fields[sidecar] = _read(self._prefix + path)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             reason = f"the file cannot be read: {getattr(error, 'strerror', None) or error}"
             return BadSample(index, name, "read", reason)
-        # A file without an image extension was named in a list: the bytes decide what it is.
-        field = name.rpartition(".")[2].lower() if is_image_file(name) else IMAGE_FIELDS[0]
-        return Sample(index, name, {field: data}, self._labels[index])
+        return Sample(index, name, fields, self._labels[index])
 
 
 class FolderDataset(_Files):
@@ -76,6 +90,10 @@ class FolderDataset(_Files):
     ``root/<class>/**/photo.jpg``: the classes are the folders in root, numbered in sorted order,
     and hold images at any depth, as for torchvision's ImageFolder. Where the images lie in root
     itself there are no classes, and every label is -1.
+
+    Beside ``photo.jpg``, the files ``photo.json``, ``photo.mask.png`` (or ``.seg.png``) and
+    ``photo.mask.0.png`` are fields of its sample: json, mask.png and mask.0.png. A mask without such
+    a neighbour is an image like any other.
 
     Links are followed. Unlike ImageFolder this passes over names that begin with a dot
     (``.ipynb_checkpoints``, ``._photo.jpg``), and counts gif as an image.
@@ -89,8 +107,8 @@ class FolderDataset(_Files):
         root = Path(root).absolute()
         _, entries, files = next(os.walk(root, onerror=_raise))
         folders = _visible(entries)
-        loose = [name for name in _visible(files) if is_image_file(name)]
-        images = {name: _images_below(root, name) for name in folders}
+        loose, sidecars = _told_apart(_visible(files))
+        images = {name: _images_below(root, name, sidecars) for name in folders}
         filled = [name for name in folders if images[name]]
         if loose and filled:
             raise SourceError(
@@ -101,7 +119,7 @@ class FolderDataset(_Files):
             extensions = ", ".join(f".{name}" for name in IMAGE_FIELDS)
             raise SourceError(f"{root} holds no images: put files there that end in {extensions}")
         if loose:
-            super().__init__(root, loose, [-1] * len(loose))
+            super().__init__(root, loose, [-1] * len(loose), (), sidecars)
             return
         if len(filled) < len(folders):
             empty = next(name for name in folders if not images[name])
@@ -110,11 +128,11 @@ class FolderDataset(_Files):
             )
         names = [name for folder in filled for name in images[folder]]
         labels = [label for label, folder in enumerate(filled) for _ in images[folder]]
-        super().__init__(root, names, labels, tuple(filled))
+        super().__init__(root, names, labels, tuple(filled), sidecars)
 
 
 class ListDataset(_Files):
-    """Image files that a list names.
+    """Image files that a list names, each a sample without anything beside it.
 
     The list is a text file with one ``path[ label]`` per line, or a sequence of paths. In a text
     file, paths are relative to the file's folder and may hold spaces; the label is the last word
@@ -172,14 +190,40 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
     return names, labels
 
 
-def _images_below(root: Path, folder: str) -> list[str]:
-    """Return the images below root/folder, relative to root, in ImageFolder's order."""
+def _images_below(root: Path, folder: str, sidecars: _Sidecars) -> list[str]:
+    """Return the images below root/folder, relative to root, in ImageFolder's order.
+
+    What belongs to them is added to ``sidecars``.
+    """
     found = []
     for place, folders, files in os.walk(root / folder, onerror=_raise, followlinks=True):
         folders[:] = [name for name in _visible(folders) if not _is_loop(Path(place, name))]
-        names = [name for name in _visible(files) if is_image_file(name)]
-        found.append((os.path.relpath(place, root), names))
+        names, beside = _told_apart(_visible(files))
+        inside = os.path.relpath(place, root)
+        found.append((inside, names))
+        for name, files_beside in beside.items():
+            sidecars[f"{inside}/{name}"] = tuple(
+                (field, f"{inside}/{file}") for field, file in files_beside
+            )
     return [f"{place}/{name}" for place, names in sorted(found) for name in names]
+
+
+def _told_apart(names: Sequence[str]) -> tuple[list[str], _Sidecars]:
+    """Return the images of one folder, and what belongs to them, in the given order."""
+    images = [name for name in names if is_image_file(name)]
+    candidates = [found for name in names if (found := _SIDECAR.fullmatch(name))]
+    if not candidates:
+        return images, {}
+    by_stem: dict[str, list[str]] = {}
+    for name in images:
+        by_stem.setdefault(name.rpartition(".")[0], []).append(name)
+    sidecars: _Sidecars = {}
+    for found in candidates:
+        for image in by_stem.get(found[1], ()):
+            sidecars[image] = (*sidecars.get(image, ()), (found[2].lower(), found[0]))
+    taken = {file for beside in sidecars.values() for _, file in beside}
+    images = [name for name in images if name not in taken]
+    return images, {name: beside for name, beside in sidecars.items() if name not in taken}
 
 
 def _visible(names: Iterable[str]) -> list[str]:

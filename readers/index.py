@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 from readers.sample import IndexFileError
 
-_FORMAT = b"gpu-aug index 1\n"
+_FORMAT = b"gpu-aug index 2\n"
 _PREFIX = struct.Struct("<16sII")
 
 _COLUMNS: dict[str, Literal["B", "I", "i", "q"]] = {

@@ -7,6 +7,7 @@ ReadersError
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -18,6 +19,8 @@ PathLike = str | os.PathLike[str]
 
 IMAGE_FIELDS = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "gif", "ppm", "pgm")
 """File extensions, in lower case and without the dot, that say "this is an image"."""
+
+_MASK = re.compile(r"(?:mask|seg)(?:\.([0-9]{1,9}))?\.png")
 
 Payload = bytes | memoryview
 """The encoded bytes of one field. A memoryview reads from its storage without a copy."""
@@ -60,7 +63,10 @@ class Sample:
 
     @property
     def image(self) -> Payload | None:
-        """The first field that holds an image (``jpg``, but ``left.jpg`` as well), or None."""
+        """The first field that holds an image (``jpg``, but ``left.jpg`` as well), or None.
+
+        Masks (``mask.png``) do not count: they belong to it.
+        """
         for name, payload in self.fields.items():
             if is_image_field(name):
                 return payload
@@ -74,13 +80,14 @@ class BadSample:
     Attributes:
         index: Place in the dataset, 0 <= index < len(dataset).
         key: Name for people, as in `Sample`.
-        stage: What failed: fetching the bytes, reading the image's size, or decoding it.
+        stage: What failed: fetching the bytes, reading the image's size, decoding it, or reading what
+            belongs to it (masks, boxes, keypoints).
         reason: One sentence or less, without the key.
     """
 
     index: int
     key: str
-    stage: Literal["read", "header", "decode"]
+    stage: Literal["read", "header", "decode", "targets"]
     reason: str
 
 
@@ -116,13 +123,22 @@ class Dataset(Protocol):
 
 
 def is_image_field(name: str) -> bool:
-    """Whether a field holds an image: ``jpg``, ``left.jpg``, but not ``jpg.txt``."""
-    return name.rpartition(".")[2] in IMAGE_FIELDS
+    """Whether a field holds an image: ``jpg``, ``left.jpg``, but not ``jpg.txt`` or ``mask.png``."""
+    return name.rpartition(".")[2] in IMAGE_FIELDS and mask_number(name) is None
+
+
+def mask_number(name: str) -> int | None:
+    """The number of the mask that a field holds: 3 for ``mask.3.png``, -1 for ``mask.png``.
+
+    ``seg.png`` is the same as ``mask.png``. None when it holds something else.
+    """
+    found = _MASK.fullmatch(name) if name.endswith(".png") else None
+    return found and int(found[1] or -1)
 
 
 def is_image_file(name: str) -> bool:
     """Whether a file name has an image extension: ``a.jpg``, ``a.JPG``, but not ``jpg``."""
-    return "." in name and is_image_field(name.lower())
+    return "." in name and name.lower().rpartition(".")[2] in IMAGE_FIELDS
 
 
 def checked_indices(indices: Sequence[int] | NDArray[np.int64], length: int) -> list[int]:

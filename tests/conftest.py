@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # before its import: no look at the network
@@ -13,8 +13,25 @@ import torch
 from PIL import Image
 
 from bench.photographs import make_photographs
+from tests.agreement import Agreement
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes the agreement table."""
+    parser.addoption(
+        "--write-agreement", type=Path, help="write the table of how far engines agree here"
+    )
+
+
+@pytest.fixture(scope="session")
+def agreement(request: pytest.FixtureRequest) -> Iterator[Agreement]:
+    """What the comparisons found; written at the end with --write-agreement."""
+    found = Agreement()
+    yield found
+    if path := request.config.getoption("--write-agreement"):
+        found.write(path)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -25,12 +25,12 @@ def pillow(data: bytes) -> np.ndarray:
 def window(
     start: tuple[int, int], shape: tuple[int, int], size: tuple[int, int], *, antialias: bool = True
 ) -> Windows:
-    rows = [np.array([pair], np.int32) for pair in (start, shape, size, (0, 0))]
-    return Windows(*rows, canvas=size, antialias=antialias)
+    rows = [np.array([pair], np.int32) for pair in (start, shape, size, (0, 0), size)]
+    return Windows(*rows, antialias=antialias)
 
 
 def resampled(picture: np.ndarray, windows: Windows) -> torch.Tensor:
-    out = torch.empty((*windows.canvas, 3), dtype=torch.uint8)
+    out = torch.empty((*windows.canvas[0].tolist(), 3), dtype=torch.uint8)
     cpu.resample(picture, windows, 0, out)
     return out
 
@@ -41,19 +41,16 @@ def run_graph(data: bytes, windows: Windows, *, resize: bool) -> np.ndarray:
 
     pipeline = Pipeline(batch_size=1, num_threads=1, device_id=None)
     with pipeline:
-        pairs = {
-            name: fn.constant(idata=getattr(windows, name)[0].tolist(), shape=[2])
-            for name in ("start", "shape", "resize", "paste")
-        }
+        start, shape, resize_to, paste, canvas = (
+            fn.constant(idata=getattr(windows, name)[0].tolist(), shape=[2])
+            for name in ("start", "shape", "resize", "paste", "canvas")
+        )
         encoded = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
-        graph = image.decode_and_cut(encoded, pairs["start"], pairs["shape"], device="cpu")
+        graph = image.decode(encoded, start, shape, device="cpu")
         if resize:
-            graph = image.resize_and_paste(
-                graph,
-                pairs["resize"],
-                pairs["paste"],
-                canvas=windows.canvas,
-                antialias=windows.antialias,
+            whole = fn.constant(idata=[0, 0], shape=[2])  # the window is all that is decoded
+            graph = image.draw_canvas(
+                graph, whole, shape, resize_to, paste, canvas, antialias=windows.antialias
             )
         pipeline.set_outputs(graph)
     return np.asarray(pipeline.run()[0][0])
@@ -140,7 +137,11 @@ def test_paste_pads_and_cuts() -> None:
     picture = np.random.default_rng(0).integers(1, 256, (20, 50, 3), dtype=np.uint8)
     size = np.array([[20, 50]], np.int32)
     windows = Windows(
-        np.zeros((1, 2), np.int32), size, size, np.array([[6, -9]], np.int32), canvas=(32, 32)
+        np.zeros((1, 2), np.int32),
+        size,
+        size,
+        np.array([[6, -9]], np.int32),
+        canvas=np.array([[32, 32]], np.int32),
     )
     planar = torch.from_numpy(picture).permute(2, 0, 1)
 
@@ -184,7 +185,8 @@ def test_dali_paste_equals_ours(photos: list[Path]) -> None:
     data = photos[0].read_bytes()
     shape = np.array([[64, 80]], np.int32)
     corner = np.array([[-5, 9]], np.int32)
-    windows = Windows(np.zeros((1, 2), np.int32), shape, shape, corner, canvas=(50, 100))
+    canvas = np.array([[50, 100]], np.int32)
+    windows = Windows(np.zeros((1, 2), np.int32), shape, shape, corner, canvas)
 
     actual = run_graph(data, windows, resize=True)
     assert np.array_equal(resampled(pillow(data), windows).numpy(), actual)

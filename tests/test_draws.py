@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpu_aug import Recipe
-from gpu_aug.draws import philox4x32, uniforms
+from gpu_aug import CenterCrop, Operation, Recipe
+from gpu_aug.draws import find_partners, philox4x32, uniforms
 from gpu_aug.ops import (
     ColorJitter,
     GaussianBlur,
@@ -13,6 +13,7 @@ from gpu_aug.ops import (
     RandomErasing,
     RandomResizedCrop,
 )
+from gpu_aug.views import Views
 
 # The known answers for philox4x32-10 published with Random123 (file kat_vectors).
 KNOWN_ANSWERS = [
@@ -31,6 +32,15 @@ EVERYTHING = Recipe(
         RandomErasing(0.5),
     ]
 )
+
+
+class Blend(Operation):
+    """An operation that mixes four neighbours."""
+
+    group = 4
+
+
+MIXED = Recipe([CenterCrop(8), ColorJitter(hue=0.5), Blend()])
 
 
 def words(text: str) -> np.ndarray:
@@ -165,3 +175,73 @@ def test_no_samples_draw_nothing():
 
     assert len(draws) == 0
     assert all(len(values) == 0 for drawn in draws.params for values in drawn.values())
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 7, 8, 9])
+def test_partners_are_neighbours_in_aligned_groups(length):
+    """A plain loop over the epoch finds the same pairs and fours, the last ones incomplete."""
+    partners = find_partners(np.arange(length), length)
+
+    for position in range(length):
+        for column, (group, ahead) in enumerate(((2, 1), (4, 1), (4, 2), (4, 3))):
+            first = position // group * group
+            members = [place for place in range(first, first + group) if place < length]
+            expected = members[(members.index(position) + ahead) % len(members)]
+            assert partners[position, column] == expected
+
+
+def test_partners_do_not_depend_on_the_batch():
+    """Any part of an epoch, in any order, finds the same partners, or none where they are missing."""
+    positions = np.array([9, 4, 5, 7, 6, 0])
+    partners = find_partners(positions, 10)
+
+    assert positions[partners[:, 0]].tolist() == [9, 5, 4, 6, 7, 0]  # 8 and 1 are not there
+    assert positions[partners[1, 1:]].tolist() == [5, 6, 7]
+    assert positions[partners[2, 1:]].tolist() == [6, 7, 4]
+
+
+def test_rows_keep_the_partners_that_come_along():
+    """In a part of a batch, partners are numbered anew; one who stayed behind is replaced by itself."""
+    draws = MIXED.draw(0, 0, np.arange(8), np.full((8, 2), 9))
+
+    assert draws.rows(2, 6).partners[:, 0].tolist() == [1, 0, 3, 2]
+    assert draws.rows(1, 3).partners[:, 0].tolist() == [0, 1]
+
+
+def test_frames_of_a_clip_have_the_draws_of_their_clip():
+    """Repeated draws are those of the clip, and a frame's partner is the same frame of the partner."""
+    draws = MIXED.draw(0, 0, np.arange(4), np.full((4, 2), 9))
+
+    frames = draws.repeat(3)
+
+    assert len(frames) == 12
+    for frame in range(12):
+        assert frames.windows.start[frame].tolist() == draws.windows.start[frame // 3].tolist()
+        for of_frame, of_clip in zip(frames.params, draws.params, strict=True):
+            for name in of_clip:
+                np.testing.assert_array_equal(of_frame[name][frame], of_clip[name][frame // 3])
+    assert frames.partners[:6, 0].tolist() == [3, 4, 5, 0, 1, 2]
+
+
+def test_views_draw_each_for_itself():
+    """Two equal recipes as views draw different numbers; view 0 draws what the recipe alone draws."""
+    views = Views([MIXED, MIXED])
+    first, second = views.draw(5, 1, np.arange(6), np.full((6, 2), 9))
+    alone = MIXED.draw(5, 1, np.arange(6), np.full((6, 2), 9))
+
+    assert (first.params[0]["hue"] != second.params[0]["hue"]).all()
+    np.testing.assert_array_equal(first.params[0]["hue"], alone.params[0]["hue"])
+
+
+def test_one_draw_is_replaced_in_a_batch():
+    """After put, a row holds the draws of the other sample, and its neighbours theirs."""
+    draws = MIXED.draw(0, 0, np.arange(4), np.full((4, 2), 9))
+    other = MIXED.draw(0, 0, np.array([77]), np.array([[40, 50]]))
+    before = [values.copy() for values in (draws.params[0]["hue"], draws.windows.start)]
+
+    draws.put(2, other)
+
+    assert draws.params[0]["hue"][2] == other.params[0]["hue"][0]
+    assert draws.windows.start[2].tolist() == other.windows.start[0].tolist()
+    assert draws.sizes[2].tolist() == [40, 50]
+    np.testing.assert_array_equal(np.delete(before[0], 2), np.delete(draws.params[0]["hue"], 2))

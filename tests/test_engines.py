@@ -25,7 +25,8 @@ from gpu_aug import (
     VerticalFlip,
     compile_engine,
 )
-from gpu_aug.engines import kornia, layout
+from gpu_aug.engines import layout
+from gpu_aug.engines.kornia import colour
 
 CPU = torch.device("cpu")
 SIZE = (37, 52)
@@ -227,7 +228,7 @@ def test_jitter_groups_carry_out_every_order(by_stage):
     orders = draw(COLOURS, 200).params[1]["order"]
     done: list[list[int]] = [[] for _ in orders]
 
-    for rows, functions in kornia._order_groups(orders, by_stage=by_stage):
+    for rows, functions in colour._order_groups(orders, by_stage=by_stage):
         for row in np.flatnonzero(rows):
             done[row] += functions.tolist()
 
@@ -279,8 +280,8 @@ def test_an_operation_without_a_function_is_refused_by_name(name):
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_missing_package_is_named_with_the_install_line(monkeypatch, name):
     """Without the library the error is one sentence, and a RecipeError."""
-    monkeypatch.delitem(sys.modules, f"gpu_aug.engines.{name}", raising=False)
-    for module in [m for m in sys.modules if m == name or m.startswith(f"{name}.")]:
+    ours = f"gpu_aug.engines.{name}"
+    for module in [m for m in sys.modules if f"{m}.".startswith((f"{name}.", f"{ours}."))]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, name, None)
 

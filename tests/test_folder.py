@@ -343,3 +343,70 @@ def test_empty_sequence_is_refused() -> None:
     """An empty list of paths is no dataset."""
     with pytest.raises(SourceError, match="the list of files is empty"):
         ListDataset([])
+
+
+BESIDE = (
+    "cat/a.jpg",
+    "cat/a.json",
+    "cat/a.mask.png",
+    "cat/deep/a.JPG",
+    "cat/deep/a.Seg.PNG",
+    "cat/deep/b.mask.png",
+    "cat/x.mask.png.png",
+    "dog/a.b.jpg",
+    "dog/a.b.mask.0.png",
+    "dog/a.b.mask.12.png",
+    "dog/a.json",
+    "dog/mask.png",
+    "dog/other.json",
+)
+
+
+def test_what_lies_beside_an_image_belongs_to_it(tmp_path: Path) -> None:
+    """Masks and json of the same name are fields; a mask without neighbour is an image of its own."""
+    dataset = FolderDataset(grow(tmp_path, BESIDE))
+    fields = {entry.key: list(entry.fields) for entry in dataset.fetch(range(len(dataset)))}
+
+    assert fields == {
+        "cat/a.jpg": ["jpg", "json", "mask.png"],
+        "cat/x.mask.png.png": ["png"],
+        "cat/deep/a.JPG": ["jpg", "seg.png"],
+        "cat/deep/b.mask.png": ["png"],
+        "dog/a.b.jpg": ["jpg", "mask.0.png", "mask.12.png"],
+        "dog/mask.png": ["png"],
+    }
+    sample = dataset.fetch([list(fields).index("cat/deep/a.JPG")])[0]
+    assert isinstance(sample, Sample)
+    assert sample.fields["seg.png"] == b"cat/deep/a.Seg.PNG"
+    assert sample.image == b"cat/deep/a.JPG"
+
+
+def test_what_lies_beside_images_without_classes(tmp_path: Path) -> None:
+    """The same holds where images lie in the folder itself."""
+    dataset = FolderDataset(grow(tmp_path, ("a.jpg", "a.mask.png", "b.jpg", "c.json")))
+    assert [list(entry.fields) for entry in dataset.fetch([0, 1])] == [["jpg", "mask.png"], ["jpg"]]
+    assert len(dataset) == 2
+
+
+def test_unreadable_neighbour_makes_the_sample_bad(tmp_path: Path) -> None:
+    """A mask that cannot be read is noticed, and takes no other sample with it."""
+    grow(tmp_path, ("a.jpg", "a.mask.png", "b.jpg"))
+    dataset = FolderDataset(tmp_path)
+    (tmp_path / "a.mask.png").unlink()
+    bad, good = dataset.fetch([0, 1])
+
+    assert isinstance(bad, BadSample)
+    assert (bad.stage, isinstance(good, Sample)) == ("read", True)
+
+
+def test_fingerprint_tells_neighbours_apart(tmp_path: Path) -> None:
+    """A mask that is added or changes its length is other data; a file that belongs to nobody is not."""
+    root = grow(tmp_path, ("a.jpg", "b.jpg"))
+    alone = FolderDataset(root).fingerprint
+    grow(root, ("a.mask.png",))
+    beside = FolderDataset(root).fingerprint
+    (root / "a.mask.png").write_bytes(b"longer than its name")
+    longer = FolderDataset(root).fingerprint
+    assert len({alone, beside, longer}) == 3
+    grow(root, ("z.json",))
+    assert FolderDataset(root).fingerprint == longer

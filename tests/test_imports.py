@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import gpu_aug
+
 ROOT = Path(__file__).resolve().parents[1]
 ARROWS = {
     "readers": set(),
@@ -135,10 +137,24 @@ def test_the_command_notices_a_foreign_bench(tmp_path: Path) -> None:
     assert f"'bench', but Python finds {tmp_path}" in result.stderr
 
 
-@pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])
+@pytest.mark.parametrize("package", ["readers", "dali_pipes"])
 def test_all_is_true(package: str) -> None:
     """Every name in __all__ is there, sorted within its kind, and nothing is listed twice."""
     module = __import__(package)
 
     assert all(hasattr(module, name) for name in module.__all__)
     assert len(set(module.__all__)) == len(module.__all__)
+
+
+def test_every_operation_is_a_name_of_gpu_aug() -> None:
+    """An operation is listed in the __all__ of its file, and so is there for users."""
+    from gpu_aug.ops.operation import Operation
+
+    ours = {
+        name: kind
+        for name, kind in Operation._classes.items()
+        if kind.__module__.startswith("gpu_aug.ops") and not name.startswith("_")
+    }
+
+    assert ours
+    assert {name: getattr(gpu_aug, name, None) for name in ours} == ours

@@ -1,14 +1,25 @@
 """The loader on a GPU: the samples, draws and verdicts of the CPU, and pixels within the decoders' tolerance."""
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from dali_pipes import Batch, Loader
-from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from gpu_aug import (
+    CenterCrop,
+    CutMix,
+    HorizontalFlip,
+    MixUp,
+    RandomResizedCrop,
+    Recipe,
+    Resize,
+)
+from gpu_aug.views import Views
 from readers import Dataset, open_dataset
 
 pytestmark = pytest.mark.needs_cuda
@@ -160,3 +171,50 @@ def test_memory_reused_by_the_step_is_safe(dataset: Dataset, decoder: str) -> No
         return torch.stack(found).tolist()
 
     assert sums(wait=True) == sums(wait=False)
+
+
+RAGGED = Recipe([Resize(120), HorizontalFlip(1), CenterCrop(96)])
+MIXED = Recipe([RandomResizedCrop(96), CutMix(num_classes=1), MixUp(num_classes=1)])
+SEVERAL = Views([PLAIN, RAGGED, Recipe([HorizontalFlip(), RandomResizedCrop(64)])])
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    "recipe", [RAGGED, MIXED, SEVERAL], ids=["several sizes", "mixed", "several views"]
+)
+def test_other_recipes_are_the_cpus(faulty: Dataset, decoder: str, recipe: Recipe | Views) -> None:
+    """Images of several sizes, mixed samples and views are those of the CPU, beside bad samples, too."""
+    options = {"recipe": recipe, "on_bad_sample": "skip", "batch_size": 3}
+    expected = list(load(faulty, "cpu", decoder="cpu", **options))
+    actual = list(load(faulty, decoder=decoder, **options))
+
+    for batch, wanted in zip(actual, expected, strict=True):
+        assert torch.equal(batch.indices, wanted.indices)
+        assert torch.equal(batch.labels.cpu(), wanted.labels)
+        for view, other in zip(batch.views, wanted.views, strict=True):
+            assert view.device.type == DEVICE
+            for image, same in zip(view.cpu(), other, strict=True):
+                assert_close(image, same)
+    with pytest.raises(AssertionError):
+        assert_close(actual[0].images[0].cpu(), expected[1].images[0])
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_targets_are_the_cpus(tmp_path: Path, photos: list[Path], decoder: str) -> None:
+    """Masks, boxes and keypoints lie on the GPU and are those of the CPU, to the bit."""
+    for number, path in enumerate(photos):
+        (tmp_path / f"{number:02d}.jpg").write_bytes(path.read_bytes())
+        with Image.open(path) as opened:
+            size = opened.size
+        Image.new("L", size, number).save(tmp_path / f"{number:02d}.mask.png")
+        found = {"boxes": [[5, 6, 70, 80]] * (number % 3), "keypoints": [[60, 50]]}
+        (tmp_path / f"{number:02d}.json").write_text(json.dumps(found))
+    dataset = open_dataset(tmp_path)
+    expected = list(load(dataset, "cpu", decoder="cpu"))
+    for batch, wanted in zip(load(dataset, decoder=decoder), expected, strict=True):
+        assert batch.masks.device.type == DEVICE
+        assert torch.equal(batch.masks.cpu(), wanted.masks)
+        for name in ("boxes", "keypoints"):
+            for one, other in zip(getattr(batch, name), getattr(wanted, name), strict=True):
+                assert one.device.type == DEVICE
+                assert torch.equal(one.cpu(), other)

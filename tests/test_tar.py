@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from readers import BadSample, Sample, SourceError, TarDataset
@@ -443,3 +444,18 @@ def test_fingerprint_tells_shards_apart(tmp_path: Path, files: list[tuple[str, b
     second = write_tar(tmp_path / "two" / "a.tar", files)
 
     assert TarDataset([first]).fingerprint != TarDataset([second]).fingerprint
+
+
+def test_a_mask_is_not_the_image(tmp_path: Path) -> None:
+    """The image and its size are those of the photograph, also where a mask is stored before it."""
+    images = {}
+    for name, size in (("a.mask.png", (7, 5)), ("a.png", (40, 30)), ("b.mask.2.png", (7, 5))):
+        stream = io.BytesIO()
+        Image.new("L", size).save(stream, "PNG")
+        images[name] = stream.getvalue()
+    dataset = TarDataset([write_tar(tmp_path / "a.tar", list(images.items()))])
+    sample, only_a_mask = dataset.fetch([0, 1])
+
+    assert (sample.image, sample.size) == (images["a.png"], (30, 40))
+    assert sample.fields["mask.png"] == images["a.mask.png"]
+    assert only_a_mask.image is None

@@ -14,7 +14,7 @@ from gpu_aug.recipe import Recipe
 EngineName = Literal["kornia", "albumentations"]
 
 Images = torch.Tensor | Sequence[torch.Tensor]
-"""uint8 [b, H, W, 3], or b images [H, W, 3] of sizes of their own."""
+"""[b, H, W, 3], or b images [H, W, 3] of sizes of their own: uint8, or float32 in [0, 1]."""
 
 
 class Engine(Protocol):
@@ -30,7 +30,7 @@ class Engine(Protocol):
         """Carry out the batch stage.
 
         Args:
-            images: uint8 [b, H, W, 3] of the recipe's decode size, contiguous, on the engine's
+            images: [b, H, W, 3], uint8 or float32 in [0, 1], of the recipe's decode size, contiguous, on the engine's
                 device; where that is None, a sequence of b images [H, W, 3]. Not written to.
             draws: The draws of these b samples. For a recipe that mixes images, b is any number
                 of whole groups of neighbouring positions.

@@ -41,7 +41,8 @@ def write(x: Tensor, out: Tensor) -> None:
 
 def _copy_layout(x: Tensor, out: Tensor) -> None:
     """Copy between two layouts of one type and shape, [b, 3, H, W]."""
-    if cv2 is None or x.device.type != "cpu" or x.shape[1] != 3:
+    one_pixel = x.shape[2:].numel() == 1  # its strides say nothing, and OpenCV minds
+    if cv2 is None or x.device.type != "cpu" or x.shape[1] != 3 or one_pixel:
         out.copy_(x)
     elif x.is_contiguous() and _is_interleaved(out):
         for source, target in zip(_numpy(x), _numpy(out.permute(0, 2, 3, 1)), strict=True):

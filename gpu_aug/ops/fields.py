@@ -81,6 +81,53 @@ def interval(
     )
 
 
+def choice(operation: str, field: str, value: Any, allowed: Sequence[str]) -> str:
+    """Return one of the words that are allowed."""
+    if not isinstance(value, str) or value not in allowed:
+        raise fault(operation, field, value, f"one of {', '.join(map(repr, allowed))}")
+    return value
+
+
+def fill(operation: str, field: str, value: Any) -> float | tuple[float, float, float]:
+    """Return one finite number, or three that are not all equal."""
+    if is_number(value):
+        return _plain(value)
+    if not is_sequence(value, 3) or not all(is_number(item) for item in value):
+        raise fault(
+            operation, field, value, "a finite number, or three for the channels, for example 0.0"
+        )
+    red, green, blue = (_plain(item) for item in value)
+    return red if red == green == blue else (red, green, blue)
+
+
+def whole(operation: str, field: str, value: Any, *, low: int, example: str) -> int:
+    """Return a whole number of at least ``low``."""
+    if not is_whole(value) or value < low:
+        raise fault(
+            operation, field, value, f"a whole number of at least {low}, for example {example}"
+        )
+    return int(value)
+
+
+def whole_interval(
+    operation: str, field: str, value: Any, *, low: int, example: str
+) -> tuple[int, int]:
+    """Return (smallest, largest) of whole numbers from ``low``; one number is both."""
+    ends = (value, value) if is_whole(value) else value
+    if (
+        not is_sequence(ends, 2)
+        or not all(is_whole(end) for end in ends)
+        or not low <= ends[0] <= ends[1]
+    ):
+        raise fault(
+            operation,
+            field,
+            value,
+            f"(smallest, largest) whole numbers from {low}, in that order, such as {example}",
+        )
+    return int(ends[0]), int(ends[1])
+
+
 def is_number(value: object) -> bool:
     """Whether ``value`` is a finite real number."""
     return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)

@@ -27,6 +27,9 @@ class Operation:
     needs_unit_range: ClassVar[bool] = False
     """Whether values must lie in [0, 1], so that it cannot follow Normalize."""
 
+    leaves_unit_range: ClassVar[bool] = False
+    """Whether values after it may lie outside [0, 1], as after Normalize."""
+
     group: ClassVar[int] = 1
     """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 
@@ -106,7 +109,7 @@ class Operation:
         So a later version may add a field with a default that changes nothing.
         """
         changed = {
-            field.name: plain(getattr(self, field.name), Operation.differences)
+            field.name: plain(getattr(self, field.name), lambda inner: inner.differences())
             for field in fields(self)
             if getattr(self, field.name) != field.default
         }
@@ -169,7 +172,7 @@ class Gated(Operation, abstract=True):
         return {"apply": u[:, 0] < self.p}
 
 
-def plain(value: Any, describe: Callable[[Operation], dict[str, Any]] = Operation.to_dict) -> Any:
+def plain(value: Any, describe: Callable[[Operation], dict[str, Any]] = lambda inner: inner.to_dict()) -> Any:
     """Turn a field into lists, dictionaries and numbers, ready for JSON."""
     if isinstance(value, Operation):
         return describe(value)

@@ -20,6 +20,7 @@ Matrices = NDArray[np.float64]
 
 Interpolation = Literal["nearest", "bilinear", "bicubic"]
 PaddingMode = Literal["constant", "edge", "reflect", "symmetric"]
+Blend = Literal["once", "twice"]
 Fill = float | tuple[float, float, float]
 """One value, or one per channel, in the values of this place in the recipe: [0, 1] before Normalize."""
 
@@ -36,12 +37,20 @@ class Spatial(Operation, abstract=True):
         padding_mode: What lies beside the image: "constant" is ``fill``, "edge" repeats the last
             pixel, "reflect" mirrors without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb).
         interpolation: How images are resampled; masks are always resampled "nearest".
+        blend: How ``fill`` mixes with the image in the seam, one pixel wide, of a bilinear Warp or
+            Remap: "once", by the bilinear weights, or "twice", by their squares.
     """
 
     fill: Fill = 0.0
     fill_mask: int = 0
     padding_mode: PaddingMode = "constant"
     interpolation: Interpolation = "bilinear"
+    blend: Blend = "once"
+
+    @property
+    def may_pad(self) -> bool:
+        """Whether a crop or a resampling is made to show what lies beside the image."""
+        return False
 
 
 class Moving(Spatial, abstract=True):
@@ -97,10 +106,7 @@ class Crop(Moving, abstract=True):
     @property
     def moves_pixels_only(self) -> bool:
         """Unless the padding has a value between two whole 1/255."""
-        fills = np.atleast_1d(self.fill) * 255
-        return self.padding_mode != "constant" or bool(
-            (np.abs(fills - np.rint(fills)) < 1e-6).all()
-        )
+        return pads_whole(self)
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
         """The drawn shape."""
@@ -138,6 +144,11 @@ class Warp(Moving, abstract=True):
     size after; else the size stays.
     """
 
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Where it takes the nearest pixel, unless the padding lies between two whole 1/255."""
+        return self.interpolation == "nearest" and pads_whole(self)
+
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
         """The drawn shape, if there is one."""
         return np.where(params["apply"][:, None], params.get("shape", sizes), sizes)
@@ -153,6 +164,11 @@ class Warp(Moving, abstract=True):
 class Remap(Spatial, abstract=True):
     """Resamples along a field of displacements; the size stays."""
 
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Where it takes the nearest pixel, unless the padding lies between two whole 1/255."""
+        return self.interpolation == "nearest" and pads_whole(self)
+
     @abstractmethod
     def displacement(
         self, params: Params, size: tuple[int, int], device: torch.device
@@ -164,6 +180,14 @@ class Remap(Spatial, abstract=True):
             size: Height and width of the images.
             device: Where the result shall lie. Its values are the same on every device but for rounding.
         """
+
+
+def pads_whole(operation: Spatial) -> bool:
+    """Whether what lies beside the image is made of whole 1/255, if the image is."""
+    fills = np.atleast_1d(operation.fill) * 255
+    return operation.padding_mode != "constant" or bool(
+        (np.abs(fills - np.rint(fills)) < 1e-6).all()
+    )
 
 
 def scalings(scale: NDArray[np.float64], shift: NDArray[np.float64]) -> Matrices:

@@ -22,13 +22,17 @@ class Row:
 
     Attributes:
         operation: On images of SIZE.
-        control: Drawn values and a small change; each change alone must be seen by the tolerance.
-        oracle: Makes float32 [3, H, W] of float32 [3, *SIZE] in [0, 1] and one sample's parameters, with
-            code from outside the project. None where there is none.
+        control: Drawn values of its (last) leaf and a small change; each change alone must be seen by the
+            tolerance.
+        oracle: Makes float32 [3, H, W] of float32 [3, *SIZE] in [0, 1] and one sample's parameters (a list of
+            them, where the operation has several leaves), with code from outside the project. None
+            where there is none.
         oracle_tolerance: Largest difference to the oracle, in 1/255.
+        oracle_stray: Share of the values that may differ by more, such as ties of nearest resampling.
     """
 
     operation: Operation
     control: dict[str, Change] = field(default_factory=lambda: {"apply": 1})
-    oracle: Callable[[torch.Tensor, dict[str, Any]], torch.Tensor] | None = None
+    oracle: Callable[[torch.Tensor, Any], torch.Tensor] | None = None
     oracle_tolerance: float = 0.0
+    oracle_stray: float = 0.0

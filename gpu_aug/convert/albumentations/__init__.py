@@ -1,1 +1,67 @@
 """Recipes from Albumentations pipelines."""
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from gpu_aug.convert.report import Line, Walk, load_tables
+from gpu_aug.errors import RecipeError
+
+if TYPE_CHECKING:
+    from gpu_aug.recipe import Recipe
+
+
+def from_albumentations(source: Any, *, strict: bool = True) -> "Recipe":
+    """Import a pipeline of Albumentations 2.0.8: same law of draws, same pixels.
+
+    Pixels are those of Albumentations on float32 images in [0, 1]: on uint8 it rounds after each
+    transform, and a recipe does not. Where a transform of 8 bits is meant, such as Posterize, the
+    recipe rounds too. Masks are always resampled nearest. Random numbers are the recipe's own, so a
+    ``seed`` is not taken over.
+
+    Args:
+        source: A Compose or any transform, what its ``to_dict()`` returned, or the path of a JSON or
+            YAML file that ``A.save`` wrote.
+        strict: Whether transforms that have no equal here are an error. Otherwise they are kept as
+            they are, run on the CPU, and a warning names them.
+
+    Raises:
+        RecipeError: One sentence for each transform that has no equal here: where it stands, why,
+            and what comes nearest.
+    """
+    recipe, _ = _convert(source, strict=strict, report=False)
+    assert recipe is not None
+    return recipe
+
+
+def convert(source: Any, *, strict: bool = True) -> "tuple[Recipe | None, list[Line]]":
+    """As from_albumentations, but return None and a report where it raises."""
+    return _convert(source, strict=strict, report=True)
+
+
+def _convert(source: Any, *, strict: bool, report: bool) -> "tuple[Recipe | None, list[Line]]":
+    from gpu_aug.convert.albumentations.compose import build_recipe
+    from gpu_aug.convert.albumentations.node import as_node
+
+    load_tables(__name__)
+    walk = Walk(strict)
+    recipe = build_recipe(as_node(_opened(source)), walk)
+    if not report or recipe is not None:
+        walk.finish("Albumentations")
+    return recipe, walk.lines
+
+
+def _opened(source: Any) -> Any:
+    if isinstance(source, str | PathLike):
+        from gpu_aug.document import read_document
+
+        source = read_document(source).value
+    if isinstance(source, Mapping):
+        inner = source.get("transform", source)
+        if not isinstance(inner, Mapping) or not isinstance(inner.get("__class_fullname__"), str):
+            raise RecipeError(
+                "an Albumentations pipeline must be a Compose, what its to_dict() returned, or a file "
+                f"that A.save wrote, got a dictionary with {', '.join(map(str, source)) or 'nothing'}"
+            )
+        return inner
+    return source

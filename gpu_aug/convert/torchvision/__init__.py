@@ -1,1 +1,52 @@
 """Recipes from torchvision pipelines."""
+
+from typing import TYPE_CHECKING, Any
+
+from gpu_aug.convert.report import Line, Walk, load_tables
+
+if TYPE_CHECKING:
+    from gpu_aug.recipe import Recipe
+    from gpu_aug.views import Views
+
+
+def from_torchvision(source: Any, *, strict: bool = True) -> "Recipe | Views":
+    """Import a pipeline of torchvision, transforms or transforms.v2: same law of draws, same pixels.
+
+    Pixels are those of torchvision on float32 tensors in [0, 1]: on PIL images and uint8 it rounds
+    after each transform, and a recipe does not. Conversions between PIL images, arrays and tensors
+    need no operation. Values such as ``fill`` are read in the units that images have at that place:
+    0..255 before ToTensor or ToDtype(float32, scale=True), [0, 1] after it.
+
+    Args:
+        source: A Compose, a list, an nn.Sequential or a single transform.
+        strict: Whether transforms that have no equal here are an error. Otherwise they are kept as
+            they are, run on the CPU, and a warning names them.
+
+    Returns:
+        A recipe; views, one per crop, for a pipeline with FiveCrop or TenCrop.
+
+    Raises:
+        RecipeError: One sentence for each transform that has no equal here: where it stands, why,
+            and what comes nearest.
+    """
+    result, _ = _convert(source, strict=strict, report=False)
+    assert result is not None
+    return result
+
+
+def convert(source: Any, *, strict: bool = True) -> "tuple[Recipe | Views | None, list[Line]]":
+    """As from_torchvision, but return None and a report where it raises."""
+    return _convert(source, strict=strict, report=True)
+
+
+def _convert(
+    source: Any, *, strict: bool, report: bool
+) -> "tuple[Recipe | Views | None, list[Line]]":
+    from gpu_aug.convert.torchvision.compose import build
+
+    load_tables(__name__)
+    walk = Walk(strict)
+    result = build(source, walk)
+    if not report or result is not None:
+        walk.finish("torchvision")
+    return result, walk.lines

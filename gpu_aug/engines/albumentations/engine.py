@@ -69,6 +69,8 @@ class AlbumentationsEngine:
 
     def _as_float(self, image: Image, place: int) -> Image:
         """Return what the leaf at ``place`` works on."""
+        if image.dtype != np.uint8 and place == self._num_exact and not self._divide:
+            return image * np.float32(255)  # float32 came in
         exact = place < self._num_exact or (place == self._num_exact and not self._divide)
         if exact or image.dtype != np.uint8:
             return image

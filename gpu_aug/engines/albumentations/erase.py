@@ -1,20 +1,62 @@
-"""Operations that paint over part of an image, in Albumentations."""
+"""Operations that paint over part of an image, on one image on the CPU."""
 
-import albumentations as A
 import numpy as np
+import torch
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare
-from gpu_aug.ops import RandomErasing
+from gpu_aug.engines.albumentations.geometry import colour
+from gpu_aug.engines.albumentations.step import Image, Step, prepare
+from gpu_aug.noise import normal_field, uniform_field
+from gpu_aug.ops import PixelDropout, RandomGridShuffle
+from gpu_aug.ops.erase import Holes
 
 
 @prepare.register
-def _erase(operation: RandomErasing) -> Step:
-    call = A.Erasing(fill=operation.value)
+def _holes(operation: Holes) -> Step:
+    paint = operation.paint
 
-    def erase(image: Image, params: Params, row: int) -> Image:
-        (top, left), (height, width) = params["start"][row], params["shape"][row]
-        hole = np.array([[left, top, left + width, top + height]])
-        return inject(call, image, holes=hole, seed=0)
+    def fill(image: Image, params: Params, row: int) -> Image:
+        painted = image.copy()
+        values = np.array(colour(0.0 if isinstance(paint, str) else paint, image)[:3], image.dtype)
+        noise = None
+        if paint in ("random", "normal"):
+            noise = field(params["key"][row], image, normal=paint == "normal")
+        for place, (top, left, bottom, right) in enumerate(params["holes"][row].tolist()):
+            if noise is not None:
+                values = noise[top:bottom, left:right]
+            elif paint == "random_uniform":
+                values = params["colours"][row, place].astype(np.float32)
+            painted[top:bottom, left:right] = values
+        return painted
 
-    return erase
+    return fill
+
+
+@prepare.register
+def _pixels(operation: PixelDropout) -> Step:
+    def drop(image: Image, params: Params, row: int) -> Image:
+        channels = 3 if operation.per_channel else 1
+        numbers = field(params["key"][row], image, channels=channels)
+        values = np.array(colour(params["colour"][row], image)[:3], image.dtype)
+        return np.where(numbers < operation.dropout_prob, values, image)
+
+    return drop
+
+
+@prepare.register
+def _shuffle(_: RandomGridShuffle) -> Step:
+    def shuffle(image: Image, params: Params, row: int) -> Image:
+        shuffled = np.empty_like(image)
+        pairs = zip(params["tiles"][row], params["sources"][row], strict=True)
+        for (top, left, bottom, right), (t, l, b, r) in pairs:
+            shuffled[top:bottom, left:right] = image[t:b, l:r]
+        return shuffled
+
+    return shuffle
+
+
+def field(key: np.ndarray, image: Image, *, normal: bool = False, channels: int = 3) -> Image:
+    """Return the noise of a key, float32 [H, W, channels]."""
+    make = normal_field if normal else uniform_field
+    shape = (channels, *image.shape[:2])
+    return make(key[None], shape, torch.device("cpu"))[0].permute(1, 2, 0).numpy()

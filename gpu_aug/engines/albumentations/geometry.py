@@ -1,12 +1,27 @@
-"""Operations that move pixels, in Albumentations."""
+"""Operations that move pixels, in Albumentations and OpenCV."""
 
 import albumentations as A
 import cv2
+import numpy as np
+import torch
+from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare
-from gpu_aug.errors import EngineError
-from gpu_aug.ops.spatial import Crop, Reorient, Resample, Warp
+from gpu_aug.engines.places import nearest_places
+from gpu_aug.ops.spatial import Crop, Reorient, Resample, Spatial
+
+BORDERS = {
+    "constant": cv2.BORDER_CONSTANT,
+    "edge": cv2.BORDER_REPLICATE,
+    "reflect": cv2.BORDER_REFLECT_101,
+    "symmetric": cv2.BORDER_REFLECT,
+}
+_INTERPOLATIONS = {
+    "bilinear": cv2.INTER_LINEAR,
+    "bicubic": cv2.INTER_CUBIC,
+    "area": cv2.INTER_AREA,
+}
 
 
 @prepare.register
@@ -27,56 +42,65 @@ def _reorient(_: Reorient) -> Step:
 
 
 @prepare.register
-def _warp(operation: Warp) -> Step:
-    if int(cv2.__version__.split(".")[0]) < 5:
-        raise EngineError(
-            "engine 'albumentations' cannot carry out warps exactly with OpenCV "
-            f"{cv2.__version__}, which warps on a grid of 1/32 pixel: install OpenCV 5 or newer, "
-            "or use engine 'kornia'"
-        )
-    call = A.Affine(fill=operation.fill)
-
-    def warp(image: Image, params: Params, row: int) -> Image:
-        return inject(call, image, matrix=params["matrix"][row], output_shape=image.shape[:2])
-
-    return warp
-
-
-@prepare.register
-def _crop(_: Crop) -> Step:
-    call = A.CenterCrop(1, 1, pad_if_needed=True)
-
+def _crop(operation: Crop) -> Step:
     def crop(image: Image, params: Params, row: int) -> Image:
-        (top, left), (height, width) = params["start"][row], params["shape"][row]
-        above, before = max(-top, 0), max(-left, 0)
-        padding = {
-            "pad_top": above,
-            "pad_left": before,
-            "pad_bottom": max(height - image.shape[0] - above, 0),
-            "pad_right": max(width - image.shape[1] - before, 0),
-        }
-        top, left = max(top, 0), max(left, 0)
-        return inject(
-            call,
-            image,
-            pad_params=padding,
-            crop_coords=(left, top, left + width, top + height),
-        )
+        return cut(operation, image, params["start"][row], params["shape"][row])
 
     return crop
 
 
 @prepare.register
 def _resample(operation: Resample) -> Step:
-    if operation.antialias:
-        raise EngineError(
-            f"engine 'albumentations' cannot carry out {type(operation).__name__} with "
-            "antialias=True after the decode stage: use engine 'kornia' or antialias=False"
-        )
-
     def resample(image: Image, params: Params, row: int) -> Image:
-        (top, left), (height, width) = params["start"][row], params["shape"][row]
-        call = A.RandomResizedCrop(params["resize"][row].tolist())
-        return inject(call, image, crop_coords=(left, top, left + width, top + height))
+        part = cut(operation, image, params["start"][row], params["shape"][row])
+        area = "area" in params and params["area"][row]
+        way = "area" if area else operation.interpolation
+        return resize(part, params["resize"][row].tolist(), way, antialias=operation.antialias)
 
     return resample
+
+
+def cut(operation: Spatial, image: Image, start: np.ndarray, shape: np.ndarray) -> Image:
+    """Cut a rectangle out of an image [H, W, 3], and pad where it leaves the image."""
+    (top, left), (bottom, right) = start.tolist(), (start + shape).tolist()
+    above, before = max(-top, 0), max(-left, 0)
+    below, beside = max(bottom - image.shape[0], 0), max(right - image.shape[1], 0)
+    if above or before or below or beside:
+        image = cv2.copyMakeBorder(
+            image,
+            above,
+            below,
+            before,
+            beside,
+            BORDERS[operation.padding_mode],
+            value=colour(operation.fill, image),
+        )
+    return image[top + above : bottom + above, left + before : right + before]
+
+
+def resize(image: Image, size: list[int], interpolation: str, *, antialias: bool) -> Image:
+    """Resample an image [H, W, 3] to ``size``."""
+    if list(image.shape[:2]) == size:
+        return image
+    if interpolation in ("nearest", "nearest_floor"):
+        floor = interpolation == "nearest_floor"
+        rows, columns = (
+            nearest_places(old, new, floor=floor)
+            for old, new in zip(image.shape[:2], size, strict=True)
+        )
+        return image[rows][:, columns]
+    if antialias and interpolation != "area":  # OpenCV has none
+        planar = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None]
+        resized = F.interpolate(planar, size, mode=interpolation, antialias=True)[0]
+        return np.ascontiguousarray(resized.numpy().transpose(1, 2, 0))
+    whole = np.ascontiguousarray(image)
+    scaled: Image = cv2.resize(whole, size[::-1], interpolation=_INTERPOLATIONS[interpolation])
+    return scaled
+
+
+def colour(fill: float | tuple[float, float, float], image: Image) -> list[float]:
+    """Return a fill, one value or three, in the type of ``image``; uint8 is rounded."""
+    values = np.array(np.broadcast_to(np.array(fill, np.float64), 3))
+    if image.dtype == np.uint8:
+        values = np.clip(np.rint(values * 255), 0, 255)
+    return [*values.tolist(), 0.0]

@@ -1,6 +1,6 @@
 """The Kornia engine. Importing it registers its function for every family of operations."""
 
-from gpu_aug.engines.kornia import colour, erase, filters, geometry
+from gpu_aug.engines.kornia import colour, erase, filters, foreign, geometry, mix, noise, policy, tables, targets, warps
 from gpu_aug.engines.kornia.engine import KorniaEngine
 
-__all__ = ["KorniaEngine", "colour", "erase", "filters", "geometry"]
+__all__ = ["KorniaEngine", "colour", "erase", "filters", "foreign", "geometry", "mix", "noise", "policy", "tables", "targets", "warps"]

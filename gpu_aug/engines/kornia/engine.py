@@ -62,6 +62,8 @@ class KorniaEngine:
             step, drawn = self._steps[place], draws.params[place]
             if place >= self._exact and x.dtype == torch.uint8:
                 x = x.float().div_(255) if self._divide else x.float()
+            elif place == self._exact and not self._divide:
+                x = x.mul_(255)  # float32 came in
             if self._mixes[place]:
                 x = step(x, drawn | {"partners": draws.partners})
             else:

@@ -1,6 +1,5 @@
 """Operations that move pixels, in Kornia."""
 
-import kornia.augmentation as K
 import numpy as np
 import torch
 from torch import Tensor
@@ -8,7 +7,8 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, on_rows, prepare, upload
-from gpu_aug.ops.spatial import Crop, Reorient, Resample, Warp
+from gpu_aug.engines.places import Taps, area_taps, nearest_places, padded_places
+from gpu_aug.ops.spatial import Crop, Reorient, Resample, Spatial
 
 
 @prepare.register
@@ -28,39 +28,110 @@ def _reorient(_: Reorient, _device: torch.device) -> Step:
 
 
 @prepare.register
-def _warp(operation: Warp, device: torch.device) -> Step:
-    padding = {"padding_mode": "fill", "fill_value": torch.tensor([operation.fill], device=device)}
-    module = K.RandomAffine(0.0, p=1.0, **(padding if operation.fill else {}))
-
-    def warp(x: Tensor, params: Params) -> Tensor:
-        matrix = upload(params["matrix"].astype(np.float32), x.device)
-        warped: Tensor = module.apply_transform(x, {}, module.flags, matrix)
-        return warped
-
-    return warp
-
-
-@prepare.register
-def _crop(_: Crop, _device: torch.device) -> Step:
-    def crop(x: Tensor, params: Params) -> Tensor:
-        # All images have one size here, so all rows have the same crop.
-        (top, left), (height, width) = params["start"][0].tolist(), params["shape"][0].tolist()
-        below, beside = height - x.shape[2] + top, width - x.shape[3] + left
-        return F.pad(x, (-left, beside, -top, below))  # a negative pad is a cut
-
-    return crop
+def _crop(operation: Crop, _device: torch.device) -> Step:
+    return lambda x, params: cut(operation, x, params["start"], params["shape"])
 
 
 @prepare.register
 def _resample(operation: Resample, _device: torch.device) -> Step:
-    # Torch's antialiasing is torchvision's; Kornia's is a Gaussian of its own.
     def resample(x: Tensor, params: Params) -> Tensor:
+        geometry = np.concatenate([params[name] for name in ("start", "shape", "resize")], axis=1)
+        area = params.get("area", np.zeros(len(geometry), bool))
+        # One call for all where all are alike; on a CPU the vector instructions would differ.
+        alike = (
+            x.device.type != "cpu" and (geometry == geometry[0]).all() and (area == area[0]).all()
+        )
+        groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(x))]
         resized = []
-        for row, (start, shape) in enumerate(zip(params["start"], params["shape"], strict=True)):
-            (top, left), (height, width) = start.tolist(), shape.tolist()
-            cut = x[row : row + 1, :, top : top + height, left : left + width]
-            size = params["resize"][row].tolist()
-            resized.append(F.interpolate(cut, size, mode="bilinear", antialias=operation.antialias))
+        for rows in groups:
+            part = cut(operation, x[rows], params["start"][rows], params["shape"][rows])
+            way = "area" if area[rows][0] else operation.interpolation
+            size = params["resize"][rows][0].tolist()
+            resized.append(resize(part, size, way, antialias=operation.antialias))
         return torch.cat(resized)
 
     return resample
+
+
+def cut(operation: Spatial, x: Tensor, start: np.ndarray, shape: np.ndarray) -> Tensor:
+    """Cut a rectangle out of each image, and pad where it leaves the image.
+
+    Args:
+        operation: Says how to pad.
+        x: [n, 3, H, W].
+        start: int64 [n, 2].
+        shape: int64 [n, 2], the same for all.
+    """
+    height, width = shape[0].tolist()
+    inside = bool(((start >= 0) & (start + shape <= x.shape[2:])).all())
+    if inside and (start == start[0]).all():
+        top, left = start[0].tolist()
+        return x[:, :, top : top + height, left : left + width].contiguous()
+    if inside and x.device.type == "cpu":
+        corners = start.tolist()
+        return torch.stack(
+            [
+                x[row, :, top : top + height, left : left + width]
+                for row, (top, left) in enumerate(corners)
+            ]
+        )
+    mode = operation.padding_mode
+    rows = np.stack([padded_places(top, height, x.shape[2], mode) for top in start[:, 0]])
+    columns = np.stack([padded_places(left, width, x.shape[3], mode) for left in start[:, 1]])
+    y = gather(x, np.maximum(rows, 0), np.maximum(columns, 0))
+    if mode != "constant":
+        return y
+    seen = (
+        upload(rows >= 0, x.device)[:, None, :, None]
+        & upload(columns >= 0, x.device)[:, None, None]
+    )
+    return torch.where(seen, y, colour(operation.fill, x))
+
+
+def resize(x: Tensor, size: list[int], interpolation: str, *, antialias: bool) -> Tensor:
+    """Resample images [n, 3, H, W] to ``size``."""
+    if list(x.shape[2:]) == size:
+        return x
+    if interpolation in ("nearest", "nearest_floor"):
+        floor = interpolation == "nearest_floor"
+        rows, columns = (
+            nearest_places(old, new, floor=floor)
+            for old, new in zip(x.shape[2:], size, strict=True)
+        )
+        y = x.index_select(2, upload(rows, x.device))
+        return y.index_select(3, upload(columns, x.device))
+    if interpolation == "area":
+        rows_taps, columns_taps = area_taps(x.shape[2:], size)
+        return weigh(weigh(x, columns_taps, 3), rows_taps, 2)
+    # Torch's antialiasing is torchvision's; Kornia's is a Gaussian of its own.
+    return F.interpolate(x, size, mode=interpolation, antialias=antialias)
+
+
+def weigh(x: Tensor, taps: Taps, axis: int) -> Tensor:
+    """Make each new pixel of one axis of its weighted pixels."""
+    shape = [1] * 4
+    shape[axis] = -1
+    places, weights = upload(taps.places.T, x.device), upload(taps.weights.T, x.device)
+    y = x.index_select(axis, places[0]) * weights[0].view(shape)
+    for place, weight in zip(places[1:], weights[1:], strict=True):
+        y += x.index_select(axis, place) * weight.view(shape)
+    return y
+
+
+def gather(x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tensor:
+    """Take rows, int64 [n, h], and columns, int64 [n, w], of each image [n, 3, H, W]."""
+    image = torch.arange(len(x), device=x.device)[:, None, None, None]
+    channel = torch.arange(x.shape[1], device=x.device)[None, :, None, None]
+    down = upload(rows, x.device)[:, None, :, None]
+    along = upload(columns, x.device)[:, None, None]
+    return x[image, channel, down, along]
+
+
+def colour(fill: float | tuple[float, float, float], x: Tensor) -> Tensor:
+    """Return a fill, one value or three, as [1, c, 1, 1] in the type of ``x``; uint8 is rounded."""
+    values = np.atleast_1d(np.array(fill, np.float64))
+    if x.dtype == torch.uint8:
+        values = np.clip(np.rint(values * 255), 0, 255).astype(np.uint8)
+    else:
+        values = values.astype(np.float32)
+    return upload(values, x.device).view(1, -1, 1, 1)

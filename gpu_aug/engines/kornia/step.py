@@ -10,7 +10,7 @@ numbers go up from pinned memory. Kornia moves its parameters from the host with
 
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -81,3 +81,33 @@ def upload(values: NDArray[Any], device: torch.device) -> Tensor:
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
+
+
+def host_step(
+    function: Callable[[NDArray[Any], Params, int], NDArray[Any]],
+    dtype: Literal["uint8", "float32"],
+) -> Step:
+    """Make a step of a function on one image that exists on the CPU only.
+
+    On CUDA the images go to the host and back, which waits for the device and is slow.
+
+    Args:
+        function: An image [H, W, 3] of ``dtype``, the parameters and the image's row in, a new
+            image out: a Step of the Albumentations engine. It does not write to its image. Images
+            must all come out with one size, uint8 or float32.
+        dtype: "uint8" rounds 255 times the value to 8 bits, and divides what comes back by 255.
+            Images that are uint8 already stay uint8.
+    """
+
+    def apply(x: Tensor, params: Params) -> Tensor:
+        device, is_exact = x.device, x.dtype == torch.uint8
+        if dtype == "uint8" and x.dtype != torch.uint8:
+            x = x.mul(255).round_().clamp_(0, 255).to(torch.uint8)
+        elif dtype == "float32" and x.dtype == torch.uint8:
+            x = x.float().div_(255)
+        images = x.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        changed = np.stack([function(image, params, row) for row, image in enumerate(images)])
+        result = torch.from_numpy(changed).to(device).permute(0, 3, 1, 2).contiguous()
+        return result.float().div_(255) if result.dtype == torch.uint8 and not is_exact else result
+
+    return apply

@@ -1,0 +1,173 @@
+"""Checks of a loader's arguments: each names what it got, what is allowed and what to do."""
+
+import os
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+
+from dali_pipes.errors import LoaderError
+from dali_pipes.plan import LastBatch, Schedule
+from dali_pipes.targets import KINDS
+from gpu_aug import Normalize, Recipe
+from gpu_aug.mixing import class_count
+from gpu_aug.views import Views
+from readers import Dataset, Sample
+
+_DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+
+
+def require_dataset(dataset: Dataset) -> None:
+    """Refuse what has not the interface of a dataset, or holds nothing."""
+    if not hasattr(dataset, "fetch"):
+        raise LoaderError(
+            f"dataset={dataset!r} is not a dataset; give what readers.open_dataset(path) returns"
+        )
+    if len(dataset) == 0:
+        raise LoaderError("the dataset is empty; a loader needs at least one sample")
+
+
+def as_views(recipe: Recipe | Views) -> Views:
+    """Return a recipe as its only view.
+
+    Raises:
+        LoaderError: It is neither a recipe nor views.
+        RecipeError: Its images can have different sizes and make no batch.
+    """
+    if isinstance(recipe, Recipe):
+        recipe = Views([recipe])
+    if not isinstance(recipe, Views):
+        raise LoaderError(
+            f"recipe={recipe!r} is not a Recipe; give Recipe([...]), Recipe.preset(name), or "
+            f"Views([recipe, ...]) for several pictures of each sample"
+        )
+    for view in recipe.recipes:
+        view.fixed_size  # noqa: B018 - raises
+    return recipe
+
+
+def require_positive(**values: int) -> None:
+    """Refuse anything but integers of 1 or more."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise LoaderError(f"{name}={value!r} is not allowed; give an integer of 1 or more")
+
+
+def require_not_negative(**values: int) -> None:
+    """Refuse anything but integers of 0 or more."""
+    for name, value in values.items():
+        if not isinstance(value, int) or value < 0:
+            raise LoaderError(f"{name}={value!r} is not allowed; give an integer of 0 or more")
+
+
+def require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a choice that is not known."""
+    if value not in allowed:
+        names = ", ".join(f'"{choice}"' for choice in allowed)
+        raise LoaderError(f"{name}={value!r} is not known; allowed are {names}")
+
+
+def require_dtype(dtype: torch.dtype, views: Views) -> None:
+    """Refuse a type that the finished images cannot have."""
+    if dtype not in _DTYPES:
+        names = ", ".join(str(allowed) for allowed in _DTYPES)
+        raise LoaderError(f"dtype={dtype} is not supported; allowed are {names}")
+    leaves = [leaf for recipe in views.recipes for leaf in recipe.leaves]
+    if dtype == torch.uint8 and any(isinstance(leaf, Normalize) for leaf in leaves):
+        raise LoaderError(
+            "dtype=torch.uint8 cannot hold normalised values, and the recipe has Normalize; leave "
+            "Normalize out, or use a floating dtype"
+        )
+
+
+def target_kinds(targets: Any) -> frozenset[str]:
+    """Return the kinds of targets that are asked for, all of KINDS for "auto"."""
+    if targets == "auto":
+        return frozenset(KINDS)
+    wrong = isinstance(targets, str) or not isinstance(targets, Collection)
+    if wrong or not all(kind in KINDS for kind in targets):
+        names = ", ".join(f'"{kind}"' for kind in KINDS)
+        raise LoaderError(
+            f'targets={targets!r} is not known; allowed are "auto", or some of {names}, such as '
+            f'["boxes"], or [] for none'
+        )
+    return frozenset(targets)
+
+
+def num_classes_of(recipe: Recipe, dataset: Dataset) -> int | None:
+    """How many classes the labels of mixed samples have; None where nothing is mixed, or without labels.
+
+    Raises:
+        LoaderError: Samples with labels are mixed, and nobody says how many classes there are.
+    """
+    if recipe.group == 1:
+        return None
+    count = class_count(recipe) or len(dataset.class_names)
+    if count:
+        return count
+    first = dataset.fetch([0])[0]
+    if isinstance(first, Sample) and first.label == -1:
+        return None
+    raise no_class_count(recipe)
+
+
+def no_class_count(recipe: Recipe) -> LoaderError:
+    """The error for labels that are mixed without knowing how many classes there are."""
+    name = next(type(leaf).__name__ for leaf in recipe.leaves if leaf.group > 1)
+    return LoaderError(
+        f"{name} mixes labels, and neither the recipe nor the dataset says how many classes there are; "
+        f"give it, as in {name}(num_classes=1000)"
+    )
+
+
+def schedule(
+    length: int, batch_size: int, place: tuple[int, int], last_batch: LastBatch, group: int
+) -> Schedule:
+    """Return the steps of an epoch of `length` samples.
+
+    Raises:
+        LoaderError: It has no steps.
+    """
+    rank, world_size = place
+    steps = Schedule(length, batch_size, rank, world_size, last_batch, group)
+    if steps.num_steps() == 0:
+        raise LoaderError(
+            f"an epoch has no full batch: {length} samples, batch_size={batch_size}, "
+            f'world_size={world_size}; use a smaller batch, or last_batch="partial" or "pad"'
+        )
+    return steps
+
+
+def place_of(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Return rank and world size, from torch.distributed where they are not given."""
+    if (rank is None) != (world_size is None):
+        raise LoaderError(
+            f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed"
+        )
+    if rank is None or world_size is None:
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return 0, 1
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    if not 0 <= rank < world_size:
+        raise LoaderError(
+            f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
+        )
+    return rank, world_size
+
+
+def budget_of(max_bad_samples: int | None, length: int) -> int:
+    """Return how many different samples may be bad; see Loader."""
+    if max_bad_samples is None:
+        return min(max(100, length // 100), length // 2)
+    if max_bad_samples < 0:
+        raise LoaderError(f"{max_bad_samples=} is not allowed; give 0 or more, or None")
+    return max_bad_samples
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,79 @@
+"""What a loader will do and why, in lines for people."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from dali_pipes.finish import View
+from dali_pipes.plan import Schedule
+from dali_pipes.targets import KINDS
+from dali_pipes.work import Workshop
+from gpu_aug.ops.operation import Operation
+
+
+def explain(
+    reasons: Sequence[str],
+    views: Sequence[View],
+    schedule: Schedule,
+    workshop: Workshop,
+    num_classes: int | None,
+    threads: str,
+) -> str:
+    """Return one line for each choice, stage and setting."""
+    lines = list(reasons)
+    if len(views) > 1:
+        lines.append(
+            f"views: {len(views)} of each sample, which is read and decoded once; labels and targets "
+            f"are those of the first"
+        )
+    for view in views:
+        lines += _stages(view)
+    if schedule.group > 1:
+        labels = f"float32 {[schedule.batch_size, num_classes]}" if num_classes else "as they are"
+        lines.append(
+            f"mixing: among {schedule.group} neighbours in the order, the same on any number of ranks; "
+            f"labels: {labels}"
+        )
+    kinds = [kind for kind in KINDS if kind in workshop.targets.kinds]
+    lines.append(
+        f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    )
+    lines.append(
+        f"order: {schedule.length} samples, shuffle: {workshop.order.shuffle}, steps: "
+        f"{schedule.num_steps()} of {schedule.global_batch}, rank {schedule.rank} of "
+        f"{schedule.world_size}, last batch: {schedule.last_batch}"
+    )
+    return "\n".join([*lines, threads])
+
+
+def _stages(view: View) -> list[str]:
+    recipe, size = view.recipe, view.recipe.decode_size
+    decode = ", ".join(map(brief, recipe.decode_operations)) or "whole images"
+    canvas = "of several sizes" if size is None else str([*size, 3])
+    after = recipe.operations[len(recipe.decode_operations) :]
+    batch = ", ".join(map(brief, after)) or "nothing"
+    dtype = str(view.dtype).removeprefix("torch.")
+    single = recipe.num_single_leaves
+    one_by_one = f", the first {single} image by image" if single else ""
+    return [
+        f"decode stage: {decode} -> uint8 {canvas}",
+        f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
+    ]
+
+
+def brief(operation: Operation) -> str:
+    """An operation with what differs from its defaults: RandomResizedCrop(size=(224, 224))."""
+    different = [
+        f"{field.name}={_value(getattr(operation, field.name))}"
+        for field in fields(operation)
+        if getattr(operation, field.name) != field.default
+    ]
+    return f"{type(operation).__name__}({', '.join(different)})"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Operation):
+        return brief(value)
+    if isinstance(value, tuple) and any(isinstance(item, Operation) for item in value):
+        return f"[{', '.join(map(_value, value))}]"
+    return repr(value)

@@ -1,0 +1,250 @@
+"""What belongs to an image and moves with it: read from a sample's fields, moved, put into a batch."""
+
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypedDict, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gpu_aug import Draws, Recipe
+from gpu_aug.errors import TargetsError
+from gpu_aug.move import check_targets, move_batch
+from gpu_aug.targets import Targets
+from readers import HeaderError, read_header
+from readers.sample import Payload, mask_number
+
+Kind = Literal["masks", "boxes", "keypoints"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+# Names in the field json -> names in Targets, by kind.
+_NAMES = {
+    "boxes": {"boxes": "boxes", "labels": "box_labels"},
+    "keypoints": {"keypoints": "keypoints", "keypoint_labels": "keypoint_labels"},
+}
+# Pillow stretches grey values of 2 and 4 bits to 0..255.
+_STRETCHED = {2: 85, 4: 17}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The targets of one sample.
+
+    Attributes:
+        targets: Empty where there are none.
+        numbered: Whether its masks have numbers, so that there may be any number of them.
+    """
+
+    targets: Targets = field(default_factory=Targets)
+    numbered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReader:
+    """Reads targets from the fields of a sample. All are in the coordinates of the upright image.
+
+    Masks are integer PNGs of one channel and the image's size, of a palette PNG the numbers of its
+    colours: one `mask.png` or `seg.png`, or several `mask.0.png`, `mask.1.png` and so on. The rest stands
+    in the field `json`: {"boxes": [[x, y, x, y], ...], "labels": [1, ...], "keypoints": [[x, y], ...],
+    "keypoint_labels": [0, ...]}, other names in it do not count. Boxes have the recipe's form.
+
+    Args:
+        recipe: Says how boxes and keypoints are written down.
+        kinds: What is read; anything else is passed over.
+    """
+
+    recipe: Recipe
+    kinds: frozenset[str]
+
+    def wants(self, fields: Mapping[str, Payload]) -> bool:
+        """Whether a sample may have targets; asking is cheap."""
+        return bool(self.kinds) and any(
+            name == "json" or mask_number(name) is not None for name in fields
+        )
+
+    def read(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
+        """Read the targets of a sample.
+
+        Args:
+            fields: Encoded bytes by field name.
+            size: Height and width of the upright image.
+
+        Raises:
+            TargetsError: They cannot be read, or do not fit the image.
+        """
+        read = _read_json(fields["json"], self.kinds) if "json" in fields else {}
+        masks = {}
+        if "masks" in self.kinds:
+            masks = {name: number for name in fields if (number := mask_number(name)) is not None}
+        if not read and not masks:
+            return Found()
+        names = sorted(masks, key=lambda name: masks[name])
+        numbered = any(number >= 0 for number in masks.values())
+        if len(names) > 1 and (not numbered or masks[names[0]] < 0):
+            raise TargetsError(f"masks must be one, or all have numbers, got {', '.join(names)}")
+        if names:
+            read["masks"] = np.stack([_read_mask(name, fields[name], size) for name in names])
+        targets = Targets(**read)
+        check_targets(self.recipe, targets, size)
+        return Found(targets, numbered)
+
+
+class BatchTargets(TypedDict):
+    """The targets of a batch; see Batch."""
+
+    masks: torch.Tensor | list[torch.Tensor] | None
+    boxes: list[torch.Tensor] | None
+    box_labels: list[torch.Tensor] | None
+    keypoints: list[torch.Tensor] | None
+    keypoint_labels: list[torch.Tensor] | None
+
+
+def move(recipe: Recipe, draws: Draws, found: Sequence[Found], keys: Sequence[str]) -> list[Found]:
+    """Return the targets of some samples as a recipe moves them.
+
+    Raises:
+        RecipeError: The recipe cannot move what there is.
+        TargetsError: The recipe mixes samples of which one has what another lacks.
+    """
+    if not any(one.targets for one in found):
+        return list(found)
+    try:
+        moved = move_batch(recipe, draws, [one.targets for one in found])
+    except TargetsError as error:
+        raise TargetsError(f"{error}; the samples are {', '.join(keys)}") from error
+    return [replace(one, targets=targets) for one, targets in zip(found, moved, strict=True)]
+
+
+def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device) -> BatchTargets:
+    """Put the targets of a batch together; see Batch.
+
+    Args:
+        found: Of each sample, moved.
+        size: Height and width of the images.
+        device: Where the tensors shall lie.
+    """
+    targets = [one.targets for one in found]
+    boxes = _listed([one.boxes for one in targets], (4,), np.float32, device)
+    points = [one.keypoints for one in targets]
+    return {
+        "masks": _masks(found, size, device),
+        "boxes": boxes,
+        "box_labels": _labels(targets, "boxes", "box_labels", device),
+        "keypoints": _listed(points, (2,), np.float32, device),
+        "keypoint_labels": _labels(targets, "keypoints", "keypoint_labels", device),
+    }
+
+
+def upload(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy a tensor from the host without waiting for what is queued on the device."""
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor
+
+
+def _read_json(data: Payload, kinds: Iterable[str]) -> dict[str, Any]:
+    text = bytes(data)
+    # Many data sets keep other things in their json, which is not parsed here and cannot be wrong.
+    wanted = [kind for kind in _NAMES if kind in kinds and f'"{kind}"'.encode() in text]
+    if not wanted:
+        return {}
+    try:
+        stored = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TargetsError(f"json cannot be read: {error}") from error
+    if not isinstance(stored, dict):
+        return {}
+    read = {
+        name: stored[key]
+        for kind in wanted
+        if stored.get(kind) is not None
+        for key, name in _NAMES[kind].items()
+        if stored.get(key) is not None
+    }
+    for key, name in (("labels", "box_labels"), ("keypoint_labels", "keypoint_labels")):
+        if name in read and not _is_whole(read[name]):
+            raise TargetsError(f"{key} must be a list of whole numbers, got {_short(read[name])}")
+    return read
+
+
+def _is_whole(labels: Any) -> bool:
+    return isinstance(labels, list) and all(type(label) is int for label in labels)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _read_mask(name: str, data: Payload, size: tuple[int, int]) -> NDArray[np.int32]:
+    from PIL import Image
+
+    try:
+        header = read_header(data)
+    except HeaderError as error:
+        raise TargetsError(f"{name} must be a png: {error}") from error
+    if header.format != "png":
+        raise TargetsError(f"{name} must be a png, got {header.format}")
+    try:
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
+            if opened.size != size[::-1]:
+                got = f"{opened.height}x{opened.width}"
+                raise TargetsError(
+                    f"{name} must be as large as the upright image, {size[0]}x{size[1]}, got {got}"
+                )
+            mask = np.asarray(opened)
+            stretched = _STRETCHED.get(bytes(data[24:25])[0], 1) if opened.mode == "L" else 1
+    except (OSError, SyntaxError, ValueError) as error:
+        if isinstance(error, TargetsError):
+            raise
+        raise TargetsError(f"{name} cannot be decoded: {error}") from error
+    if mask.ndim != 2:
+        raise TargetsError(
+            f"{name} must have one channel, whole numbers or a palette, got {mask.shape[2]} channels"
+        )
+    return mask.astype(np.int32) // stretched
+
+
+def _masks(
+    found: Sequence[Found], size: tuple[int, int], device: torch.device
+) -> torch.Tensor | list[torch.Tensor] | None:
+    masks = [one.targets.masks for one in found]
+    if any(one.numbered for one in found):
+        return _listed(masks, size, np.int64, device)
+    if all(mask is None for mask in masks):
+        return None
+    missing = np.full((1, *size), -1)
+    layers = [missing if mask is None else mask for mask in masks]
+    return upload(torch.from_numpy(np.concatenate(layers).astype(np.int64)), device)
+
+
+def _labels(
+    targets: Sequence[Targets], owners: str, name: str, device: torch.device
+) -> list[torch.Tensor] | None:
+    labels = [getattr(one, name) for one in targets]
+    if all(label is None for label in labels):
+        return None
+    numbers = [0 if (own := getattr(one, owners)) is None else len(own) for one in targets]
+    filled = [
+        np.full(number, -1) if label is None else label
+        for label, number in zip(labels, numbers, strict=True)
+    ]
+    return _listed(filled, (), np.int64, device)
+
+
+def _listed(
+    arrays: Sequence[NDArray[Any] | None],
+    shape: tuple[int, ...],
+    dtype: type[np.generic],
+    device: torch.device,
+) -> list[torch.Tensor] | None:
+    """Return one tensor [Ni, *shape] each, which share one upload; None where nobody has any."""
+    if all(array is None for array in arrays):
+        return None
+    empty = np.empty((0, *shape), dtype)
+    filled = [empty if array is None else array.astype(dtype) for array in arrays]
+    joined = upload(torch.from_numpy(np.concatenate(filled)), device)
+    return list(torch.split(joined, [len(array) for array in filled]))

@@ -1,0 +1,211 @@
+"""Applying a recipe to decoded images, without a loader."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpu_aug.draws import Draws
+from gpu_aug.engines.engine import EngineName, compile_engine
+from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.mixing import soft_labels
+from gpu_aug.move import move_batch
+from gpu_aug.ops.mix import Mixing
+from gpu_aug.recipe import Recipe
+from gpu_aug.resample import resample
+from gpu_aug.samples import Sample, read_sample
+from gpu_aug.targets import Targets, as_array
+from gpu_aug.views import Views
+
+
+def apply(
+    recipe: Recipe | Views,
+    samples: Sequence[Mapping[str, Any]],
+    *,
+    engine: EngineName = "kornia",
+    device: str | torch.device = "cpu",
+    seed: int = 0,
+    epoch: int = 0,
+    indices: Sequence[int] | None = None,
+) -> list[Any]:
+    """Augment decoded images and all that belongs to them.
+
+    A sample is a dictionary with ``image`` or ``images``, and any of the other keys:
+
+    - ``image``: [H, W, 3], [H, W, 1] or [H, W] as an array or a Pillow image, [3, H, W], [1, H, W] or [H, W]
+      as a tensor; uint8, or float in [0, 1] (taken as float32). A clip has a first axis more. Gray
+      images become three equal channels.
+    - ``images``: More images of the sample, of one size: a list, or a dictionary of names. All get the
+      same draws.
+    - ``mask``, ``masks``: whole numbers or bool, [H, W] and [M, H, W].
+    - ``boxes``, ``box_labels``, ``keypoints``, ``keypoint_labels``: see Targets, BoxParams and
+      KeypointParams.
+    - ``label``: A class number or soft label, for recipes that mix images; passed on by others.
+    - ``extra``: Anything; passed on.
+
+    Args:
+        recipe: What to do. A sample's result depends on (seed, epoch, its index) and, where images are
+            mixed, on its neighbours: samples 2k and 2k + 1 are a pair, 4k to 4k + 3 are four.
+        samples: Of any sizes.
+        engine: "kornia" or "albumentations".
+        device: Where the engine runs and the images of the results lie.
+        seed: Not negative.
+        epoch: Not negative.
+        indices: An index for every sample; None is 0, 1, 2 and so on.
+
+    Returns:
+        A dictionary per sample with the same keys: images are float32 [3, H', W'] (clips [T, 3, H', W']),
+        boxes and keypoints float32, labels as they were (float32 [C] where they were mixed), all as
+        tensors; Pillow's become tensors as well. For Views, a tuple of one dictionary per view.
+
+    Raises:
+        TargetsError: A sample is wrong; its number and key are named.
+        RecipeError: The recipe cannot be carried out on such samples.
+    """
+    if isinstance(samples, Mapping) or not isinstance(samples, Sequence):
+        raise TargetsError(
+            f"samples must be a list of dictionaries, got {type(samples).__name__}: put a single one "
+            "into a list"
+        )
+    numbers = np.arange(len(samples)) if indices is None else np.array(indices, np.int64)
+    if numbers.shape != (len(samples),) or (numbers < 0).any():
+        raise TargetsError(
+            f"indices must be one whole number from 0 per sample ({len(samples)}), got {indices!r}"
+        )
+    place = torch.device(device)
+    read = [read_sample(sample, number) for number, sample in enumerate(samples)]
+    _check_format(recipe, samples)
+    sizes = np.array([one.size for one in read], np.int64).reshape(-1, 2)
+    if isinstance(recipe, Views):
+        drawn = recipe.draw(seed, epoch, numbers, sizes)
+        views = [
+            _apply(view, read, draws, engine, place)
+            for view, draws in zip(recipe.recipes, drawn, strict=True)
+        ]
+        return list(zip(*views, strict=True))
+    return _apply(recipe, read, recipe.draw(seed, epoch, numbers, sizes), engine, place)
+
+
+def _check_format(recipe: Recipe | Views, samples: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse torchvision's BoundingBoxes in another form than the recipe's."""
+    recipes = recipe.recipes if isinstance(recipe, Views) else (recipe,)
+    wanted = {view.boxes.format if view.boxes else "xyxy" for view in recipes}
+    for number, sample in enumerate(samples):
+        form = getattr(getattr(sample.get("boxes"), "format", None), "name", None)
+        if isinstance(form, str) and {form.lower()} != wanted:
+            raise TargetsError(
+                f"sample {number}: boxes must be in the recipe's format, {', '.join(sorted(wanted))}, "
+                f"got {form}: convert them, or give the recipe BoxParams(format={form.lower()!r})"
+            )
+
+
+def _apply(
+    recipe: Recipe, samples: list[Sample], draws: Draws, engine: EngineName, device: torch.device
+) -> list[dict[str, Any]]:
+    if not samples:
+        return []
+    results = _run(recipe, samples, draws, engine, device)
+    moved = move_batch(recipe, draws, [sample.targets for sample in samples])
+    labels = _labels(recipe, draws, samples)
+    return [
+        _result(sample, frames, targets, label)
+        for sample, frames, targets, label in zip(samples, results, moved, labels, strict=True)
+    ]
+
+
+def _run(
+    recipe: Recipe, samples: list[Sample], draws: Draws, engine: EngineName, device: torch.device
+) -> list[Tensor]:
+    """Return the images of every sample, float32 [n, 3, H', W']."""
+    compiled = compile_engine(engine, recipe, device=device)
+    counts = {len(sample.frames) for sample in samples}
+    if recipe.group > 1 and len(counts) > 1:
+        raise RecipeError(
+            f"samples must have equally many images where they are mixed, got {sorted(counts)}: "
+            "give clips of one length"
+        )
+    sizes = recipe.result_sizes(draws)
+    if recipe.size is not None and len(counts) == 1:
+        count = counts.pop()
+        frames = [frame for row in range(len(samples)) for frame in _decoded(samples, draws, row)]
+        out = torch.empty(len(frames), 3, *recipe.size, device=device)
+        compiled.run(_batch(recipe, frames, device), draws.repeat(count), out)
+        return [out[at : at + count] for at in range(0, len(out), count)]
+    if recipe.group > 1:
+        recipe.fixed_size  # noqa: B018 - says what is missing
+    results = []
+    for row in range(len(samples)):
+        own, frames = draws.rows(row, row + 1), _decoded(samples, draws, row)
+        out = torch.empty(len(frames), 3, *sizes[row].tolist(), device=device)
+        for number, frame in enumerate(frames):
+            compiled.run(_batch(recipe, [frame], device), own, out[number : number + 1])
+        results.append(out)
+    return results
+
+
+def _decoded(samples: list[Sample], draws: Draws, row: int) -> list[Tensor]:
+    """Carry out the decode stage on all images of a sample."""
+    canvas = draws.windows.canvas[row].tolist()
+    decoded = []
+    for frame in samples[row].frames:
+        out = torch.empty(*canvas, 3, dtype=frame.dtype)
+        resample(frame, draws.windows, row, out)
+        decoded.append(out)
+    return decoded
+
+
+def _batch(recipe: Recipe, frames: list[Tensor], device: torch.device) -> Tensor | list[Tensor]:
+    if len({frame.dtype for frame in frames}) > 1:
+        frames = [frame if frame.is_floating_point() else frame.float() / 255 for frame in frames]
+    if recipe.decode_size is None:
+        return [frame.to(device) for frame in frames]
+    return torch.stack(frames).to(device)
+
+
+def _labels(recipe: Recipe, draws: Draws, samples: list[Sample]) -> list[Any]:
+    """Return the label of every sample; mixed if images are."""
+    labels = [sample.rest.get("label") for sample in samples]
+    there = [label is not None for label in labels]
+    mixes = any(isinstance(leaf, Mixing) for leaf in recipe.leaves)
+    if not mixes or not any(there):
+        return labels
+    if not all(there):
+        raise TargetsError(
+            f"sample {there.index(False)}: label must be given for all samples or for none where "
+            "images are mixed, got none: give it"
+        )
+    mixed = soft_labels(recipe, draws, np.stack([as_array(label) for label in labels]))
+    return list(torch.from_numpy(mixed))
+
+
+def _result(sample: Sample, frames: Tensor, targets: Targets, label: Any) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    start = 0
+    for key, count in sample.shapes.items():
+        part = frames[start] if count is None else frames[start : start + count]
+        start += count or 1
+        if isinstance(key, str):
+            result[key] = part
+        elif isinstance(key[1], int):
+            result.setdefault(key[0], []).append(part)
+        else:
+            result.setdefault(key[0], {})[key[1]] = part
+    result |= sample.rest | ({"label": label} if "label" in sample.rest else {})
+    if targets.masks is not None:
+        num = None if "masks" not in result else len(targets.masks) - ("mask" in result)
+        masks = torch.from_numpy(targets.masks)
+        if "mask" in result:
+            result["mask"], masks = masks[0], masks[1:]
+        if num is not None:
+            result["masks"] = masks
+    for name in ("boxes", "keypoints"):
+        values = getattr(targets, name)
+        if values is not None:
+            result[name] = torch.from_numpy(values).float()
+    for name in ("box_labels", "keypoint_labels"):
+        values = getattr(targets, name)
+        if values is not None:
+            result[name] = torch.from_numpy(values) if values.dtype.kind in "iufb" else values
+    return result

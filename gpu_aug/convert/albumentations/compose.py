@@ -1,0 +1,254 @@
+"""The containers of Albumentations: Compose, OneOf, SomeOf and the others."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from gpu_aug.convert.albumentations.node import Node
+from gpu_aug.convert.albumentations.processors import read_processors
+from gpu_aug.convert.registry import ALBUMENTATIONS, Refused
+from gpu_aug.convert.report import Walk, nearest_name
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
+from gpu_aug.ops.foreign import AlbumentationsTransform
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.steps import Identity, SomeOfRepeated
+
+if TYPE_CHECKING:
+    from gpu_aug.recipe import Recipe
+
+_SEQUENCES = ("Compose", "ReplayCompose", "Sequential")
+_NOTHING = ("NoOp", "ToTensorV2")
+_VALUES = ("fill", "drop_value", "max_pixel_value")
+_NEAREST = (None, 0, 6)  # cv2.INTER_NEAREST, INTER_NEAREST_EXACT: converters tell them apart
+
+
+def build_recipe(root: Node, walk: Walk) -> "Recipe | None":
+    """Walk through a pipeline; None if a step is refused."""
+    from gpu_aug.recipe import Recipe
+
+    targets = read_processors(root, walk)
+    operations = _Composer(walk, bool(targets)).step(root, root.name, forced=False)
+    if any(line.outcome == "refused" for line in walk.lines):
+        return None
+    try:
+        return Recipe(operations or [Identity()], **targets)
+    except RecipeError as error:
+        walk.blame(operations, error)
+        return None
+
+
+class _Composer:
+    """Turns nodes into operations. ``forced`` is Albumentations' ``force_apply``."""
+
+    def __init__(self, walk: Walk, has_targets: bool) -> None:
+        self.walk, self.has_targets = walk, has_targets
+        self.containers: dict[str, Callable[..., list[Operation]]] = {
+            **dict.fromkeys(_SEQUENCES, self._sequence),
+            "OneOf": self._one_of,
+            "OneOrOther": self._one_or_other,
+            "SomeOf": self._some_of,
+            "RandomOrder": self._random_order,
+            "SelectiveChannelTransform": self._selective,
+        }
+
+    def step(self, node: Node, path: str, *, forced: bool) -> list[Operation]:
+        """Return what a node does, in order."""
+        if node.children is None:
+            operation = self._leaf(node, path, forced)
+            return [] if operation is None else [operation]
+        if node.args.get("p") == 0 and node.name != "OneOrOther" and not forced:
+            self.walk.add(path, node.source, "nothing to do", "p is 0")
+            return []
+        convert = self.containers.get(node.name)
+        if convert is None:
+            self.walk.refuse(path, node.source, "it is a container of a class that is not known")
+            return []
+        return convert(node, path, forced)
+
+    def _children(self, node: Node, path: str, *, forced: bool) -> list[list[Operation]]:
+        assert node.children is not None
+        return [
+            self.step(child, f"{path} > {child.name}", forced=forced) for child in node.children
+        ]
+
+    def _leaf(self, node: Node, path: str, forced: bool) -> Operation | None:
+        args = dict(node.args)
+        if args.get("p") == 0:
+            self.walk.add(path, node.source, "nothing to do", "p is 0")
+            return None
+        if forced:
+            args["p"] = 1.0
+        operation = self.walk.leaf(
+            path,
+            node.source,
+            lambda: self._convert(node, args),
+            None if node.transform is None else lambda: self._foreign(node, forced),
+        )
+        self._follow_range(node.name)
+        return operation
+
+    def _convert(self, node: Node, args: dict[str, Any]) -> Operation | None:
+        if node.name in _NOTHING:
+            return None
+        if node.name == "Lambda":
+            raise Refused(
+                "it holds functions, which a recipe cannot look into", "BatchFunction(function)"
+            )
+        if node.fault:
+            raise Refused(node.fault)
+        converter = ALBUMENTATIONS.get(node.name)
+        if converter is None:
+            raise Refused(f"{node.name} is unknown here", nearest_name(node.name))
+        if args.get("mask_interpolation") not in _NEAREST:
+            raise Refused(
+                "masks are resampled nearest here, and mask_interpolation asks for another way",
+                "mask_interpolation=cv2.INTER_NEAREST",
+            )
+        try:
+            return converter(self._with_white_255(args))
+        except KeyError as error:
+            raise Refused(
+                f"its description lacks {error}, and Albumentations is not installed to add it"
+            ) from error
+
+    def _with_white_255(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Return values as they are written for uint8 images, as converters expect them."""
+        if self.walk.unit == 255:
+            return args
+        return args | {
+            name: _times_255(args[name]) for name in _VALUES if args.get(name) is not None
+        }
+
+    def _follow_range(self, name: str) -> None:
+        if name == "ToFloat":
+            self.walk.unit = 1.0
+        elif name == "FromFloat" and not self.walk.normalized:
+            self.walk.unit = 255.0
+
+    def _foreign(self, node: Node, forced: bool) -> Operation:
+        transform = deepcopy(node.transform)
+        if forced:
+            transform.p = 1.0
+        takes = "uint8" if self.walk.unit == 255 else "float32"
+        operation = AlbumentationsTransform(transform, takes=takes)  # type: ignore[arg-type]
+        if self.has_targets and operation.spatial:
+            raise RecipeError("boxes and keypoints would not follow it")
+        _probe(operation)
+        return operation
+
+    def _sequence(self, node: Node, path: str, forced: bool) -> list[Operation]:
+        inner = [op for child in self._children(node, path, forced=False) for op in child]
+        p = 1.0 if forced else node.args["p"]
+        return inner if p == 1 or not inner else [RandomApply(inner, p)]
+
+    def _one_of(self, node: Node, path: str, forced: bool) -> list[Operation]:
+        assert node.children is not None
+        weights = [child.args.get("p", 0.5) for child in node.children]
+        if not node.children:
+            return []
+        if sum(weights) == 0:
+            self.walk.refuse(path, node.source, "the probabilities of its transforms are all 0")
+            return []
+        children = self._children(node, path, forced=True)
+        return self._choice(children, weights, 1.0 if forced else node.args["p"])
+
+    def _one_or_other(self, node: Node, path: str, forced: bool) -> list[Operation]:  # noqa: ARG002
+        assert node.children
+        inner = Node(node.name, node.args, [node.children[0], node.children[-1]])
+        p = node.args["p"]
+        return self._choice(self._children(inner, path, forced=True), [p, 1 - p], 1.0)
+
+    @staticmethod
+    def _choice(children: list[list[Operation]], weights: list[float], p: float) -> list[Operation]:
+        """One of the children; those that do nothing lower the probability of all."""
+        kept = [(_one(c), w) for c, w in zip(children, weights, strict=True) if c and w]
+        if not kept or p == 0:
+            return []
+        left = [weight for _, weight in kept]
+        share = p if len(kept) == len(weights) else p * sum(left) / sum(weights)
+        if len(kept) == 1 and share == 1:
+            return [kept[0][0]]
+        if len(kept) == 1:
+            return [RandomApply([kept[0][0]], share)]
+        return [OneOf([operation for operation, _ in kept], weights=left, p=share)]
+
+    def _some_of(self, node: Node, path: str, forced: bool) -> list[Operation]:  # noqa: ARG002
+        children, n, p = self._children(node, path, forced=False), node.args["n"], node.args["p"]
+        if n <= 0 or not any(children):
+            return []
+        if node.args.get("replace") and n > 1:
+            return [SomeOfRepeated([_one(child) for child in children], n, p=p)]
+        if n >= len(children):
+            inner = [op for child in children for op in child]
+            return inner if p == 1 else [RandomApply(inner, p)]
+        return [SomeOf([_one(child) for child in children], n, p=p)]
+
+    def _random_order(self, node: Node, path: str, forced: bool) -> list[Operation]:  # noqa: ARG002
+        children, n, p = self._children(node, path, forced=False), node.args["n"], node.args["p"]
+        if n <= 0 or not any(children):
+            return []
+        if node.args.get("replace"):
+            inner: list[Operation] = [OneOf([_one(child) for child in children])] * n
+            return inner if p == 1 else [RandomApply(inner, p)]
+        if n >= len(children):
+            return [RandomOrder([_one(child) for child in children if child], p=p)]
+        return [RandomOrder([_one(child) for child in children], n=n, p=p)]
+
+    def _selective(self, node: Node, path: str, forced: bool) -> list[Operation]:
+        channels = node.args.get("channels")
+        if channels is None or list(channels) != [0, 1, 2]:
+            self.walk.refuse(
+                path, node.source, f"it changes channels {channels} by themselves", "Sequential"
+            )
+            return []
+        inner = self._sequence(node, path, forced)
+        if not all(leaf.group == 1 and _keeps_places(leaf) for op in inner for leaf in op.leaves):
+            self.walk.refuse(
+                path, node.source, "it moves the image without its masks, boxes and keypoints"
+            )
+        return inner
+
+
+def _keeps_places(leaf: Operation) -> bool:
+    from gpu_aug.ops.spatial import Spatial
+
+    return not isinstance(leaf, Spatial) or isinstance(leaf, Identity)
+
+
+def _one(operations: list[Operation]) -> Operation:
+    """Return one operation that does all of these, in order."""
+    if not operations:
+        return Identity()
+    return operations[0] if len(operations) == 1 else RandomApply(operations, 1.0)
+
+
+def _times_255(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_times_255(item) for item in value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value * 255 if is_number else value
+
+
+def _probe(operation: AlbumentationsTransform) -> None:
+    """Run a transform that is not ours a few times, to find now what would fail later.
+
+    Raises:
+        RecipeError: It fails, or changes the image's size.
+    """
+    import random
+
+    import numpy as np
+
+    image = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)
+    if operation.takes == "float32":
+        image = image.astype(np.float32) / 255  # type: ignore[assignment]
+    transform = deepcopy(operation.transform)
+    for seed in range(4):
+        transform.set_random_state(np.random.default_rng(seed), random.Random(seed))
+        try:
+            result = transform(image=image.copy())["image"]
+        except Exception as error:
+            raise RecipeError(f"it fails on an image: {' '.join(str(error).split())}") from error
+        if result.shape != image.shape:
+            raise RecipeError("it changes the size of images")

@@ -1,0 +1,281 @@
+"""Flips, crops, borders and resamplings from Albumentations."""
+
+from typing import Any
+
+from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
+from gpu_aug.ops import crops, resizes
+from gpu_aug.ops.combine import RandomApply
+from gpu_aug.ops.geometry import D4, HorizontalFlip, RandomRotate90, Transpose, VerticalFlip
+from gpu_aug.ops.operation import Operation
+
+# cv2's numbers. INTER_LINEAR_EXACT differs from INTER_LINEAR on uint8 only.
+_INTERPOLATIONS = {
+    0: "nearest_floor",
+    1: "bilinear",
+    2: "bicubic",
+    3: "area",
+    5: "bilinear",
+    6: "nearest",
+}
+_BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 4: "reflect"}
+
+
+def interpolation(value: Any) -> str:
+    """Return the name of cv2's interpolation."""
+    if value not in _INTERPOLATIONS:
+        raise Refused(
+            f"cv2 interpolation {value} (4 is INTER_LANCZOS4) has no equal", "cv2.INTER_CUBIC"
+        )
+    return _INTERPOLATIONS[value]
+
+
+def resampling(args: dict[str, Any]) -> dict[str, Any]:
+    """Return how images and masks are resampled, as keywords of Resampling."""
+    if args.get("area_for_downscale") == "image_mask":
+        raise Refused(
+            "area_for_downscale='image_mask' averages the labels of masks",
+            "area_for_downscale='image'",
+        )
+    masks = interpolation(args.get("mask_interpolation", 0))
+    if masks not in resizes.EXACT:
+        raise Refused(
+            f"its mask_interpolation is {masks}, which mixes the labels of masks",
+            "mask_interpolation=cv2.INTER_NEAREST",
+        )
+    return {
+        "interpolation": interpolation(args["interpolation"]),
+        "antialias": False,
+        "mask_interpolation": masks,
+        "area_for_downscale": args.get("area_for_downscale") == "image",
+    }
+
+
+def padding(args: dict[str, Any]) -> dict[str, Any]:
+    """Return what lies beside images and masks, as keywords of PaddedCrop."""
+    border = args["border_mode"]
+    if border not in _BORDERS:
+        raise Refused(
+            f"cv2 border_mode {border} (3 is BORDER_WRAP) has no equal", "cv2.BORDER_REFLECT_101"
+        )
+    if border != 0:
+        return {"padding_mode": _BORDERS[border]}
+    return {"fill": unit_fill(args["fill"]), "fill_mask": mask_fill(args["fill_mask"])}
+
+
+def unit_fill(value: Any) -> Any:
+    """Return a fill written for uint8, one number or several, in [0, 1]."""
+    if not isinstance(value, list | tuple):
+        return float(value) / 255
+    if len(value) not in (1, 3):
+        raise Refused(f"fill {value!r} has not one value or three", "fill=0")
+    return unit_fill(value[0]) if len(value) == 1 else tuple(float(item) / 255 for item in value)
+
+
+def mask_fill(value: Any) -> int:
+    """Return what masks are filled with."""
+    values = value if isinstance(value, list | tuple) else (value,)
+    if len(set(values)) != 1 or int(values[0]) != values[0]:
+        raise Refused(f"masks are filled with one whole number, not {value!r}", "fill_mask=0")
+    return int(values[0])
+
+
+def gated(operation: Operation, args: dict[str, Any]) -> Operation | None:
+    """Return an operation that is done with the probability ``p``."""
+    if args["p"] == 0:
+        return None
+    return operation if args["p"] == 1 else RandomApply([operation], p=args["p"])
+
+
+@converts(ALBUMENTATIONS, "NoOp")
+def _no_op(_: dict[str, Any]) -> Operation | None:
+    return None
+
+
+@converts(ALBUMENTATIONS, "HorizontalFlip", "TimeReverse")
+def _horizontal_flip(args: dict[str, Any]) -> Operation | None:
+    return HorizontalFlip(args["p"])
+
+
+@converts(ALBUMENTATIONS, "VerticalFlip")
+def _vertical_flip(args: dict[str, Any]) -> Operation | None:
+    return VerticalFlip(args["p"])
+
+
+@converts(ALBUMENTATIONS, "Transpose")
+def _transpose(args: dict[str, Any]) -> Operation | None:
+    return Transpose(args["p"])
+
+
+@converts(ALBUMENTATIONS, "RandomRotate90")
+def _rotate90(args: dict[str, Any]) -> Operation | None:
+    return RandomRotate90(args["p"])
+
+
+@converts(ALBUMENTATIONS, "D4", "SquareSymmetry")
+def _d4(args: dict[str, Any]) -> Operation | None:
+    return D4(args["p"])
+
+
+@converts(ALBUMENTATIONS, "RandomCrop")
+def _random_crop(args: dict[str, Any]) -> Operation | None:
+    size = (args["height"], args["width"])
+    return gated(crops.RandomCrop(size, position=args["pad_position"], **padding(args)), args)
+
+
+@converts(ALBUMENTATIONS, "CenterCrop")
+def _center_crop(args: dict[str, Any]) -> Operation | None:
+    size, position = (args["height"], args["width"]), args["pad_position"]
+    crop = crops.CenterCrop(size, rounding="down", position=position, **padding(args))
+    return gated(crop, args)
+
+
+@converts(ALBUMENTATIONS, "Crop")
+def _crop(args: dict[str, Any]) -> Operation | None:
+    start = (args["y_min"], args["x_min"])
+    size = (args["y_max"] - start[0], args["x_max"] - start[1])
+    crop = crops.FixedCrop(size, start, **padding(args))
+    if args["pad_if_needed"] and args["pad_position"] != "top_left":
+        raise Refused(
+            f"with pad_position={args['pad_position']!r} an image that is too small is moved under "
+            "the crop",
+            repr(crop),
+        )
+    return gated(crop, args)
+
+
+@converts(ALBUMENTATIONS, "Pad")
+def _pad(args: dict[str, Any]) -> Operation | None:
+    return gated(crops.Pad(args["padding"], **padding(args)), args)
+
+
+@converts(ALBUMENTATIONS, "PadIfNeeded")
+def _pad_if_needed(args: dict[str, Any]) -> Operation | None:
+    pad = crops.PadIfNeeded(
+        (args["min_height"], args["min_width"]),
+        divisor=(args["pad_height_divisor"], args["pad_width_divisor"]),
+        position=args["position"],
+        **padding(args),
+    )
+    return gated(pad, args)
+
+
+@converts(ALBUMENTATIONS, "RandomCropFromBorders")
+def _crop_from_borders(args: dict[str, Any]) -> Operation | None:
+    sides = ("crop_left", "crop_right", "crop_top", "crop_bottom")
+    return gated(crops.RandomCropFromBorders(**{side: args[side] for side in sides}), args)
+
+
+@converts(ALBUMENTATIONS, "CropAndPad")
+def _crop_and_pad(args: dict[str, Any]) -> Operation | None:
+    spans = args["px"] if args["px"] is not None else args["percent"]
+    if isinstance(spans, list | tuple) and any(
+        isinstance(item, list | tuple) and len(item) != 2 for item in spans
+    ):
+        raise Refused("it draws from lists of numbers", "(low, high) for each side")
+    for name in ("fill", "fill_mask"):
+        if isinstance(args[name], list | tuple) and len(set(args[name])) > 1:
+            raise Refused(f"it draws its {name} from several", f"{name}={args[name][0]}")
+        if isinstance(args[name], list | tuple):
+            args = args | {name: args[name][0]}
+    operation = resizes.CropAndPad(
+        _pairs(args["px"]),
+        _pairs(args["percent"]),
+        independent=args["sample_independently"],
+        keep_size=args["keep_size"],
+        **padding(args),
+        **resampling(args),
+    )
+    ends = _numbers(spans)
+    if operation.padding_mode in ("reflect", "symmetric") and min(ends) < 0 < max(ends):
+        raise Refused(
+            "it mirrors what is left after cutting off", "border_mode=cv2.BORDER_REPLICATE"
+        )
+    return gated(operation, args)
+
+
+@converts(ALBUMENTATIONS, "Resize")
+def _resize(args: dict[str, Any]) -> Operation | None:
+    return gated(resizes.Resize((args["height"], args["width"]), **resampling(args)), args)
+
+
+def _max_size(cls: Any) -> Any:
+    def convert(args: dict[str, Any]) -> Operation | None:
+        side, sides = args["max_size"], args["max_size_hw"]
+        side = tuple(side) if isinstance(side, list | tuple) else side
+        sides = None if sides is None else tuple(sides)
+        return gated(cls(side, sides, **resampling(args)), args)
+
+    return convert
+
+
+converts(ALBUMENTATIONS, "LongestMaxSize")(_max_size(resizes.LongestMaxSize))
+converts(ALBUMENTATIONS, "SmallestMaxSize")(_max_size(resizes.SmallestMaxSize))
+
+
+@converts(ALBUMENTATIONS, "RandomScale")
+def _random_scale(args: dict[str, Any]) -> Operation | None:
+    low, high = args["scale_limit"]
+    return gated(resizes.RandomScale((1 + low, 1 + high), **resampling(args)), args)
+
+
+@converts(ALBUMENTATIONS, "RandomResizedCrop")
+def _random_resized_crop(args: dict[str, Any]) -> Operation | None:
+    crop = resizes.RandomResizedCrop(
+        tuple(args["size"]), scale=args["scale"], ratio=args["ratio"], **resampling(args)
+    )
+    return gated(crop, args)
+
+
+@converts(ALBUMENTATIONS, "RandomSizedCrop")
+def _random_sized_crop(args: dict[str, Any]) -> Operation | None:
+    crop = resizes.RandomSizedCrop(
+        tuple(args["min_max_height"]),
+        tuple(args["size"]),
+        w2h_ratio=args["w2h_ratio"],
+        **resampling(args),
+    )
+    return gated(crop, args)
+
+
+def _pairs(value: Any) -> Any:
+    """Return lists as tuples."""
+    return tuple(map(_pairs, value)) if isinstance(value, list | tuple) else value
+
+
+def _numbers(value: Any) -> list[float]:
+    if isinstance(value, list | tuple):
+        return [number for item in value for number in _numbers(item)]
+    return [value]
+
+
+refuses(
+    ALBUMENTATIONS,
+    "its draw depends on boxes, and here what is drawn depends on the sample's index and size alone",
+    "AtLeastOneBBoxRandomCrop",
+    "RandomCropNearBBox",
+    nearest="RandomCrop((height, width)), with BoxParams(min_visibility=...)",
+)
+refuses(
+    ALBUMENTATIONS,
+    "its draw depends on boxes, and here what is drawn depends on the sample's index and size alone",
+    "BBoxSafeRandomCrop",
+    "RandomSizedBBoxSafeCrop",
+    nearest="RandomResizedCrop(size, scale=(0.5, 1.0)), with BoxParams(min_visibility=...)",
+)
+refuses(
+    ALBUMENTATIONS,
+    "its draw depends on masks, and here what is drawn depends on the sample's index and size alone",
+    "CropNonEmptyMaskIfExists",
+    nearest="RandomCrop((height, width))",
+)
+refuses(
+    ALBUMENTATIONS,
+    "it works on volumes, and recipes on images",
+    "CenterCrop3D",
+    "CoarseDropout3D",
+    "CubicSymmetry",
+    "GridShuffle3D",
+    "Pad3D",
+    "PadIfNeeded3D",
+    "RandomCrop3D",
+)

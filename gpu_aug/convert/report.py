@@ -1,0 +1,190 @@
+"""What became of each step of a pipeline that was imported."""
+
+import importlib
+import pkgutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpu_aug.convert.registry import Refused
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.operation import Operation
+
+if TYPE_CHECKING:
+    from gpu_aug.recipe import Recipe
+    from gpu_aug.views import Views
+
+Outcome = Literal["kept", "changed", "nothing to do", "refused", "foreign"]
+"""Kept with its meaning; kept with a remark; needs no operation; has no equal; runs as it is, on the CPU."""
+
+_LONGEST = 160
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step of a pipeline.
+
+    Attributes:
+        path: Where it stands, such as ``Compose > OneOf > GlassBlur``.
+        source: The step as its library prints it.
+        outcome: What became of it.
+        note: The operation it became, or the reason and what comes nearest.
+    """
+
+    path: str
+    source: str
+    outcome: Outcome
+    note: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.outcome}" + (f": {self.note}" if self.note else "")
+
+
+@dataclass
+class Walk:
+    """A walk through a pipeline: what stands where, and what has been found so far.
+
+    Attributes:
+        strict: Whether a step without an equal is an error at the end; else it is kept as it is.
+        lines: One for each step, in order.
+        unit: What white is at this place of the pipeline: 255.0 or 1.0.
+        normalized: Whether values have left [0, 1].
+    """
+
+    strict: bool
+    lines: list[Line] = field(default_factory=list)
+    unit: float = 255.0
+    normalized: bool = False
+
+    def add(self, path: str, source: str, outcome: Outcome, note: str = "") -> None:
+        """Note what became of a step."""
+        text = " ".join(source.split())
+        short = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+        self.lines.append(Line(path, short, outcome, note))
+
+    def leaf(
+        self,
+        path: str,
+        source: str,
+        convert: Callable[[], Operation | None],
+        foreign: Callable[[], Operation] | None = None,
+    ) -> Operation | None:
+        """Convert one step, or note why that cannot be."""
+        try:
+            operation = convert()
+            if operation is None:
+                self.add(path, source, "nothing to do")
+            else:
+                self._check_range(operation)
+                self.add(path, source, "kept", repr(operation))
+        except Refused as refused:
+            return self._refuse(path, source, refused, foreign)
+        except RecipeError as error:
+            return self._refuse(path, source, Refused(str(error)), foreign)
+        if operation is not None and any(leaf.leaves_unit_range for leaf in operation.leaves):
+            self.normalized, self.unit = True, 1.0
+        return operation
+
+    def refuse(self, path: str, source: str, reason: str, nearest: str = "") -> None:
+        """Note that a step has no equal here."""
+        self.add(path, source, "refused", str(Refused(reason, nearest)))
+
+    def _refuse(
+        self,
+        path: str,
+        source: str,
+        refused: Refused,
+        foreign: Callable[[], Operation] | None,
+    ) -> Operation | None:
+        if self.strict or foreign is None:
+            self.add(path, source, "refused", str(refused))
+            return None
+        try:
+            operation = foreign()
+        except RecipeError as error:
+            self.add(path, source, "refused", f"{refused}; nor can it run as it is: {error}")
+            return None
+        self.add(path, source, "foreign", f"runs as it is on the CPU, since {refused}")
+        return operation
+
+    def _check_range(self, operation: Operation) -> None:
+        if self.normalized and any(leaf.needs_unit_range for leaf in operation.leaves):
+            name = type(operation).__name__
+            raise Refused(
+                f"{name} needs values in [0, 1], and stands after Normalize",
+                f"{name} before Normalize",
+            )
+
+    def blame(self, operations: list[Operation], error: RecipeError) -> None:
+        """Note which step does not fit those before it, where the recipe as a whole was refused."""
+        from gpu_aug.recipe import Recipe
+
+        path, source = self.lines[0].path.partition(" > ")[0] if self.lines else "pipeline", ""
+        for number, operation in enumerate(operations):
+            try:
+                Recipe(operations[: number + 1])
+            except RecipeError as first:
+                error = first
+                kept = [line for line in self.lines if line.note == repr(operation)]
+                if kept:
+                    path, source = kept[0].path, kept[0].source
+                    self.lines.remove(kept[0])
+                break
+        self.add(path, source, "refused", str(error))
+
+    def finish(self, library: str) -> None:
+        """Raise one error that lists all refusals; else warn of the steps that are kept as they are."""
+        refused = [line for line in self.lines if line.outcome == "refused"]
+        if refused:
+            steps = "1 step" if len(refused) == 1 else f"{len(refused)} steps"
+            listed = "".join(f"\n  {line.path}: {line.note}" for line in refused)
+            raise RecipeError(f"{steps} of the {library} pipeline cannot be imported:{listed}")
+        foreign = [line for line in self.lines if line.outcome == "foreign"]
+        if foreign:
+            listed = "".join(f"\n  {line.path}: {line.note}" for line in foreign)
+            warnings.warn(
+                f"steps of the {library} pipeline are kept as they are and run on the CPU:{listed}",
+                stacklevel=4,
+            )
+
+
+def convert(source: Any, *, strict: bool = True) -> "tuple[Recipe | Views | None, list[Line]]":
+    """Import a pipeline of either library, and say what became of each step.
+
+    Args:
+        source: What ``from_albumentations`` or ``from_torchvision`` takes.
+        strict: As there.
+
+    Returns:
+        The recipe, None if a step is refused, and a line for each step.
+
+    Raises:
+        RecipeError: It is no pipeline of these libraries.
+    """
+    from gpu_aug.convert import albumentations, torchvision
+
+    if isinstance(source, str | PathLike | Mapping) or _is_from("albumentations", source):
+        return albumentations.convert(source, strict=strict)
+    return torchvision.convert(source, strict=strict)
+
+
+def _is_from(package: str, source: object) -> bool:
+    return any(base.__module__.partition(".")[0] == package for base in type(source).__mro__)
+
+
+def load_tables(package: str) -> None:
+    """Import the modules beside ``package``'s __init__, which fill its table of converters."""
+    module = importlib.import_module(package)
+    for info in pkgutil.iter_modules(module.__path__):
+        importlib.import_module(f"{package}.{info.name}")
+
+
+def nearest_name(name: str) -> str:
+    """Return the operation whose name is most like ``name``, for an error; empty if none is."""
+    known = {other.lower(): other for other in Operation._classes}
+    bare = name.lower().removeprefix("random")
+    close = get_close_matches(name.lower(), known, 1) or get_close_matches(bare, known, 1)
+    return known[close[0]] if close else ""

@@ -1,0 +1,372 @@
+"""The containers of torchvision, and what it does to types, boxes and views."""
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+from gpu_aug.convert.registry import TORCHVISION, Refused
+from gpu_aug.convert.report import Walk, nearest_name
+from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
+from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder
+from gpu_aug.ops.crops import FixedCrop
+from gpu_aug.ops.foreign import TorchvisionTransform
+from gpu_aug.ops.geometry import HorizontalFlip, VerticalFlip
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.steps import Identity
+from gpu_aug.targets import BOX_FORMATS, BoxParams, KeypointParams
+
+if TYPE_CHECKING:
+    from gpu_aug.recipe import Recipe
+    from gpu_aug.views import Views
+
+_SEQUENCES = ("Compose", "Sequential", "ModuleList", "list", "tuple")
+_NOTHING = ("Identity",)
+_CROPS = ("FiveCrop", "TenCrop")
+_CORNERS = ("top_left", "top_right", "bottom_left", "bottom_right", "center")
+
+
+def build(source: Any, walk: Walk) -> "Recipe | Views | None":
+    """Walk through a pipeline; None if a step is refused.
+
+    Raises:
+        RecipeError: It is not one of torchvision's.
+    """
+    from gpu_aug.recipe import Recipe
+    from gpu_aug.views import Views
+
+    if not _is_step(source):
+        raise RecipeError(
+            "a torchvision pipeline must be a Compose, a list or a transform of torchvision, "
+            f"got {source!r}"
+        )
+    composer = _Composer(walk)
+    operations = composer.step(source, _name(source))
+    if any(line.outcome == "refused" for line in walk.lines):
+        return None
+    try:
+        if composer.crops is None:
+            return Recipe(operations or [Identity()], **composer.targets())
+        before, crops = composer.crops
+        first, after = operations[:before], operations[before:]
+        targets = composer.targets()
+        return Views([Recipe([*first, *crop, *after], **targets) for crop in crops])
+    except RecipeError as error:
+        walk.blame(operations, error)
+        return None
+
+
+class _Composer:
+    """Turns transforms into operations."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.state = "pil"  # or uint8, float, float255: what images are at this place
+        self.crops: tuple[int, list[list[Operation]]] | None = None
+        self.box_format = "xyxy"
+        self._moves_targets = False
+        self._depth = 0
+        self._before: list[Operation] = []
+        self.containers: dict[str, Callable[[Any, str], list[Operation]]] = {
+            **dict.fromkeys(_SEQUENCES, self._sequence),
+            "RandomApply": self._random_apply,
+            "RandomChoice": self._random_choice,
+            "RandomOrder": self._random_order,
+        }
+
+    def targets(self) -> dict[str, Any]:
+        """Return how v2 treats boxes and keypoints, as keywords of Recipe; transforms has none.
+
+        Boxes are cut at the border after each transform and stay, even if nothing is left of them,
+        until SanitizeBoundingBoxes; keypoints stay wherever they are.
+        """
+        if not self._moves_targets:
+            return {}
+        return {
+            "boxes": BoxParams(format=self.box_format, keep_empty=True),  # type: ignore[arg-type]
+            "keypoints": KeypointParams(remove_invisible=False, pixel_index="flips"),
+        }
+
+    def step(self, transform: Any, path: str) -> list[Operation]:
+        """Return what a transform does, in order."""
+        name = _name(transform)
+        self._moves_targets |= type(transform).__module__.startswith("torchvision.transforms.v2")
+        if _is_own(transform) and name in self.containers:
+            return self.containers[name](transform, path)
+        if _is_own(transform) and name in _CROPS:
+            self._several_crops(transform, path)
+            return []
+        operation = self.walk.leaf(
+            path,
+            repr(transform),
+            lambda: self._convert(transform, name),
+            lambda: self._foreign(transform),
+        )
+        if _is_own(transform):
+            self.state = follow(transform, name, self.state)
+            if name == "Normalize":
+                self.state = "float"
+            self.walk.unit = 1.0 if self.state == "float" else 255.0
+        return [] if operation is None else [operation]
+
+    def _convert(self, transform: Any, name: str) -> Operation | None:
+        if not _is_own(transform):
+            raise Refused(
+                f"{name} is not torchvision's, and a recipe cannot look into it",
+                "BatchFunction(function)",
+            )
+        if name in CONVERSIONS:
+            CONVERSIONS[name](transform, self.state)
+            return None
+        if name in _NOTHING:
+            return None
+        if name == "ConvertBoundingBoxFormat":
+            self._convert_boxes(transform)
+            return None
+        if name in _BOXES:
+            return _BOXES[name](transform)
+        if name == "Normalize" and self.state == "float255":
+            transform = _over_255(transform)
+        elif self.state == "float255":
+            raise Refused(
+                "it stands after a conversion to floats in 0..255",
+                "ToDtype(torch.float32, scale=True)",
+            )
+        converter = TORCHVISION.get(name)
+        if converter is None:
+            raise Refused(f"{name} is unknown here", nearest_name(name))
+        return converter(transform if self.state != "float" else _with_white_255(transform))
+
+    def _convert_boxes(self, transform: Any) -> None:
+        """Boxes come in and go out in one format, which is the last that is asked for."""
+        wanted = str(getattr(transform.format, "value", transform.format)).lower()
+        if wanted not in BOX_FORMATS:
+            raise Refused(f"boxes cannot be {wanted!r} here", f"one of {', '.join(BOX_FORMATS)}")
+        self.box_format = wanted
+
+    def _foreign(self, transform: Any) -> Operation:
+        takes = {"pil": "pil", "uint8": "uint8"}.get(self.state, "float32")
+        operation = TorchvisionTransform(transform, takes=takes)  # type: ignore[arg-type]
+        _probe(operation)
+        return operation
+
+    def _children(self, transforms: Iterable[Any], path: str) -> list[list[Operation]]:
+        self._depth += 1
+        state = self.state
+        children = []
+        for child in transforms:
+            self.state = state
+            children.append(self.step(child, f"{path} > {_name(child)}"))
+            if self.state != state:
+                self.walk.refuse(
+                    path, repr(child), "it changes the type of some images only", "it outside"
+                )
+        self.state = state
+        self._depth -= 1
+        return children
+
+    def _sequence(self, transform: Any, path: str) -> list[Operation]:
+        done: list[Operation] = []
+        for child in _inner(transform):
+            if self._depth == 0:
+                self._before = done
+            inner = self.step(child, f"{path} > {_name(child)}")
+            if self._depth == 0 and self.crops and _is_random(inner):
+                self.walk.refuse(
+                    f"{path} > {_name(child)}",
+                    repr(child),
+                    "it draws once for all crops, and each view draws for itself",
+                    "it without chance, or one crop",
+                )
+            done += inner
+        return done
+
+    def _random_apply(self, transform: Any, path: str) -> list[Operation]:
+        self._depth += 1
+        state = self.state
+        inner = [
+            operation
+            for child in _inner(transform)
+            for operation in self.step(child, f"{path} > {_name(child)}")
+        ]
+        if self.state != state:
+            self.walk.refuse(path, repr(transform), "it changes the type of some images only")
+        self.state = state
+        self._depth -= 1
+        p = float(transform.p)
+        if not inner or p == 0:
+            return []
+        return inner if p == 1 else [RandomApply(inner, p)]
+
+    def _random_choice(self, transform: Any, path: str) -> list[Operation]:
+        children = self._children(_inner(transform), path)
+        weights = [float(w) for w in transform.p] if transform.p else [1.0] * len(children)
+        left = [(_one(c), w) for c, w in zip(children, weights, strict=True) if c and w]
+        if not left:
+            return []
+        if len(left) == len(children):
+            return [OneOf([op for op, _ in left], weights=[w for _, w in left])]
+        share = sum(w for _, w in left) / sum(weights)
+        if len(left) == 1:
+            return [left[0][0] if share == 1 else RandomApply([left[0][0]], share)]
+        return [OneOf([op for op, _ in left], weights=[w for _, w in left], p=share)]
+
+    def _random_order(self, transform: Any, path: str) -> list[Operation]:
+        children = [_one(child) for child in self._children(_inner(transform), path) if child]
+        return [RandomOrder(children)] if len(children) > 1 else children
+
+    def _several_crops(self, transform: Any, path: str) -> None:
+        if self._depth or self.crops:
+            self.walk.refuse(path, repr(transform), "it stands inside of another choice")
+        elif _is_random(self._before):
+            self.walk.refuse(
+                path,
+                repr(transform),
+                "what stands before it draws once for all crops, and each view draws for itself",
+                "no chance before it",
+            )
+        else:
+            self.crops = (len(self._before), _corner_crops(transform))
+            note = f"Views of {len(self.crops[1])} recipes"
+            self.walk.add(path, repr(transform), "kept", note)
+
+
+def _corner_crops(transform: Any) -> list[list[Operation]]:
+    size = transform.size
+    size = (size, size) if isinstance(size, int) else tuple(size)
+    crops: list[list[Operation]] = [[FixedCrop(size, corner)] for corner in _CORNERS]
+    if _name(transform) == "FiveCrop":
+        return crops
+    flip = VerticalFlip(1.0) if transform.vertical_flip else HorizontalFlip(1.0)
+    return crops + [[flip, *crop] for crop in crops]
+
+
+def _sanitize_boxes(transform: Any) -> Operation:
+    getter = transform.labels_getter
+    if getter not in ("default", None):
+        raise Refused(
+            "its labels_getter looks into samples, and labels are told by name here",
+            "SanitizeBoundingBoxes(), with box_labels beside the boxes",
+        )
+    return SanitizeBoundingBoxes(transform.min_size, transform.min_area)
+
+
+def _clamp_boxes(transform: Any) -> Operation:
+    if transform.clamping_mode not in ("auto", "soft", "hard", None):
+        raise Refused(f"its clamping_mode is {transform.clamping_mode!r}")
+    if transform.clamping_mode is None:
+        raise Refused("with clamping_mode=None it leaves boxes beyond the image", "no transform")
+    return ClampBoundingBoxes()
+
+
+def _refuse(reason: str, nearest: str) -> Callable[[Any], Operation | None]:
+    def refuse(_: Any) -> Operation | None:
+        raise Refused(reason, nearest)
+
+    return refuse
+
+
+_BOXES: dict[str, Callable[[Any], Operation | None]] = {
+    "SanitizeBoundingBoxes": _sanitize_boxes,
+    "ClampBoundingBoxes": _clamp_boxes,
+    "SanitizeKeyPoints": _refuse(
+        "keypoints are dropped by the recipe, after each operation or at the end",
+        "Recipe(..., keypoints=KeypointParams(remove_invisible=True, check_each=False))",
+    ),
+    "ClampKeyPoints": _refuse(
+        "keypoints beyond the image are dropped or kept where they are, and not moved to its border",
+        "KeypointParams(remove_invisible=True)",
+    ),
+    "SetClampingMode": _refuse(
+        "whether boxes are cut at the border is said once for the whole recipe",
+        "Recipe(..., boxes=BoxParams(check_each=...)), ClampBoundingBoxes()",
+    ),
+    "UniformTemporalSubsample": _refuse(
+        "which frames of a video are read is said to the loader",
+        "the clip's number of frames and their stride in the loader",
+    ),
+    "Lambda": _refuse(
+        "it holds a function, which a recipe cannot look into", "BatchFunction(function)"
+    ),
+}
+
+
+def _name(transform: Any) -> str:
+    if _is_own(transform) or isinstance(transform, list | tuple):
+        return type(transform).__name__
+    return getattr(transform, "__name__", type(transform).__name__)
+
+
+def _is_own(transform: Any) -> bool:
+    """Whether the class itself is torchvision's, or a container of torch."""
+    module = type(transform).__module__
+    return module.startswith(("torchvision.", "torch.nn.modules.container")) or isinstance(
+        transform, list | tuple
+    )
+
+
+def _is_step(source: Any) -> bool:
+    return _is_own(source) or callable(source)
+
+
+def _inner(transform: Any) -> list[Any]:
+    return list(getattr(transform, "transforms", transform))
+
+
+def _is_random(operations: list[Operation]) -> bool:
+    return any(
+        sum(operation.slots) and getattr(operation, "p", 0.5) not in (0.0, 1.0)
+        for operation in operations
+    )
+
+
+def _one(operations: list[Operation]) -> Operation:
+    return operations[0] if len(operations) == 1 else RandomApply(operations, 1.0)
+
+
+def _over_255(normalize: Any) -> Any:
+    changed = copy(normalize)
+    changed.mean = [value / 255 for value in normalize.mean]
+    changed.std = [value / 255 for value in normalize.std]
+    return changed
+
+
+def _with_white_255(transform: Any) -> Any:
+    """Return a transform whose values are written for uint8 images, as converters expect them."""
+    changed = copy(transform)
+    for name in ("fill", "_fill", "threshold", "value"):
+        if getattr(transform, name, None) is not None:
+            setattr(changed, name, _times_255(getattr(transform, name)))
+    changed.white = 1.0  # masks are filled with the value itself
+    return changed
+
+
+def _times_255(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _times_255(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_times_255(item) for item in value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value * 255 if is_number else value
+
+
+def _probe(operation: TorchvisionTransform) -> None:
+    """Run a transform that is not ours, to find now what would fail later.
+
+    Raises:
+        RecipeError: It fails, or changes the image's size.
+    """
+    import numpy as np
+
+    from gpu_aug.engines.seeded import torchvision_function
+
+    image = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)
+    if operation.takes == "float32":
+        image = image.astype(np.float32) / 255  # type: ignore[assignment]
+    run = torchvision_function(operation)
+    try:
+        for seed in range(4):
+            run(image, {"seed": np.array([seed])}, 0)
+    except Exception as error:
+        raise RecipeError(f"it fails on an image: {' '.join(str(error).split())}") from error

@@ -1,0 +1,27 @@
+"""Blur, noise and compression from torchvision; transforms and transforms.v2 have the same attributes."""
+
+from typing import Any
+
+from gpu_aug.convert.registry import TORCHVISION, converts
+from gpu_aug.ops.degrade import JPEG
+from gpu_aug.ops.filters import GaussianBlur
+from gpu_aug.ops.noise import GaussianNoise
+from gpu_aug.ops.operation import Operation
+
+
+@converts(TORCHVISION, "GaussianBlur")
+def _blur(transform: Any) -> Operation | None:
+    width, height = transform.kernel_size
+    low, high = transform.sigma
+    return GaussianBlur((int(height), int(width)), (float(low), float(high)))
+
+
+@converts(TORCHVISION, "GaussianNoise")
+def _noise(transform: Any) -> Operation | None:
+    return GaussianNoise(transform.mean, transform.sigma, transform.clip)
+
+
+@converts(TORCHVISION, "JPEG")
+def _jpeg(transform: Any) -> Operation | None:
+    low, high = transform.quality
+    return JPEG((low, high))

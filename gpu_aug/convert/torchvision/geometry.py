@@ -1,0 +1,171 @@
+"""Flips, crops, borders and resamplings from torchvision; transforms and transforms.v2.
+
+Pixels are torchvision's on tensors: InterpolationMode.NEAREST takes other pixels on PIL images.
+"""
+
+from typing import Any
+
+from gpu_aug.convert.registry import TORCHVISION, Refused, converts, refuses
+from gpu_aug.ops import crops, resizes
+from gpu_aug.ops.geometry import HorizontalFlip, VerticalFlip
+from gpu_aug.ops.operation import Operation
+
+_INTERPOLATIONS = {
+    "nearest": "nearest_floor",
+    "nearest-exact": "nearest",
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    0: "nearest_floor",  # Pillow's numbers
+    2: "bilinear",
+    3: "bicubic",
+}
+
+
+def resampling(transform: Any) -> dict[str, Any]:
+    """Return how images and masks are resampled, as keywords of Resampling."""
+    mode = transform.interpolation
+    mode = getattr(mode, "value", mode)
+    if mode not in _INTERPOLATIONS:
+        raise Refused(f"interpolation {mode!r} has no equal", "InterpolationMode.BICUBIC")
+    return {
+        "interpolation": _INTERPOLATIONS[mode],
+        "antialias": bool(transform.antialias),
+        "mask_interpolation": "nearest_floor",
+    }
+
+
+def padding(transform: Any) -> dict[str, Any]:
+    """Return what lies beside images and masks, as keywords of PaddedCrop."""
+    mode = getattr(transform, "padding_mode", "constant")
+    if mode != "constant":
+        return {"padding_mode": mode}
+    image, mask = fills(transform.fill)
+    # Images are filled in units of white = 255 here, masks with the value as it was written.
+    mask = mask * getattr(transform, "white", 255.0) / 255
+    return {"fill": unit_fill(image), "fill_mask": int(mask)}
+
+
+def unit_fill(value: Any) -> Any:
+    """Return a fill written for white = 255 in [0, 1]."""
+    if value is None:
+        return 0.0
+    if not isinstance(value, list | tuple):
+        return float(value) / 255
+    if len(value) not in (1, 3):
+        raise Refused(f"fill {value!r} has not one value or three", "fill=0")
+    return unit_fill(value[0]) if len(value) == 1 else tuple(float(item) / 255 for item in value)
+
+
+def fills(value: Any) -> tuple[Any, float]:
+    """Return what images and what masks are filled with."""
+    if not isinstance(value, dict):
+        single = value if isinstance(value, int | float) else 0
+        if isinstance(value, list | tuple) and len(value) == 1:
+            single = value[0]
+        return value, single
+    names = {key if isinstance(key, str) else key.__name__: fill for key, fill in value.items()}
+    others = names.get("others", 0)
+    image = names.get("Image", names.get("Tensor", others))
+    return image, fills(names.get("Mask", others))[1]
+
+
+def pair(value: Any) -> Any:
+    """Return (height, width), or the one number that there is."""
+    if isinstance(value, list | tuple):
+        return int(value[0]) if len(value) == 1 else tuple(int(side) for side in value)
+    return value
+
+
+@converts(TORCHVISION, "RandomHorizontalFlip")
+def _horizontal_flip(transform: Any) -> Operation | None:
+    return HorizontalFlip(transform.p)
+
+
+@converts(TORCHVISION, "RandomVerticalFlip")
+def _vertical_flip(transform: Any) -> Operation | None:
+    return VerticalFlip(transform.p)
+
+
+@converts(TORCHVISION, "CenterCrop")
+def _center_crop(transform: Any) -> Operation | None:
+    return crops.CenterCrop(pair(transform.size))
+
+
+@converts(TORCHVISION, "RandomCrop")
+def _random_crop(transform: Any) -> Operation | None:
+    around = transform.padding
+    if around is not None and not isinstance(around, int):
+        around = tuple(around)
+        if _is_v2(transform):  # it keeps left, right, top, bottom
+            around = (around[0], around[2], around[1], around[3])
+        elif len(around) == 1:
+            around = around[0]
+    beside = padding(transform)
+    if (
+        around
+        and transform.pad_if_needed
+        and beside.get("padding_mode") in ("reflect", "symmetric")
+        and not _is_v2(transform)
+    ):
+        raise Refused("it mirrors what it has padded already", "v2.RandomCrop")
+    return crops.RandomCrop(pair(transform.size), around or None, **beside)
+
+
+@converts(TORCHVISION, "Pad")
+def _pad(transform: Any) -> Operation | None:
+    around = transform.padding
+    if not isinstance(around, int):
+        around = around[0] if len(around) == 1 else tuple(around)
+    return crops.Pad(around, **padding(transform))
+
+
+@converts(TORCHVISION, "RandomZoomOut")
+def _zoom_out(transform: Any) -> Operation | None:
+    sides = tuple(transform.side_range)
+    return crops.RandomZoomOut(side_range=sides, p=transform.p, **padding(transform))
+
+
+@converts(TORCHVISION, "Resize")
+def _resize(transform: Any) -> Operation | None:
+    way = resampling(transform)
+    return resizes.Resize(pair(transform.size), transform.max_size, **way)
+
+
+@converts(TORCHVISION, "RandomResizedCrop")
+def _random_resized_crop(transform: Any) -> Operation | None:
+    return resizes.RandomResizedCrop(
+        pair(transform.size),
+        scale=tuple(transform.scale),
+        ratio=tuple(transform.ratio),
+        **resampling(transform),
+    )
+
+
+@converts(TORCHVISION, "RandomResize")
+def _random_resize(transform: Any) -> Operation | None:
+    way = resampling(transform)
+    return resizes.RandomResize(transform.min_size, transform.max_size, **way)
+
+
+@converts(TORCHVISION, "RandomShortestSize")
+def _shortest_size(transform: Any) -> Operation | None:
+    lengths = tuple(transform.min_size)
+    return resizes.RandomShortestSize(lengths, transform.max_size, **resampling(transform))
+
+
+@converts(TORCHVISION, "ScaleJitter")
+def _scale_jitter(transform: Any) -> Operation | None:
+    target, shares = tuple(transform.target_size), tuple(transform.scale_range)
+    return resizes.ScaleJitter(target, shares, **resampling(transform))
+
+
+def _is_v2(transform: Any) -> bool:
+    return type(transform).__module__.startswith("torchvision.transforms.v2")
+
+
+refuses(
+    TORCHVISION,
+    "its draw depends on boxes, and here what is drawn depends on the sample's index and size alone",
+    "RandomIoUCrop",
+    nearest="RandomResizedCrop(size, scale=(0.3, 1.0)), with BoxParams(min_visibility=...)",
+)

@@ -1,0 +1,94 @@
+"""Mixing and policies from torchvision; transforms and transforms.v2 have the same attributes."""
+
+from typing import Any
+
+from gpu_aug.convert.registry import TORCHVISION, Refused, converts
+from gpu_aug.ops.mix import CutMix, MixUp
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.policy import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
+from gpu_aug.ops.spatial import Fill
+
+
+@converts(TORCHVISION, "MixUp")
+def _mixup(transform: Any) -> Operation | None:
+    return MixUp(transform.alpha, transform.num_classes)
+
+
+@converts(TORCHVISION, "CutMix")
+def _cutmix(transform: Any) -> Operation | None:
+    return CutMix(transform.alpha, transform.num_classes)
+
+
+@converts(TORCHVISION, "RandAugment")
+def _rand_augment(transform: Any) -> Operation | None:
+    if transform.num_ops == 0:
+        return None
+    bins = _bins(transform)
+    if not -bins <= transform.magnitude < bins:
+        raise Refused(
+            f"its magnitude {transform.magnitude} is none of its {bins} magnitudes",
+            f"gpu_aug.RandAugment(magnitude={bins - 1})",
+        )
+    return RandAugment(
+        transform.num_ops,
+        transform.magnitude % bins,
+        bins,
+        **_look(transform),
+    )
+
+
+@converts(TORCHVISION, "TrivialAugmentWide")
+def _trivial_augment(transform: Any) -> Operation | None:
+    return TrivialAugmentWide(_bins(transform), **_look(transform))
+
+
+@converts(TORCHVISION, "AutoAugment")
+def _auto_augment(transform: Any) -> Operation | None:
+    return AutoAugment(transform.policy.value, **_look(transform))
+
+
+@converts(TORCHVISION, "AugMix")
+def _augmix(transform: Any) -> Operation | None:
+    return AugMix(
+        transform.severity,
+        transform.mixture_width,
+        transform.chain_depth if transform.chain_depth > 0 else -1,
+        transform.alpha,
+        transform.all_ops,
+        **_look(transform),
+    )
+
+
+def _bins(transform: Any) -> int:
+    bins: int = transform.num_magnitude_bins
+    if bins < 2:
+        raise Refused("one magnitude alone divides by zero in torchvision", "num_magnitude_bins=2")
+    return bins
+
+
+def _look(transform: Any) -> dict[str, Any]:
+    look = {"interpolation": _interpolation(transform), "fill": _fill(transform)}
+    if look["interpolation"] == "bilinear" and transform.fill is not None:
+        look["blend"] = "twice"
+    return look
+
+
+def _interpolation(transform: Any) -> Any:
+    mode = transform.interpolation
+    name = {0: "nearest", 2: "bilinear"}.get(mode, getattr(mode, "value", mode))
+    if name not in ("nearest", "bilinear"):
+        raise Refused(
+            f"its interpolation {name!r} exists for Pillow images only", "interpolation='bilinear'"
+        )
+    return name
+
+
+def _fill(transform: Any) -> Fill:
+    """Torchvision's policies work on uint8, so its fill is in 0..255."""
+    fill = transform.fill
+    if fill is None:
+        return 0.0
+    if isinstance(fill, dict):
+        raise Refused("its fill depends on the type of the input", "a number, or three")
+    values = [value / 255 for value in (fill if isinstance(fill, list | tuple) else [fill])]
+    return values[0] if len(values) == 1 else (values[0], values[1], values[2])

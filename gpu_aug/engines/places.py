@@ -1,0 +1,98 @@
+"""Where pixels come from in crops and resamplings, as whole numbers and weights for every engine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Places = NDArray[np.int64]
+
+
+def padded_places(start: int, length: int, size: int, padding_mode: str) -> Places:
+    """Return the pixel that each of ``length`` pixels from ``start`` shows, -1 for the fill.
+
+    Args:
+        start: First pixel of the result, in pixels of a side of ``size``; may lie beside it.
+        length: Of the result.
+        size: Of the side.
+        padding_mode: See Spatial.
+    """
+    places = np.arange(start, start + length)
+    if padding_mode == "constant":
+        return np.where((places >= 0) & (places < size), places, -1)
+    if padding_mode == "edge":
+        return np.clip(places, 0, size - 1)
+    if padding_mode == "reflect":
+        period = max(2 * (size - 1), 1)
+        folded = places % period
+        return np.minimum(folded, period - folded) if size > 1 else np.zeros_like(places)
+    folded = places % (2 * size)
+    return np.minimum(folded, 2 * size - 1 - folded)
+
+
+def nearest_places(size: int, resized: int, *, floor: bool) -> Places:
+    """Return the pixel of a side of ``size`` that each of ``resized`` pixels shows.
+
+    The one in which the new pixel's centre falls; with ``floor`` the one of its top-left corner.
+    """
+    new = np.arange(resized)
+    return new * size // resized if floor else (2 * new + 1) * size // (2 * resized)
+
+
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """The weighted pixels that make each new pixel of one side.
+
+    Attributes:
+        places: int64 [n, K].
+        weights: float32 [n, K].
+    """
+
+    places: Places
+    weights: NDArray[np.float32]
+
+
+def area_taps(shape: Sequence[int], resized: Sequence[int]) -> tuple[Taps, Taps]:
+    """Return what OpenCV's INTER_AREA weighs for the rows and for the columns of float images.
+
+    Source: OpenCV, modules/imgproc/src/resize.cpp: shares of the covered pixels where no side
+    grows; else a variant of bilinear for both sides.
+    """
+    shrinks = all(new <= old for new, old in zip(resized, shape, strict=True))
+    rows, columns = (
+        (_covered if shrinks else _between)(old, new)
+        for old, new in zip(shape, resized, strict=True)
+    )
+    return rows, columns
+
+
+def _covered(size: int, resized: int) -> Taps:
+    scale = 1 / (resized / size)  # with OpenCV's rounding
+    low = np.arange(resized) * scale
+    high = low + scale
+    width = np.minimum(scale, size - low)
+    first = np.ceil(low).astype(np.int64)
+    last = np.minimum(np.floor(high).astype(np.int64), size - 1)
+    first = np.minimum(first, last)
+    count = int((last - first).max()) + 2
+    places = first[:, None] - 1 + np.arange(count)
+    weights = np.where((places >= first[:, None]) & (places < last[:, None]), 1 / width[:, None], 0)
+    # A part of a pixel below 1/1000 is left out, as OpenCV does.
+    before, after = first - low, np.minimum(np.minimum(high - last, 1), width)
+    weights[:, 0] = np.where(before > 1e-3, before / width, 0)
+    rows = np.arange(resized)
+    weights[rows, last - first + 1] = np.where(high - last > 1e-3, after / width, 0)
+    return Taps(np.clip(places, 0, size - 1), weights.astype(np.float32))
+
+
+def _between(size: int, resized: int) -> Taps:
+    inverse = resized / size
+    scale = 1 / inverse  # OpenCV's own rounding decides what is whole
+    new = np.arange(resized)
+    low = np.floor(new * scale).astype(np.int64)
+    part = ((new + 1) - (low + 1) * inverse).astype(np.float32)
+    part = np.where(part <= 0, 0, part - np.floor(part)).astype(np.float32)
+    part[low >= size - 1] = 0
+    places = np.stack([low, low + 1], axis=1)
+    return Taps(np.clip(places, 0, size - 1), np.stack([1 - part, part], axis=1))

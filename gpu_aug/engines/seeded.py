@@ -1,0 +1,146 @@
+"""Foreign steps on one image, with their randomness seeded for the sample."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import EngineError
+from gpu_aug.ops.foreign import AlbumentationsTransform, BatchFunction, TorchvisionTransform
+
+Image = NDArray[Any]
+OnImage = Callable[[Image, Params, int], Image]
+"""One image [H, W, 3], the parameters of the batch and the image's row in, a new image out."""
+
+_LOCK = threading.RLock()  # the generators that are seeded belong to the whole process
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the generators of torch, Python and numpy, and put their states back afterwards.
+
+    One thread at a time. The generator of a CUDA ``device`` is among them; other devices are left alone.
+    """
+    generators = [torch.default_generator]
+    if device.type == "cuda":
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        index = torch.cuda.current_device() if device.index is None else device.index
+        generators.append(torch.cuda.default_generators[index])
+    with _LOCK:
+        states = [generator.get_state() for generator in generators]
+        python, array = random.getstate(), np.random.get_state()  # noqa: NPY002 - others use it
+        try:
+            for generator in generators:
+                generator.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed([seed & 0xFFFFFFFF, seed >> 32])  # noqa: NPY002 - others use it
+            yield
+        finally:
+            for generator, state in zip(generators, states, strict=True):
+                generator.set_state(state)
+            random.setstate(python)
+            np.random.set_state(array)  # noqa: NPY002 - others use it
+
+
+def albumentations_function(operation: AlbumentationsTransform) -> OnImage:
+    """Return the function that calls the transform on an image of the type that it takes.
+
+    Each thread has a copy of the transform, which keeps its generators and last parameters.
+    """
+    copies = threading.local()
+
+    def apply(image: Image, params: Params, row: int) -> Image:
+        if not hasattr(copies, "transform"):
+            with _LOCK:
+                copies.transform = deepcopy(operation.transform)
+        seed = int(params["seed"][row])
+        copies.transform.set_random_state(np.random.default_rng(seed), random.Random(seed))
+        result = copies.transform(image=np.array(image))["image"]
+        if isinstance(result, Tensor):
+            result = result.permute(1, 2, 0).numpy()
+        if result.dtype not in (np.uint8, np.float32):
+            raise EngineError(
+                f"{operation.title} must give uint8 or float32 images, gave {result.dtype}"
+            )
+        return np.asarray(check_shape(operation.title, image.shape, result))
+
+    return apply
+
+
+def torchvision_function(operation: TorchvisionTransform) -> OnImage:
+    """Return the function that calls the transform on an image of the type that it takes."""
+
+    def apply(image: Image, params: Params, row: int) -> Image:
+        from torchvision.transforms.v2 import functional
+
+        given: Any = torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+        if operation.takes == "pil":
+            given = functional.to_pil_image(given)
+        with seeded(int(params["seed"][row]), torch.device("cpu")):
+            result = operation.transform(given)
+        if not isinstance(result, Tensor):
+            result = functional.pil_to_tensor(result)
+        result = result.as_subclass(Tensor).detach()
+        if result.dtype not in (torch.uint8, torch.float32):
+            raise EngineError(
+                f"{operation.title} must give uint8 or float32 images, gave {result.dtype}"
+            )
+        array = result.permute(1, 2, 0).contiguous().numpy()
+        return np.asarray(check_shape(operation.title, image.shape, array))
+
+    return apply
+
+
+def run_module(module: Any, title: str, x: Tensor, params: Params) -> Tensor:
+    """Call a module on each of the images [n, 3, H, W] by itself, seeded for its sample."""
+    results = []
+    for row, seed in enumerate(params["seed"].tolist()):
+        with seeded(seed, x.device):
+            result = module(x[row : row + 1].clone())
+        results.append(check_batch(title, x[row : row + 1], result))
+    return torch.cat(results)
+
+
+def batch_function(operation: BatchFunction) -> Callable[[Tensor, Params], Tensor]:
+    """Return the function on planar float32 images."""
+    with_seeds = _takes_seeds(operation.function)
+
+    def apply(x: Tensor, params: Params) -> Tensor:
+        more = {"seeds": torch.from_numpy(params["seed"].copy())} if with_seeds else {}
+        return check_batch(operation.title, x, operation.function(x.clone(), **more))
+
+    return apply
+
+
+def check_batch(title: str, before: Tensor, after: Any) -> Tensor:
+    """Return a result as a plain float32 tensor of the shape and on the device of what went in."""
+    if not isinstance(after, Tensor):
+        raise EngineError(f"{title} must return a tensor, returned {type(after).__name__}")
+    check_shape(title, tuple(before.shape), after)
+    return after.detach().as_subclass(Tensor).to(before.device, torch.float32)
+
+
+def check_shape(title: str, before: tuple[int, ...], after: Any) -> Any:
+    """Return ``after`` if it has the shape ``before``."""
+    if tuple(after.shape) != tuple(before):
+        raise EngineError(
+            f"{title} must keep the shape {list(before)}, made {list(after.shape)}: a step that is not "
+            "ours cannot change the size; use an operation of gpu_aug for that"
+        )
+    return after
+
+
+def _takes_seeds(function: Callable[..., Any]) -> bool:
+    try:
+        return "seeds" in signature(function).parameters
+    except (TypeError, ValueError):
+        return False

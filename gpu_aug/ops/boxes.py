@@ -1,0 +1,56 @@
+"""Operations that change boxes alone; images pass as they are."""
+
+from dataclasses import dataclass
+
+from gpu_aug.ops import fields
+from gpu_aug.ops.operation import Operation
+
+__all__ = ["ClampBoundingBoxes", "OnTargets", "SanitizeBoundingBoxes"]
+
+
+class OnTargets(Operation, abstract=True):
+    """An operation that no engine has to carry out: ``gpu_aug.move`` does it."""
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Always: pixels stay as they are."""
+        return True
+
+
+@dataclass(frozen=True)
+class ClampBoundingBoxes(OnTargets):
+    """Cut boxes at the border of the image.
+
+    Recipes do that after every operation, unless BoxParams(check_each=False).
+
+    Source: torchvision v2 ClampBoundingBoxes.
+    """
+
+
+@dataclass(frozen=True)
+class SanitizeBoundingBoxes(OnTargets):
+    """Drop boxes that are too small or leave the image, with their labels.
+
+    Masks go with them where the recipe has BoxParams(instance_masks=True).
+
+    Args:
+        min_size: Least width and height, in pixels.
+        min_area: Least area, in pixels.
+
+    Source: torchvision v2 SanitizeBoundingBoxes.
+    """
+
+    min_size: float = 1.0
+    min_area: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("min_size", "min_area"):
+            value = fields.number("SanitizeBoundingBoxes", name, getattr(self, name))
+            if value < 1:
+                raise fields.fault(
+                    "SanitizeBoundingBoxes",
+                    name,
+                    getattr(self, name),
+                    "a number from 1, as in torchvision, for example 1.0",
+                )
+            self._set(**{name: value})

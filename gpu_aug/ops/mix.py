@@ -1,0 +1,247 @@
+"""Operations that mix neighbouring images of a batch."""
+
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops import fields
+from gpu_aug.ops.gamma import beta
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.sampling import Sizes, Uniforms, between, whole_below
+
+__all__ = ["CutMix", "MixUp", "Mixing", "Mosaic"]
+
+
+class Mixing(Operation, abstract=True):
+    """An operation that makes an image of several, all of one size.
+
+    Each image draws for itself what it takes from the others. All read the others as they were
+    before this operation.
+    """
+
+    num_classes: int | None = None
+
+    def sources(self, partners: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows, int64 [B, group], that each image may be made of, itself first.
+
+        Args:
+            partners: int64 [B, 4]; see Draws.
+        """
+        own = np.arange(len(partners))[:, None]
+        others = partners[:, :1] if self.group == 2 else partners[:, 1:]
+        return np.concatenate([own, others], axis=1)
+
+    def mixed(self, params: Params, partners: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which images are changed, bool [B]: gate open, and another image is there."""
+        sources = self.sources(partners)
+        applied: NDArray[np.bool_] = params["apply"] & (sources != sources[:, :1]).any(axis=1)
+        return applied
+
+    @abstractmethod
+    def shares(self, params: Params) -> NDArray[np.float64]:
+        """Return how much of each image is from each of ``sources``: float64 [B, group], sums 1."""
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """Return ``sizes``, which must be one size.
+
+        Raises:
+            RecipeError: The images can have different sizes.
+        """
+        if len(np.unique(sizes, axis=0)) > 1:
+            name = type(self).__name__
+            raise RecipeError(
+                f"{name} must get images of one size, got images of different sizes: put "
+                f"RandomResizedCrop(size), Resize((height, width)) or CenterCrop(size) before {name}"
+            )
+        return sizes
+
+
+@dataclass(frozen=True)
+class MixUp(Mixing):
+    """Blend each image with its partner: ``lam * image + (1 - lam) * partner``.
+
+    The partner is the other one of a pair of neighbouring positions of the epoch's order. Both
+    draw their own ``lam``.
+
+    Args:
+        alpha: ``lam`` has the law Beta(alpha, alpha).
+        num_classes: Number of classes, for soft labels; None where labels are soft already, or the
+            number is given otherwise.
+        p: Share of the images that are mixed.
+
+    Source: torchvision v2 MixUp, per image; Zhang et al. 2018, https://arxiv.org/abs/1710.09412.
+    """
+
+    # Measured 0 on noise and photographs: the same float32 products and sum.
+    tolerance: ClassVar[float] = 0.0001
+    group: ClassVar[int] = 2
+
+    alpha: float = 1.0
+    num_classes: int | None = None
+    _: KW_ONLY
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, two for the beta law."""
+        return 3
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``lam``, float64 [B]."""
+        return {"apply": u[:, 0] < self.p, "lam": beta(u[:, 1:3], self.alpha)}
+
+    def shares(self, params: Params) -> NDArray[np.float64]:
+        """``lam`` and the rest."""
+        return _two(params["lam"])
+
+
+@dataclass(frozen=True)
+class CutMix(Mixing):
+    """Replace a rectangle of each image by the same rectangle of its partner.
+
+    The partner is the other one of a pair of neighbouring positions of the epoch's order. Both
+    draw their own rectangle.
+
+    Args:
+        alpha: The rectangle's share, before it is clipped to the image, is 1 - lam, where lam has
+            the law Beta(alpha, alpha).
+        num_classes: Number of classes, for soft labels; None where labels are soft already, or the
+            number is given otherwise.
+        p: Share of the images that are mixed.
+
+    Source: torchvision v2 CutMix, per image; Yun et al. 2019, https://arxiv.org/abs/1905.04899.
+    """
+
+    group: ClassVar[int] = 2
+
+    alpha: float = 1.0
+    num_classes: int | None = None
+    _: KW_ONLY
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, two for the beta law, the rectangle's centre."""
+        return 5
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``start`` and ``shape``, int64 [B, 2], and ``lam``, the share that the image keeps."""
+        half = (0.5 * np.sqrt(1 - beta(u[:, 1:3], self.alpha)))[:, None] * sizes
+        half = half.astype(np.int64)
+        center = whole_below(u[:, 3:5], sizes)
+        start, stop = np.maximum(center - half, 0), np.minimum(center + half, sizes)
+        lam = 1 - (stop - start).prod(axis=1) / sizes.prod(axis=1)
+        return {"apply": u[:, 0] < self.p, "start": start, "shape": stop - start, "lam": lam}
+
+    def shares(self, params: Params) -> NDArray[np.float64]:
+        """What lies outside the rectangle, and inside."""
+        return _two(params["lam"])
+
+
+@dataclass(frozen=True)
+class Mosaic(Mixing):
+    """Tile four images, two by two, and cut out a window of the size of one.
+
+    Clockwise from the top left the tiles are the image itself, and the third, fourth and second
+    of the four neighbouring positions of the epoch's order, counted from the image on. Nothing is
+    resampled.
+
+    Args:
+        center_range: Range of the window's corner, as shares of height and width: the window starts
+            at ``floor(share * size)``. So the four images meet in the window at 1 - share.
+        num_classes: Number of classes, for soft labels, which are weighted by area; None where
+            labels are soft already, or the number is given otherwise.
+        p: Share of the images that become a mosaic.
+
+    Source: Kornia RandomMosaic with a grid of 2 x 2; Bochkovskiy et al. 2020,
+    https://arxiv.org/abs/2004.10934.
+    """
+
+    group: ClassVar[int] = 4
+
+    center_range: tuple[float, float] = (0.3, 0.7)
+    _: KW_ONLY
+    num_classes: int | None = None
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = "Mosaic"
+        ends = fields.interval(
+            name, "center_range", self.center_range, low=0, high=1, example="(0.3, 0.7)"
+        )
+        self._set(
+            center_range=ends,
+            num_classes=_classes(name, self.num_classes),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the window's corner."""
+        return 3
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``start``, int64 [B, 2]: the window's top-left corner on the four tiles; its ``size``."""
+        start = np.floor(between(u[:, 1:3], self.center_range) * sizes).astype(np.int64)
+        return {"apply": u[:, 0] < self.p, "start": start, "size": sizes.copy()}
+
+    def shares(self, params: Params) -> NDArray[np.float64]:
+        """Areas of the tiles in the window."""
+        later = params["start"] / params["size"]
+        (down, right), (up, left) = later.T, 1 - later.T
+        return np.stack([up * left, down * left, up * right, down * right], axis=1)
+
+    def offsets(self, params: Params) -> NDArray[np.int64]:
+        """Return where the tiles' top-left corners lie in the window, int64 [B, 4, 2], as ``sources``."""
+        tiles = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+        corners: NDArray[np.int64] = (
+            tiles * params["size"][:, None] - params["start"][:, None]
+        ).astype(np.int64)
+        return corners
+
+
+def _check(operation: Any) -> None:
+    name = type(operation).__name__
+    alpha = fields.number(name, "alpha", operation.alpha)
+    if alpha <= 0:
+        raise fields.fault(name, "alpha", operation.alpha, "a number above 0, for example 0.2")
+    operation._set(
+        alpha=alpha,
+        num_classes=_classes(name, operation.num_classes),
+        p=fields.probability(name, operation.p),
+    )
+
+
+def _classes(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not fields.is_whole(value) or value < 1:
+        raise fields.fault(
+            name, "num_classes", value, "a whole number from 1, or None, such as 1000"
+        )
+    return int(value)
+
+
+def _two(lam: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.stack([lam, 1 - lam], axis=1)

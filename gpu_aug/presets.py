@@ -1,0 +1,161 @@
+"""Published recipes for training and evaluation; each is a static method of Recipe as well.
+
+They resize bilinearly, so that decoding does it; where a source resizes otherwise, it is said.
+"""
+
+from gpu_aug.ops.colour import ColorJitter, Grayscale, Normalize, Solarize
+from gpu_aug.ops.combine import OneOf
+from gpu_aug.ops.crops import CenterCrop, RandomCrop
+from gpu_aug.ops.filters import GaussianBlur
+from gpu_aug.ops.geometry import HorizontalFlip
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.resizes import (
+    RandomResize,
+    RandomResizedCrop,
+    RandomShortestSize,
+    Resize,
+    ScaleJitter,
+)
+from gpu_aug.recipe import Recipe
+from gpu_aug.views import Views
+
+_VIDEO = Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225))
+
+
+def deit3(size: int = 224, *, simple_crop: bool = False) -> Recipe:
+    """Train image classifiers as DeiT III: a crop, a flip, 3-Augment, ColorJitter of 0.3.
+
+    Args:
+        size: Height and width of the result.
+        simple_crop: Whether the crop is "simple random": the shorter side becomes ``size``, and a
+            square of ``size`` is cut out after 4 mirrored pixels were added on each side. Else it is
+            RandomResizedCrop.
+
+    Source: Touvron et al. 2022, https://arxiv.org/abs/2204.07118, and augment.py in
+    https://github.com/facebookresearch/deit, which resizes bicubically.
+    """
+    crop: list[Operation] = [RandomResizedCrop(size)]
+    if simple_crop:
+        crop = [Resize(size), RandomCrop(size, padding=4, padding_mode="reflect")]
+    jitter = ColorJitter(0.3, 0.3, 0.3)
+    return Recipe([*crop, HorizontalFlip(), three_augment(), jitter, Normalize()])
+
+
+def three_augment() -> OneOf:
+    """3-Augment of DeiT III: gray, solarize or blur, with equal chance.
+
+    Source: Touvron et al. 2022, https://arxiv.org/abs/2204.07118, section 4.
+    """
+    return OneOf([Grayscale(1.0), Solarize(0.5, p=1.0), GaussianBlur(13, (0.1, 2.0))])
+
+
+def simclr(size: int = 224, *, strength: float = 1.0) -> Views:
+    """Train by contrast as SimCLR: two views of each image, drawn alike.
+
+    Args:
+        size: Height and width of the views.
+        strength: Of the colour jitter.
+
+    Source: Chen et al. 2020, https://arxiv.org/abs/2002.05709, appendix A, and data_util.py in
+    https://github.com/google-research/simclr, which resizes bicubically and does not normalise.
+    """
+    view = Recipe(
+        [
+            RandomResizedCrop(size),
+            HorizontalFlip(),
+            ColorJitter(0.8 * strength, 0.8 * strength, 0.8 * strength, 0.2 * strength, p=0.8),
+            Grayscale(0.2),
+            GaussianBlur(size // 10 // 2 * 2 + 1, (0.1, 2.0), p=0.5),
+            Normalize(),
+        ]
+    )
+    return Views([view, view])
+
+
+def dino(size: int = 224, *, local_size: int = 96, num_local: int = 8) -> Views:
+    """Train by self-distillation as DINO: two global views and several local ones.
+
+    Args:
+        size: Height and width of the global views.
+        local_size: Height and width of the local views.
+        num_local: Number of local views.
+
+    Source: Caron et al. 2021, https://arxiv.org/abs/2104.14294, and main_dino.py in
+    https://github.com/facebookresearch/dino, which resizes bicubically.
+    """
+
+    def view(pixels: int, scale: tuple[float, float], blur: float, solarize: float = 0.0) -> Recipe:
+        solarized = [Solarize(0.5, p=solarize)] if solarize else []
+        return Recipe(
+            [
+                RandomResizedCrop(pixels, scale=scale),
+                HorizontalFlip(),
+                ColorJitter(0.4, 0.4, 0.2, 0.1, p=0.8),
+                Grayscale(0.2),
+                GaussianBlur(13, (0.1, 2.0), p=blur),
+                *solarized,
+                Normalize(),
+            ]
+        )
+
+    large, small = (0.4, 1.0), (0.05, 0.4)
+    first, second = view(size, large, 1.0), view(size, large, 0.1, 0.2)
+    return Views([first, second, *[view(local_size, small, 0.5)] * num_local])
+
+
+def detection(size: int = 1024, *, normalize: bool = True) -> Recipe:
+    """Train detectors with large-scale jitter: a random scale of 0.1 to 2, a crop, a flip.
+
+    Args:
+        size: Height and width of the result; a smaller image stands at its top left, beside black.
+        normalize: Whether Normalize comes last; torchvision's detectors normalise themselves.
+
+    Source: Ghiasi et al. 2021, https://arxiv.org/abs/2012.07177, as "lsj" in references/detection of
+    https://github.com/pytorch/vision, which pads with the mean colour.
+    """
+    crop = RandomCrop(size, position="top_left")
+    last = [Normalize()] if normalize else []
+    return Recipe([ScaleJitter(size, (0.1, 2.0)), crop, HorizontalFlip(), *last])
+
+
+def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) -> Recipe:
+    """Train semantic segmentation: a random scale of 0.5 to 2, a crop, a flip.
+
+    Args:
+        size: Height and width of the result; a smaller image stands at its top left, beside black.
+        base_size: Length of the shorter side at scale 1.
+        ignore: Value of masks beside the image.
+
+    Source: references/segmentation of https://github.com/pytorch/vision. There the flip comes before
+    the crop; here decoding does all before the flip.
+    """
+    resize = RandomResize(base_size // 2, 2 * base_size)
+    crop = RandomCrop(size, position="top_left", fill_mask=ignore)
+    return Recipe([resize, crop, HorizontalFlip(), Normalize()])
+
+
+def video_train(size: int = 224, *, shorter: tuple[int, int] = (256, 320)) -> Recipe:
+    """Train video classifiers as SlowFast: a random length of the shorter side, a crop, a flip.
+
+    All frames of a clip are treated alike.
+
+    Args:
+        size: Height and width of the result.
+        shorter: Smallest and largest length of the shorter side, both included.
+
+    Source: Feichtenhofer et al. 2019, https://arxiv.org/abs/1812.03982, and transform.py in
+    https://github.com/facebookresearch/SlowFast.
+    """
+    lengths = tuple(range(shorter[0], shorter[1] + 1))
+    return Recipe([RandomShortestSize(lengths), RandomCrop(size), HorizontalFlip(), _VIDEO])
+
+
+def video_eval(size: int = 256) -> Recipe:
+    """Evaluate video classifiers on the middle square of each clip; nothing is random.
+
+    Args:
+        size: Length of the shorter side, and height and width of the result.
+
+    Source: as ``video_train``; there three squares of each clip are evaluated.
+    """
+    return Recipe([Resize(size), CenterCrop(size), _VIDEO])

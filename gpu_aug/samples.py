@@ -1,0 +1,160 @@
+"""Samples that are given directly: checked, and brought into one form."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpu_aug.errors import TargetsError
+from gpu_aug.targets import Targets, as_array
+
+KEYS = (
+    *("image", "images", "mask", "masks", "boxes", "box_labels"),
+    *("keypoints", "keypoint_labels", "label", "extra"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample that was checked.
+
+    Attributes:
+        frames: All its images, [H, W, 3] each, uint8 or float32.
+        shapes: Key or (key, name) -> how many frames it has; None is one image without a first axis.
+    """
+
+    frames: list[Tensor]
+    shapes: dict[Any, int | None]
+    size: tuple[int, int]
+    targets: Targets
+    rest: dict[str, Any]
+
+
+def read_sample(sample: Any, number: int) -> Sample:
+    """Check a sample and bring it into one form."""
+    where = f"sample {number}"
+    if not isinstance(sample, Mapping):
+        raise TargetsError(f"{where} must be a dictionary, got {type(sample).__name__}")
+    unknown = [key for key in sample if key not in KEYS]
+    if unknown:
+        raise TargetsError(
+            f"{where}: keys must be of {', '.join(KEYS)}, got {unknown[0]!r}: correct it, or put what "
+            "shall pass unchanged under 'extra'"
+        )
+    frames: list[Tensor] = []
+    shapes: dict[Any, int | None] = {}
+    for key, image in _images(sample, where).items():
+        name = key if isinstance(key, str) else f"{key[0]}[{key[1]!r}]"
+        clip, is_clip = _read_image(image, f"{where}: {name}")
+        if frames and clip[0].shape != frames[0].shape:
+            raise TargetsError(
+                f"{where}: {name} must be as large as the sample's first image, "
+                f"{_times(frames[0])}, got {_times(clip[0])}: give it as a sample of its own"
+            )
+        shapes[key] = len(clip) if is_clip else None
+        frames += list(clip)
+    try:
+        targets = _read_targets(sample, where)
+    except TargetsError as error:
+        text = str(error)
+        raise TargetsError(text if text.startswith(where) else f"{where}: {text}") from error
+    named = ("mask", "masks", "label", "extra")
+    rest = {name: sample[name] for name in named if name in sample}
+    height, width = frames[0].shape[:2]
+    return Sample(frames, shapes, (height, width), targets, rest)
+
+
+def _images(sample: Mapping[str, Any], where: str) -> dict[Any, Any]:
+    """Return all images of a sample: key, (key, place) or (key, name) -> image."""
+    found = {"image": sample["image"]} if "image" in sample else {}
+    more = sample.get("images")
+    if isinstance(more, Mapping):
+        found |= {("images", str(name)): image for name, image in more.items()}
+    elif more is not None:
+        if not isinstance(more, list | tuple):
+            raise TargetsError(
+                f"{where}: images must be a list of images or a dictionary of them, got "
+                f"{type(more).__name__}: give a clip as image"
+            )
+        found |= {("images", place): image for place, image in enumerate(more)}
+    if not found:
+        raise TargetsError(f"{where} must have an image, got {sorted(sample)}: give it as 'image'")
+    return found
+
+
+def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
+    """Return [n, H, W, 3], uint8 or float32, contiguous, and whether it is a clip."""
+    is_tensor = isinstance(image, Tensor)
+    if is_tensor:
+        x = image.as_subclass(Tensor).detach().cpu()
+    else:
+        if hasattr(image, "getbands") and image.getbands() not in (("R", "G", "B"), ("L",)):
+            raise TargetsError(
+                f"{where} must be RGB or gray, got Pillow mode {image.mode!r}: use "
+                "image.convert('RGB')"
+            )
+        array = np.array(image) if hasattr(image, "getbands") else np.asarray(image)
+        if array.dtype.kind not in "uif" or array.dtype.name == "float128":
+            raise TargetsError(f"{where} must be uint8 or float in [0, 1], got {array.dtype}")
+        x = torch.from_numpy(np.ascontiguousarray(array))
+    shape = list(x.shape)
+    if is_tensor and x.ndim >= 3:
+        # [3, H, W] is the custom of tensors; [H, W, 3] is taken where it is the only reading.
+        if shape[-3] in (1, 3):
+            x = x.movedim(-3, -1)
+        elif shape[-1] not in (1, 3):
+            x = x.movedim(-3, -1)  # named wrong below
+    x = x[..., None] if x.ndim == 2 else x
+    if x.ndim not in (3, 4) or x.shape[-1] not in (1, 3) or 0 in x.shape:
+        alpha = ": drop its alpha channel" if x.ndim in (3, 4) and x.shape[-1] == 4 else ""
+        form = "[3, H, W]" if is_tensor else "[H, W, 3]"
+        raise TargetsError(
+            f"{where} must have the shape {form}, one channel for gray images, and a first axis more "
+            f"for clips, got {shape}{alpha}"
+        )
+    if x.is_floating_point():
+        x = x.float()
+        low, high = (float(end) for end in x.aminmax())
+        if not (low >= 0 and high <= 1):  # NaN too
+            raise TargetsError(
+                f"{where} must be uint8, or float in [0, 1], got float from {low:g} to {high:g}: "
+                "divide 0..255 by 255, and give images as they are before Normalize"
+            )
+    elif x.dtype != torch.uint8:
+        raise TargetsError(
+            f"{where} must be uint8 or float in [0, 1], got {str(x.dtype).removeprefix('torch.')}: "
+            "divide it by its largest possible value"
+        )
+    is_clip = x.ndim == 4
+    x = x if is_clip else x[None]
+    return x.expand(*x.shape[:3], 3).contiguous(), is_clip
+
+
+def _read_targets(sample: Mapping[str, Any], where: str) -> Targets:
+    layers = []
+    if sample.get("mask") is not None:
+        mask = as_array(sample["mask"])
+        if mask.ndim != 2:
+            raise TargetsError(
+                f"{where}: mask must be [H, W], got shape {list(mask.shape)}: give several as masks"
+            )
+        layers.append(mask[None])
+    if sample.get("masks") is not None:
+        layers.append(as_array(sample["masks"]))
+        if layers[-1].ndim == 3 and len({layer.shape[1:] for layer in layers}) > 1:
+            raise TargetsError(f"{where}: mask and masks must be of one size")
+    if len({layer.dtype for layer in layers}) > 1:
+        raise TargetsError(
+            f"{where}: mask and masks must have one type, got {[str(x.dtype) for x in layers]}: "
+            "convert one"
+        )
+    names = ("boxes", "box_labels", "keypoints", "keypoint_labels")
+    masks = np.concatenate(layers) if layers else None
+    return Targets(**{name: sample.get(name) for name in names}, masks=masks)
+
+
+def _times(frame: Tensor) -> str:
+    return f"{frame.shape[0]}x{frame.shape[1]}"

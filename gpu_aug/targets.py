@@ -1,0 +1,275 @@
+"""Targets: what belongs to an image and moves with it, and how a recipe treats it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.ops import fields as checks
+
+BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+KINDS = ("boxes", "keypoints", "masks")
+BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
+
+_EXAMPLES = {
+    "boxes": "float [N, 4], such as [[10, 20, 50, 60]]",
+    "keypoints": "float [K, 2] of (x, y), such as [[10, 20]]",
+    "masks": "integers [M, H, W], one layer per mask",
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Targets:
+    """What belongs to one image; a field that is None is not there.
+
+    Arrays, tensors and lists are taken; they become numpy arrays. In and out of a recipe
+    boxes have the form that its BoxParams names, which is (left, top, right, bottom) in pixels where
+    it has none.
+
+    Attributes:
+        boxes: float64 [N, 4], in continuous coordinates: the pixel in row i and column j is the box
+            (j, i, j + 1, i + 1).
+        box_labels: Anything with first axis N; whole numbers are int64. They follow their boxes.
+        keypoints: float64 [K, 2], (x, y) in continuous coordinates: the centre of the top-left
+            pixel is (0.5, 0.5). See KeypointParams.pixel_index for the other convention.
+        keypoint_labels: Anything with first axis K. They follow their keypoints.
+        masks: Integers or bool [M, H, W]: a semantic mask is one layer, instances are one each.
+
+    Raises:
+        TargetsError: A wrong shape, a value that is not finite, or labels that do not match.
+    """
+
+    boxes: NDArray[np.float64] | None = None
+    box_labels: NDArray[Any] | None = None
+    keypoints: NDArray[np.float64] | None = None
+    keypoint_labels: NDArray[Any] | None = None
+    masks: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name, columns in (("boxes", 4), ("keypoints", 2)):
+            points = getattr(self, name)
+            if points is not None:
+                object.__setattr__(self, name, _coordinates(name, points, columns))
+            labels = {"boxes": "box_labels", "keypoints": "keypoint_labels"}[name]
+            if getattr(self, labels) is not None:
+                checked = _labels(labels, getattr(self, labels), name, getattr(self, name))
+                object.__setattr__(self, labels, checked)
+        if self.masks is not None:
+            object.__setattr__(self, "masks", _masks(self.masks))
+
+    def __bool__(self) -> bool:
+        """Whether there is anything at all."""
+        return any(getattr(self, field.name) is not None for field in fields(self))
+
+
+@dataclass(frozen=True)
+class BoxParams:
+    """How a recipe reads, keeps and returns boxes.
+
+    Sizes and areas are in pixels of the image as it is when they are checked, and count what lies
+    inside the image.
+
+    Args:
+        format: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height) or "cxcywh"
+            (centre, width, height).
+        normalized: Whether coordinates are shares of the image's width and height.
+        min_area: Smaller boxes are dropped.
+        min_visibility: Boxes of which a smaller share of the area is left are dropped: the part
+            inside the image over the whole.
+        min_width: Narrower boxes are dropped.
+        min_height: Lower boxes are dropped.
+        max_accept_ratio: Boxes with a larger ratio of their longer to their shorter side are dropped.
+        clip: Whether boxes that leave the image are cut at its border when they come in; they are
+            refused otherwise.
+        filter_invalid: Whether boxes without area are dropped when they come in; they are refused
+            otherwise.
+        check_each: Whether boxes are clipped and dropped after each operation that moves them, or
+            once at the end. Visibility is counted from one check to the next.
+        keep_empty: Whether boxes of which nothing is left in the image stay, without area, on its
+            border, until SanitizeBoundingBoxes, as in torchvision.
+        shrink_in_holes: Whether operations that erase parts of the image cut boxes down to what can
+            still be seen, as in Albumentations.
+        instance_masks: Whether ``masks`` has one layer per box, which is dropped with its box.
+
+    Source: Albumentations BboxParams. Its "pascal_voc" is "xyxy", "coco" is "xywh", "albumentations"
+    is "xyxy" normalized, and "yolo" is "cxcywh" normalized.
+    """
+
+    format: BoxFormat = "xyxy"
+    normalized: bool = False
+    min_area: float = 0.0
+    min_visibility: float = 0.0
+    min_width: float = 0.0
+    min_height: float = 0.0
+    max_accept_ratio: float | None = None
+    clip: bool = False
+    filter_invalid: bool = False
+    check_each: bool = True
+    keep_empty: bool = False
+    shrink_in_holes: bool = False
+    instance_masks: bool = False
+
+    def __post_init__(self) -> None:
+        name = "BoxParams"
+        if self.format not in BOX_FORMATS:
+            raise checks.fault(name, "format", self.format, f"one of {', '.join(BOX_FORMATS)}")
+        for field in ("min_area", "min_visibility", "min_width", "min_height"):
+            value = checks.number(name, field, getattr(self, field))
+            if value < 0 or (field == "min_visibility" and value > 1):
+                upper = " to 1, a share such as 0.1" if field == "min_visibility" else ", such as 4"
+                raise checks.fault(name, field, getattr(self, field), f"a number from 0{upper}")
+            object.__setattr__(self, field, value)
+        if self.max_accept_ratio is not None:
+            ratio = checks.number(name, "max_accept_ratio", self.max_accept_ratio)
+            if ratio < 1:
+                raise checks.fault(
+                    name, "max_accept_ratio", ratio, "None or a number from 1, such as 5.0"
+                )
+            object.__setattr__(self, "max_accept_ratio", ratio)
+        _check_switches(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, ready for JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> Self:
+        """Build what ``to_dict`` described."""
+        params: Self = _from_dict(cls, saved)
+        return params
+
+
+@dataclass(frozen=True)
+class KeypointParams:
+    """How a recipe reads, keeps and returns keypoints.
+
+    Args:
+        remove_invisible: Whether keypoints outside the image, and those that an operation of
+            ``drop_in_holes`` erased, are dropped with their labels. Otherwise all stay, in order; one
+            that lies behind a horizon or that a distortion hides everywhere is NaN.
+        check_each: Whether they are dropped after each operation that moves them, or once at the end.
+        pixel_index: Whether coordinates name pixels, the top-left one (0, 0), as in Albumentations:
+            a mirrored x is W - 1 - x, warps move pixel centres, and resampling multiplies
+            coordinates by the scale. "flips" is torchvision's: so in mirrorings alone, otherwise
+            continuous. False is continuous throughout: the centre of the top-left pixel is
+            (0.5, 0.5), and a mirrored x is W - x.
+        drop_in_holes: Whether keypoints in parts of the image that an operation erases are invisible.
+
+    Source: Albumentations KeypointParams (without angles and scales).
+    """
+
+    remove_invisible: bool = True
+    check_each: bool = True
+    pixel_index: bool | Literal["flips"] = False
+    drop_in_holes: bool = False
+
+    def __post_init__(self) -> None:
+        _check_switches(self, besides={"pixel_index": "flips"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, ready for JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, saved: Any) -> Self:
+        """Build what ``to_dict`` described."""
+        params: Self = _from_dict(cls, saved)
+        return params
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Return an array of an array, a tensor on any device, or lists."""
+    if isinstance(values, torch.Tensor):
+        return values.as_subclass(torch.Tensor).detach().cpu().numpy()
+    return np.asarray(values)
+
+
+def differences(params: BoxParams | KeypointParams) -> dict[str, Any]:
+    """Return the fields that do not have their default, for the fingerprint."""
+    return {
+        field.name: getattr(params, field.name)
+        for field in fields(params)
+        if getattr(params, field.name) != field.default
+    }
+
+
+def _from_dict(cls: Any, saved: Any) -> Any:
+    if not isinstance(saved, dict):
+        raise RecipeError(f"{cls.__name__} must be a dictionary of its fields, got {saved!r}")
+    known = [field.name for field in fields(cls)]
+    for name in saved:
+        if name not in known:
+            raise RecipeError(f"{cls.__name__} has no field {name!r}; it has: {', '.join(known)}")
+    return cls(**saved)
+
+
+def _check_switches(params: Any, besides: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Check fields that are on or off; ``besides`` is a word that is allowed as well."""
+    for field in fields(params):
+        value, word = getattr(params, field.name), besides.get(field.name)
+        if not isinstance(field.default, bool) or (word is not None and value == word):
+            continue
+        if not isinstance(value, bool | np.bool_):
+            allowed = "True or False" + (f", or {word!r}" if word else "")
+            raise checks.fault(type(params).__name__, field.name, value, allowed)
+        object.__setattr__(params, field.name, bool(value))
+
+
+def _coordinates(name: str, values: Any, columns: int) -> NDArray[np.float64]:
+    wanted = _EXAMPLES[name]
+    try:
+        # A copy: what is given stays as it is, whatever is done with the result.
+        array = np.array(as_array(values), np.float64)
+    except (TypeError, ValueError) as error:
+        raise TargetsError(
+            f"{name} must be {wanted}, got {type(values).__name__}: {error}"
+        ) from error
+    if array.size == 0 and array.ndim < 3:
+        array = array.reshape(0, columns)
+    if array.ndim != 2 or array.shape[1] != columns:
+        raise TargetsError(
+            f"{name} must be {wanted}, got shape {list(array.shape)}: put one in each row"
+        )
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    if len(bad):
+        raise TargetsError(
+            f"{name} must be finite numbers, got {array[bad[0]].tolist()} in row {bad[0]}: "
+            "leave out what is not known"
+        )
+    return array
+
+
+def _labels(name: str, values: Any, owner: str, owners: Any) -> NDArray[Any]:
+    labels = as_array(values)
+    if owners is None:
+        raise TargetsError(f"{name} must come with {owner}, got {name} alone: give {owner} as well")
+    if labels.size == 0 and len(owners) == 0:
+        labels = labels.reshape(0, *labels.shape[1:]).astype(
+            np.int64 if labels.dtype == np.float64 and labels.ndim < 2 else labels.dtype
+        )
+    if labels.ndim == 0 or len(labels) != len(owners):
+        got = "one value" if labels.ndim == 0 else str(len(labels))
+        raise TargetsError(
+            f"{name} must be one per row of {owner} ({len(owners)}), got {got}: make them match"
+        )
+    return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
+
+
+def _masks(values: Any) -> NDArray[Any]:
+    masks = as_array(values)
+    if masks.dtype.kind not in "iub":
+        raise TargetsError(
+            f"masks must be {_EXAMPLES['masks']}, got {masks.dtype}: convert them, for example "
+            "with masks.astype('uint8')"
+        )
+    if masks.ndim != 3:
+        raise TargetsError(
+            f"masks must be {_EXAMPLES['masks']}, got shape {list(masks.shape)}: "
+            "give a single mask as mask[None]"
+        )
+    return masks

@@ -1,0 +1,58 @@
+"""What the comparisons of engines found, and the table of it for the documentation."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+HEAD = """# Do the engines agree?
+
+Every operation, carried out by the engines on the same images with the same draws: 12 images of noise and 12 small
+photographs, 61 x 84 pixels. Differences are in units of 1/255. Written by the tests:
+`pytest tests/test_engines_agree.py --write-agreement docs/agreement.md`.
+
+- **float32**: largest and mean difference between `kornia` and `albumentations` in float32, on noise and on photographs.
+- **uint8**: largest difference where both write uint8, in whole steps; "-" for values outside [0, 1].
+- **tolerance**: what the test allows, written beside the operation.
+- **control**: the smallest difference that a slightly changed parameter makes (the test demands that it exceeds the tolerance).
+- **outside**: largest difference between `kornia` and code from outside the project (torchvision, Pillow, OpenCV, or the
+  Albumentations class with the drawn parameters injected), where there is one; "s %" beside it: so many values differ by more
+  (ties of nearest resampling).
+
+| operation | noise max | noise mean | photographs max | photographs mean | uint8 | tolerance | control | outside |
+| --- | --: | --: | --: | --: | --: | --: | --: | --: |
+"""
+
+
+@dataclass
+class Agreement:
+    """Collects the numbers of a test run, by row."""
+
+    cells: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+
+    def note(self, label: str, **numbers: float | str) -> None:
+        """Keep the numbers of a row."""
+        for name, value in numbers.items():
+            self.cells[label][name] = value if isinstance(value, str) else f"{value:.2g}"
+
+    def write(self, path: Path) -> None:
+        """Write the table."""
+        columns = (
+            "noise_max", "noise_mean", "photo_max", "photo_mean", "uint8", "tolerance", "control", "outside",
+        )  # fmt: skip
+        lines = [
+            f"| {label} | " + " | ".join(cells.get(column, "") for column in columns) + " |"
+            for label, cells in sorted(self.cells.items())
+        ]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def gaps(a: list[torch.Tensor], b: list[torch.Tensor]) -> torch.Tensor:
+    """All differences of two lists of images, in units of 1/255, as one flat tensor."""
+    for one, other in zip(a, b, strict=True):
+        assert one.shape == other.shape
+    return torch.cat(
+        [(x.double() - y.double()).abs().flatten() * 255 for x, y in zip(a, b, strict=True)]
+    )

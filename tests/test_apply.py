@@ -1,0 +1,322 @@
+"""Applying a recipe to decoded images: forms of images, clips, targets, views and bad samples."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision import tv_tensors
+
+import gpu_aug
+from gpu_aug import (
+    BoxParams,
+    CenterCrop,
+    ColorJitter,
+    HorizontalFlip,
+    KeypointParams,
+    MixUp,
+    Normalize,
+    RandomAffine,
+    RandomResizedCrop,
+    Recipe,
+    RecipeError,
+    Resize,
+    TargetsError,
+    Views,
+    compile_engine,
+)
+
+RECIPE = Recipe(
+    [
+        RandomResizedCrop((40, 48)),
+        HorizontalFlip(),
+        RandomAffine(15, p=0.5),
+        ColorJitter(0.3, 0.3, 0.3, 0.05),
+        Normalize(),
+    ]
+)
+FLIP = Recipe([HorizontalFlip(1)])
+
+
+def picture(seed: int, height: int = 61, width: int = 84) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def only(recipe: Recipe, sample: dict, **options: object) -> dict:
+    (result,) = gpu_aug.apply(recipe, [sample], **options)  # type: ignore[arg-type]
+    return result
+
+
+def test_results_are_those_of_the_engine():
+    """A call gives what the engine makes of the decoded window with the recipe's draws."""
+    images = [picture(seed, 40, 48) for seed in range(5)]
+    recipe = Recipe([Resize((40, 48)), *RECIPE.operations[1:]])
+    draws = recipe.draw(3, 1, np.array([9, 8, 7, 6, 5]), np.array([[40, 48]] * 5))
+    expected = torch.empty(5, 3, 40, 48)
+    compile_engine("kornia", recipe, device=torch.device("cpu")).run(
+        torch.from_numpy(np.stack(images)), draws, expected
+    )
+
+    results = gpu_aug.apply(
+        recipe, [{"image": image} for image in images], seed=3, epoch=1, indices=[9, 8, 7, 6, 5]
+    )
+
+    assert (torch.stack([result["image"] for result in results]) == expected).all()
+
+
+def test_a_result_does_not_depend_on_its_neighbours():
+    """Images of several sizes in one call are as each alone, with the same index."""
+    samples = [{"image": picture(seed, 50 + 9 * seed, 70)} for seed in range(4)]
+
+    together = gpu_aug.apply(RECIPE, samples)
+
+    for number, sample in enumerate(samples):
+        alone = only(RECIPE, sample, indices=[number])
+        assert (alone["image"] == together[number]["image"]).all()
+    assert (together[0]["image"] != only(RECIPE, samples[0], indices=[1])["image"]).any()
+
+
+def test_the_decode_stage_is_torchvisions_resize():
+    """A crop and resize of decoded pixels are those of torchvision, in uint8 and in float32."""
+    from torchvision.transforms.v2 import functional as tv
+
+    image = picture(0)
+    planar = torch.from_numpy(image).permute(2, 0, 1)
+    recipe = Recipe([CenterCrop((41, 40)), Resize((20, 31))])
+
+    eight, floats = only(recipe, {"image": image}), only(recipe, {"image": planar.float() / 255})
+
+    expected = tv.resize(tv.center_crop(planar, [41, 40]), [20, 31])
+    assert (eight["image"] * 255).round().sub(expected).abs().max() <= 1
+    exact = tv.resize(tv.center_crop(planar.float() / 255, [41, 40]), [20, 31])
+    assert (floats["image"] - exact).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("engine", ["kornia", "albumentations"])
+@pytest.mark.parametrize(
+    "recipe", [FLIP, Recipe([Normalize()]), Recipe([*FLIP.operations, *RECIPE.operations[2:]])]
+)
+def test_float_images_are_not_rounded(engine, recipe):
+    """Whole 1/255 as float give the result of uint8; a value between them stays between."""
+    image = picture(1)
+
+    as_bytes = only(recipe, {"image": image}, engine=engine)["image"]
+    as_floats = only(recipe, {"image": image.astype(np.float32) / 255}, engine=engine)["image"]
+    between = only(recipe, {"image": (image.astype(np.float32) * 0.5) / 255}, engine=engine)[
+        "image"
+    ]
+
+    assert (as_bytes - as_floats).abs().max() < 1e-4
+    if recipe is FLIP:
+        expected = image[:, ::-1].transpose(2, 0, 1) * np.float32(0.5) / np.float32(255)
+        assert (between.numpy() == expected).all()
+
+
+def test_forms_of_images_are_one():
+    """Arrays, tensors of both orders, Pillow images and torchvision's images are the same."""
+    image = picture(2)
+    planar = torch.from_numpy(image).permute(2, 0, 1)
+    forms = [
+        planar,
+        torch.from_numpy(image),
+        Image.fromarray(image),
+        tv_tensors.Image(planar),
+        image[::-1][::-1],
+    ]
+
+    expected = only(FLIP, {"image": image})["image"]
+
+    for form in forms:
+        result = only(FLIP, {"image": form})["image"]
+        assert (result == expected).all()
+        assert result.dtype == torch.float32
+        assert type(result) is torch.Tensor
+
+
+def test_gray_images_become_three_equal_channels():
+    """In all their forms."""
+    gray = picture(3)[..., 0]
+    for form in (gray, gray[..., None], torch.from_numpy(gray)[None], Image.fromarray(gray)):
+        result = only(FLIP, {"image": form})["image"]
+        assert result.shape == (3, 61, 84)
+        assert (result * 255 == torch.from_numpy(gray[:, ::-1].copy())).all()
+
+
+def test_a_pixel_is_enough():
+    """An image of one pixel with a box, a keypoint and a mask passes through a whole recipe."""
+    sample = {
+        "image": picture(4, 1, 1),
+        "mask": np.ones((1, 1), np.uint8),
+        "boxes": [[0, 0, 1, 1]],
+        "keypoints": [[0.5, 0.5]],
+    }
+    result = only(RECIPE, sample)
+    assert result["image"].shape == (3, 40, 48)
+    assert result["mask"].shape == (40, 48)
+
+
+def test_images_of_a_sample_share_their_draws():
+    """A clip, a dictionary and a list of images, and the single image, all get the same."""
+    image = picture(5)
+    for recipe in (RECIPE, Recipe([RandomAffine(20), HorizontalFlip()])):  # one size, and any
+        single = only(recipe, {"image": image})["image"]
+        clip = only(recipe, {"image": np.stack([image, image, image])})["image"]
+        named = only(recipe, {"image": image, "images": {"right": image, "left": image}})
+        listed = only(recipe, {"images": [image, np.stack([image, image])]})["images"]
+
+        assert clip.shape == (3, *single.shape)
+        assert (clip == single).all()
+        assert (named["image"] == single).all()
+        assert (named["images"]["right"] == single).all()
+        assert list(named["images"]) == ["right", "left"]
+        assert (listed[0] == single).all()
+        assert (listed[1] == single).all()
+
+
+def test_clips_of_several_lengths_are_as_each_alone():
+    """Two clips of different lengths and sizes in one call."""
+    clips = [
+        np.stack([picture(s) for s in range(2)]),
+        np.stack([picture(s, 50, 60) for s in range(3)]),
+    ]
+
+    results = gpu_aug.apply(RECIPE, [{"image": clip} for clip in clips])
+
+    for number, clip in enumerate(clips):
+        for frame, result in zip(clip, results[number]["image"], strict=True):
+            assert (only(RECIPE, {"image": frame}, indices=[number])["image"] == result).all()
+
+
+def test_everything_that_was_given_comes_back():
+    """Keys, types and what is not ours are kept."""
+    recipe = Recipe([Resize((30, 42))], keypoints=KeypointParams(pixel_index=True))
+    sample = {
+        "image": picture(6),
+        "mask": np.full((61, 84), 3, np.uint8),
+        "masks": np.full((2, 61, 84), 4, np.uint8),
+        "boxes": torch.tensor([[0.0, 0, 42, 61]]),
+        "box_labels": ["cat"],
+        "keypoints": [[10, 10]],
+        "keypoint_labels": [5],
+        "label": 7,
+        "extra": {"path": "a.jpg"},
+    }
+
+    result = only(recipe, sample)
+
+    assert set(result) == set(sample)
+    assert result["mask"].shape == (30, 42)
+    assert result["masks"].shape == (2, 30, 42)
+    assert (result["masks"] == 4).all()
+    assert result["boxes"].tolist() == [[0, 0, 21, 30]]
+    assert list(result["box_labels"]) == ["cat"]
+    torch.testing.assert_close(result["keypoints"], torch.tensor([[5.0, 10 * 30 / 61]]))
+    assert result["keypoint_labels"].dtype == torch.int64
+    assert result["label"] == 7
+    assert result["extra"] is sample["extra"]
+    assert sample["image"].shape == (61, 84, 3)
+
+
+def test_mixed_samples_have_soft_labels():
+    """Class numbers become shares where images are mixed."""
+    recipe = Recipe([Resize((30, 30)), MixUp(num_classes=3)])
+    samples = [{"image": picture(s), "label": s} for s in range(2)]
+
+    one, two = gpu_aug.apply(recipe, samples)
+
+    assert one["label"].sum() == pytest.approx(1)
+    assert one["label"][2] == two["label"][2] == 0
+    plain = [only(Recipe([Resize((30, 30))]), s)["image"] for s in samples]
+    lam = one["label"][0]
+    torch.testing.assert_close(one["image"], lam * plain[0] + (1 - lam) * plain[1])
+    with pytest.raises(TargetsError, match="sample 1: label must be given for all"):
+        gpu_aug.apply(recipe, [samples[0], {"image": picture(1)}])
+
+
+def test_views_give_a_result_each():
+    """Each view has its own size, boxes and draws."""
+    views = Views([Recipe([RandomResizedCrop(32)]), Recipe([RandomResizedCrop(16)])])
+
+    ((large, small),) = gpu_aug.apply(views, [{"image": picture(7), "boxes": [[0, 0, 84, 61]]}])
+
+    assert large["image"].shape == (3, 32, 32)
+    assert small["boxes"].tolist() == [[0, 0, 16, 16]]
+
+
+def test_no_samples_give_no_results():
+    """An empty list is a list."""
+    assert gpu_aug.apply(RECIPE, []) == []
+    assert gpu_aug.apply(Views([RECIPE]), []) == []
+
+
+@pytest.mark.parametrize(
+    ("sample", "match"),
+    [
+        ({}, "sample 0 must have an image"),
+        (3, "sample 0 must be a dictionary, got int"),
+        ({"image": picture(0), "bboxes": []}, "keys must be of image, .* got 'bboxes'"),
+        ({"image": picture(0).astype(np.float32)}, r"float in \[0, 1\], got float from 0 to 255"),
+        ({"image": np.full((4, 4, 3), np.nan)}, "got float from nan to nan"),
+        ({"image": picture(0).astype(np.int32)}, "must be uint8 or float .* got int32"),
+        ({"image": np.zeros((8, 9, 4), np.uint8)}, r"got \[8, 9, 4\]: drop its alpha channel"),
+        ({"image": np.zeros((3, 8, 9), np.uint8)}, r"shape \[H, W, 3\], .* got \[3, 8, 9\]"),
+        ({"image": np.zeros((0, 9, 3), np.uint8)}, "must have the shape"),
+        ({"image": "a.jpg"}, "must be uint8 or float"),
+        ({"image": Image.new("RGBA", (4, 4))}, "Pillow mode 'RGBA'"),
+        (
+            {"image": picture(0), "mask": np.zeros((1, 61, 84), int)},
+            r"sample 0: mask must be \[H, W\]",
+        ),
+        (
+            {"image": picture(0), "mask": np.zeros((60, 84), int)},
+            "sample 0: masks must be as large",
+        ),
+        ({"image": picture(0), "boxes": [[0, 0, 99, 9]]}, "sample 0: boxes must lie in the image"),
+        ({"image": picture(0), "boxes": [[0, 0, np.nan, 9]]}, "sample 0: boxes must be finite"),
+        ({"image": picture(0), "images": [picture(0, 5, 5)]}, r"images\[0\] must be as large"),
+        ({"image": picture(0), "images": picture(0)}, "images must be a list of images"),
+    ],
+)
+def test_bad_samples_are_named(sample, match):
+    """The number of the sample, the key, what was got and what is allowed."""
+    with pytest.raises(TargetsError, match=match):
+        gpu_aug.apply(FLIP, [sample])
+
+
+def test_boxes_in_another_form_are_refused():
+    """BoundingBoxes of torchvision know their form; the recipe reads another."""
+    boxes = tv_tensors.BoundingBoxes([[1, 2, 3, 4]], format="XYWH", canvas_size=(61, 84))
+    sample = {"image": picture(0), "boxes": boxes}
+
+    with pytest.raises(TargetsError, match="format, xyxy, got XYWH"):
+        only(FLIP, sample)
+    result = only(Recipe([HorizontalFlip(1)], boxes=BoxParams(format="xywh")), sample)
+    assert result["boxes"].tolist() == [[80, 2, 3, 4]]
+
+
+def test_wrong_arguments_are_named():
+    """Samples that are no list, and indices that do not match."""
+    with pytest.raises(TargetsError, match="put a single one into a list"):
+        gpu_aug.apply(FLIP, {"image": picture(0)})
+    with pytest.raises(TargetsError, match="one whole number from 0 per sample"):
+        gpu_aug.apply(FLIP, [{"image": picture(0)}], indices=[1, 2])
+    mixing = Recipe([Resize((9, 9)), MixUp()])
+    with pytest.raises(RecipeError, match="equally many images"):
+        gpu_aug.apply(
+            mixing, [{"image": picture(0)}, {"image": np.stack([picture(0), picture(1)])}]
+        )
+
+
+@pytest.mark.needs_cuda
+def test_devices_agree():
+    """The same call on a GPU returns the same values there."""
+    samples = [
+        {"image": picture(seed, 50 + seed, 60), "boxes": [[1, 2, 30, 40]]} for seed in range(5)
+    ]
+
+    on_cpu, on_cuda = gpu_aug.apply(RECIPE, samples), gpu_aug.apply(RECIPE, samples, device="cuda")
+
+    for a, b in zip(on_cpu, on_cuda, strict=True):
+        assert b["image"].device.type == "cuda"
+        assert (a["image"] - b["image"].cpu()).abs().max() < 0.02
+        assert (a["boxes"] == b["boxes"]).all()

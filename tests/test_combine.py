@@ -1,0 +1,205 @@
+"""Combinators choose per image: how often, in which order, and the same on every engine."""
+
+import albumentations as A
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from gpu_aug import (
+    CenterCrop,
+    ColorJitter,
+    GaussianBlur,
+    Grayscale,
+    HorizontalFlip,
+    OneOf,
+    Operation,
+    RandomApply,
+    RandomOrder,
+    Recipe,
+    RecipeError,
+    Resize,
+    SomeOf,
+    VerticalFlip,
+    compile_engine,
+)
+
+SIZE = (24, 31)
+NUM = 4000
+FLIPS = [HorizontalFlip(1), VerticalFlip(1), Grayscale(1)]
+
+
+def gates(operation: Operation, num: int = NUM) -> np.ndarray:
+    """Which leaf is done on which image, bool [num, leaves]."""
+    recipe = Recipe([CenterCrop(SIZE), operation])
+    draws = recipe.draw(3, 0, np.arange(num), np.full((num, 2), SIZE))
+    return np.stack([params["apply"] for params in draws.params], axis=1)
+
+
+def same_share(share: float, expected: float, num: int = NUM) -> bool:
+    """Whether a frequency is the expected one, but for one case in a million."""
+    return abs(share - expected) <= 5 * np.sqrt(expected * (1 - expected) / num) + 1e-9
+
+
+def test_random_apply_does_all_or_none():
+    """One gate for all operations, open with probability p."""
+    done = gates(RandomApply(FLIPS, p=0.3))
+
+    assert (done.all(axis=1) | ~done.any(axis=1)).all()
+    assert same_share(done[:, 0].mean(), 0.3)
+
+
+def test_one_of_does_one():
+    """One operation per image, as often as its weight says, and none in 1 - p of the cases."""
+    done = gates(OneOf(FLIPS, weights=[1, 2, 5], p=0.8))
+
+    assert done.sum(axis=1).max() == 1
+    for share, weight in zip(done.mean(axis=0), (1, 2, 5), strict=True):
+        assert same_share(share, 0.8 * weight / 8)
+
+
+def test_an_operation_of_weight_0_is_never_done():
+    """Weights may be 0."""
+    assert not gates(OneOf(FLIPS, weights=[1, 0, 0]))[:, 1:].any()
+
+
+def test_a_chosen_operation_keeps_its_own_probability():
+    """Inside OneOf, an operation with p = 0.5 is done in half of the cases it is chosen."""
+    done = gates(OneOf([HorizontalFlip(0.5), VerticalFlip(1)]))
+
+    assert same_share(done[:, 0].mean(), 0.25)
+    assert same_share(done[:, 1].mean(), 0.5)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, (1, 3)])
+def test_some_of_does_so_many_as_albumentations(n):
+    """The number of operations, and each one's share, are those of Albumentations' class."""
+    done = gates(SomeOf(FLIPS, n, p=0.9))
+    smallest, largest = (n, n) if isinstance(n, int) else n
+    number = done.sum(axis=1)
+
+    assert set(number) == {0, *range(smallest, largest + 1)}
+    mean = 0.9 * (smallest + largest) / 2
+    for share in done.mean(axis=0):
+        assert same_share(share, mean / 3)
+    if isinstance(n, int) and n:
+        theirs = A.SomeOf([A.HorizontalFlip(), A.VerticalFlip(), A.ToGray()], n=n)
+        assert len(theirs._get_idx()) == n
+        assert (np.diff(theirs._get_idx()) > 0).all()  # in the given order, as here
+
+
+def test_random_order_does_all_in_every_order():
+    """Each operation once per image, and all six orders of three are equally likely."""
+    done = gates(RandomOrder(FLIPS)).reshape(NUM, 3, 3)  # image, place, operation
+
+    assert (done.sum(axis=1) == 1).all()
+    assert (done.sum(axis=2) == 1).all()
+    orders = done.argmax(axis=2) @ [9, 3, 1]
+    kinds, counts = np.unique(orders, return_counts=True)
+    assert len(kinds) == 6
+    assert all(same_share(count / NUM, 1 / 6) for count in counts)
+
+
+def test_random_order_of_some():
+    """With n, so many different operations are done, any of them first."""
+    done = gates(RandomOrder(FLIPS, n=2)).reshape(NUM, 2, 3)
+
+    assert (done.sum(axis=(1, 2)) == 2).all()
+    assert (done.sum(axis=1) <= 1).all()
+    assert same_share(done[:, 0, 2].mean(), 1 / 3)
+
+
+def test_random_order_gives_the_pixels_of_torchvisions_functions():
+    """Two operations that do not commute are done in the drawn order."""
+    jitter, blur = ColorJitter(contrast=(3, 3)), GaussianBlur(5, (2, 2))
+    recipe = Recipe([CenterCrop(SIZE), RandomOrder([jitter, blur])])
+    images = torch.randint(0, 256, (16, *SIZE, 3), dtype=torch.uint8)
+    draws = recipe.draw(0, 0, np.arange(16), np.full((16, 2), SIZE))
+    out = torch.empty(16, 3, *SIZE)
+    compile_engine("kornia", recipe, device=torch.device("cpu")).run(images, draws, out)
+
+    jitter_first = draws.params[0]["apply"]
+    assert 0 < jitter_first.sum() < 16
+    v2f = v2.functional
+    for image, first, result in zip(images, jitter_first, out, strict=True):
+        x = image.permute(2, 0, 1).float() / 255
+        steps = [
+            lambda y: v2f.adjust_contrast(y, 3.0),
+            lambda y: v2f.gaussian_blur(y, [5, 5], [2.0, 2.0]),
+        ]
+        expected, other = x, x
+        for step in steps if first else steps[::-1]:
+            expected = step(expected)
+        for step in steps[::-1] if first else steps:
+            other = step(other)
+        assert (expected - result).abs().max() < 0.001
+        assert (other - result).abs().max() > 0.05
+
+
+NESTED = OneOf(
+    [
+        RandomApply([ColorJitter(0.4, 0.4, 0.4, 0.1), SomeOf(FLIPS, (1, 2))], p=0.7),
+        RandomOrder([GaussianBlur(5), HorizontalFlip()]),
+        Grayscale(0.5),
+    ],
+    weights=[3, 2, 1],
+    p=0.9,
+)
+
+
+def test_engines_agree_on_nested_combinators():
+    """Kornia and Albumentations carry out the same leaves on the same images."""
+    recipe = Recipe([CenterCrop(SIZE), NESTED])
+    images = torch.randint(0, 256, (40, *SIZE, 3), dtype=torch.uint8)
+    draws = recipe.draw(0, 0, np.arange(40), np.full((40, 2), SIZE))
+    results = {}
+    for name in ("kornia", "albumentations"):
+        results[name] = torch.empty(40, 3, *SIZE)
+        engine = compile_engine(name, recipe, device=torch.device("cpu"))
+        engine.run(images, draws, results[name])
+
+    assert (results["kornia"] - results["albumentations"]).abs().max() * 255 < 0.02
+    later = recipe.draw(0, 1, np.arange(40), np.full((40, 2), SIZE))
+    engine.run(images, later, results["albumentations"])
+    assert (results["kornia"] - results["albumentations"]).abs().max() * 255 > 10
+
+
+def test_a_nested_recipe_survives_its_file(tmp_path):
+    """Saved and loaded, operations inside operations are equal."""
+    recipe = Recipe([CenterCrop(SIZE), NESTED])
+    recipe.save(tmp_path / "recipe.json")
+
+    assert Recipe.load(tmp_path / "recipe.json") == recipe
+    assert Recipe.load(tmp_path / "recipe.json").fingerprint == recipe.fingerprint
+
+
+def test_sizes_follow_the_choice():
+    """An image that was not resized reaches the next operation with its own size."""
+    recipe = Recipe([CenterCrop(60), RandomApply([Resize((30, 40))]), CenterCrop((30, 20))])
+    draws = recipe.draw(0, 0, np.arange(50), np.full((50, 2), 80))
+    resized, crop = draws.params[0]["apply"], draws.params[1]["start"]
+
+    assert 0 < resized.sum() < 50
+    np.testing.assert_array_equal(crop[resized], np.full((resized.sum(), 2), (0, 10)))
+    np.testing.assert_array_equal(crop[~resized], np.full(((~resized).sum(), 2), (15, 20)))
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: OneOf([]), r"OneOf operations must be a list of at least one operation, got \[\]"),
+        (lambda: OneOf(HorizontalFlip()), "OneOf operations must be a list"),
+        (lambda: SomeOf(["flip"]), "operation 0 of SomeOf must be an Operation .* got 'flip'"),
+        (lambda: SomeOf(FLIPS, 4), r"SomeOf n must be a whole number from 0 to 3, .* got 4"),
+        (lambda: SomeOf(FLIPS, (2, 1)), r"SomeOf n must be .* got \(2, 1\)"),
+        (lambda: RandomOrder(FLIPS, n=1.5), r"RandomOrder n must be .* got 1\.5"),
+        (lambda: OneOf(FLIPS, weights=[1, 2]), r"OneOf weights must be 3 finite numbers"),
+        (lambda: OneOf(FLIPS, weights=[0, 0, 0]), r"OneOf weights must be .* not all 0"),
+        (lambda: OneOf(FLIPS, weights=[1, -1, 1]), r"OneOf weights must be numbers from 0"),
+        (lambda: RandomApply(FLIPS, p=1.1), r"RandomApply p must be a probability .* got 1\.1"),
+    ],
+)
+def test_bad_arguments_are_refused(build, message):
+    """The error names the combinator, the argument, what it got and what is allowed."""
+    with pytest.raises(RecipeError, match=message):
+        build()

@@ -1,0 +1,221 @@
+"""Filters beyond the agreement table: borders, odd sizes, the host's steps, and wrong values."""
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms.v2 import functional as tv
+
+from gpu_aug import (
+    JPEG,
+    AdditiveNoise,
+    AdvancedBlur,
+    Blur,
+    Defocus,
+    Downscale,
+    GaussianBlur,
+    GaussianNoise,
+    GaussNoise,
+    GlassBlur,
+    HorizontalFlip,
+    MedianBlur,
+    MotionBlur,
+    Operation,
+    RandomGaussianBlur,
+    Recipe,
+    RecipeError,
+    Resize,
+    SaltAndPepper,
+    Sharpen,
+    ShotNoise,
+    Spatter,
+    Superpixels,
+    UnsharpMask,
+    ZoomBlur,
+    compile_engine,
+)
+from gpu_aug.draws import uniforms
+from gpu_aug.engines.hosted import hosted
+from gpu_aug.engines.kornia.filters import convolve, median, zoom_blur
+from gpu_aug.engines.kornia.step import host_step
+
+CPU = torch.device("cpu")
+
+
+def pixels(size: tuple[int, int], num: int = 3) -> np.ndarray:
+    return np.random.default_rng(4).integers(0, 256, (num, *size, 3), dtype=np.uint8)
+
+
+def run(engine: str, operation: Operation, images: np.ndarray) -> np.ndarray:
+    """Float32 results [b, H, W, 3]."""
+    num, *size = images.shape[:3]
+    recipe = Recipe([Resize(tuple(size)), HorizontalFlip(0), operation])
+    draws = recipe.draw(1, 0, np.arange(num), np.full((num, 2), size))
+    out = torch.empty(num, 3, *size)
+    compile_engine(engine, recipe, device=CPU).run(torch.from_numpy(images), draws, out)
+    return out.permute(0, 2, 3, 1).numpy()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (2, 3), (5, 4), (13, 7)])
+@pytest.mark.parametrize("width", [1, 3, 9, 31])
+def test_any_kernel_fits_any_image(size, width):
+    """The image is mirrored as often as OpenCV does it, however small it is."""
+    image = pixels(size, 1)[0].astype(np.float32)
+    row = np.random.default_rng(1).random(width)
+    square = np.random.default_rng(2).random((width, width))
+    x = torch.from_numpy(image).permute(2, 0, 1)[None]
+
+    def apart(ours: torch.Tensor, theirs: np.ndarray) -> float:
+        return float(np.abs(ours[0].permute(1, 2, 0).numpy() - theirs.reshape(image.shape)).max())
+
+    separable = cv2.sepFilter2D(image, -1, row, row[::-1], borderType=cv2.BORDER_REFLECT_101)
+    assert apart(convolve(x, np.stack([row[::-1], row])[None]), separable) < 1e-5 * separable.max()
+    if width > 2:
+        full = cv2.filter2D(image, -1, square, borderType=cv2.BORDER_REFLECT_101)
+        assert apart(convolve(x, square[None]), full) < 1e-5 * full.max()
+
+
+SMALL = [
+    GaussianBlur(23),
+    RandomGaussianBlur(p=1),
+    Blur(7, p=1),
+    MotionBlur(p=1),
+    AdvancedBlur(p=1),
+    Defocus(p=1),
+    Sharpen(p=1),
+    UnsharpMask(p=1),
+    ZoomBlur(p=1),
+    MedianBlur(7, p=1),
+    GlassBlur(p=1),
+    JPEG(40),
+    Downscale((0.1, 0.3), p=1),
+    Downscale((0.1, 0.3), up="bilinear", p=1),
+    GaussianNoise(),
+    GaussNoise(noise_scale_factor=0.1, p=1),
+    AdditiveNoise(p=1),
+    SaltAndPepper((0.5, 1.0), p=1),
+    ShotNoise(p=1),
+    Spatter(p=1),
+]
+
+
+@pytest.mark.parametrize("operation", SMALL, ids=lambda operation: type(operation).__name__)
+@pytest.mark.parametrize("size", [(1, 1), (3, 2), (8, 11)])
+def test_engines_agree_on_tiny_images(operation, size):
+    """Images of a few pixels are carried out too, alike in both engines."""
+    images = pixels(size)
+    ours = run("kornia", operation, images)
+
+    assert np.isfinite(ours).all()
+    gap = np.abs(ours - run("albumentations", operation, images)).max() * 255
+    assert gap <= max(operation.tolerance, 0.001)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (40, 61), (64, 9)])
+def test_the_zoom_for_devices_is_opencvs(size):
+    """ZoomBlur in torch is OpenCV's, also where the images of a batch have different zooms."""
+    images = pixels(size)
+    operation = ZoomBlur((1.0, 1.6), (0.01, 0.2), p=1)
+    [u] = uniforms(3, 0, np.arange(3), [operation.num_uniforms])
+    drawn = operation.draw(u, np.full((3, 2), size))
+    planar = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+
+    expected = host_step(*hosted(operation))(planar, drawn)
+    assert (zoom_blur(planar, drawn) - expected).abs().max() * 255 < operation.tolerance
+    other = zoom_blur(planar, drawn | {"step": drawn["step"] + 0.01})
+    assert size == (1, 1) or (other - expected).abs().max() * 255 > operation.tolerance
+
+
+@pytest.mark.parametrize("size", [3, 5, 11])
+def test_the_median_for_devices_is_opencvs(size):
+    """Medians in torch are OpenCV's, on uint8 and on float32, at the border too."""
+    images = pixels((9, 21))
+    planar = torch.from_numpy(images).permute(0, 3, 1, 2)
+    expected = np.stack([cv2.medianBlur(image, size) for image in images])
+
+    ours = median(planar, size).permute(0, 2, 3, 1).numpy()
+    np.testing.assert_array_equal(ours, expected)
+    floats = median(planar.float() / 255, size).permute(0, 2, 3, 1).numpy()
+    np.testing.assert_array_equal(np.rint(floats * 255), expected)
+
+
+def test_downscale_takes_opencvs_pixels():
+    """Nearest pixels are OpenCV's for many sizes and factors."""
+    operation = Downscale((0.01, 1.0))
+    scales = np.random.default_rng(7).uniform(0.05, 1.0, 300)
+    scales[:6] = (0.25, 0.5, 1 / 3, 0.1, 0.75, 1.0)
+    for length in (40, 97, 224):
+        sources = operation.sources({"scale": scales}, length)
+        line = np.arange(length, dtype=np.float32)[None].repeat(length, 0)
+        for scale, source in zip(scales, sources, strict=True):
+            small = cv2.resize(line, None, fx=scale, fy=scale, interpolation=cv2.INTER_NEAREST)
+            back = cv2.resize(small, (length, length), interpolation=cv2.INTER_NEAREST)
+            np.testing.assert_array_equal(back[0], source)
+
+
+@pytest.mark.filterwarnings("ignore:The image decoding and encoding:DeprecationWarning")
+@pytest.mark.parametrize("quality", [1, 37, 75, 100])
+def test_jpeg_is_torchvisions(quality):
+    """The pixels are those of torchvision's functional; another quality is noticed."""
+    images = pixels((37, 50))
+    planar = torch.from_numpy(images).permute(0, 3, 1, 2)
+    expected = tv.jpeg(planar, quality).permute(0, 2, 3, 1).numpy()
+
+    np.testing.assert_array_equal(np.rint(run("kornia", JPEG(quality), images) * 255), expected)
+    other = np.rint(run("kornia", JPEG(max(quality - 5, 6)), images) * 255)
+    assert (other != expected).any()
+
+
+@pytest.mark.parametrize(("dtype", "white"), [("uint8", 255), ("float32", 1.0)])
+def test_a_host_step_gets_what_it_asked_for(dtype, white):
+    """Values come in the right type and range, with the row; uint8 stays uint8."""
+    seen = []
+
+    def invert(image: np.ndarray, params: dict, row: int) -> np.ndarray:
+        seen.append((image.dtype.name, image.shape, float(params["weight"][row])))
+        return white - image
+
+    step = host_step(invert, dtype)
+    images = torch.from_numpy(pixels((4, 5), 2)).permute(0, 3, 1, 2).contiguous()
+    params = {"apply": np.ones(2, bool), "weight": np.array([3.0, 4.0])}
+
+    floats = step(images.float() / 255, params)
+    assert torch.equal((floats * 255).round(), 255.0 - images)
+    whole = step(images, params)
+    assert torch.equal((whole * (1 if dtype == "uint8" else 255)).round().float(), 255.0 - images)
+    assert whole.dtype == (torch.uint8 if dtype == "uint8" else torch.float32)
+    assert seen[:2] == [(dtype, (4, 5, 3), 3.0), (dtype, (4, 5, 3), 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Blur(4), r"Blur kernel_size must be an odd whole number.* got 4"),
+        (lambda: Blur((7, 3)), r"kernel_size must be .* got \(7, 3\)"),
+        (lambda: GaussianBlur((3, 4)), r"kernel_size must be an odd .* got \(3, 4\)"),
+        (lambda: RandomGaussianBlur(sigma=(0, 0)), r"sigma must be a range that reaches above 0"),
+        (lambda: MotionBlur(direction=(-2, 1)), r"direction must be .* got \(-2, 1\)"),
+        (lambda: Sharpen(method="soft"), "method must be 'kernel' or 'gaussian', got 'soft'"),
+        (lambda: Sharpen((0.5, 1.5)), r"alpha must be .* to 1"),
+        (lambda: UnsharpMask(threshold=300), "threshold must be a number from 0 to 255"),
+        (lambda: ZoomBlur(step_factor=(0, 1)), "step_factor must be .* from 0.001"),
+        (lambda: AdvancedBlur(beta=(2, 3)), r"beta must be a range around 1"),
+        (lambda: Defocus((0, 3)), r"radius must be whole numbers .* from 1"),
+        (lambda: GaussianNoise(sigma=-1), "sigma must be a number from 0"),
+        (lambda: GaussNoise((0.5, 1.5)), "std_range must be .* to 1"),
+        (lambda: AdditiveNoise("beta"), "noise_type must be one of uniform, gaussian, laplace"),
+        (lambda: AdditiveNoise(ranges=((0, 1), (0, 1))), "ranges must be one range"),
+        (lambda: ShotNoise((0, 0.1)), "scale_range must be .* from 0.002"),
+        (lambda: JPEG(0), "JPEG quality must be whole numbers"),
+        (lambda: JPEG((50, 101)), "quality must be whole numbers up to 100"),
+        (lambda: JPEG(50, channels="gbr"), "channels must be 'rgb' or 'bgr'"),
+        (lambda: Downscale(down="cubic"), "down must be one of nearest.* got 'cubic'"),
+        (lambda: Superpixels(max_size=0), "max_size must be a whole number from 1, or None"),
+        (lambda: Spatter(color=(1, 2)), "color must be 3 finite numbers"),
+        (lambda: GlassBlur(max_delta=0), "max_delta must be a whole number from 1"),
+    ],
+)
+def test_a_wrong_value_is_refused(make, message):
+    """The error names the operation's field, what is allowed and what was given."""
+    with pytest.raises(RecipeError, match=message):
+        make()

@@ -1,0 +1,153 @@
+"""Properties that hold for any recipe, any image and any batch."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpu_aug import (
+    CenterCrop,
+    ColorJitter,
+    GaussianBlur,
+    Grayscale,
+    HorizontalFlip,
+    Normalize,
+    OneOf,
+    RandomAffine,
+    RandomApply,
+    RandomErasing,
+    RandomOrder,
+    RandomResizedCrop,
+    Recipe,
+    Resize,
+    SomeOf,
+    VerticalFlip,
+    compile_engine,
+)
+
+ENGINES = ("kornia", "albumentations")
+few = settings(deadline=None, max_examples=25, derandomize=True, database=None)
+
+probabilities = st.sampled_from([0.0, 0.3, 1.0])
+leaves = st.one_of(
+    st.builds(HorizontalFlip, probabilities),
+    st.builds(VerticalFlip, probabilities),
+    st.builds(Grayscale, probabilities),
+    st.builds(ColorJitter, st.just(0.4), st.just(0.4), st.just(0.4), st.just(0.1), p=probabilities),
+    st.builds(GaussianBlur, st.sampled_from([1, 3, 5]), p=probabilities),
+    st.builds(RandomAffine, st.floats(0, 180), p=probabilities),
+    st.builds(RandomErasing, probabilities),
+)
+operations = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds(RandomApply, st.lists(inner, min_size=1, max_size=3), probabilities),
+        st.builds(OneOf, st.lists(inner, min_size=1, max_size=3), p=probabilities),
+        st.builds(SomeOf, st.lists(inner, min_size=1, max_size=3), p=probabilities),
+        st.builds(RandomOrder, st.lists(inner, min_size=1, max_size=3), p=probabilities),
+    ),
+    max_leaves=6,
+)
+sizes = st.tuples(st.integers(8, 24), st.integers(8, 24))
+seeds = st.integers(0, 2**63)
+
+
+def noise(num: int, size: tuple[int, int]) -> torch.Tensor:
+    """uint8 [num, *size, 3]."""
+    rng = np.random.default_rng(num)
+    return torch.from_numpy(rng.integers(0, 256, (num, *size, 3), np.uint8))
+
+
+def run(name: str, recipe: Recipe, images: torch.Tensor, draws) -> torch.Tensor:
+    out = torch.full((len(images), 3, *recipe.fixed_size), torch.nan)
+    compile_engine(name, recipe, device=torch.device("cpu")).run(images, draws, out)
+    return out
+
+
+@few
+@given(st.lists(operations, max_size=4), sizes, seeds, st.sampled_from(ENGINES))
+def test_a_sample_does_not_depend_on_its_batch(steps, size, seed, name):
+    """Alone, or among others in another order, a sample has the same draws and the same pixels."""
+    recipe = Recipe([CenterCrop(size), HorizontalFlip(0), *steps])
+    indices = np.array([5, 0, 2**40, 7])
+    images = noise(4, size)
+    shuffled = [2, 0, 3, 1]
+
+    together = run(name, recipe, images, recipe.draw(seed, 1, indices, np.full((4, 2), size)))
+    other = run(
+        name,
+        recipe,
+        images[shuffled],
+        recipe.draw(seed, 1, indices[shuffled], np.full((4, 2), size)),
+    )
+    alone = run(
+        name, recipe, images[2:3], recipe.draw(seed, 1, indices[2:3], np.full((1, 2), size))
+    )
+
+    assert (together[shuffled] - other).abs().max() < 1e-5
+    assert (together[2:3] - alone).abs().max() < 1e-5
+
+
+@few
+@given(st.lists(operations, max_size=4), sizes, seeds)
+def test_engines_agree_on_any_recipe(steps, size, seed):
+    """Both engines carry out any nesting of operations in the same way."""
+    recipe = Recipe([CenterCrop(size), HorizontalFlip(0), *steps])
+    images = noise(4, size)
+    draws = recipe.draw(seed, 0, np.arange(4), np.full((4, 2), size))
+
+    gap = (
+        run("kornia", recipe, images, draws) - run("albumentations", recipe, images, draws)
+    ).abs()
+
+    assert gap.max() * 255 < 0.05 + 0.05 * len(recipe.leaves)
+
+
+@few
+@given(st.lists(operations, min_size=1, max_size=4), sizes, seeds, st.sampled_from(ENGINES))
+def test_closed_gates_change_no_bit(steps, size, seed, name):
+    """With every gate closed by a combinator, images come out as they went in."""
+    recipe = Recipe([CenterCrop(size), HorizontalFlip(0), RandomApply(steps, 0.0)])
+    images = noise(3, size)
+    draws = recipe.draw(seed, 0, np.arange(3), np.full((3, 2), size))
+
+    out = run(name, recipe, images, draws)
+
+    assert torch.equal(out, images.permute(0, 3, 1, 2).float() / 255)
+
+
+IDENTITIES = {
+    "affine": RandomAffine(0),
+    "jitter": ColorJitter(),
+    "blur of one pixel": GaussianBlur(1),
+    "resize to the same size": Resize((13, 17)),
+    "crop to the same size": CenterCrop((13, 17)),
+    "crop of the whole": RandomResizedCrop((13, 17), scale=(1, 1), ratio=(17 / 13, 17 / 13)),
+    "normalize by nothing": Normalize((0, 0, 0), (1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("label", IDENTITIES)
+def test_identity_parameters_change_nothing(label, name):
+    """Parameters that mean "no change" give the image back, but for rounding."""
+    recipe = Recipe([CenterCrop((13, 17)), HorizontalFlip(0), IDENTITIES[label]])
+    images = noise(3, (13, 17))
+    draws = recipe.draw(0, 0, np.arange(3), np.full((3, 2), (13, 17)))
+
+    out = run(name, recipe, images, draws)
+
+    assert (out - images.permute(0, 3, 1, 2).float() / 255).abs().max() * 255 < 0.01
+
+
+@few
+@given(st.lists(operations, min_size=1, max_size=4), st.lists(operations, min_size=1, max_size=4))
+def test_fingerprints_are_those_of_the_operations(steps, others):
+    """Two recipes have one fingerprint if and only if they are equal; a round trip changes neither."""
+    recipe, other = Recipe(steps), Recipe(others)
+
+    assert (recipe.fingerprint == other.fingerprint) == (recipe == other)
+    again = Recipe.from_dict(recipe.to_dict())
+    assert again == recipe
+    assert again.fingerprint == recipe.fingerprint
