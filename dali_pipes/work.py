@@ -169,7 +169,14 @@ class Workshop:
         index = int(work.indices[row])
         self._lose(work, row, BadSample(index, work.keys[row], stage, str(error)))
         one = slice(row, row + 1)
-        drawn = self.views.draw(self.seed, work.plan.epoch, work.indices[one], work.sizes[one])
+        drawn = self.views.draw(
+            self.seed,
+            work.plan.epoch,
+            work.indices[one],
+            work.sizes[one],
+            positions=work.plan.positions[one],
+            length=len(self.dataset),
+        )
         for draws, again in zip(work.draws, drawn, strict=True):
             draws.put(row, again)
 

@@ -75,7 +75,10 @@ class Draws:
         for mine, other in ((self.params, one.params), (self.decode_params, one.decode_params)):
             for params, drawn in zip(mine, other, strict=True):
                 for name, values in params.items():
-                    values[row] = drawn[name][0]
+                    params[name] = _with_room(values, drawn[name].shape[1:])
+                    one_row = tuple(slice(length) for length in drawn[name].shape[1:])
+                    params[name][row] = 0
+                    params[name][(row, *one_row)] = drawn[name][0]
 
     def repeat(self, times: int) -> "Draws":
         """Return the draws of clips of ``times`` frames, [B * times]: all frames get their clip's.
@@ -91,6 +94,17 @@ class Draws:
             np.repeat(self.sizes, times, axis=0),
             np.repeat(self.partners, times, axis=0) * times + frame,
         )
+
+
+def _with_room(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return ``values`` with zeros behind each row where it is smaller than ``shape``.
+
+    Lists of rectangles are longer for larger images, and end with empty ones.
+    """
+    missing = [max(new - old, 0) for new, old in zip(shape, values.shape[1:], strict=True)]
+    if not any(missing):
+        return values
+    return np.pad(values, [(0, 0), *((0, length) for length in missing)])
 
 
 def _rows(params: tuple[Params, ...], rows: slice) -> tuple[Params, ...]:

@@ -81,8 +81,9 @@ def poisson(u: Tensor, rate: Tensor, largest_rate: float) -> Tensor:
         total += weight
     if u.device.type != "cpu" or rate.shape != u.shape:
         return _count(u, rate, last)
-    chunks = zip(u.flatten().split(_CPU_CHUNK), rate.flatten().split(_CPU_CHUNK), strict=True)
-    return torch.cat([_count(dice, rates, last) for dice, rates in chunks]).view(u.shape)
+    dice, rates = u.flatten(), rate.flatten()
+    chunks = [slice(at, at + _CPU_CHUNK) for at in range(0, len(dice), _CPU_CHUNK)]
+    return torch.cat([_count(dice[chunk], rates[chunk], last) for chunk in chunks]).view(u.shape)
 
 
 def _count(u: Tensor, rate: Tensor, last: int) -> Tensor:

@@ -280,7 +280,9 @@ class Recipe:
     ) -> Draws:
         """Draw the parameters of every operation for a batch of B samples.
 
-        A sample's draw depends on (seed, epoch, its index, its size, view) and on nothing else.
+        A sample's draw depends on (seed, epoch, its index, its size, view) and on nothing else. Only
+        the choice between operations that mix images is drawn by position, once for all images that
+        are mixed with each other: so none of them reads what another alternative made.
 
         Args:
             seed: Not negative.
@@ -294,7 +296,15 @@ class Recipe:
         """
         sizes = np.array(sizes, np.int64).reshape(-1, 2)
         slots = list(chain.from_iterable(operation.slots for operation in self.operations))
-        numbers = iter(uniforms(seed, epoch, indices, slots, first_slot=view * _SLOTS_PER_VIEW))
+        first_slot = view * _SLOTS_PER_VIEW
+        numbers = iter(uniforms(seed, epoch, indices, slots, first_slot=first_slot))
+        by_group = list(chain.from_iterable(op.slots_by_group for op in self.operations))
+        if any(by_group):
+            places = np.arange(len(sizes)) if positions is None else positions
+            groups = places // self.group
+            shared = uniforms(seed, epoch, groups, slots, first_slot=first_slot)
+            choices = zip(by_group, numbers, shared, strict=True)
+            numbers = iter([theirs if same else own for same, own, theirs in choices])
         drawn: list[Params] = []
         sizes_now = sizes
         for operation in self.operations:

@@ -19,10 +19,11 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that writes the agreement table."""
+    """Add the options that write tables of the documentation."""
     parser.addoption(
         "--write-agreement", type=Path, help="write the table of how far engines agree here"
     )
+    parser.addoption("--write-imports", action="store_true", help="write docs/imports.md anew")
 
 
 @pytest.fixture(scope="session")

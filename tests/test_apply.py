@@ -16,6 +16,7 @@ from gpu_aug import (
     MixUp,
     Normalize,
     RandomAffine,
+    RandomApply,
     RandomResizedCrop,
     Recipe,
     RecipeError,
@@ -110,6 +111,15 @@ def test_float_images_are_not_rounded(engine, recipe):
     if recipe is FLIP:
         expected = image[:, ::-1].transpose(2, 0, 1) * np.float32(0.5) / np.float32(255)
         assert (between.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("engine", ["kornia", "albumentations"])
+def test_a_gated_normalize_leaves_the_others_in_unit_range(engine):
+    """Images that it does not normalize stay in [0, 1], of uint8 and of float."""
+    recipe = Recipe([Resize((8, 8)), RandomApply([Normalize()], p=0.5)])
+    for white in (np.full((8, 8, 3), 255, np.uint8), np.ones((8, 8, 3), np.float32)):
+        results = gpu_aug.apply(recipe, [{"image": white}] * 6, engine=engine)
+        assert {round(float(result["image"].max()), 2) for result in results} == {1.0, 2.64}
 
 
 def test_forms_of_images_are_one():

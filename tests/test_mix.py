@@ -392,3 +392,36 @@ def test_mixing_operations_survive_a_file():
     recipe = recipe_with(MixUp(0.2, 10, p=0.5), CutMix(), Mosaic((0.2, 0.8)))
     assert Recipe.from_dict(recipe.to_dict()) == recipe
     assert all(isinstance(operation, Mixing) for operation in recipe.operations[2:])
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_choice_between_mixing_operations_is_made_for_the_pair(name):
+    """Both images of a pair get the same operation, so each reads its partner as it was."""
+    choice = OneOf([MixUp(num_classes=2), CutMix(num_classes=2)])
+    recipe, pictures = recipe_with(choice), images(64)
+    draws = draw(recipe, 64)
+    mixup, cutmix = draws.params[1]["apply"], draws.params[2]["apply"]
+
+    assert (mixup == mixup[np.arange(64) ^ 1]).all()
+    assert 16 < mixup.sum() < 48
+    lam = np.where(mixup, draws.params[1]["lam"], draws.params[2]["lam"])
+    labels = soft_labels(recipe, draws, np.arange(64) % 2)
+    np.testing.assert_allclose(labels[np.arange(64), np.arange(64) % 2], lam, atol=1e-6)
+
+    alone = run(name, recipe_with(CutMix()), pictures, replace(draws, params=draws.params[::2]))
+    assert torch.equal(run(name, recipe, pictures, draws)[cutmix], alone[cutmix])
+
+
+def test_a_choice_for_a_pair_depends_on_positions_alone():
+    """In another batch, the same pair makes the same choice, and differs from epoch to epoch."""
+    recipe = recipe_with(RandomApply([OneOf([MixUp(), CutMix()])], 0.7))
+    sizes = np.full((40, 2), SIZE)
+    whole = recipe.draw(1, 0, np.arange(40)[::-1].copy(), sizes, positions=np.arange(40), length=40)
+    part = recipe.draw(
+        1, 0, np.arange(40)[::-1][10:14].copy(), sizes[:4], positions=np.arange(10, 14), length=40
+    )
+    later = recipe.draw(1, 1, np.arange(40), sizes, positions=np.arange(40), length=40)
+
+    for leaf in (1, 2):
+        assert (whole.params[leaf]["apply"][10:14] == part.params[leaf]["apply"]).all()
+    assert (whole.params[1]["apply"] != later.params[1]["apply"]).any()

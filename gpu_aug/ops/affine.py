@@ -259,8 +259,8 @@ def _fitted(matrix: Matrices, sizes: Sizes) -> Params:
     fitted[:, :2, 2] -= low
     shape = (high - low + 1)[:, ::-1].astype(np.int64)
     # Albumentations gives back an image that its matrix leaves as it is.
-    same = np.asarray(np.isclose(fitted, np.eye(3))).all(axis=(1, 2), keepdims=True)[:, 0]
-    return {"matrix": fitted, "shape": np.where(same, sizes, shape)}
+    same = (np.abs(fitted - np.eye(3)) <= 1e-8).all(axis=(1, 2))
+    return {"matrix": fitted, "shape": np.where(same[:, None], sizes, shape)}
 
 
 def angles(operation: str, field: str, value: Any) -> tuple[float, float]:

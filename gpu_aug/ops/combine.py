@@ -43,6 +43,13 @@ class Combinator(Operation, abstract=True):
         """One for the choice, then those of the children."""
         return (self.num_uniforms, *chain.from_iterable(child.slots for child in self.children))
 
+    @property
+    def slots_by_group(self) -> tuple[bool, ...]:
+        """The choice between operations that mix images, which read each other before it."""
+        mixes = any(leaf.group > 1 for leaf in self.leaves)
+        inner = chain.from_iterable(child.slots_by_group for child in self.children)
+        return (mixes, *inner)
+
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
         """Draw every child, and close the gates of those that were not chosen."""
         gates = self.choose(next(numbers))

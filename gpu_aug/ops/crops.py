@@ -92,7 +92,7 @@ class RandomCrop(PaddedCrop):
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start``, negative where a border is added, beside the fixed ``shape``."""
         left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]
-        room = sizes + (top + bottom, left + right) - self.size
+        room = sizes - self.size + np.array([top + bottom, left + right])
         inside = whole_below(u, np.maximum(room, 0) + 1)
         before = borders(np.maximum(-room, 0), self.position, u)
         return crop_params(inside - before - (top, left), self.size)
@@ -230,7 +230,7 @@ class Pad(PaddedCrop):
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return ``sizes`` with the border."""
         left, top, right, bottom = self.padding  # type: ignore[misc]
-        padded: Sizes = sizes + (top + bottom, left + right)
+        padded: Sizes = sizes + np.array([top + bottom, left + right])
         return padded
 
 
@@ -258,7 +258,10 @@ class PadIfNeeded(PaddedCrop):
     def __post_init__(self) -> None:
         self._check_padding()
         size, divisor = _sides("size", self.size), _sides("divisor", self.divisor)
-        if any((smallest is None) == (part is None) for smallest, part in zip(size, divisor)):
+        if any(
+            (smallest is None) == (part is None)
+            for smallest, part in zip(size, divisor, strict=True)
+        ):
             raise RecipeError(
                 "PadIfNeeded needs, for height and for width, either size or divisor, "
                 f"got size={self.size!r} and divisor={self.divisor!r}: for example size=224"

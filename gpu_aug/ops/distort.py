@@ -113,8 +113,8 @@ class GridDistortion(Bordered, Remap):
             following = at + step * scale
             places[start:stop] = np.linspace(at, following, max(stop - start, 0))
             at = following
-        moved: NDArray[np.float32] = places - np.arange(length, dtype=np.float32)
-        return moved
+        places -= np.arange(length, dtype=np.float32)
+        return places
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,10 @@ class Holes(Operation, abstract=True):
     @property
     @abstractmethod
     def paint(self) -> Paint:
-        """One value, three, "random" (a uniform value in [0, 1) per pixel and channel), "normal" (a
-        standard normal one) or "random_uniform" (a uniform colour in [0, 1) per rectangle; later
-        rectangles cover earlier ones).
+        """What is painted: one value, three, or what is random.
+
+        "random" is a uniform value in [0, 1) per pixel and channel, "normal" a standard normal one,
+        "random_uniform" a uniform colour in [0, 1) per rectangle, where later ones cover earlier ones.
         """
 
     @property

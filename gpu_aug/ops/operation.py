@@ -85,6 +85,11 @@ class Operation:
         """How many uniform numbers each slot of it takes; combinators have several slots."""
         return (self.num_uniforms,)
 
+    @property
+    def slots_by_group(self) -> tuple[bool, ...]:
+        """Which of ``slots`` are drawn once for all images that are mixed with each other."""
+        return (False,) * len(self.slots)
+
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
         """Draw the parameters of every leaf.
 

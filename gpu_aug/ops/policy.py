@@ -24,7 +24,7 @@ class Policy(Operation, abstract=True):
     """An operation whose leaves are, per stage, all that its space may ask for.
 
     At most one of a stage is active in an image. All colour operations work in 8 bit, as
-    torchvision's do on uint8, its rounding included.
+    torchvision's do on uint8, its rounding included. Masks, boxes and keypoints follow.
     """
 
     needs_unit_range: ClassVar[bool] = True
@@ -219,6 +219,8 @@ class AutoAugment(Policy):
 @dataclass(frozen=True)
 class AugMix(Operation):
     """Blend an image with several chains of operations on it.
+
+    Masks, boxes and keypoints stay where they are.
 
     Args:
         severity: How many of the ten magnitudes are drawn from, counted from the weakest.

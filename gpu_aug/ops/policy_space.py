@@ -34,6 +34,8 @@ class PolicyWarp(Warp, abstract=True):
     @property
     def tolerance(self) -> float:  # type: ignore[override]
         """None between nearest pixels; a bilinear value may be rounded to another side."""
+        # Measured 0 for nearest pixels. Of bilinear values 1 in 100 000 differs, by 1; what follows in
+        # a policy can enlarge that (on 600 images by 2 at most, by 11 after two strong operations).
         return 0.001 if self.interpolation == "nearest" else 1.001
 
     @property

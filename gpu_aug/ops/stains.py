@@ -44,7 +44,7 @@ class HEStain(Operation):
     Source: Albumentations HEStain with method "preset" or "random_preset".
     """
 
-    # Measured @TOL@ on noise and photographs.
+    # Measured 0.0012 on noise and photographs.
     tolerance: ClassVar[float] = 0.01
     needs_unit_range: ClassVar[bool] = True
 

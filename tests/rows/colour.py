@@ -24,9 +24,9 @@ from gpu_aug import (
     FancyPCA,
     Gamma,
     Grayscale,
+    HEStain,
     HistogramStretch,
     Hue,
-    HEStain,
     HueSaturationValue,
     Illumination,
     Invert,
@@ -165,6 +165,7 @@ class Replay:
         self.key, self.calls = key[None], 0
 
     def uniform(self, low: float, high: float, shape: tuple[int, int]) -> np.ndarray:
+        """As numpy's generator."""
         field = uniform_field(self.key, shape, torch.device("cpu"), stream=self.calls)[0].numpy()
         self.calls += 1
         return low + (high - low) * field.astype(np.float64)

@@ -91,6 +91,8 @@ class _Composer:
     def _convert(self, node: Node, args: dict[str, Any]) -> Operation | None:
         if node.name in _NOTHING:
             return None
+        if node.name == "ToTensor3D":
+            raise Refused("it works on volumes, and recipes on images", "ToTensorV2")
         if node.name == "Lambda":
             raise Refused(
                 "it holds functions, which a recipe cannot look into", "BatchFunction(function)"

@@ -33,9 +33,12 @@ class AlbumentationsEngine:
         # Straight from uint8 to Normalize: one pass over the images less.
         self._divide = True
         following = leaves[self._num_exact :]
-        if following and isinstance(following[0], Normalize):
+        # One in a combinator is not done to all images.
+        first = following[0] if following else None
+        always = any(first is operation for operation in recipe.operations)
+        if always and isinstance(first, Normalize):
             self._divide = False
-            self._steps[self._num_exact] = normalize(following[0], unit=255.0)
+            self._steps[self._num_exact] = normalize(first, unit=255.0)
         mixing = [place for place, leaf in enumerate(leaves) if leaf.group > 1]
         self._segments = list(
             zip([0, *(place + 1 for place in mixing)], [*mixing, len(leaves)], strict=True)

@@ -48,8 +48,8 @@ def _shuffle(_: RandomGridShuffle) -> Step:
     def shuffle(image: Image, params: Params, row: int) -> Image:
         shuffled = np.empty_like(image)
         pairs = zip(params["tiles"][row], params["sources"][row], strict=True)
-        for (top, left, bottom, right), (t, l, b, r) in pairs:
-            shuffled[top:bottom, left:right] = image[t:b, l:r]
+        for (top, left, bottom, right), (above, before, below, beside) in pairs:
+            shuffled[top:bottom, left:right] = image[above:below, before:beside]
         return shuffled
 
     return shuffle

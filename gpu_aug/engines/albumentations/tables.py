@@ -83,10 +83,10 @@ def _matrix(operation: ColorMatrix) -> Step:
 def statistics(image: Image) -> Statistics:
     """Return the statistics of one float32 image."""
     values = image.reshape(-1, 3).astype(np.float64)
-    covariance = np.cov(values, rowvar=False, bias=True)
+    products = np.cov(values, rowvar=False, bias=True)
     mean, covariance, low, high = (
         torch.from_numpy(number)[None]
-        for number in (values.mean(axis=0), covariance, values.min(axis=0), values.max(axis=0))
+        for number in (values.mean(axis=0), products, values.min(axis=0), values.max(axis=0))
     )
     return Statistics(mean, covariance, low, high, len(values))
 

@@ -28,7 +28,10 @@ class KorniaEngine:
         self._mixes = [leaf.group > 1 for leaf in leaves]
         # Straight from uint8 to Normalize: one pass over the images less.
         self._divide = True
-        if self._exact < len(leaves) and isinstance(first := leaves[self._exact], Normalize):
+        first = leaves[self._exact] if self._exact < len(leaves) else None
+        # One in a combinator is not done to all images.
+        always = any(first is operation for operation in recipe.operations)
+        if always and isinstance(first, Normalize):
             self._divide = False
             self._steps[self._exact] = normalize(first, device, unit=255.0)
         self._num_single = recipe.num_single_leaves
