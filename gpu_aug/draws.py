@@ -76,9 +76,9 @@ class Draws:
             for params, drawn in zip(mine, other, strict=True):
                 for name, values in params.items():
                     params[name] = _with_room(values, drawn[name].shape[1:])
-                    one_row = tuple(slice(length) for length in drawn[name].shape[1:])
+                    one_row: Any = [row, *map(slice, drawn[name].shape[1:])]
                     params[name][row] = 0
-                    params[name][(row, *one_row)] = drawn[name][0]
+                    params[name][tuple(one_row)] = drawn[name][0]
 
     def repeat(self, times: int) -> "Draws":
         """Return the draws of clips of ``times`` frames, [B * times]: all frames get their clip's.

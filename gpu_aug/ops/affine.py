@@ -259,7 +259,7 @@ def _fitted(matrix: Matrices, sizes: Sizes) -> Params:
     fitted[:, :2, 2] -= low
     shape = (high - low + 1)[:, ::-1].astype(np.int64)
     # Albumentations gives back an image that its matrix leaves as it is.
-    same = (np.abs(fitted - np.eye(3)) <= 1e-8).all(axis=(1, 2))
+    same = np.abs(fitted - np.eye(3)).reshape(-1, 9).max(axis=1) <= 1e-8
     return {"matrix": fitted, "shape": np.where(same[:, None], sizes, shape)}
 
 

@@ -32,7 +32,11 @@ def normalize(operation: Normalize, *, unit: float = 1.0) -> Step:
 
 @prepare.register
 def _grayscale(operation: Grayscale) -> Step:
-    return transform(A.ToGray(method=operation.method))
+    # The class ToGray loses an axis of images that are one pixel wide or high.
+    def gray(image: Image, _params: Params, _row: int) -> Image:
+        return np.repeat(pixel.to_gray(image, 1, operation.method)[..., None], 3, axis=2)
+
+    return gray
 
 
 @prepare.register
