@@ -64,10 +64,9 @@ def warp(
     source_x, source_y = (row[0] * x + (row[1] * y + row[2]) for row in back[:2])
     if (back[2] != (0, 0, 1)).any():
         distance = back[2, 0] * x + (back[2, 1] * y + back[2, 2])
+        # Behind the horizon the image is seen once more, as in OpenCV and torch.
         with np.errstate(divide="ignore", invalid="ignore"):
-            ahead = distance > 0
-            source_x = np.where(ahead, source_x / distance, np.nan)
-            source_y = np.where(ahead, source_y / distance, np.nan)
+            source_x, source_y = source_x / distance, source_y / distance
     return _gather(masks, source_x, source_y, padding_mode, fill)
 
 

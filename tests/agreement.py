@@ -20,8 +20,8 @@ photographs, 61 x 84 pixels. Differences are in units of 1/255. Written by the t
   Albumentations class with the drawn parameters injected), where there is one; "s %" beside it: so many values differ by more
   (ties of nearest resampling).
 
-| operation | noise max | noise mean | photographs max | photographs mean | uint8 | tolerance | control | outside |
-| --- | --: | --: | --: | --: | --: | --: | --: | --: |
+| row | operation | noise max | noise mean | photographs max | photographs mean | uint8 | tolerance | control | outside |
+| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: |
 """
 
 
@@ -39,7 +39,7 @@ class Agreement:
     def write(self, path: Path) -> None:
         """Write the table."""
         columns = (
-            "noise_max", "noise_mean", "photo_max", "photo_mean", "uint8", "tolerance", "control", "outside",
+            "operation", "noise_max", "noise_mean", "photo_max", "photo_mean", "uint8", "tolerance", "control", "outside",
         )  # fmt: skip
         lines = [
             f"| {label} | " + " | ".join(cells.get(column, "") for column in columns) + " |"

@@ -130,6 +130,7 @@ def test_engines_agree(images, agreement, label):
     tolerance = tolerance_of(operation)
     agreement.note(
         label,
+        operation=type(operation).__name__,
         noise_max=noise.max().item(),
         noise_mean=noise.mean().item(),
         photo_max=photo.max().item(),
@@ -212,8 +213,11 @@ def test_engines_give_the_pixels_of_code_from_outside(images, agreement, label):
         assert (wrong > row.oracle_tolerance).double().mean() > 0.1 + row.oracle_stray
 
 
+WITH_GATE = [label for label, row in ROWS.items() if not isinstance(row.operation, Normalize)]
+
+
 @pytest.mark.parametrize("name", ["kornia", "albumentations"])
-@pytest.mark.parametrize("label", ROWS)
+@pytest.mark.parametrize("label", WITH_GATE)
 def test_a_closed_gate_changes_no_bit(images, label, name):
     """Where no leaf applies, the image comes out as it went in."""
     recipe = recipe_with(ROWS[label].operation)
@@ -257,7 +261,10 @@ def test_every_operation_has_a_row():
     assert {kind.__name__ for kind in public - compared} <= UNCOMPARED
 
 
-UNCOMPARED = {"RandomApply", "OneOf", "SomeOf", "RandomOrder"}  # tests/test_combine.py
+COMBINATORS = {"RandomApply", "OneOf", "SomeOf", "RandomOrder", "SomeOfRepeated"}  # test_combine.py
+FOREIGN = {"AlbumentationsTransform", "KorniaModule", "TorchvisionTransform", "BatchFunction"}
+ON_TARGETS = {"ClampBoundingBoxes", "SanitizeBoundingBoxes"}  # test_move.py
+UNCOMPARED = COMBINATORS | FOREIGN | ON_TARGETS | {"Identity"}
 
 
 def test_the_table_in_the_documentation_lists_every_row():

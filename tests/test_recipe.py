@@ -303,11 +303,11 @@ def test_fingerprints_are_pinned():
     """Stored states name a recipe by this value."""
     assert (
         Recipe.imagenet_train().fingerprint
-        == "1c9486d6c959d5f4ed212e906b31d0fd0c3dcd2859484731034123fc3a3bb717"
+        == "cf9a38bbd62f9241e9ac73fdaea48ac9c432f9e72c422b5753ac5c14f9c46269"
     )
     assert (
         Recipe(EVERY_OPERATION).fingerprint
-        == "e534313efccf9c817b7e25e0b3e197b285284ee20ccf3141fbca1bc75bad259f"
+        == "cc46f15792d9138af1ccb2da3b81151f6aa0f848b36c66a8ba93c52585a2e21b"
     )
 
 

@@ -8,7 +8,7 @@ import torch
 
 from gpu_aug.draws import Draws
 from gpu_aug.errors import EngineError
-from gpu_aug.ops.operation import Operation
+from gpu_aug.ops import Normalize, Operation
 from gpu_aug.recipe import Recipe
 
 EngineName = Literal["kornia", "albumentations"]
@@ -30,12 +30,13 @@ class Engine(Protocol):
         """Carry out the batch stage.
 
         Args:
-            images: [b, H, W, 3], uint8 or float32 in [0, 1], of the recipe's decode size, contiguous, on the engine's
-                device; where that is None, a sequence of b images [H, W, 3]. Not written to.
+            images: [b, H, W, 3], uint8 or float32 in [0, 1], of the recipe's decode size,
+                contiguous, on the engine's device; where that size is None, a sequence of b images
+                [H, W, 3]. Not written to.
             draws: The draws of these b samples. For a recipe that mixes images, b is any number
                 of whole groups of neighbouring positions.
-            out: [b, 3, H', W'] of the recipe's size (of the image's, where that is None; b is 1) on the same device, in any memory format.
-                All of it is written. A floating dtype gets the values; uint8 gets
+            out: [b, 3, H', W'] of the recipe's size (of the image's, where that is None; b is 1) on
+                the same device, in any memory format. All of it is written. A floating dtype gets the values; uint8 gets
                 ``round(255 * value)`` clamped, which makes sense without Normalize only.
         """
         ...
@@ -69,3 +70,16 @@ def compile_engine(name: EngineName, recipe: Recipe, *, device: torch.device) ->
 def num_exact(leaves: Sequence[Operation]) -> int:
     """Return how many leading leaves can be carried out on uint8 without rounding."""
     return sum(1 for _ in takewhile(lambda leaf: leaf.moves_pixels_only, leaves))
+
+
+def begins_with_normalize(recipe: Recipe, exact: int) -> bool:
+    """Whether the leaf after the ``exact`` first ones is a Normalize that every image gets.
+
+    It can then take values in [0, 255]: one pass over the images less.
+    """
+    leaves = -len(recipe.decode_operations)
+    for operation in recipe.operations:
+        if leaves == exact:
+            return isinstance(operation, Normalize)
+        leaves += len(operation.leaves)
+    return False

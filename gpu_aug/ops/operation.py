@@ -1,7 +1,7 @@
 """Operation: the canonical meaning of one step of a recipe, and how its parameters are drawn."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,8 +36,18 @@ class Operation:
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
+        cls.__repr__ = Operation.__repr__  # type: ignore[method-assign] # dataclass leaves it alone
         if not abstract:
             Operation._classes[cls.__name__] = cls
+
+    def __repr__(self) -> str:
+        """Return the call that makes it, without the fields that have their default."""
+        given = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if field.default is MISSING or getattr(self, field.name) != field.default
+        ]
+        return f"{type(self).__name__}({', '.join(given)})"
 
     @property
     def moves_pixels_only(self) -> bool:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _SEQUENCES = ("Compose", "ReplayCompose", "Sequential")
 _NOTHING = ("NoOp", "ToTensorV2")
+_COPYING = ("Affine", "Pad", "PadIfNeeded", "Rotate", "SafeRotate", "ShiftScaleRotate")
+_CROPS = ("CenterCrop", "Crop", "RandomCrop")
+_MIRRORED = (2, 4)  # cv2.BORDER_REFLECT, BORDER_REFLECT_101
 _VALUES = ("fill", "drop_value", "max_pixel_value")
 _NEAREST = (None, 0, 6)  # cv2.INTER_NEAREST, INTER_NEAREST_EXACT: converters tell them apart
 
@@ -106,6 +109,12 @@ class _Composer:
             raise Refused(
                 "masks are resampled nearest here, and mask_interpolation asks for another way",
                 "mask_interpolation=cv2.INTER_NEAREST",
+            )
+        if self.has_targets and _mirrors(node.name, args):
+            raise Refused(
+                "Albumentations adds mirrored copies of boxes and keypoints there, and here they "
+                "stay what they are",
+                "border_mode=cv2.BORDER_CONSTANT",
             )
         try:
             return converter(self._with_white_255(args))
@@ -210,6 +219,12 @@ class _Composer:
                 path, node.source, "it moves the image without its masks, boxes and keypoints"
             )
         return inner
+
+
+def _mirrors(name: str, args: dict[str, Any]) -> bool:
+    """Whether a transform copies boxes and keypoints into the border that it mirrors."""
+    pads = name in _COPYING or (name in _CROPS and args.get("pad_if_needed"))
+    return bool(pads) and args.get("border_mode") in _MIRRORED
 
 
 def _keeps_places(leaf: Operation) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_aug.convert.albumentations.build import build_transform, short_name
+from gpu_aug.convert.registry import ALBUMENTATIONS
 from gpu_aug.errors import RecipeError
 
 _PROCESSORS = {"bboxes": "bbox_params", "keypoints": "keypoint_params"}
@@ -56,7 +57,9 @@ def _from_object(transform: Any) -> Node:
     try:
         args = transform.to_dict_private()
     except (NotImplementedError, ValueError) as error:  # ValueError: a Lambda without a name
-        return Node(name, {"p": transform.p}, None, transform, f"{error}", repr(transform))
+        # What holds outside data is refused with the reason of its class, where there is one.
+        fault = "" if name in ALBUMENTATIONS else f"{error}"
+        return Node(name, {"p": transform.p}, None, transform, fault, repr(transform))
     args.pop("__class_fullname__", None)
     return Node(name, args, None, transform, source=repr(transform))
 

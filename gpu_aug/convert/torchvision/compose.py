@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SEQUENCES = ("Compose", "Sequential", "ModuleList", "list", "tuple")
 _NOTHING = ("Identity",)
 _CROPS = ("FiveCrop", "TenCrop")
+_POLICIES = ("AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide")
 _CORNERS = ("top_left", "top_right", "bottom_left", "bottom_right", "center")
 
 
@@ -136,6 +137,11 @@ class _Composer:
         converter = TORCHVISION.get(name)
         if converter is None:
             raise Refused(f"{name} is unknown here", nearest_name(name))
+        if self.state == "float" and name in _POLICIES:
+            raise Refused(
+                "its colours have other rules on floats, and policies work in 8 bits here",
+                f"{name} before the conversion to floats",
+            )
         return converter(transform if self.state != "float" else _with_white_255(transform))
 
     def _convert_boxes(self, transform: Any) -> None:

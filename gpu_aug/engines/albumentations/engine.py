@@ -6,10 +6,9 @@ import torch
 from gpu_aug.draws import Draws
 from gpu_aug.engines.albumentations.colour import normalize
 from gpu_aug.engines.albumentations.step import Image, prepare
-from gpu_aug.engines.engine import Images, num_exact
+from gpu_aug.engines.engine import Images, begins_with_normalize, num_exact
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
-from gpu_aug.ops import Normalize
 from gpu_aug.recipe import Recipe
 
 
@@ -30,15 +29,9 @@ class AlbumentationsEngine:
         leaves = recipe.batch_leaves
         self._num_exact = num_exact(leaves)
         self._steps = [prepare(leaf) for leaf in leaves]
-        # Straight from uint8 to Normalize: one pass over the images less.
-        self._divide = True
-        following = leaves[self._num_exact :]
-        # One in a combinator is not done to all images.
-        first = following[0] if following else None
-        always = any(first is operation for operation in recipe.operations)
-        if always and isinstance(first, Normalize):
-            self._divide = False
-            self._steps[self._num_exact] = normalize(first, unit=255.0)
+        self._divide = not begins_with_normalize(recipe, self._num_exact)
+        if not self._divide:
+            self._steps[self._num_exact] = normalize(leaves[self._num_exact], unit=255.0)
         mixing = [place for place, leaf in enumerate(leaves) if leaf.group > 1]
         self._segments = list(
             zip([0, *(place + 1 for place in mixing)], [*mixing, len(leaves)], strict=True)

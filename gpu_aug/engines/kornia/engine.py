@@ -4,11 +4,10 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import Images, num_exact
+from gpu_aug.engines.engine import Images, begins_with_normalize, num_exact
 from gpu_aug.engines.kornia.colour import normalize
 from gpu_aug.engines.kornia.step import on_rows, prepare
 from gpu_aug.engines.layout import to_planar, write
-from gpu_aug.ops import Normalize
 from gpu_aug.recipe import Recipe
 
 _CPU_CHUNK = 4
@@ -26,14 +25,9 @@ class KorniaEngine:
         self._exact = num_exact(leaves)
         self._steps = [prepare(leaf, device) for leaf in leaves]
         self._mixes = [leaf.group > 1 for leaf in leaves]
-        # Straight from uint8 to Normalize: one pass over the images less.
-        self._divide = True
-        first = leaves[self._exact] if self._exact < len(leaves) else None
-        # One in a combinator is not done to all images.
-        always = any(first is operation for operation in recipe.operations)
-        if always and isinstance(first, Normalize):
-            self._divide = False
-            self._steps[self._exact] = normalize(first, device, unit=255.0)
+        self._divide = not begins_with_normalize(recipe, self._exact)
+        if not self._divide:
+            self._steps[self._exact] = normalize(leaves[self._exact], device, unit=255.0)
         self._num_single = recipe.num_single_leaves
         self._device_type = device.type
         small = device.type == "cpu" and recipe.group == 1
