@@ -53,7 +53,9 @@ def _table(lines: list[Line], title: str) -> Table:
     for name in ("step", "outcome", "became, or why not"):
         table.add_column(name, overflow="fold")
     for line in lines:
-        depth = line.path.count(" > ")
-        name = "  " * depth + line.path.rpartition(" > ")[2]
-        table.add_row(name, Text(line.outcome, _STYLES[line.outcome]), Text(line.note))
+        table.add_row(
+            line.path.removeprefix("Compose > "),
+            Text(line.outcome, _STYLES[line.outcome]),
+            Text(line.note),
+        )
     return table

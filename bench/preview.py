@@ -154,9 +154,9 @@ def _viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
 
 def _with_targets(pictures: list[Picture], batch: Batch, recipe: Recipe) -> list[Picture]:
     """Draw the targets of a batch on its pictures."""
-    masks: list[NDArray[Any]] = [np.empty((0, 1, 1))] * len(pictures)
+    masks: list[Any] = [None] * len(pictures)
     if isinstance(batch.masks, torch.Tensor):
-        masks = list(batch.masks[:, None].cpu().numpy())
+        masks = list(batch.masks[:, None].cpu().numpy().clip(0))  # -1 where a sample has none
     elif batch.masks is not None:
         masks = [own.cpu().numpy() for own in batch.masks]
     drawn = []
@@ -166,7 +166,7 @@ def _with_targets(pictures: list[Picture], batch: Batch, recipe: Recipe) -> list
             for name in ("boxes", "box_labels", "keypoints")
             if (values := getattr(batch, name)) is not None
         }
-        drawn.append(_annotated(picture, recipe, Targets(masks=masks[row].clip(0), **own)))
+        drawn.append(_annotated(picture, recipe, Targets(masks=masks[row], **own)))
     return drawn
 
 

@@ -190,7 +190,9 @@ def write_document(value: Any, path: str | PathLike[str]) -> None:
     if path.suffix.lower() in (".yaml", ".yml"):
         import yaml
 
-        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
+        text = yaml.safe_dump(
+            value, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
+        )
     else:
         text = json.dumps(value, indent=2) + "\n"
     path.write_text(text, encoding="utf-8")

@@ -13,7 +13,8 @@ from gpu_aug import masks as mask_math
 from gpu_aug.draws import Params
 from gpu_aug.errors import TargetsError
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
-from gpu_aug.ops.erase import Holes, RandomGridShuffle
+from gpu_aug.ops.erase import Holes
+from gpu_aug.ops.grids import RandomGridShuffle
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.spatial import Crop, Moving, Remap, Reorient, Resample
 from gpu_aug.targets import BoxParams, KeypointParams

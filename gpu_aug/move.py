@@ -10,8 +10,8 @@ from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.follow import Moved, move, moves_targets
 from gpu_aug.mix_targets import mix
-from gpu_aug.ops.erase import RandomGridShuffle
 from gpu_aug.ops.foreign import Foreign
+from gpu_aug.ops.grids import RandomGridShuffle
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp, Mosaic
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.spatial import Spatial

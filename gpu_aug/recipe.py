@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from gpu_aug.document import write_document
 from gpu_aug.draws import Draws, Params, find_partners, uniforms
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops.colour import ColorJitter, Normalize
+from gpu_aug.ops.colour import Normalize
 from gpu_aug.ops.combine import Combinator
-from gpu_aug.ops.foreign import as_operation
 from gpu_aug.ops.crops import CenterCrop
 from gpu_aug.ops.geometry import HorizontalFlip
+from gpu_aug.ops.jitter import ColorJitter
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.resizes import RandomResizedCrop, Resize
+from gpu_aug.ops.resized_crops import RandomResizedCrop
+from gpu_aug.ops.resizes import Resize
 from gpu_aug.ops.spatial import Crop, Resample, Spatial
+from gpu_aug.ops.wrapping import as_operation
 from gpu_aug.targets import BoxParams, KeypointParams, differences
 from gpu_aug.windows import compose_windows
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import fields as checks
+from gpu_aug.ops.operation import describe
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 KINDS = ("boxes", "keypoints", "masks")
@@ -133,6 +134,8 @@ class BoxParams:
             object.__setattr__(self, "max_accept_ratio", ratio)
         _check_switches(self)
 
+    __repr__ = describe
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, ready for JSON."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -170,6 +173,8 @@ class KeypointParams:
 
     def __post_init__(self) -> None:
         _check_switches(self, besides={"pixel_index": "flips"})
+
+    __repr__ = describe
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, ready for JSON."""

@@ -1,12 +1,14 @@
 """The command line: what it prints, what it writes, and how it fails."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -232,3 +234,81 @@ def test_overhead_counts_samples_without_pixels(run: Run, data: Path, tmp_path: 
     assert "samples/s" in printed
     assert len(row["images_per_second"]["runs"]) >= 3
     assert row["images_per_second"]["min"] > 500
+
+
+def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
+    """A box around a gray picture is drawn where the recipe moves it, and on the original."""
+    folder = tmp_path / "data" / "gray"
+    folder.mkdir(parents=True)
+    Image.new("RGB", (100, 100), (128, 128, 128)).save(folder / "a.png")
+    (folder / "a.json").write_text('{"boxes": [[10, 20, 40, 60]], "labels": [1]}')
+    (tmp_path / "flip.yaml").write_text(
+        "version: 1\noperations:\n- CenterCrop: 100\n- HorizontalFlip: {p: 1}\n"
+    )
+    path = tmp_path / "grid.png"
+
+    code, _, _ = run("preview", folder.parent, "--recipe", tmp_path / "flip.yaml", "-o", path)
+
+    from bench.preview import _GAP, _HEADING, _MARGIN
+
+    assert code == 0
+    with Image.open(path) as picture:
+        cells = [
+            np.asarray(picture)[top : top + 100, _MARGIN : _MARGIN + 100].astype(int)
+            for top in (_HEADING, _HEADING + 100 + _GAP)
+        ]
+    boxes = []
+    for cell in cells:
+        rows, columns = np.nonzero(np.ptp(cell, axis=2))  # coloured, not gray
+        boxes.append([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
+    assert np.array_equal(boxes, [[10, 20, 40, 60], [60, 20, 90, 60]])
+
+
+def test_recipe_show_lists_operations_and_costs(run: Run, tmp_path: Path) -> None:
+    """Every operation has a row, also those inside others, with a cost for each engine."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "version: 1\noperations:\n- RandomResizedCrop: 32\n- OneOf: [Grayscale, HorizontalFlip]\n- Normalize\n"
+    )
+
+    code, printed, _ = run("recipe", "show", path)
+
+    assert code == 0
+    for word in ("while decoding", "OneOf", "Grayscale", "HorizontalFlip", "Normalize", "32 x 32"):
+        assert word in printed
+    assert len(re.findall(r"\d\.\d\d", printed)) >= 8
+
+
+def test_recipe_convert_writes_what_it_reports(run: Run, tmp_path: Path) -> None:
+    """A saved Albumentations pipeline becomes a recipe file, with a line for every step."""
+    import albumentations as A
+
+    from gpu_aug import Recipe
+
+    pipeline = A.Compose([A.RandomCrop(32, 32), A.OneOf([A.HorizontalFlip(), A.ToGray()], p=0.3)])
+    A.save(pipeline, tmp_path / "a.yaml", data_format="yaml")
+
+    code, printed, _ = run("recipe", "convert", tmp_path / "a.yaml", "-o", tmp_path / "r.yaml")
+
+    assert code == 0
+    for word in ("RandomCrop", "OneOf", "HorizontalFlip", "ToGray", "kept"):
+        assert word in printed
+    assert Recipe.load(tmp_path / "r.yaml") == Recipe.from_albumentations(pipeline)
+
+
+def test_recipe_convert_refuses_by_name(run: Run, tmp_path: Path) -> None:
+    """What has no equal is named with the reason, no file is written, and --keep-foreign keeps it."""
+    import albumentations as A
+
+    A.save(A.Compose([A.RandomFog(p=1.0)]), tmp_path / "a.json")
+    out = tmp_path / "r.yaml"
+
+    code, printed, error = run("recipe", "convert", tmp_path / "a.json", "-o", out)
+
+    assert code == 2
+    assert "RandomFog" in printed
+    assert "refused" in printed
+    assert "1 of 1 steps have no equal here" in error
+    assert not out.exists()
+    assert run("recipe", "convert", tmp_path / "a.json", "-o", out, "--keep-foreign")[0] == 0
+    assert "RandomFog" in out.read_text()

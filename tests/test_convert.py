@@ -577,7 +577,7 @@ def test_mirrored_copies_of_boxes_are_refused(transform):
 
 
 def test_policies_on_floats_are_refused():
-    """torchvision's policies have other rules on floats; on uint8 images they are kept."""
+    """Torchvision's policies have other rules on floats; on uint8 images they are kept."""
     to_float = v2.ToDtype(torch.float32, scale=True)
 
     with pytest.raises(RecipeError, match=r"RandAugment.* other rules on floats"):

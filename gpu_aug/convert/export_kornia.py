@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops.colour import ColorJitter, Grayscale, Invert, Normalize
+from gpu_aug.ops.blurs import GaussianBlur
+from gpu_aug.ops.colour import Grayscale, Invert, Normalize
 from gpu_aug.ops.combine import Combinator
-from gpu_aug.ops.filters import GaussianBlur
 from gpu_aug.ops.foreign import KorniaModule
 from gpu_aug.ops.geometry import HorizontalFlip, VerticalFlip
+from gpu_aug.ops.jitter import ColorJitter
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.resizes import Resize
 from gpu_aug.ops.spatial import Crop, Remap, Resample, Warp

@@ -22,7 +22,7 @@ TORCHVISION: dict[str, Converter] = {}
 C = TypeVar("C", bound=Converter)
 
 
-class Refused(RecipeError):
+class Refused(RecipeError):  # noqa: N818 - a verdict more than an error
     """A transform has no equal here.
 
     Attributes:

@@ -72,14 +72,14 @@ def num_exact(leaves: Sequence[Operation]) -> int:
     return sum(1 for _ in takewhile(lambda leaf: leaf.moves_pixels_only, leaves))
 
 
-def begins_with_normalize(recipe: Recipe, exact: int) -> bool:
-    """Whether the leaf after the ``exact`` first ones is a Normalize that every image gets.
+def leading_normalize(recipe: Recipe, exact: int) -> Normalize | None:
+    """Return the leaf after the ``exact`` first ones, if it is a Normalize that every image gets.
 
     It can then take values in [0, 255]: one pass over the images less.
     """
     leaves = -len(recipe.decode_operations)
     for operation in recipe.operations:
         if leaves == exact:
-            return isinstance(operation, Normalize)
+            return operation if isinstance(operation, Normalize) else None
         leaves += len(operation.leaves)
-    return False
+    return None

@@ -270,7 +270,7 @@ def checked(name: str, operations: Any) -> tuple[Operation, ...]:
     Raises:
         RecipeError: There is none, or something else among them.
     """
-    from gpu_aug.ops.foreign import as_operation
+    from gpu_aug.ops.wrapping import as_operation
 
     if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
         raise RecipeError(

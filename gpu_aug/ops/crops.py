@@ -1,50 +1,20 @@
-"""Operations that cut images out or add borders."""
+"""Operations that cut images out."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import fields
-from gpu_aug.ops.sampling import Sizes, Uniforms, between, whole_below
-from gpu_aug.ops.spatial import PADDING_MODES, Crop, Fill, PaddingMode, Spatial
+from gpu_aug.ops.borders import POSITIONS, PaddedCrop, Position, borders, crop_params, paddings
+from gpu_aug.ops.sampling import Sizes, Uniforms, whole_below
+from gpu_aug.ops.spatial import Crop
 
-__all__ = [
-    "CenterCrop",
-    "FixedCrop",
-    "Pad",
-    "PadIfNeeded",
-    "RandomCrop",
-    "RandomCropFromBorders",
-    "RandomZoomOut",
-]
+__all__ = ["CenterCrop", "FixedCrop", "RandomCrop", "RandomCropFromBorders"]
 
-Position = Literal["center", "top_left", "top_right", "bottom_left", "bottom_right", "random"]
-POSITIONS = ("center", "top_left", "top_right", "bottom_left", "bottom_right", "random")
 Pair = int | tuple[int, int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaddedCrop(Crop, abstract=True):
-    """A crop that says what lies beside the image.
-
-    Attributes:
-        padding_mode: "constant" is ``fill``, "edge" repeats the last pixel, "reflect" mirrors
-            without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb); mirrored as often as
-            necessary.
-        fill: One value or three, in the values of this place in the recipe: [0, 1] before
-            Normalize.
-        fill_mask: The same for masks, a whole number.
-    """
-
-    padding_mode: PaddingMode = "constant"
-    fill: Fill = 0.0
-    fill_mask: int = 0
-
-    def _check_padding(self) -> None:
-        self._set(**padding_fields(self))
 
 
 @dataclass(frozen=True)
@@ -198,158 +168,6 @@ class FixedCrop(PaddedCrop):
 
 
 @dataclass(frozen=True)
-class Pad(PaddedCrop):
-    """Add a border.
-
-    Args:
-        padding: In pixels: one number, (left and right, top and bottom) or (left, top, right,
-            bottom).
-        padding_mode: See PaddedCrop.
-        fill: See PaddedCrop.
-        fill_mask: See PaddedCrop.
-
-    Source: torchvision v2 Pad.
-    """
-
-    padding: int | tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        self._check_padding()
-        self._set(padding=paddings("Pad", self.padding))
-
-    @property
-    def may_pad(self) -> bool:
-        """Always."""
-        return True
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
-        """Return ``start`` and ``shape``, int64 [B, 2]."""
-        left, top, _, _ = self.padding  # type: ignore[misc]
-        return crop_params(np.broadcast_to((-top, -left), sizes.shape), self.possible_sizes(sizes))
-
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Return ``sizes`` with the border."""
-        left, top, right, bottom = self.padding  # type: ignore[misc]
-        padded: Sizes = sizes + np.array([top + bottom, left + right])
-        return padded
-
-
-@dataclass(frozen=True)
-class PadIfNeeded(PaddedCrop):
-    """Add a border to images that are smaller than a size, or no multiple of a number.
-
-    Args:
-        size: Smallest (height, width); one number is for both, None leaves a side to ``divisor``.
-        divisor: What (height, width) shall be multiples of; one number is for both, None leaves
-            a side to ``size``.
-        position: Where the image stands in the result; half a pixel goes to bottom and right.
-        padding_mode: See PaddedCrop.
-        fill: See PaddedCrop.
-        fill_mask: See PaddedCrop.
-
-    Source: Albumentations PadIfNeeded.
-    """
-
-    size: int | tuple[int | None, int | None] | None = None
-    _: KW_ONLY
-    divisor: int | tuple[int | None, int | None] | None = None
-    position: Position = "center"
-
-    def __post_init__(self) -> None:
-        self._check_padding()
-        size, divisor = _sides("size", self.size), _sides("divisor", self.divisor)
-        if any(
-            (smallest is None) == (part is None)
-            for smallest, part in zip(size, divisor, strict=True)
-        ):
-            raise RecipeError(
-                "PadIfNeeded needs, for height and for width, either size or divisor, "
-                f"got size={self.size!r} and divisor={self.divisor!r}: for example size=224"
-            )
-        self._set(
-            size=None if size == (None, None) else size,
-            divisor=None if divisor == (None, None) else divisor,
-            position=fields.choice("PadIfNeeded", "position", self.position, POSITIONS),
-        )
-
-    @property
-    def may_pad(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """None, or top and left."""
-        return 2 if self.position == "random" else 0
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Return ``start`` and ``shape``, int64 [B, 2]."""
-        shape = self.possible_sizes(sizes)
-        return crop_params(-borders(shape - sizes, self.position, u), shape)
-
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Return ``sizes`` with the border that each needs."""
-        padded = sizes.copy()
-        size, divisor = _sides("size", self.size), _sides("divisor", self.divisor)
-        for axis, (smallest, part) in enumerate(zip(size, divisor, strict=True)):
-            if smallest is not None:
-                padded[:, axis] = np.maximum(sizes[:, axis], smallest)
-            elif part is not None:
-                padded[:, axis] += -sizes[:, axis] % part
-        return padded
-
-
-@dataclass(frozen=True)
-class RandomZoomOut(PaddedCrop):
-    """Put the image at a random place of a larger canvas, with probability ``p``.
-
-    Args:
-        fill: See PaddedCrop.
-        side_range: Smallest and largest side of the canvas, in sides of the image, from 1.
-        p: Share of the images that are changed.
-        padding_mode: See PaddedCrop.
-        fill_mask: See PaddedCrop.
-
-    Source: torchvision v2 RandomZoomOut.
-    """
-
-    _: KW_ONLY
-    side_range: tuple[float, float] = (1.0, 4.0)
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        name = "RandomZoomOut"
-        self._check_padding()
-        self._set(
-            side_range=fields.interval(
-                name, "side_range", self.side_range, low=1, example="(1.0, 4.0)"
-            ),
-            p=fields.probability(name, self.p),
-        )
-
-    @property
-    def may_pad(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the size, left and top."""
-        return 4
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``start`` and ``shape``, int64 [B, 2]."""
-        shape = (sizes * between(u[:, 1:2], self.side_range)).astype(np.int64)
-        start = -((shape - sizes) * u[:, [3, 2]]).astype(np.int64)
-        return crop_params(start, shape) | {"apply": u[:, 0] < self.p}
-
-    def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """The smallest and the largest canvas."""
-        canvases = [(sizes * side).astype(np.int64) for side in self.side_range]
-        return np.concatenate(canvases if self.p == 1 else [sizes, *canvases])
-
-
-@dataclass(frozen=True)
 class RandomCropFromBorders(Crop):
     """Cut a random number of rows and columns off each side.
 
@@ -397,69 +215,3 @@ class RandomCropFromBorders(Crop):
         before = np.array([self.crop_top, self.crop_left])
         after = np.array([self.crop_bottom, self.crop_right])
         return (before * sizes).astype(np.int64), ((1 - after) * sizes).astype(np.int64)
-
-
-def crop_params(start: Any, shape: Any) -> Params:
-    """Return the parameters of "cut this rectangle out"; ``shape`` may be one for all."""
-    start = np.array(start, np.int64)
-    shape = np.array(np.broadcast_to(np.array(shape, np.int64), start.shape))
-    return {"apply": np.ones(len(start), bool), "start": start, "shape": shape}
-
-
-def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:
-    """Return how much of the missing rows and columns, int64 [B, 2], stands before the image."""
-    if position == "random":
-        return whole_below(u, missing + 1)
-    if position == "center":
-        return missing // 2
-    before: Sizes = missing * np.array([position.startswith("bottom"), position.endswith("right")])
-    return before
-
-
-def paddings(name: str, value: Any) -> tuple[int, int, int, int]:
-    """Return (left, top, right, bottom) of one, two or four numbers."""
-    values = (value,) if fields.is_whole(value) else value
-    for count in (1, 2, 4):
-        if fields.is_sequence(values, count) and all(
-            fields.is_whole(item) and item >= 0 for item in values
-        ):
-            left, top, right, bottom = (int(item) for item in tuple(values) * (4 // count))
-            return left, top, right, bottom
-    raise fields.fault(
-        name,
-        "padding",
-        value,
-        "one, two or four whole numbers from 0, (left, top, right, bottom), for example 4",
-    )
-
-
-def padding_fields(operation: Spatial) -> dict[str, Any]:
-    """Return the checked ``padding_mode``, ``fill`` and ``fill_mask`` of an operation."""
-    name = type(operation).__name__
-    return {
-        "padding_mode": fields.choice(name, "padding_mode", operation.padding_mode, PADDING_MODES),
-        "fill": fields.fill(name, "fill", operation.fill),
-        "fill_mask": mask_value(name, operation.fill_mask),
-    }
-
-
-def mask_value(name: str, value: Any) -> int:
-    """Return what masks are filled with."""
-    if not fields.is_whole(value):
-        raise fields.fault(name, "fill_mask", value, "a whole number, for example 255")
-    return int(value)
-
-
-def _sides(field: str, value: Any) -> tuple[int | None, int | None]:
-    """Return (height, width) of which each may be None."""
-    if value is None:
-        return None, None
-    values = (value, value) if fields.is_whole(value) else value
-    if not fields.is_sequence(values, 2) or not all(
-        side is None or (fields.is_whole(side) and side > 0) for side in values
-    ):
-        raise fields.fault(
-            "PadIfNeeded", field, value, "one or two whole numbers of at least 1, for example 224"
-        )
-    height, width = (None if side is None else int(side) for side in values)
-    return height, width

@@ -6,34 +6,15 @@ from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
-import torch
 
 from gpu_aug.draws import Params
 from gpu_aug.noise import keys
 from gpu_aug.ops import fields
-from gpu_aug.ops.filters import (
-    Filter,
-    Kernels,
-    above_zero,
-    gaussians,
-    largest_of,
-    odd_between,
-    odd_range,
-    whole_range,
-    within,
-)
+from gpu_aug.ops.filters import Filter, Kernels, above_zero, gaussians, whole_range
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.sampling import Sizes, Uniforms, between, whole_between
 
-__all__ = [
-    "AdvancedBlur",
-    "ChromaticAberration",
-    "Defocus",
-    "GlassBlur",
-    "RingingOvershoot",
-    "UnsharpMask",
-    "ZoomBlur",
-]
+__all__ = ["ChromaticAberration", "Defocus", "GlassBlur", "ZoomBlur"]
 
 # Sampling methods of OpenCV that 8-bit operations take as they are.
 SAMPLINGS = (
@@ -45,86 +26,9 @@ SAMPLINGS = (
     "area",
     "lanczos",
 )
-THRESHOLD_MARGIN = 0.001
-"""What a difference has to exceed UnsharpMask's threshold by, in 1/255: rounding decides nothing."""
-
 Sampling = Literal[
     "nearest", "nearest_exact", "bilinear", "bilinear_exact", "bicubic", "area", "lanczos"
 ]
-
-
-@dataclass(frozen=True)
-class AdvancedBlur(Filter):
-    """Blur with a generalised, turned and noisy Gaussian.
-
-    Args:
-        kernel_size: Odd width of the kernel in pixels, or its smallest and largest value, odd too.
-        sigma_x: Range of the standard deviation along the kernel's first axis, in pixels, above 0.
-        sigma_y: The same along its second axis.
-        angle: Range of the kernel's turn in degrees.
-        beta: Range of the exponent, around 1: half the images get one below 1, half one above.
-        noise: Range of the numbers that each number of the kernel is multiplied by.
-        p: Share of the images that are changed.
-
-    Source: Albumentations AdvancedBlur (blur_limit, sigma_x_limit, sigma_y_limit, rotate_limit,
-    beta_limit, noise_limit).
-    """
-
-    # Measured 0.0002 on noise and photographs.
-    tolerance: ClassVar[float] = 0.001
-
-    kernel_size: int | tuple[int, int] = (3, 7)
-    sigma_x: tuple[float, float] = (0.2, 1.0)
-    sigma_y: tuple[float, float] = (0.2, 1.0)
-    _: KW_ONLY
-    angle: tuple[float, float] = (-90.0, 90.0)
-    beta: tuple[float, float] = (0.5, 8.0)
-    noise: tuple[float, float] = (0.9, 1.1)
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        name = "AdvancedBlur"
-        beta = fields.interval(name, "beta", self.beta, low=0, example="(0.5, 8.0)")
-        if not beta[0] <= 1 <= beta[1]:
-            raise fields.fault(name, "beta", self.beta, "a range around 1, such as (0.5, 8.0)")
-        for axis in ("sigma_x", "sigma_y"):
-            self._set(**{axis: above_zero(name, axis, getattr(self, axis), example="(0.2, 1.0)")})
-        self._set(
-            kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            angle=fields.interval(name, "angle", self.angle, low=-np.inf, example="(-90, 90)"),
-            beta=beta,
-            noise=above_zero(name, "noise", self.noise, example="(0.9, 1.1)"),
-            p=fields.probability(name, self.p),
-        )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the size, two sigmas, the angle, two for beta, and one per number of the kernel."""
-        return 7 + largest_of(self.kernel_size) ** 2
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``kernel``, float64 [B, k, k]."""
-        largest = largest_of(self.kernel_size)
-        size = odd_between(u[:, 1], self.kernel_size)
-        sigma = np.maximum(
-            np.stack([between(u[:, 2], self.sigma_x), between(u[:, 3], self.sigma_y)]), 1e-4
-        )
-        angle = np.deg2rad(between(u[:, 4], self.angle))
-        beta = np.where(
-            u[:, 5] < 0.5, between(u[:, 6], (self.beta[0], 1)), between(u[:, 6], (1, self.beta[1]))
-        )
-        y, x = np.mgrid[:largest, :largest] - largest // 2
-        cos, sin = np.cos(angle)[:, None, None], np.sin(angle)[:, None, None]
-        along, across = x * cos + y * sin, y * cos - x * sin
-        squares = (along / sigma[0, :, None, None]) ** 2 + (across / sigma[1, :, None, None]) ** 2
-        kernel = np.exp(-0.5 * squares ** beta[:, None, None])
-        inside = within(size, largest)
-        kernel *= np.maximum(between(u[:, 7:], self.noise), 1e-9).reshape(kernel.shape)
-        kernel *= inside[:, :, None] * inside[:, None, :]
-        return {
-            "apply": u[:, 0] < self.p,
-            "kernel": kernel / kernel.sum(axis=(1, 2), keepdims=True),
-        }
 
 
 @dataclass(frozen=True)
@@ -198,134 +102,6 @@ def _shifted_disks(radius: int) -> Kernels:
             for i in range(2 * soft + 1)
         ]
     )
-
-
-@dataclass(frozen=True)
-class RingingOvershoot(Filter):
-    """Cut off high frequencies sharply, which leaves rings beside edges, and clamp to [0, 1].
-
-    Args:
-        kernel_size: Odd width of the kernel in pixels, or its smallest and largest value, odd too.
-        cutoff: Range of the frequency above which nothing is left, in radians per pixel, to pi.
-        p: Share of the images that are changed.
-
-    Source: Albumentations RingingOvershoot (blur_limit).
-    """
-
-    # Measured 0.0003 on noise and photographs.
-    tolerance: ClassVar[float] = 0.002
-    needs_unit_range: ClassVar[bool] = True
-    clamps: ClassVar[bool] = True
-
-    kernel_size: int | tuple[int, int] = (7, 15)
-    cutoff: tuple[float, float] = (np.pi / 4, np.pi / 2)
-    _: KW_ONLY
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        name = "RingingOvershoot"
-        self._set(
-            kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            cutoff=above_zero(name, "cutoff", self.cutoff, high=np.pi, example="(0.8, 1.6)"),
-            p=fields.probability(name, self.p),
-        )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the size and the cutoff."""
-        return 3
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``size``, int64 [B], and ``cutoff``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "size": odd_between(u[:, 1], self.kernel_size),
-            "cutoff": np.maximum(between(u[:, 2], self.cutoff), 1e-6),
-        }
-
-    def kernel(self, params: Params) -> Kernels:
-        """J1(cutoff r) cutoff / (2 pi r), normalised; J1 is a Bessel function."""
-        largest = largest_of(self.kernel_size)
-        y, x = np.mgrid[:largest, :largest] - largest // 2
-        radius = np.hypot(y, x)
-        radius[largest // 2, largest // 2] = 1
-        cutoff = np.asarray(params["cutoff"])[:, None, None]
-        bessel = torch.special.bessel_j1(torch.from_numpy(cutoff * radius)).numpy()
-        kernel = cutoff * bessel / (2 * np.pi * radius)
-        kernel[:, largest // 2, largest // 2] = cutoff[:, 0, 0] ** 2 / (4 * np.pi)
-        inside = within(np.asarray(params["size"]), largest)
-        kernel *= inside[:, :, None] * inside[:, None, :]
-        normal: Kernels = kernel / kernel.sum(axis=(1, 2), keepdims=True)
-        return normal
-
-
-@dataclass(frozen=True)
-class UnsharpMask(Operation):
-    """Add to each pixel a share of its difference to a blurred image, where that is large.
-
-    Args:
-        kernel_size: Odd width of the Gaussian kernel in pixels, or its smallest and largest value.
-        sigma: Range of its standard deviation in pixels; 0 is what OpenCV derives from the size.
-        alpha: Range of the share within [0, 1].
-        threshold: Smallest difference that counts, in 1/255. Where it is reached is blurred too,
-            and blends the sharpened image with the original.
-        p: Share of the images that are changed.
-
-    Source: Albumentations UnsharpMask (blur_limit, sigma_limit). A difference has to exceed the
-    threshold by 0.001 / 255, so that rounding decides nothing.
-    """
-
-    # Measured 0.00003 on noise and photographs.
-    tolerance: ClassVar[float] = 0.003
-    needs_unit_range: ClassVar[bool] = True
-
-    kernel_size: int | tuple[int, int] = (3, 7)
-    sigma: tuple[float, float] = (0.0, 0.0)
-    _: KW_ONLY
-    alpha: tuple[float, float] = (0.2, 0.5)
-    threshold: float = 10.0
-    p: float = 0.5
-
-    def __post_init__(self) -> None:
-        name = "UnsharpMask"
-        threshold = fields.number(name, "threshold", self.threshold)
-        if not 0 <= threshold <= 255:
-            raise fields.fault(
-                name, "threshold", self.threshold, "a number from 0 to 255, such as 10"
-            )
-        self._set(
-            kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            sigma=fields.interval(name, "sigma", self.sigma, low=0, example="(0.5, 2.0)"),
-            alpha=fields.interval(name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"),
-            threshold=threshold,
-            p=fields.probability(name, self.p),
-        )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the size, sigma and alpha."""
-        return 4
-
-    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``size``, int64 [B], ``sigma`` and ``alpha``, float64 [B]."""
-        return {
-            "apply": u[:, 0] < self.p,
-            "size": odd_between(u[:, 1], self.kernel_size),
-            "sigma": between(u[:, 2], self.sigma),
-            "alpha": between(u[:, 3], self.alpha),
-        }
-
-    def kernel(self, params: Params) -> Kernels:
-        """Return the Gaussians, float64 [B, 2, k]: column and row."""
-        import cv2
-
-        largest = largest_of(self.kernel_size)
-        kernel = np.zeros((len(params["size"]), 2, largest))
-        for row, (size, sigma) in enumerate(zip(params["size"], params["sigma"], strict=True)):
-            margin = (largest - size) // 2
-            taps = cv2.getGaussianKernel(int(size), float(sigma)).ravel()
-            kernel[row, :, margin : margin + size] = taps
-        return kernel
 
 
 @dataclass(frozen=True)

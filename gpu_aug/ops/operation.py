@@ -12,6 +12,16 @@ from gpu_aug.ops.fields import probability
 from gpu_aug.ops.sampling import Sizes, Uniforms
 
 
+def describe(value: Any) -> str:
+    """Return the call that makes a dataclass, without the fields that have their default."""
+    given = [
+        f"{field.name}={getattr(value, field.name)!r}"
+        for field in fields(value)
+        if field.default is MISSING or getattr(value, field.name) != field.default
+    ]
+    return f"{type(value).__name__}({', '.join(given)})"
+
+
 @dataclass(frozen=True)
 class Operation:
     """One step of a recipe. Subclasses are frozen dataclasses whose fields are plain values.
@@ -36,18 +46,9 @@ class Operation:
     _classes: ClassVar[dict[str, type["Operation"]]] = {}
 
     def __init_subclass__(cls, *, abstract: bool = False) -> None:
-        cls.__repr__ = Operation.__repr__  # type: ignore[method-assign] # dataclass leaves it alone
+        cls.__repr__ = describe  # type: ignore[method-assign] # dataclass leaves it alone
         if not abstract:
             Operation._classes[cls.__name__] = cls
-
-    def __repr__(self) -> str:
-        """Return the call that makes it, without the fields that have their default."""
-        given = [
-            f"{field.name}={getattr(self, field.name)!r}"
-            for field in fields(self)
-            if field.default is MISSING or getattr(self, field.name) != field.default
-        ]
-        return f"{type(self).__name__}({', '.join(given)})"
 
     @property
     def moves_pixels_only(self) -> bool:
@@ -187,7 +188,9 @@ class Gated(Operation, abstract=True):
         return {"apply": u[:, 0] < self.p}
 
 
-def plain(value: Any, describe: Callable[[Operation], dict[str, Any]] = lambda inner: inner.to_dict()) -> Any:
+def plain(
+    value: Any, describe: Callable[[Operation], dict[str, Any]] = lambda inner: inner.to_dict()
+) -> Any:
     """Turn a field into lists, dictionaries and numbers, ready for JSON."""
     if isinstance(value, Operation):
         return describe(value)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.ops import fields
-from gpu_aug.ops.crops import padding_fields
+from gpu_aug.ops.borders import padding_fields
 from gpu_aug.ops.sampling import Sizes, Uniforms
 from gpu_aug.ops.spatial import (
     INTERPOLATIONS,

@@ -5,7 +5,6 @@ from typing import Any
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
 from gpu_aug.ops.colour import (
     CLAHE,
-    ColorJitter,
     Gamma,
     Grayscale,
     HueSaturationValue,
@@ -15,11 +14,11 @@ from gpu_aug.ops.colour import (
     ToDtype,
 )
 from gpu_aug.ops.combine import RandomApply
+from gpu_aug.ops.image_matrices import FancyPCA, NormalizePerImage
+from gpu_aug.ops.jitter import ColorJitter
 from gpu_aug.ops.matrices import (
     ChannelDropout,
     ChannelShuffle,
-    FancyPCA,
-    NormalizePerImage,
     PlanckianJitter,
     RandomBrightnessContrast,
     RGBShift,

@@ -4,7 +4,7 @@ from typing import Any
 
 from gpu_aug.convert.albumentations.geometry import mask_fill, unit_fill
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
-from gpu_aug.ops import erase
+from gpu_aug.ops import dropout, erase, grids
 from gpu_aug.ops.operation import Operation
 
 
@@ -23,7 +23,7 @@ def filling(args: dict[str, Any]) -> dict[str, Any]:
 @converts(ALBUMENTATIONS, "CoarseDropout")
 def _coarse_dropout(args: dict[str, Any]) -> Operation | None:
     names = ("num_holes_range", "hole_height_range", "hole_width_range")
-    return erase.CoarseDropout(*(tuple(args[name]) for name in names), **filling(args))
+    return dropout.CoarseDropout(*(tuple(args[name]) for name in names), **filling(args))
 
 
 @converts(ALBUMENTATIONS, "Erasing")
@@ -36,7 +36,7 @@ def _grid_dropout(args: dict[str, Any]) -> Operation | None:
     unit, grid = args["unit_size_range"], args["holes_number_xy"]
     if grid is None and unit is not None and unit[0] == unit[1]:
         raise Refused(f"unit_size_range {unit!r} leaves nothing to draw", "(n, n + 1)")
-    return erase.GridDropout(
+    return grids.GridDropout(
         args["ratio"],
         args["random_offset"],
         None if unit is None or grid else tuple(unit),
@@ -49,7 +49,7 @@ def _grid_dropout(args: dict[str, Any]) -> Operation | None:
 @converts(ALBUMENTATIONS, "XYMasking", "TimeMasking", "FrequencyMasking")
 def _xy_masking(args: dict[str, Any]) -> Operation | None:
     names = ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length")
-    return erase.XYMasking(*(_range(args[name]) for name in names), **filling(args))
+    return dropout.XYMasking(*(_range(args[name]) for name in names), **filling(args))
 
 
 @converts(ALBUMENTATIONS, "PixelDropout")
@@ -57,7 +57,7 @@ def _pixel_dropout(args: dict[str, Any]) -> Operation | None:
     if args["mask_drop_value"] is not None:
         raise Refused("it draws other pixels for masks", "mask_drop_value=None")
     value = args["drop_value"]
-    return erase.PixelDropout(
+    return dropout.PixelDropout(
         args["dropout_prob"],
         per_channel=args["per_channel"],
         drop_value=None if value is None else unit_fill(value),
@@ -67,7 +67,7 @@ def _pixel_dropout(args: dict[str, Any]) -> Operation | None:
 
 @converts(ALBUMENTATIONS, "RandomGridShuffle")
 def _grid_shuffle(args: dict[str, Any]) -> Operation | None:
-    return erase.RandomGridShuffle(tuple(args["grid"]), args["p"])
+    return grids.RandomGridShuffle(tuple(args["grid"]), args["p"])
 
 
 def _range(value: Any) -> Any:

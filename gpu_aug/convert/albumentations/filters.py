@@ -3,27 +3,13 @@
 from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
+from gpu_aug.ops.blurs import AdvancedBlur, Blur, MotionBlur, RandomGaussianBlur
 from gpu_aug.ops.degrade import JPEG, Downscale, MedianBlur, Spatter, Superpixels, WebP
-from gpu_aug.ops.filters import Blur, Emboss, MotionBlur, RandomGaussianBlur, Sharpen
-from gpu_aug.ops.lens import (
-    AdvancedBlur,
-    ChromaticAberration,
-    Defocus,
-    GlassBlur,
-    RingingOvershoot,
-    Sampling,
-    UnsharpMask,
-    ZoomBlur,
-)
-from gpu_aug.ops.noise import (
-    AdditiveNoise,
-    GaussNoise,
-    ISONoise,
-    MultiplicativeNoise,
-    SaltAndPepper,
-    ShotNoise,
-)
+from gpu_aug.ops.edges import Emboss, RingingOvershoot, Sharpen, UnsharpMask
+from gpu_aug.ops.lens import ChromaticAberration, Defocus, GlassBlur, Sampling, ZoomBlur
+from gpu_aug.ops.noise import AdditiveNoise, GaussNoise, MultiplicativeNoise
 from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.sensor import ISONoise, SaltAndPepper, ShotNoise
 
 Args = dict[str, Any]
 

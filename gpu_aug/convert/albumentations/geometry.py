@@ -3,7 +3,7 @@
 from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
-from gpu_aug.ops import crops, resizes
+from gpu_aug.ops import crops, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.combine import RandomApply
 from gpu_aug.ops.geometry import D4, HorizontalFlip, RandomRotate90, Transpose, VerticalFlip
 from gpu_aug.ops.operation import Operation
@@ -145,12 +145,12 @@ def _crop(args: dict[str, Any]) -> Operation | None:
 
 @converts(ALBUMENTATIONS, "Pad")
 def _pad(args: dict[str, Any]) -> Operation | None:
-    return gated(crops.Pad(args["padding"], **padding(args)), args)
+    return gated(pads.Pad(args["padding"], **padding(args)), args)
 
 
 @converts(ALBUMENTATIONS, "PadIfNeeded")
 def _pad_if_needed(args: dict[str, Any]) -> Operation | None:
-    pad = crops.PadIfNeeded(
+    pad = pads.PadIfNeeded(
         (args["min_height"], args["min_width"]),
         divisor=(args["pad_height_divisor"], args["pad_width_divisor"]),
         position=args["position"],
@@ -177,7 +177,7 @@ def _crop_and_pad(args: dict[str, Any]) -> Operation | None:
             raise Refused(f"it draws its {name} from several", f"{name}={args[name][0]}")
         if isinstance(args[name], list | tuple):
             args = args | {name: args[name][0]}
-    operation = resizes.CropAndPad(
+    operation = resized_crops.CropAndPad(
         _pairs(args["px"]),
         _pairs(args["percent"]),
         independent=args["sample_independently"],
@@ -215,12 +215,12 @@ converts(ALBUMENTATIONS, "SmallestMaxSize")(_max_size(resizes.SmallestMaxSize))
 @converts(ALBUMENTATIONS, "RandomScale")
 def _random_scale(args: dict[str, Any]) -> Operation | None:
     low, high = args["scale_limit"]
-    return gated(resizes.RandomScale((1 + low, 1 + high), **resampling(args)), args)
+    return gated(random_resizes.RandomScale((1 + low, 1 + high), **resampling(args)), args)
 
 
 @converts(ALBUMENTATIONS, "RandomResizedCrop")
 def _random_resized_crop(args: dict[str, Any]) -> Operation | None:
-    crop = resizes.RandomResizedCrop(
+    crop = resized_crops.RandomResizedCrop(
         tuple(args["size"]), scale=args["scale"], ratio=args["ratio"], **resampling(args)
     )
     return gated(crop, args)
@@ -228,7 +228,7 @@ def _random_resized_crop(args: dict[str, Any]) -> Operation | None:
 
 @converts(ALBUMENTATIONS, "RandomSizedCrop")
 def _random_sized_crop(args: dict[str, Any]) -> Operation | None:
-    crop = resizes.RandomSizedCrop(
+    crop = resized_crops.RandomSizedCrop(
         tuple(args["min_max_height"]),
         tuple(args["size"]),
         w2h_ratio=args["w2h_ratio"],

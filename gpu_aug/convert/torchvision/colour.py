@@ -6,15 +6,8 @@ Thresholds come in 0..255, as they are written for PIL images and uint8.
 from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, Refused, converts, refuses
-from gpu_aug.ops.colour import (
-    ColorJitter,
-    Grayscale,
-    Invert,
-    Normalize,
-    RandomPhotometricDistort,
-    Sharpness,
-    Solarize,
-)
+from gpu_aug.ops.colour import Grayscale, Invert, Normalize, Sharpness, Solarize
+from gpu_aug.ops.jitter import ColorJitter, RandomPhotometricDistort
 from gpu_aug.ops.matrices import ChannelShuffle
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.tables import AutoContrast, Equalize, Posterize

@@ -3,8 +3,8 @@
 from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, converts
+from gpu_aug.ops.blurs import GaussianBlur
 from gpu_aug.ops.degrade import JPEG
-from gpu_aug.ops.filters import GaussianBlur
 from gpu_aug.ops.noise import GaussianNoise
 from gpu_aug.ops.operation import Operation
 

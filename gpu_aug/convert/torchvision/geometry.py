@@ -6,7 +6,7 @@ Pixels are torchvision's on tensors: InterpolationMode.NEAREST takes other pixel
 from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, Refused, converts, refuses
-from gpu_aug.ops import crops, resizes
+from gpu_aug.ops import crops, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.geometry import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.operation import Operation
 
@@ -116,13 +116,13 @@ def _pad(transform: Any) -> Operation | None:
     around = transform.padding
     if not isinstance(around, int):
         around = around[0] if len(around) == 1 else tuple(around)
-    return crops.Pad(around, **padding(transform))
+    return pads.Pad(around, **padding(transform))
 
 
 @converts(TORCHVISION, "RandomZoomOut")
 def _zoom_out(transform: Any) -> Operation | None:
     sides = tuple(transform.side_range)
-    return crops.RandomZoomOut(side_range=sides, p=transform.p, **padding(transform))
+    return pads.RandomZoomOut(side_range=sides, p=transform.p, **padding(transform))
 
 
 @converts(TORCHVISION, "Resize")
@@ -133,7 +133,7 @@ def _resize(transform: Any) -> Operation | None:
 
 @converts(TORCHVISION, "RandomResizedCrop")
 def _random_resized_crop(transform: Any) -> Operation | None:
-    return resizes.RandomResizedCrop(
+    return resized_crops.RandomResizedCrop(
         pair(transform.size),
         scale=tuple(transform.scale),
         ratio=tuple(transform.ratio),
@@ -144,19 +144,19 @@ def _random_resized_crop(transform: Any) -> Operation | None:
 @converts(TORCHVISION, "RandomResize")
 def _random_resize(transform: Any) -> Operation | None:
     way = resampling(transform)
-    return resizes.RandomResize(transform.min_size, transform.max_size, **way)
+    return random_resizes.RandomResize(transform.min_size, transform.max_size, **way)
 
 
 @converts(TORCHVISION, "RandomShortestSize")
 def _shortest_size(transform: Any) -> Operation | None:
     lengths = tuple(transform.min_size)
-    return resizes.RandomShortestSize(lengths, transform.max_size, **resampling(transform))
+    return random_resizes.RandomShortestSize(lengths, transform.max_size, **resampling(transform))
 
 
 @converts(TORCHVISION, "ScaleJitter")
 def _scale_jitter(transform: Any) -> Operation | None:
     target, shares = tuple(transform.target_size), tuple(transform.scale_range)
-    return resizes.ScaleJitter(target, shares, **resampling(transform))
+    return random_resizes.ScaleJitter(target, shares, **resampling(transform))
 
 
 def _is_v2(transform: Any) -> bool:

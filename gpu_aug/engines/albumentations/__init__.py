@@ -1,6 +1,31 @@
 """The Albumentations engine. Importing it registers its function for every family of operations."""
 
-from gpu_aug.engines.albumentations import colour, erase, filters, foreign, geometry, mix, noise, policy, tables, targets, warps
+from gpu_aug.engines.albumentations import (
+    colour,
+    erase,
+    filters,
+    foreign,
+    geometry,
+    mix,
+    noise,
+    policy,
+    tables,
+    targets,
+    warps,
+)
 from gpu_aug.engines.albumentations.engine import AlbumentationsEngine
 
-__all__ = ["AlbumentationsEngine", "colour", "erase", "filters", "foreign", "geometry", "mix", "noise", "policy", "tables", "targets", "warps"]
+__all__ = [
+    "AlbumentationsEngine",
+    "colour",
+    "erase",
+    "filters",
+    "foreign",
+    "geometry",
+    "mix",
+    "noise",
+    "policy",
+    "tables",
+    "targets",
+    "warps",
+]

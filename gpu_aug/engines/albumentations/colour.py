@@ -19,7 +19,7 @@ from gpu_aug.ops import (
     Solarize,
     ToDtype,
 )
-from gpu_aug.ops.colour import FACTORS, JitterStep
+from gpu_aug.ops.jitter import FACTORS, JitterStep
 
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
 

@@ -6,7 +6,7 @@ import torch
 from gpu_aug.draws import Draws
 from gpu_aug.engines.albumentations.colour import normalize
 from gpu_aug.engines.albumentations.step import Image, prepare
-from gpu_aug.engines.engine import Images, begins_with_normalize, num_exact
+from gpu_aug.engines.engine import Images, leading_normalize, num_exact
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
 from gpu_aug.recipe import Recipe
@@ -29,9 +29,10 @@ class AlbumentationsEngine:
         leaves = recipe.batch_leaves
         self._num_exact = num_exact(leaves)
         self._steps = [prepare(leaf) for leaf in leaves]
-        self._divide = not begins_with_normalize(recipe, self._num_exact)
-        if not self._divide:
-            self._steps[self._num_exact] = normalize(leaves[self._num_exact], unit=255.0)
+        first = leading_normalize(recipe, self._num_exact)
+        self._divide = first is None
+        if first is not None:
+            self._steps[self._num_exact] = normalize(first, unit=255.0)
         mixing = [place for place, leaf in enumerate(leaves) if leaf.group > 1]
         self._segments = list(
             zip([0, *(place + 1 for place in mixing)], [*mixing, len(leaves)], strict=True)

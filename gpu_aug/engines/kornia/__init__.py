@@ -1,6 +1,31 @@
 """The Kornia engine. Importing it registers its function for every family of operations."""
 
-from gpu_aug.engines.kornia import colour, erase, filters, foreign, geometry, mix, noise, policy, tables, targets, warps
+from gpu_aug.engines.kornia import (
+    colour,
+    erase,
+    filters,
+    foreign,
+    geometry,
+    mix,
+    noise,
+    policy,
+    tables,
+    targets,
+    warps,
+)
 from gpu_aug.engines.kornia.engine import KorniaEngine
 
-__all__ = ["KorniaEngine", "colour", "erase", "filters", "foreign", "geometry", "mix", "noise", "policy", "tables", "targets", "warps"]
+__all__ = [
+    "KorniaEngine",
+    "colour",
+    "erase",
+    "filters",
+    "foreign",
+    "geometry",
+    "mix",
+    "noise",
+    "policy",
+    "tables",
+    "targets",
+    "warps",
+]

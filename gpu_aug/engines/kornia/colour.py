@@ -23,7 +23,7 @@ from gpu_aug.ops import (
     Solarize,
     ToDtype,
 )
-from gpu_aug.ops.colour import FACTORS, JitterStep
+from gpu_aug.ops.jitter import FACTORS, JitterStep
 
 _ONE_STEP = float(np.float32(1 / 255))
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import Images, begins_with_normalize, num_exact
+from gpu_aug.engines.engine import Images, leading_normalize, num_exact
 from gpu_aug.engines.kornia.colour import normalize
 from gpu_aug.engines.kornia.step import on_rows, prepare
 from gpu_aug.engines.layout import to_planar, write
@@ -25,9 +25,10 @@ class KorniaEngine:
         self._exact = num_exact(leaves)
         self._steps = [prepare(leaf, device) for leaf in leaves]
         self._mixes = [leaf.group > 1 for leaf in leaves]
-        self._divide = not begins_with_normalize(recipe, self._exact)
-        if not self._divide:
-            self._steps[self._exact] = normalize(leaves[self._exact], device, unit=255.0)
+        first = leading_normalize(recipe, self._exact)
+        self._divide = first is None
+        if first is not None:
+            self._steps[self._exact] = normalize(first, device, unit=255.0)
         self._num_single = recipe.num_single_leaves
         self._device_type = device.type
         small = device.type == "cpu" and recipe.group == 1
