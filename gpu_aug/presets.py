@@ -1,4 +1,4 @@
-"""Published recipes for training and evaluation; each is a static method of Recipe as well.
+"""Published recipes for training and evaluation; Recipe.preset(name) returns them as well.
 
 They resize bilinearly, so that decoding does it; where a source resizes otherwise, it is said.
 """

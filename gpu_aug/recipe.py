@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
@@ -99,13 +100,7 @@ class Recipe:
                 )
             object.__setattr__(self, name, given)
         self._check_range()
-        for operation, sizes in zip(self.operations, self._sizes, strict=False):
-            if operation.group > 1 and len(sizes) > 1:
-                name = type(operation).__name__
-                raise RecipeError(
-                    f"{name} mixes images of one size, and here they can have different ones: put "
-                    "RandomResizedCrop(size), Resize((height, width)) or CenterCrop(size) before it"
-                )
+        self._sizes  # noqa: B018 - checks that the operations fit
 
     @classmethod
     def imagenet_train(cls, size: int = 224) -> Self:
@@ -123,64 +118,33 @@ class Recipe:
         """Resize of the shorter side, CenterCrop, Normalize; nothing is random."""
         return cls([Resize(resize), CenterCrop(size), Normalize()])
 
-    @staticmethod
-    def deit3(size: int = 224, *, simple_crop: bool = False) -> "Recipe":
-        """DeiT III; see gpu_aug.presets.deit3."""
-        from gpu_aug import presets
-
-        return presets.deit3(size, simple_crop=simple_crop)
-
-    @staticmethod
-    def simclr(size: int = 224, *, strength: float = 1.0) -> "Views":
-        """Two views, as SimCLR; see gpu_aug.presets.simclr."""
-        from gpu_aug import presets
-
-        return presets.simclr(size, strength=strength)
-
-    @staticmethod
-    def dino(size: int = 224, *, local_size: int = 96, num_local: int = 8) -> "Views":
-        """Two global views and several local ones, as DINO; see gpu_aug.presets.dino."""
-        from gpu_aug import presets
-
-        return presets.dino(size, local_size=local_size, num_local=num_local)
-
-    @staticmethod
-    def detection(size: int = 1024, *, normalize: bool = True) -> "Recipe":
-        """Large-scale jitter; see gpu_aug.presets.detection."""
-        from gpu_aug import presets
-
-        return presets.detection(size, normalize=normalize)
-
-    @staticmethod
-    def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) -> "Recipe":
-        """Scale jitter of 0.5 to 2; see gpu_aug.presets.segmentation."""
-        from gpu_aug import presets
-
-        return presets.segmentation(size, base_size=base_size, ignore=ignore)
-
-    @staticmethod
-    def video_train(size: int = 224, *, shorter: tuple[int, int] = (256, 320)) -> "Recipe":
-        """SlowFast; see gpu_aug.presets.video_train."""
-        from gpu_aug import presets
-
-        return presets.video_train(size, shorter=shorter)
-
-    @staticmethod
-    def video_eval(size: int = 256) -> "Recipe":
-        """The middle square of each clip; see gpu_aug.presets.video_eval."""
-        from gpu_aug import presets
-
-        return presets.video_eval(size)
-
     @classmethod
-    def preset(cls, name: str) -> "Recipe | Views":
-        """Return the preset called ``name``, one of PRESETS, at its usual size."""
+    def preset(cls, name: str, **options: Any) -> "Recipe | Views":
+        """Return the preset called ``name``, one of PRESETS.
+
+        Args:
+            name: As of the functions of gpu_aug.presets, or imagenet_train, imagenet_train_jitter and
+                imagenet_eval.
+            options: Of that function, such as ``size``.
+
+        Raises:
+            RecipeError: There is no such preset, or it has no such option.
+        """
+        from gpu_aug import presets
+
         if name not in PRESETS:
             raise RecipeError(
                 f"preset must be one of {', '.join(PRESETS)}, got {name!r}: "
                 "choose one, or load a recipe file with Recipe.load(path)"
             )
-        recipe: Recipe | Views = getattr(cls, name)()
+        make = getattr(cls, name, None) or getattr(presets, name)
+        try:
+            signature(make).bind(**options)
+        except TypeError as error:
+            raise RecipeError(
+                f"preset {name!r} has the options {signature(make)}, got {options}: {error}"
+            ) from error
+        recipe: Recipe | Views = make(**options)
         return recipe
 
     @cached_property

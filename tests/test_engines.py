@@ -247,14 +247,6 @@ def test_albumentations_runs_on_the_cpu_only():
         compile_engine("albumentations", FLIPS, device=torch.device("cuda"))
 
 
-def test_albumentations_refuses_antialiasing_after_the_decode_stage():
-    """It has no such filter; the error names the operation and an engine that has."""
-    recipe = Recipe([Resize(SIZE), HorizontalFlip(), RandomResizedCrop(20)])
-
-    with pytest.raises(EngineError, match=r"cannot carry out RandomResizedCrop .* engine 'kornia'"):
-        compile_engine("albumentations", recipe, device=CPU)
-
-
 def test_albumentations_refuses_affine_with_opencv_4(monkeypatch):
     """OpenCV 4 rounds coordinates to 1/32 pixel, which no tolerance of ours covers."""
     monkeypatch.setattr(cv2, "__version__", "4.12.0")

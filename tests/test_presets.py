@@ -15,6 +15,7 @@ from gpu_aug import (
     RandomCrop,
     RandomResizedCrop,
     Recipe,
+    RecipeError,
     Solarize,
     Views,
     compile_engine,
@@ -36,7 +37,7 @@ def recipes(made: Recipe | Views) -> tuple[Recipe, ...]:
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_runs_on_both_engines(name):
     """At a small size, the engines agree on images that come from decoding."""
-    made = getattr(Recipe, name)(**SMALL.get(name, {"size": 48}))
+    made = Recipe.preset(name, **SMALL.get(name, {"size": 48}))
     for recipe in recipes(made):
         num, size = 4, recipe.fixed_size
         draws = recipe.draw(0, 0, np.arange(num), np.tile([[70, 90]], (num, 1)))
@@ -56,17 +57,16 @@ def test_every_preset_runs_on_both_engines(name):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_has_a_name_and_survives_a_file(name):
-    """``Recipe.preset`` gives the method's recipe, and plain values give it back."""
+def test_every_preset_survives_a_file(name):
+    """Plain values give the preset back."""
     made = Recipe.preset(name)
 
-    assert made == getattr(Recipe, name)()
     assert type(made).from_dict(made.to_dict()) == made
 
 
 def test_dino_blurs_and_solarizes_as_published():
     """Blur on 100, 10 and 50 %, solarisation on 20 % of the second global view alone."""
-    views = Recipe.dino()
+    views = Recipe.preset("dino")
 
     def chances(recipe: Recipe, kind: type) -> list[float]:
         return [operation.p for operation in recipe.operations if isinstance(operation, kind)]
@@ -82,7 +82,7 @@ def test_dino_blurs_and_solarizes_as_published():
 
 def test_simclr_scales_its_jitter():
     """Strength s means 0.8 s, 0.8 s, 0.8 s and 0.2 s on 80 % of the images."""
-    views = Recipe.simclr(strength=0.5)
+    views = Recipe.preset("simclr", strength=0.5)
 
     assert views.recipes[0] == views.recipes[1]
     assert views.recipes[0].operations[2] == ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8)
@@ -90,7 +90,7 @@ def test_simclr_scales_its_jitter():
 
 def test_deit3_does_one_of_three():
     """Each image is gray, solarized or blurred, a third each."""
-    recipe = Recipe.deit3()
+    recipe = Recipe.preset("deit3")
     assert recipe.operations == (
         RandomResizedCrop(224),
         HorizontalFlip(),
@@ -105,11 +105,18 @@ def test_deit3_does_one_of_three():
     gates = np.stack([params["apply"] for params in draws.params[1:4]])
     assert (gates.sum(axis=0) == 1).all()
     assert (abs(gates.mean(axis=1) - 1 / 3) < 0.04).all()
-    assert Recipe.deit3(simple_crop=True).operations[1] == RandomCrop(
+    assert Recipe.preset("deit3", simple_crop=True).operations[1] == RandomCrop(
         224, padding=4, padding_mode="reflect"
     )
 
 
 def test_masks_of_segmentation_are_ignored_beside_the_image():
     """Their padding has the value that losses ignore."""
-    assert Recipe.segmentation().operations[1].fill_mask == 255
+    assert Recipe.preset("segmentation").operations[1].fill_mask == 255
+
+
+def test_an_option_that_a_preset_lacks_is_refused():
+    """The error lists the options that there are."""
+    with pytest.raises(RecipeError, match=r"preset 'deit3' has the options \(size.*sise"):
+        Recipe.preset("deit3", sise=96)
+    assert Recipe.preset("imagenet_train", size=96).size == (96, 96)
