@@ -11,7 +11,7 @@ import torch
 
 from dali_pipes import targets
 from dali_pipes.batch import Timings
-from dali_pipes.work import Work
+from dali_pipes.work import NOTHING, Work
 from gpu_aug import Engine, Recipe
 
 # Images that a thread takes at once, so that they stay in its cache: measured in DECISIONS.md. It is a
@@ -171,6 +171,8 @@ class Finisher:
         """Move the targets of the chunk that begins at a row, once all its rows are decoded."""
         stop = min(start + CHUNK, len(work))
         recipe, rows = self.views[0].recipe, slice(start, stop)
+        if all(found is NOTHING for found in work.found[rows]):
+            return
         draws = work.drawn(0, start, stop)
         work.found[rows] = targets.move(recipe, draws, work.found[rows], work.keys[rows])
 

@@ -38,7 +38,7 @@ class Draws:
         sizes: int64 [B, 2], height and width of the source images.
         partners: int64 [B, 4], rows of the batch that each row may be mixed with: its neighbour in
             a pair of positions, then its three neighbours in four positions. A row that has none
-            in the batch is its own partner.
+            in the batch is its own partner. int64 [B, 0] where nothing is mixed.
     """
 
     windows: Windows
@@ -56,15 +56,17 @@ class Draws:
         Partners that stay behind are replaced by the row itself.
         """
         rows = slice(start, stop)
-        own = np.arange(stop - start)[:, None]
-        partners = self.partners[rows] - start
-        inside = (partners >= 0) & (partners < stop - start)
+        partners = self.partners[rows]
+        if partners.size:
+            own = np.arange(stop - start)[:, None]
+            inside = (partners >= start) & (partners < stop)
+            partners = np.where(inside, partners - start, own)
         return Draws(
             self.windows.rows(start, stop),
             _rows(self.params, rows),
             _rows(self.decode_params, rows),
             self.sizes[rows],
-            np.where(inside, partners, own),
+            partners,
         )
 
     def put(self, row: int, one: "Draws") -> None:

@@ -303,10 +303,9 @@ class Recipe:
     def _partners(
         self, positions: NDArray[np.int64] | None, length: int | None, num: int
     ) -> NDArray[np.int64]:
-        rows = np.arange(num)
         if self.group == 1:
-            return np.repeat(rows[:, None], 4, axis=1)
-        return find_partners(rows if positions is None else positions, length)
+            return np.empty((num, 0), np.int64)
+        return find_partners(np.arange(num) if positions is None else positions, length)
 
     def _check_range(self) -> None:
         normalized = False
