@@ -1,14 +1,11 @@
 """What a loader will do and why, in lines for people."""
 
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any
 
 from dali_pipes.finish import View
 from dali_pipes.plan import Schedule
 from dali_pipes.targets import KINDS
 from dali_pipes.work import Workshop
-from gpu_aug.ops.operation import Operation
 
 
 def explain(
@@ -48,10 +45,10 @@ def explain(
 
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
-    decode = ", ".join(map(brief, recipe.decode_operations)) or "whole images"
+    decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
     canvas = "of several sizes" if size is None else str([*size, 3])
     after = recipe.operations[len(recipe.decode_operations) :]
-    batch = ", ".join(map(brief, after)) or "nothing"
+    batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
@@ -59,21 +56,3 @@ def _stages(view: View) -> list[str]:
         f"decode stage: {decode} -> uint8 {canvas}",
         f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
     ]
-
-
-def brief(operation: Operation) -> str:
-    """An operation with what differs from its defaults: RandomResizedCrop(size=(224, 224))."""
-    different = [
-        f"{field.name}={_value(getattr(operation, field.name))}"
-        for field in fields(operation)
-        if getattr(operation, field.name) != field.default
-    ]
-    return f"{type(operation).__name__}({', '.join(different)})"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Operation):
-        return brief(value)
-    if isinstance(value, tuple) and any(isinstance(item, Operation) for item in value):
-        return f"[{', '.join(map(_value, value))}]"
-    return repr(value)

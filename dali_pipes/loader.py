@@ -45,8 +45,8 @@ class Loader:
         batch_size: Samples per rank and step.
         device: Where the batches end up and the engine runs; "auto" takes a GPU where there is one.
         decoder: "dali", or "cpu" for decoding without DALI; "auto" takes DALI where it is installed.
-        engine: What carries out the recipe; "auto" takes Kornia, and on a CPU Albumentations where the
-            recipe has ColorJitter; where one cannot do the recipe exactly it takes the other.
+        engine: What carries out the recipe; "auto" takes Kornia on a GPU and on a CPU Albumentations, unless
+            that cannot do the recipe.
         seed: Of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order.
         rank: This process among `world_size`; None asks torch.distributed, and is 0 without it.

@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import EngineName, compile_engine
-from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.errors import EngineError, RecipeError, TargetsError
 from gpu_aug.mixing import soft_labels
 from gpu_aug.move import move_batch
+from gpu_aug.ops import fields
 from gpu_aug.ops.mix import Mixing
 from gpu_aug.recipe import Recipe
 from gpu_aug.resample import resample
@@ -62,21 +64,24 @@ def apply(
 
     Raises:
         TargetsError: A sample is wrong; its number and key are named.
-        RecipeError: The recipe cannot be carried out on such samples.
+        RecipeError: The recipe cannot be carried out on such samples, or an argument is wrong.
     """
+    if not isinstance(recipe, Recipe | Views):
+        raise RecipeError(
+            f"recipe must be a Recipe or Views, got {type(recipe).__name__}: give Recipe([...]) or "
+            "Recipe.preset(name)"
+        )
+    fields.whole("apply", "seed", seed, low=0, example="0")
+    fields.whole("apply", "epoch", epoch, low=0, example="0")
     if isinstance(samples, Mapping) or not isinstance(samples, Sequence):
         raise TargetsError(
             f"samples must be a list of dictionaries, got {type(samples).__name__}: put a single one "
             "into a list"
         )
-    numbers = np.arange(len(samples)) if indices is None else np.array(indices, np.int64)
-    if numbers.shape != (len(samples),) or (numbers < 0).any():
-        raise TargetsError(
-            f"indices must be one whole number from 0 per sample ({len(samples)}), got {indices!r}"
-        )
-    place = torch.device(device)
+    numbers = _read_indices(indices, len(samples))
+    place = _read_device(device)
     read = [read_sample(sample, number) for number, sample in enumerate(samples)]
-    _check_format(recipe, samples)
+    _check_fit(recipe, samples)
     sizes = np.array([one.size for one in read], np.int64).reshape(-1, 2)
     if isinstance(recipe, Views):
         drawn = recipe.draw(seed, epoch, numbers, sizes)
@@ -88,11 +93,39 @@ def apply(
     return _apply(recipe, read, recipe.draw(seed, epoch, numbers, sizes), engine, place)
 
 
-def _check_format(recipe: Recipe | Views, samples: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse torchvision's BoundingBoxes in another form than the recipe's."""
+def _read_indices(indices: Sequence[int] | None, num: int) -> NDArray[np.int64]:
+    if indices is None:
+        return np.arange(num)
+    numbers = as_array(indices)
+    numbers = numbers.astype(np.int64) if numbers.size == 0 else numbers
+    if numbers.shape != (num,) or numbers.dtype.kind not in "iu" or (numbers < 0).any():
+        raise TargetsError(
+            f"indices must be one whole number from 0 per sample ({num}), got {indices!r}"
+        )
+    return numbers.astype(np.int64)
+
+
+def _read_device(device: str | torch.device) -> torch.device:
+    try:
+        place = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise EngineError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}") from error
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise EngineError(f"device must be 'cpu' where torch sees no GPU, got {device!r}")
+    return place
+
+
+def _check_fit(recipe: Recipe | Views, samples: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse targets of another form than the recipe's: torchvision's BoundingBoxes, one mask for all."""
     recipes = recipe.recipes if isinstance(recipe, Views) else (recipe,)
     wanted = {view.boxes.format if view.boxes else "xyxy" for view in recipes}
+    instances = any(view.boxes and view.boxes.instance_masks for view in recipes)
     for number, sample in enumerate(samples):
+        if instances and sample.get("mask") is not None:
+            raise TargetsError(
+                f"sample {number}: mask cannot be told from the masks of boxes with "
+                "instance_masks=True: give masks alone, one per box"
+            )
         form = getattr(getattr(sample.get("boxes"), "format", None), "name", None)
         if isinstance(form, str) and {form.lower()} != wanted:
             raise TargetsError(
@@ -176,7 +209,15 @@ def _labels(recipe: Recipe, draws: Draws, samples: list[Sample]) -> list[Any]:
             f"sample {there.index(False)}: label must be given for all samples or for none where "
             "images are mixed, got none: give it"
         )
-    mixed = soft_labels(recipe, draws, np.stack([as_array(label) for label in labels]))
+    arrays = [as_array(label) for label in labels]
+    for number, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise TargetsError(
+                f"sample {number}: label must have the shape of sample 0's, "
+                f"{list(arrays[0].shape)}, got {list(array.shape)}: give class numbers to all, or "
+                "soft labels of as many classes"
+            )
+    mixed = soft_labels(recipe, draws, np.stack(arrays))
     return list(torch.from_numpy(mixed))
 
 
@@ -194,11 +235,10 @@ def _result(sample: Sample, frames: Tensor, targets: Targets, label: Any) -> dic
             result.setdefault(key[0], {})[key[1]] = part
     result |= sample.rest | ({"label": label} if "label" in sample.rest else {})
     if targets.masks is not None:
-        num = None if "masks" not in result else len(targets.masks) - ("mask" in result)
         masks = torch.from_numpy(targets.masks)
-        if "mask" in result:
+        if result.get("mask") is not None:
             result["mask"], masks = masks[0], masks[1:]
-        if num is not None:
+        if result.get("masks") is not None:
             result["masks"] = masks
     for name in ("boxes", "keypoints"):
         values = getattr(targets, name)

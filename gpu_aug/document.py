@@ -33,7 +33,8 @@ class Document:
     Attributes:
         name: The file's path, for errors.
         value: Lists, dictionaries with text as keys, text, numbers, bool and None.
-        lines: The line, from 1, on which the value at each place begins.
+        lines: The line, from 1, on which the value at each place begins; of a dictionary's value, that
+            of its key.
     """
 
     name: str
@@ -116,6 +117,8 @@ def parse_json(text: str, name: str = "<text>") -> Document:
                 builder.check_key(key, values, line_at(first))
                 at = skip(at + 1)
             values[key], at = value_at(at, (*place, key))
+            if end == "}":
+                builder.lines[(*place, key)] = line_at(first)
             at = skip(at)
             if text[at : at + 1] == ",":
                 at = skip(at + 1)
@@ -143,6 +146,9 @@ def parse_yaml(text: str, name: str = "<text>") -> Document:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
         problem = getattr(error, "problem", None) or str(error)
+        begun = getattr(error, "context_mark", None)
+        if begun and begun.line + 1 < line:
+            problem += f" ({error.context} that begins on line {begun.line + 1})"
         raise RecipeError(f"{name}:{line}: the file cannot be read as YAML: {problem}") from None
     finally:
         loader.dispose()
@@ -173,6 +179,7 @@ def parse_yaml(text: str, name: str = "<text>") -> Document:
                 builder.lines.pop((*place, "?"))
                 builder.check_key(key, values, key_node.start_mark.line + 1)
                 values[key] = build(value_node, (*place, key))
+                builder.lines[(*place, key)] = key_node.start_mark.line + 1
             return merged | values
         known = _SCALARS.get(node.tag)
         if known is None:

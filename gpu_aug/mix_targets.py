@@ -79,6 +79,9 @@ def _tile(offsets: NDArray[np.int64], members: list[Moved]) -> Moved:
         tile = replace(member)
         if tile.boxes is not None:
             tile.boxes = box_math.clip(tile.boxes, tile.size)
+        if tile.keypoints is not None and tile.keypoint_params.remove_invisible:
+            # Those checked at the end alone would be seen there in another member's tile.
+            tile.keep_keypoints(box_math.inside(tile.keypoints, tile.size))
         follow_matrix(tile, np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64))
         placed.append(tile)
     joined = _joined(placed)

@@ -198,5 +198,6 @@ def _leave(one: Moved) -> Targets:
         one.box_labels,
         points,
         one.keypoint_labels,
-        None if one.masks is None else np.ascontiguousarray(one.masks),
+        # A copy: ascontiguousarray leaves the negative strides of axes of length 1, which torch refuses.
+        None if one.masks is None else np.array(one.masks, order="C"),
     )

@@ -32,7 +32,6 @@ Functions = Mapping[str, Any]
 """Name -> the function or module that a file names; files hold no code."""
 
 _TARGETS = {"boxes": BoxParams, "keypoints": KeypointParams}
-_AGAIN = "write the recipe again with Recipe.save(path)"
 
 
 def load_recipe(path: str | PathLike[str], *, functions: Functions | None = None) -> Recipe | Views:
@@ -54,7 +53,9 @@ def build_recipe(document: Document, *, functions: Functions | None = None) -> R
     version = value.get("version") if isinstance(value, dict) else type(value).__name__
     if not isinstance(value, dict) or version != FORMAT_VERSION or isinstance(version, bool):
         raise document.fault(
-            ("version",), f"recipe version must be {FORMAT_VERSION}, got {version!r}: {_AGAIN}"
+            ("version",),
+            f"recipe version must be {FORMAT_VERSION}, got {version!r}: write version: "
+            f"{FORMAT_VERSION} beside operations",
         )
     if "views" not in value:
         return _recipe(document, (), value, functions or {}, ("version", "operations"))
@@ -85,7 +86,8 @@ def _recipe(
     if not isinstance(steps, list) or not steps:
         raise document.fault(
             at,
-            f"recipe operations must be a list of at least one operation, got {steps!r}: {_AGAIN}",
+            f"recipe operations must be a list of at least one operation, got {steps!r}: write a list, "
+            "with a dash before each operation in YAML",
         )
     operations = [
         _operation(document, (*at, number), step, functions) for number, step in enumerate(steps)

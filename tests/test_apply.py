@@ -8,9 +8,11 @@ from torchvision import tv_tensors
 
 import gpu_aug
 from gpu_aug import (
+    D4,
     BoxParams,
     CenterCrop,
     ColorJitter,
+    EngineError,
     HorizontalFlip,
     KeypointParams,
     MixUp,
@@ -227,6 +229,40 @@ def test_everything_that_was_given_comes_back():
     assert sample["image"].shape == (61, 84, 3)
 
 
+def test_masks_that_are_none_stay_none():
+    """A key without a value takes nothing of the other key."""
+    layers = np.stack([np.full((61, 84), value) for value in (3, 4)])
+
+    result = only(FLIP, {"image": picture(6), "mask": None, "masks": layers})
+    single = only(FLIP, {"image": picture(6), "mask": layers[0], "masks": None})
+
+    assert result["mask"] is None
+    assert result["masks"][:, 0, 0].tolist() == [3, 4]
+    assert single["masks"] is None
+    assert single["mask"].unique().tolist() == [3]
+
+
+def test_masks_of_one_row_turn():
+    """Every turn of a mask of one row or column can be handed over to torch."""
+    row = np.arange(5)[None]
+    sample = {"image": np.zeros((1, 5, 3), np.uint8), "mask": row}
+
+    turned = [only(Recipe([D4()]), sample, seed=seed)["mask"] for seed in range(30)]
+
+    found = {(*mask.shape, *mask.flatten().tolist()) for mask in turned}
+    forward, back = (0, 1, 2, 3, 4), (4, 3, 2, 1, 0)
+    assert found == {(h, w, *way) for h, w in ((1, 5), (5, 1)) for way in (forward, back)}
+
+
+def test_a_mask_beside_masks_of_boxes_is_refused():
+    """It could not be told from theirs, and would be dropped with a box."""
+    recipe = Recipe([HorizontalFlip()], boxes=BoxParams(instance_masks=True))
+    sample = {"image": picture(0), "boxes": [[0, 0, 9, 9]], "mask": np.zeros((61, 84), int)}
+
+    with pytest.raises(TargetsError, match="sample 0: mask cannot be told"):
+        only(recipe, sample)
+
+
 def test_mixed_samples_have_soft_labels():
     """Class numbers become shares where images are mixed."""
     recipe = Recipe([Resize((30, 30)), MixUp(num_classes=3)])
@@ -241,6 +277,8 @@ def test_mixed_samples_have_soft_labels():
     torch.testing.assert_close(one["image"], lam * plain[0] + (1 - lam) * plain[1])
     with pytest.raises(TargetsError, match="sample 1: label must be given for all"):
         gpu_aug.apply(recipe, [samples[0], {"image": picture(1)}])
+    with pytest.raises(TargetsError, match=r"sample 1: label must have .* \[\], got \[3\]"):
+        gpu_aug.apply(recipe, [samples[0], {"image": picture(1), "label": [0.0, 0, 1]}])
 
 
 def test_views_give_a_result_each():
@@ -305,7 +343,18 @@ def test_boxes_in_another_form_are_refused():
 
 
 def test_wrong_arguments_are_named():
-    """Samples that are no list, and indices that do not match."""
+    """The recipe, samples that are no list, numbers, indices that do not match, and the device."""
+    samples = [{"image": picture(0)}]
+    with pytest.raises(RecipeError, match="recipe must be a Recipe or Views, got list"):
+        gpu_aug.apply([HorizontalFlip()], samples)
+    for numbers in ({"seed": None}, {"seed": -1}, {"epoch": 0.5}, {"epoch": True}):
+        with pytest.raises(RecipeError, match="must be a whole number of at least 0"):
+            gpu_aug.apply(FLIP, samples, **numbers)
+    for indices in ([0.5], ["a"], [2**70], [-1]):
+        with pytest.raises(TargetsError, match="one whole number from 0 per sample"):
+            gpu_aug.apply(FLIP, samples, indices=indices)
+    with pytest.raises(EngineError, match="device must be .* got 'gpu'"):
+        gpu_aug.apply(FLIP, samples, device="gpu")
     with pytest.raises(TargetsError, match="put a single one into a list"):
         gpu_aug.apply(FLIP, {"image": picture(0)})
     with pytest.raises(TargetsError, match="one whole number from 0 per sample"):
