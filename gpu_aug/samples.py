@@ -99,6 +99,8 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
         array = np.array(image) if hasattr(image, "getbands") else np.asarray(image)
         if array.dtype.kind not in "uif" or array.dtype.name == "float128":
             raise TargetsError(f"{where} must be uint8 or float in [0, 1], got {array.dtype}")
+        if not array.flags.writeable or min(array.strides, default=0) < 0:
+            array = array.copy()  # torch warns of the one and refuses the other
         x = torch.from_numpy(np.ascontiguousarray(array))
     shape = list(x.shape)
     if is_tensor and x.ndim >= 3:

@@ -145,6 +145,20 @@ def test_forms_of_images_are_one():
         assert type(result) is torch.Tensor
 
 
+@pytest.mark.parametrize("rows", [1, 61])
+def test_arrays_that_torch_does_not_take_are_images(rows):
+    """Read-only arrays, as of a Pillow image, and mirrored ones, also of a single row."""
+    image = picture(3)[:rows]
+    fixed = image.copy()
+    fixed.flags.writeable = False
+
+    expected = only(FLIP, {"image": image})["image"]
+
+    assert torch.equal(only(FLIP, {"image": fixed})["image"], expected)
+    mirrored = only(FLIP, {"image": image[::-1, ::-1]})["image"]
+    assert torch.equal(mirrored, expected.flip(1, 2))
+
+
 def test_gray_images_become_three_equal_channels():
     """In all their forms."""
     gray = picture(3)[..., 0]
@@ -353,7 +367,7 @@ def test_wrong_arguments_are_named():
     for indices in ([0.5], ["a"], [2**70], [-1]):
         with pytest.raises(TargetsError, match="one whole number from 0 per sample"):
             gpu_aug.apply(FLIP, samples, indices=indices)
-    with pytest.raises(EngineError, match="device must be .* got 'gpu'"):
+    with pytest.raises(EngineError, match=r"device must be .* got 'gpu'"):
         gpu_aug.apply(FLIP, samples, device="gpu")
     with pytest.raises(TargetsError, match="put a single one into a list"):
         gpu_aug.apply(FLIP, {"image": picture(0)})

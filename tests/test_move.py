@@ -539,3 +539,18 @@ def test_params_are_part_of_the_recipe():
     assert gpu_aug.Views.from_dict(views.to_dict()) == views
     with pytest.raises(RecipeError, match="BoxParams has no field 'min_size'"):
         Recipe.from_dict(plain.to_dict() | {"boxes": {"min_size": 1}})
+
+
+def test_a_mosaic_shows_no_keypoint_outside_its_own_tile():
+    """A keypoint that a crop cut away stays away where a neighbour's tile comes to lie, checked late or not."""
+    image = np.zeros((40, 40, 3), np.uint8)
+    # The crop keeps the middle, so none of these is left.
+    corners = [[1.0, 1], [39, 1], [1, 39], [39, 39]]
+    samples = [{"image": image, "keypoints": corners} for _ in range(4)]
+    for check_each in (True, False):
+        params = KeypointParams(check_each=check_each)
+        recipe = Recipe([CenterCrop(20), Mosaic(p=1.0)], keypoints=params)
+
+        results = gpu_aug.apply(recipe, samples)
+
+        assert [len(result["keypoints"]) for result in results] == [0, 0, 0, 0]
