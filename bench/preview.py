@@ -26,6 +26,7 @@ from readers import Dataset, Sample, open_dataset, read_header
 
 _FONT_SIZE = 15
 _GAP = 6
+_CELL_MAX = 320  # height and width of a cell; larger pictures are shrunk
 _MARGIN = 250  # for the names of the rows
 _HEADING = 28  # for the names of the samples
 _INK = (230, 230, 230)
@@ -43,7 +44,7 @@ class Line:
 def draw_preview(source: str, recipe: str, out: Path, *, count: int, seed: int) -> None:
     """Write the grid: originals in the first row, then a row for every decoder and engine.
 
-    A recipe of several views has a row for each of them. Masks, boxes and keypoints are drawn on the
+    Of a recipe of several views the first pair has a row for each, and the others one for the first. Masks, boxes and keypoints are drawn on the
     pictures where the data has them.
 
     Raises:
@@ -61,7 +62,8 @@ def draw_preview(source: str, recipe: str, out: Path, *, count: int, seed: int) 
         raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
     parsed = recipe_from(recipe)
     views = parsed if isinstance(parsed, Views) else Views([parsed])
-    cell = np.array([view.fixed_size for view in views.recipes]).max(axis=0)
+    largest = np.array([view.fixed_size for view in views.recipes]).max(axis=0)
+    cell = np.minimum(largest, _CELL_MAX)
     originals = [_original(sample, views.recipes[0], cell) for sample in samples]
     lines = [Line(["original"], [_in_cell(picture, cell) for picture in originals])]
     lines += [
@@ -111,9 +113,9 @@ def _engine_lines(
             _viewable(view.cpu(), recipe)
             for view, recipe in zip(batch.views, views.recipes, strict=True)
         ]
-        for place, pictures in enumerate(images):
+        for place, pictures in enumerate(images if first is None else images[:1]):
             words = [name, *([f"view {place + 1} of {len(images)}"] if len(images) > 1 else [])]
-            words += _distance(pictures, first[0], first[1][place]) if first else []
+            words += _distance(images, *first) if first else []
             cells = _pictures(pictures)
             if place == 0:  # targets are those of the first view
                 cells = _with_targets(cells, batch, views.recipes[0])
@@ -207,8 +209,9 @@ def _annotated(picture: Picture, recipe: Recipe, targets: Targets) -> Picture:
     )
 
 
-def _distance(images: torch.Tensor, first_name: str, first: torch.Tensor) -> list[str]:
-    difference = 255 * (images - first).abs()
+def _distance(views: list[torch.Tensor], first_name: str, first: list[torch.Tensor]) -> list[str]:
+    pairs = zip(views, first, strict=True)
+    difference = torch.cat([255 * (mine - other).abs().flatten() for mine, other in pairs])
     return [
         f"differs from {first_name.partition('/')[2]}",
         f"by {difference.mean():.3f}/255 on average,",

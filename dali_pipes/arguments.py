@@ -12,7 +12,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.plan import LastBatch, Schedule
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
-from gpu_aug.mixing import class_count
+from gpu_aug.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, Sample
 
@@ -94,6 +94,15 @@ def target_kinds(targets: Any) -> frozenset[str]:
             f'["boxes"], or [] for none'
         )
     return frozenset(targets)
+
+
+def check_labels_of_views(views: Views) -> None:
+    """Refuse later views whose labels would be others than those of the first."""
+    if any(recipe.group > 1 for recipe in views.recipes[1:]):
+        raise LoaderError(
+            "a view after the first mixes samples, but the labels of a batch are those of its first "
+            "view; mix in the first view alone, or give the loader one recipe"
+        )
 
 
 def num_classes_of(recipe: Recipe, dataset: Dataset) -> int | None:

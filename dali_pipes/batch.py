@@ -27,7 +27,8 @@ class Batch:
         images: [B, 3, H, W], of the loader's dtype. In [0, 1] unless the recipe normalises; 0 to 255 for
             torch.uint8. With several views it is the first of `views`.
         labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
-            [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label.
+            [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label
+            (int64 and -1 if neither the recipe nor the data has classes).
         indices: int64 [B] on the CPU: the positions of the samples in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill up the last batch.

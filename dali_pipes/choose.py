@@ -140,7 +140,10 @@ def _best_engine(device: torch.device, recipes: Sequence[Recipe]) -> tuple[Engin
     # ColorJitter (README); blurs, warps and noise take Kornia 1.3 to 8 times as long on a CPU.
     refusal = _refusal("albumentations", recipes)
     if refusal is None or _refusal("kornia", recipes) is not None:  # or it is told why nobody can
-        return "albumentations", "engine albumentations: on a CPU it is as fast as Kornia, or faster"
+        return (
+            "albumentations",
+            "engine albumentations: on a CPU it is as fast as Kornia, or faster",
+        )
     return "kornia", f"engine kornia: {refusal}"
 
 

@@ -7,7 +7,7 @@ from dali_pipes.arguments import no_class_count
 from dali_pipes.errors import LoaderError
 from dali_pipes.work import Work
 from gpu_aug import Recipe
-from gpu_aug.mixing import soft_labels
+from gpu_aug.soft_labels import soft_labels
 
 
 def labels_of(

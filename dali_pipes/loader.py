@@ -136,6 +136,7 @@ class Loader:
         )
         budget = arguments.budget_of(max_bad_samples, len(dataset))
         self._ledger = Ledger(on_bad_sample, budget, Path(ledger) if ledger else None)
+        arguments.check_labels_of_views(views)
         self._num_classes = arguments.num_classes_of(views.recipes[0], dataset)
         memory_format = torch.channels_last if channels_last else torch.contiguous_format
         self._views = tuple(

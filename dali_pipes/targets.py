@@ -22,7 +22,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 # Names in the field json -> names in Targets, by kind.
 _NAMES = {
-    "boxes": {"boxes": "boxes", "labels": "box_labels"},
+    "boxes": {"boxes": "boxes", "labels": "box_labels", "box_labels": "box_labels"},
     "keypoints": {"keypoints": "keypoints", "keypoint_labels": "keypoint_labels"},
 }
 # Pillow stretches grey values of 2 and 4 bits to 0..255.
@@ -148,6 +148,8 @@ def upload(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 def _read_json(data: Payload, kinds: Iterable[str]) -> dict[str, Any]:
     text = bytes(data)
     # Many data sets keep other things in their json, which is not parsed here and cannot be wrong.
+    if _is_cut_off(text):
+        raise TargetsError("json is empty, cut off or not UTF-8")
     wanted = [kind for kind in _NAMES if kind in kinds and f'"{kind}"'.encode() in text]
     if not wanted:
         return {}
@@ -168,6 +170,13 @@ def _read_json(data: Payload, kinds: Iterable[str]) -> dict[str, Any]:
         if name in read and not _is_whole(read[name]):
             raise TargetsError(f"{key} must be a list of whole numbers, got {_short(read[name])}")
     return read
+
+
+def _is_cut_off(text: bytes) -> bool:
+    """Whether json cannot be whole, by its ends: a cut may have taken the names that are looked for."""
+    ends = {b"{": b"}", b"[": b"]"}
+    inner = text.strip()
+    return not inner or b"\0" in inner or not inner.endswith(ends.get(inner[:1], b""))
 
 
 def _is_whole(labels: Any) -> bool:

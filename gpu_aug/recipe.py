@@ -260,6 +260,9 @@ class Recipe:
             length: Number of places in the epoch; None is one more than the largest.
             view: Which of several views of each sample is drawn; not negative.
         """
+        for name, value in (("seed", seed), ("epoch", epoch)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+                raise RecipeError(f"{name} must be a whole number from 0, got {value!r}: give one")
         sizes = np.array(sizes, np.int64).reshape(-1, 2)
         slots = list(chain.from_iterable(operation.slots for operation in self.operations))
         first_slot = view * _SLOTS_PER_VIEW

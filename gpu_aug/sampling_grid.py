@@ -78,7 +78,7 @@ def take_nearest(
     if padding_mode != "constant":
         beside = x.isnan() | y.isnan()
     place = _inside(row, height, padding_mode) * width + _inside(column, width, padding_mode)
-    place = place.view(num, 1, -1).expand(-1, channels, -1)
+    place = place.reshape(num, 1, -1).expand(-1, channels, -1)
     taken = images.reshape(num, channels, -1).gather(2, place).view(num, channels, *x.shape[1:])
     values = _upload(torch.tensor(fill, dtype=images.dtype), images.device).view(1, -1, 1, 1)
     return torch.where(beside[:, None], values, taken)

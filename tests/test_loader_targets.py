@@ -238,11 +238,20 @@ class TestStorage:
         assert (batch.box_labels, batch.keypoints) == (None, None)
 
     def test_other_json_does_not_count(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
-        """What other data keeps in its json is passed over, even if it is broken."""
+        """What other data keeps in its json is passed over."""
         files: dict[str, Any] = {f"{name}.jpg": jpeg(30, 40) for name in "abc"}
-        files |= {"a.json": {"labels": ["x"], "url": "y"}, "b.json": "{broken", "c.json": "[1]"}
+        files |= {"a.json": {"labels": ["x"], "url": "y"}, "b.json": '"cat"', "c.json": "[1]"}
         batch = next(iter(load(store(tmp_path, files), batch_size=3)))
         assert (batch.boxes, batch.box_labels, batch.masks) == (None, None, None)
+
+    def test_labels_by_either_name(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+        """Labels of boxes may be called as in gpu_aug.apply."""
+        files: dict[str, Any] = {f"{name}.jpg": jpeg(30, 40) for name in "ab"}
+        files |= {"a.json": {"boxes": [[1, 2, 3, 4]], "labels": [5]}}
+        files |= {"b.json": {"boxes": [[1, 2, 3, 4]], "box_labels": [6]}}
+        recipe = Recipe([Resize((30, 40))])
+        batch = next(iter(load(store(tmp_path, files), recipe, batch_size=2, shuffle="none")))
+        assert [labels.tolist() for labels in batch.box_labels] == [[5], [6]]
 
     def test_upright_coordinates(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
         """Of an image that EXIF turns, targets are in the coordinates of the upright image."""
@@ -281,7 +290,9 @@ BAD_TARGETS = {
     "no png": ({"mask.png": b"GIF89a"}, "mask.png must be a png"),
     "damaged": ({"mask.png": png(NOISE)[:700]}, "mask.png cannot be decoded"),
     "two": ({"mask.png": FINE, "seg.png": FINE}, "masks must be one, or all have numbers"),
-    "json": ({"json": '{"boxes": [[1, 2'}, "json cannot be read"),
+    "json": ({"json": '{"boxes": [[1, 2}'}, "json cannot be read"),
+    "cut json": ({"json": '{"width": 40, "bo'}, "json is empty, cut off or not UTF-8"),
+    "empty json": ({"json": " "}, "json is empty, cut off or not UTF-8"),
     "nan": ({"json": '{"boxes": [[1, 2, NaN, 4]]}'}, "finite"),
     "shape": ({"json": {"boxes": [[1, 2, 3]]}}, r"boxes must be float \[N, 4\]"),
     "count": ({"json": {"boxes": [[1, 2, 3, 4]], "labels": []}}, "must be one per row of boxes"),

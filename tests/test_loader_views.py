@@ -13,7 +13,7 @@ from PIL import Image
 from dali_pipes import Batch, Loader, LoaderError, StateMismatchError, cpu
 from dali_pipes import loader as loader_module
 from dali_pipes.feed import FeedOptions
-from gpu_aug import CenterCrop, HorizontalFlip, Normalize, RandomResizedCrop, Recipe, Resize
+from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
 
@@ -172,3 +172,11 @@ def test_says_what_it_has(dataset: Dataset) -> None:
     assert "views: 2 of each sample, which is read and decoded once" in text
     with pytest.raises(LoaderError, match="leave Normalize out"):
         load(dataset, Views([WHOLE, SMALL]), dtype=torch.uint8)
+
+
+def test_labels_are_those_of_the_first_view(dataset: Dataset) -> None:
+    """A later view that mixes samples is refused: its labels would be others."""
+    mixed = Recipe([RandomResizedCrop(16), MixUp(num_classes=3)])
+    load(dataset, Views([mixed, SMALL]))
+    with pytest.raises(LoaderError, match="a view after the first mixes samples"):
+        load(dataset, Views([SMALL, mixed]))

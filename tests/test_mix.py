@@ -27,9 +27,9 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.draws import uniforms
-from gpu_aug.mixing import soft_labels
 from gpu_aug.ops.gamma import beta, dirichlet, log_gammas
 from gpu_aug.ops.mix import Mixing
+from gpu_aug.soft_labels import soft_labels
 
 SIZE = (20, 33)
 NUM_DRAWS = 20000

@@ -116,7 +116,12 @@ def batch_function(operation: BatchFunction) -> Callable[[Tensor, Params], Tenso
 
     def apply(x: Tensor, params: Params) -> Tensor:
         more = {"seeds": torch.from_numpy(params["seed"].copy())} if with_seeds else {}
-        return check_batch(operation.title, x, operation.function(x.clone(), **more))
+        try:
+            result = operation.function(x.clone(), **more)
+        except Exception as error:
+            error.add_note(f"in {operation.title}, a step of the recipe")
+            raise
+        return check_batch(operation.title, x, result)
 
     return apply
 

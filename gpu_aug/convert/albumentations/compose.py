@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.albumentations.processors import read_processors
+from gpu_aug.convert.eight_bits import within_8_bits
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused
 from gpu_aug.convert.report import Walk, nearest_name
 from gpu_aug.errors import RecipeError
@@ -58,8 +59,11 @@ class _Composer:
     def step(self, node: Node, path: str, *, forced: bool) -> list[Operation]:
         """Return what a node does, in order."""
         if node.children is None:
+            in_8_bits = self.walk.unit == 255
             operation = self._leaf(node, path, forced)
-            return [] if operation is None else [operation]
+            if operation is None:
+                return []
+            return within_8_bits(operation) if in_8_bits else [operation]
         if node.args.get("p") == 0 and node.name != "OneOrOther" and not forced:
             self.walk.add(path, node.source, "nothing to do", "p is 0")
             return []
@@ -105,6 +109,12 @@ class _Composer:
         converter = ALBUMENTATIONS.get(node.name)
         if converter is None:
             raise Refused(f"{node.name} is unknown here", nearest_name(node.name))
+        if node.name == "Sharpen" and args.get("method") == "gaussian" and self.walk.unit == 255:
+            raise Refused(
+                "with method='gaussian' its difference of 8-bit images wraps around at 0, and whatever "
+                "is darker than its surroundings becomes white",
+                "A.UnsharpMask(), or A.Sharpen(method='gaussian') after A.ToFloat()",
+            )
         if args.get("mask_interpolation") not in _NEAREST:
             raise Refused(
                 "masks are resampled nearest here, and mask_interpolation asks for another way",

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from gpu_aug.convert.eight_bits import within_8_bits
 from gpu_aug.convert.registry import TORCHVISION, Refused
 from gpu_aug.convert.report import Walk, nearest_name
 from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
+from gpu_aug.ops.colour import Normalize
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder
 from gpu_aug.ops.crops import FixedCrop
 from gpu_aug.ops.foreign import TorchvisionTransform
@@ -44,6 +46,10 @@ def build(source: Any, walk: Walk) -> "Recipe | Views | None":
         )
     composer = _Composer(walk)
     operations = composer.step(source, _name(source))
+    if composer.state == "float255":
+        unscaled = Normalize((0.0,) * 3, (1 / 255,) * 3)  # type: ignore[arg-type]
+        walk.add(f"{_name(source)} result", "floats in 0..255", "kept", repr(unscaled))
+        operations.append(unscaled)
     if any(line.outcome == "refused" for line in walk.lines):
         return None
     try:
@@ -91,7 +97,7 @@ class _Composer:
 
     def step(self, transform: Any, path: str) -> list[Operation]:
         """Return what a transform does, in order."""
-        name = _name(transform)
+        name, in_8_bits = _name(transform), self.state in ("pil", "uint8")
         self._moves_targets |= type(transform).__module__.startswith("torchvision.transforms.v2")
         if _is_own(transform) and name in self.containers:
             return self.containers[name](transform, path)
@@ -109,7 +115,9 @@ class _Composer:
             if name == "Normalize":
                 self.state = "float"
             self.walk.unit = 1.0 if self.state == "float" else 255.0
-        return [] if operation is None else [operation]
+        if operation is None:
+            return []
+        return within_8_bits(operation) if in_8_bits else [operation]
 
     def _convert(self, transform: Any, name: str) -> Operation | None:
         if not _is_own(transform):
@@ -137,6 +145,11 @@ class _Composer:
         converter = TORCHVISION.get(name)
         if converter is None:
             raise Refused(f"{name} is unknown here", nearest_name(name))
+        if self.state == "uint8" and name == "RandomErasing" and transform.value in (None, "random"):
+            raise Refused(
+                "on 8-bit images its noise is cut down to 0, 1 and 255, and almost black",
+                "RandomErasing after ToDtype(torch.float32, scale=True)",
+            )
         if self.state == "float" and name in _POLICIES:
             raise Refused(
                 "its colours have other rules on floats, and policies work in 8 bits here",
