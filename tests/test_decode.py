@@ -150,6 +150,16 @@ def test_paste_pads_and_cuts() -> None:
     )
 
 
+@pytest.mark.parametrize("corner", [(40, 0), (0, 33), (-25, 0), (0, -60), (99, -99), (-20, 32)])
+def test_paste_beside_the_canvas(corner: tuple[int, int]) -> None:
+    """A picture that lands wholly beside the canvas leaves it black."""
+    picture = np.full((20, 50, 3), 200, np.uint8)
+    size = np.array([[20, 50]], np.int32)
+    canvas = np.array([[32, 32]], np.int32)
+    windows = Windows(np.zeros((1, 2), np.int32), size, size, np.array([corner], np.int32), canvas)
+    assert not resampled(picture, windows).any()
+
+
 @pytest.mark.needs_dali
 def test_dali_cut_equals_cut_of_the_whole(photos: list[Path]) -> None:
     """DALI decodes a window to the bits of the whole picture's window; a shifted window differs."""

@@ -22,6 +22,7 @@ LARGE = Recipe([RandomResizedCrop(32, scale=(0.3, 1.0)), HorizontalFlip(), Norma
 SMALL = Recipe([RandomResizedCrop(16, scale=(0.05, 0.3)), Normalize()])
 WHOLE = Recipe([HorizontalFlip(), RandomResizedCrop(20)])  # decoded whole, of several sizes
 MULTI_CROP = Views([LARGE, LARGE, SMALL, WHOLE])
+PARTS = Views([SMALL, SMALL])  # together not the whole image
 DALI = pytest.mark.needs_dali
 DECODERS = ["cpu", pytest.param("dali", marks=DALI)]
 
@@ -57,13 +58,18 @@ def views_of(batches: list[Batch]) -> list[torch.Tensor]:
     ],
     ids=str,
 )
-def test_settings_do_not_matter(dataset: Dataset, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("views", "sizes"), [(MULTI_CROP, (32, 32, 16, 20)), (PARTS, (16, 16))], ids=["all", "parts"]
+)
+def test_settings_do_not_matter(
+    dataset: Dataset, options: dict[str, Any], views: Views, sizes: tuple[int, ...]
+) -> None:
     """Every view is the same to the bit whatever the settings; another seed's is not."""
-    usual = views_of(list(load(dataset, MULTI_CROP)))
-    other = views_of(list(load(dataset, MULTI_CROP, **options)))
-    seed = views_of(list(load(dataset, MULTI_CROP, seed=4)))
+    usual = views_of(list(load(dataset, views)))
+    other = views_of(list(load(dataset, views, **options)))
+    seed = views_of(list(load(dataset, views, seed=4)))
 
-    assert [list(view.shape[1:]) for view in usual] == [[3, n, n] for n in (32, 32, 16, 20)]
+    assert [list(view.shape[1:]) for view in usual] == [[3, n, n] for n in sizes]
     for one, two, three in zip(usual, other, seed, strict=True):
         assert torch.equal(one, two)
         assert not torch.equal(one, three)
@@ -129,11 +135,17 @@ def test_dali_decodes_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @DALI
-def test_canvases_from_the_graph(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "recipes",
+    [[Recipe(LARGE.operations[:2])] * 2 + [WHOLE], [Recipe(SMALL.operations[:1])]],
+    ids=["all", "parts"],
+)
+def test_canvases_from_the_graph(
+    dataset: Dataset, recipes: list[Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The way a GPU takes, all views out of one graph, gives the same views within its tolerance."""
-    recipes = [Recipe([*recipe.operations[:2]]) for recipe in (LARGE, LARGE, SMALL, WHOLE)]
-    recipes[2] = Recipe([SMALL.operations[0]])
-    views = Views(recipes)
+    plain = Recipe(SMALL.operations[:1])
+    views = Views([*recipes, plain])
     expected = views_of(list(load(dataset, views)))
     monkeypatch.setattr(
         loader_module, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})

@@ -1,6 +1,7 @@
 """What libraries do to 8-bit images of themselves, and floats need to be told."""
 
 from gpu_aug.ops.colour import ToDtype
+from gpu_aug.ops.combine import RandomApply
 from gpu_aug.ops.operation import Operation
 
 
@@ -13,4 +14,18 @@ def within_8_bits(operation: Operation) -> list[Operation]:
         getattr(leaf, "interpolation", None) == "bicubic" and not leaf.leaves_unit_range
         for leaf in operation.leaves
     )
-    return [operation, ToDtype("uint8")] if overshoots else [operation]
+    if not overshoots:
+        return [operation]
+    if isinstance(operation, RandomApply):
+        return [RandomApply([*operation.operations, ToDtype("uint8")], operation.p)]
+    return [operation, ToDtype("uint8")]
+
+
+def rounded_once(operations: list[Operation]) -> list[Operation]:
+    """Leave out the second of two roundings to 8 bits with nothing between them."""
+    rounding = ToDtype("uint8")
+    return [
+        operation
+        for place, operation in enumerate(operations)
+        if place == 0 or not operation == operations[place - 1] == rounding
+    ]

@@ -61,8 +61,9 @@ def call(cls: Any, name: str, values: dict[str, Any]) -> Any:
     return transform
 
 
-def _plain(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=repr)
+def _plain(value: Any) -> Any:
+    """Return a value as a file gives it back: lists for tuples, and -0.0 is equal to 0."""
+    return json.loads(json.dumps(value, default=repr))
 
 
 def _find_class(name: str) -> Any:

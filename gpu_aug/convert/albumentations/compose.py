@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.albumentations.processors import read_processors
-from gpu_aug.convert.eight_bits import within_8_bits
+from gpu_aug.convert.eight_bits import rounded_once, within_8_bits
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused
 from gpu_aug.convert.report import Walk, nearest_name
 from gpu_aug.errors import RecipeError
@@ -159,7 +159,8 @@ class _Composer:
         return operation
 
     def _sequence(self, node: Node, path: str, forced: bool) -> list[Operation]:
-        inner = [op for child in self._children(node, path, forced=False) for op in child]
+        children = self._children(node, path, forced=False)
+        inner = rounded_once([op for child in children for op in child])
         p = 1.0 if forced else node.args["p"]
         return inner if p == 1 or not inner else [RandomApply(inner, p)]
 

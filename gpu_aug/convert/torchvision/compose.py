@@ -47,7 +47,7 @@ def build(source: Any, walk: Walk) -> "Recipe | Views | None":
     composer = _Composer(walk)
     operations = composer.step(source, _name(source))
     if composer.state == "float255":
-        unscaled = Normalize((0.0,) * 3, (1 / 255,) * 3)  # type: ignore[arg-type]
+        unscaled = Normalize((0.0,) * 3, (1 / 255,) * 3)
         walk.add(f"{_name(source)} result", "floats in 0..255", "kept", repr(unscaled))
         operations.append(unscaled)
     if any(line.outcome == "refused" for line in walk.lines):
@@ -145,7 +145,11 @@ class _Composer:
         converter = TORCHVISION.get(name)
         if converter is None:
             raise Refused(f"{name} is unknown here", nearest_name(name))
-        if self.state == "uint8" and name == "RandomErasing" and transform.value in (None, "random"):
+        if (
+            self.state == "uint8"
+            and name == "RandomErasing"
+            and transform.value in (None, "random")
+        ):
             raise Refused(
                 "on 8-bit images its noise is cut down to 0, 1 and 255, and almost black",
                 "RandomErasing after ToDtype(torch.float32, scale=True)",
