@@ -1,4 +1,4 @@
-"""Decoding, cutting and resampling without DALI: the fallback, and the judge of doubtful files."""
+"""Decoding without DALI: the fallback, and the judge of doubtful files."""
 
 import io
 from functools import cache
@@ -6,12 +6,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
-from gpu_aug import Windows
 from readers.sample import Payload
 
 
@@ -37,56 +34,6 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
         got = f"{image.shape[0]}x{image.shape[1]}"
         raise DecodeError(f"decodes to {got}, but its header says {size[0]}x{size[1]}")
     return image
-
-
-def resample(
-    image: NDArray[np.uint8],
-    windows: Windows,
-    row: int,
-    out: torch.Tensor,
-    *,
-    origin: tuple[int, int] = (0, 0),
-) -> None:
-    """Cut a row's window out of an image, resize it and lay it on the canvas.
-
-    This is torchvision's antialiased bilinear resize (its own uint8 kernel).
-
-    Args:
-        image: uint8 [height, width, 3], the upright image, or a part of it that holds the window.
-        windows: The batch's windows, one row of which is used.
-        row: That row.
-        out: uint8 [canvas height, canvas width, 3], written whole.
-        origin: Top and left of `image` in the upright image.
-    """
-    top, left = windows.start[row] - origin
-    height, width = windows.shape[row]
-    size = (int(windows.resize[row, 0]), int(windows.resize[row, 1]))
-    # Contiguous and channels last: torch then resamples the three channels together, twice as fast.
-    cut = torch.from_numpy(np.ascontiguousarray(image[top : top + height, left : left + width]))
-    if size != cut.shape[:2]:
-        cut = F.interpolate(
-            cut[None].permute(0, 3, 1, 2), size=size, mode="bilinear", antialias=windows.antialias
-        )[0].permute(1, 2, 0)
-    top, left = int(windows.paste[row, 0]), int(windows.paste[row, 1])
-    if (top, left) == (0, 0) and size == tuple(out.shape[:2]):
-        out.copy_(cut)
-    else:
-        _paste(cut, top, left, out)
-
-
-def _paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
-    rows = _common(top, image.shape[0], out.shape[0])
-    columns = _common(left, image.shape[1], out.shape[1])
-    out.zero_()
-    out[rows, columns] = image[
-        rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
-    ]
-
-
-def _common(start: int, length: int, limit: int) -> slice:
-    """The part of [start, start + length) in [0, limit); empty where there is none."""
-    first = max(start, 0)
-    return slice(first, max(min(start + length, limit), first))
 
 
 @cache

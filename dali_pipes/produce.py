@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
-from dali_pipes import cpu
 from dali_pipes.feed import Feed
 from dali_pipes.finish import CHUNK, Canvases, CanvasOf, Finisher, Pending, Sheets
 from dali_pipes.plan import Plan
 from dali_pipes.targets import upload
 from dali_pipes.work import Work, Workshop, needed_part, rows_for_cpu
+from gpu_aug.resample import resample
 
 
 class Producer(Protocol):
@@ -217,5 +217,6 @@ def draw_views(
     origin: tuple[int, int] = (0, 0),
 ) -> None:
     """Draw a row's canvas of every view from its image, or from a part of it that begins at `origin`."""
+    pixels = torch.from_numpy(image)
     for view, draws in enumerate(work.draws):
-        cpu.resample(image, draws.windows, row, canvas_of(view), origin=origin)
+        resample(pixels, draws.windows, row, canvas_of(view), origin=origin)

@@ -14,6 +14,7 @@ from PIL import Image, ImageOps
 
 from dali_pipes import DecodeError, cpu, image
 from gpu_aug import Windows
+from gpu_aug.resample import resample
 from readers import HeaderError, read_header
 
 
@@ -31,7 +32,7 @@ def window(
 
 def resampled(picture: np.ndarray, windows: Windows) -> torch.Tensor:
     out = torch.empty((*windows.canvas[0].tolist(), 3), dtype=torch.uint8)
-    cpu.resample(picture, windows, 0, out)
+    resample(torch.from_numpy(picture), windows, 0, out)
     return out
 
 
