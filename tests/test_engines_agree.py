@@ -19,6 +19,7 @@ import tests.rows
 from gpu_aug import (
     ColorJitter,
     Draws,
+    Gamma,
     GaussianBlur,
     Grayscale,
     HorizontalFlip,
@@ -302,6 +303,20 @@ def test_engines_agree_on_a_whole_recipe(images):
     assert gaps(by_kornia, by_albumentations).max() <= 0.3
     later = WHOLE.draw(1, 1, np.arange(len(images)), np.full((len(images), 2), SIZE))
     assert gaps(by_kornia, run("albumentations", WHOLE, images, later)).max() > 100
+
+
+@pytest.mark.parametrize("name", ["kornia", "albumentations"])
+def test_gamma_takes_what_bicubic_resampling_leaves(images, name):
+    """Values below 0 beside an edge become 0, and no image loses a pixel to NaN."""
+    recipe = Recipe([Resize(SIZE, interpolation="bicubic"), Gamma(0.5, p=1)])
+    draws = recipe.draw(0, 0, np.arange(6), np.tile([[30, 40]], (6, 1)))
+    small = images[:6, :30, :40].contiguous()
+    out = torch.empty(6, 3, *SIZE)
+
+    compile_engine(name, recipe, device=CPU).run(small, draws, out)
+
+    assert out.min() == 0
+    assert torch.isfinite(out).all()
 
 
 @pytest.mark.needs_cuda

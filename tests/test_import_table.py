@@ -17,6 +17,8 @@ HEAD = """# What can be imported
 draws, the same pixels. What cannot mean the same is refused by name, with the reason; `strict=False` keeps it as a
 step that runs in its own library on the CPU. This table has every class of Albumentations 2.0.8 and torchvision v2 with
 arguments that its users give, and is written by the tests: `pytest tests/test_import_table.py --write-imports`.
+Where a library stops with an error because an image is smaller than a crop, the recipe pads it. torchvision's rules are
+those of its tensor kernels.
 Containers (`Compose`, `OneOf`, `SomeOf`, `RandomOrder`, `Sequential`, `RandomApply`, `RandomChoice`) keep their nesting,
 probabilities and weights.
 """

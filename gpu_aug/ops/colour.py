@@ -31,7 +31,7 @@ GRAY_METHODS = ("weighted_average", "average", "desaturation", "max", "from_lab"
 
 @dataclass(frozen=True)
 class Gamma(Operation):
-    """Raise values to a power.
+    """Raise values to a power; those below 0, which bicubic resampling can leave, count as 0.
 
     Args:
         gamma: The power: (smallest, largest), drawn evenly, or one number.

@@ -219,7 +219,12 @@ class _Composer:
 
     def _selective(self, node: Node, path: str, forced: bool) -> list[Operation]:
         channels = node.args.get("channels")
-        if channels is None or list(channels) != [0, 1, 2]:
+        if channels is None:
+            self.walk.refuse(
+                path, node.source, "its file does not say which channels it changes", "Sequential"
+            )
+            return []
+        if list(channels) != [0, 1, 2]:
             self.walk.refuse(
                 path, node.source, f"it changes channels {channels} by themselves", "Sequential"
             )

@@ -58,7 +58,10 @@ def _jitter_step(operation: JitterStep) -> Step:
 
 @prepare.register
 def _gamma(_: Gamma) -> Step:
-    return lambda image, params, row: np.power(image, np.float32(params["gamma"][row]))
+    def gamma(image: Image, params: Params, row: int) -> Image:
+        return np.asarray(np.power(np.maximum(image, 0), np.float32(params["gamma"][row])))
+
+    return gamma
 
 
 @prepare.register

@@ -98,7 +98,7 @@ def _jitter_step(operation: JitterStep, _device: torch.device) -> Step:
 
 @prepare.register
 def _gamma(_: Gamma, _device: torch.device) -> Step:
-    return lambda x, params: x.pow(per_image(params["gamma"], x.device))
+    return lambda x, params: x.clamp_min(0).pow(per_image(params["gamma"], x.device))
 
 
 @prepare.register
