@@ -147,10 +147,7 @@ def test_the_table_has_every_class_of_torchvision():
 def test_a_transform_of_albumentations_is_imported_or_refused_by_name(case, photo):
     """It converts and runs, or the error has its name, a reason, and nothing crashes."""
     name, args = case
-    try:
-        transform = build_albumentations(name, args)
-    except (ValueError, TypeError) as error:
-        pytest.skip(f"Albumentations itself refuses it: {str(error)[:60]}")
+    transform = build_albumentations(name, args)
     try:
         recipe = from_albumentations(A.Compose([transform]))
     except RecipeError as error:
@@ -178,13 +175,14 @@ def test_a_transform_of_torchvision_is_imported_or_refused_by_name(case, photo):
 @pytest.mark.parametrize("case", ALBUMENTATIONS, ids=label)
 def test_objects_dictionaries_and_files_say_the_same(case, tmp_path):
     """The object, to_dict(), JSON and YAML give one recipe, or are refused alike."""
+    pipeline = A.Compose([build_albumentations(*case), A.HorizontalFlip(p=0.5)])
     try:
-        pipeline = A.Compose([build_albumentations(*case), A.HorizontalFlip(p=0.5)])
         described = pipeline.to_dict()
-        A.save(pipeline, tmp_path / "p.json")
-        A.save(pipeline, tmp_path / "p.yaml", data_format="yaml")
-    except Exception as error:  # noqa: BLE001 - what cannot be built or saved there
-        pytest.skip(f"Albumentations itself refuses it: {str(error)[:60]}")
+    except (NotImplementedError, ValueError):
+        assert case[0] in ("FDA", "HistogramMatching", "Lambda", "PixelDistributionAdaptation")
+        return
+    A.save(pipeline, tmp_path / "p.json")
+    A.save(pipeline, tmp_path / "p.yaml", data_format="yaml")
 
     expected, _ = convert(pipeline)
     for source in (described, tmp_path / "p.json", str(tmp_path / "p.yaml")):

@@ -1,5 +1,6 @@
 """Policies: operations and magnitudes drawn per image from a fixed list."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
@@ -55,9 +56,9 @@ class Policy(Operation, abstract=True):
         """The carriers of each stage."""
         return self.carriers * self.num_stages
 
+    @abstractmethod
     def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
         """Draw the parameters of the carriers of every stage."""
-        raise NotImplementedError
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
         """Draw every stage; sizes stay."""
