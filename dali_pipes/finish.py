@@ -18,11 +18,9 @@ from gpu_aug import Engine, Recipe
 # multiple of every group of samples that are mixed.
 CHUNK = 4
 
-CanvasOf = Callable[[int], torch.Tensor]
-"""The canvas of a view, uint8 [height, width, 3], to be written whole."""
-
-DrawRow = Callable[[int, CanvasOf], bool]
-"""Draws a row's canvases and reads its targets; False if the row's sample is lost."""
+Draw = Callable[["Sheets", int, int], None]
+"""Draws the canvases at some places, start to stop (half open), of sheets, and reads the targets of their
+rows; the canvases of lost samples become black."""
 
 Canvases = torch.Tensor | list[torch.Tensor]
 """uint8 [n, height, width, 3], or n images of sizes of their own."""
@@ -96,12 +94,10 @@ class Sheets:
             canvases[place] = self._empty((height, width, 3))
         return canvases[place]
 
-    def draw(self, draw_row: DrawRow, start: int, stop: int) -> None:
-        """Draw the places start to stop (half open); a lost sample is black."""
-        for place in range(start, min(stop, len(self.rows))):
-            if not draw_row(self.rows[place], partial(self.canvas, place)):
-                for view in range(len(self.canvases)):
-                    self.canvas(place, view).zero_()
+    def blacken(self, place: int) -> None:
+        """Fill the canvases at a place with zeros."""
+        for view in range(len(self.canvases)):
+            self.canvas(place, view).zero_()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +130,19 @@ class Finisher:
         self.timings = timings
         self.pool = single_threaded_pool(num_threads)
 
-    def spawn(self, work: Work, draw_row: DrawRow) -> Pending:
+    def spawn(self, work: Work, draw: Draw) -> Pending:
         """Start drawing the canvases of a batch, and on the CPU augmenting them."""
         count = len(work)
         starts = range(0, count, CHUNK)
         if self.device.type == "cpu":
             images = tuple(view.empty(count) for view in self.views)
             chunks = [
-                self.pool.submit(self._finish_chunk, work, draw_row, images, start)
+                self.pool.submit(self._finish_chunk, work, draw, images, start)
                 for start in starts
             ]
             return Pending(work, chunks, lambda: images)
         sheets = Sheets(work, range(count), self.views, pinned=True)
-        chunks = [self.pool.submit(self._draw_chunk, work, draw_row, sheets, s) for s in starts]
+        chunks = [self.pool.submit(self._draw_chunk, work, draw, sheets, s) for s in starts]
         return Pending(work, chunks, lambda: self.augment(work, self.upload(sheets)))
 
     def augment(self, work: Work, canvases: Sequence[Canvases]) -> tuple[torch.Tensor, ...]:
@@ -181,19 +177,19 @@ class Finisher:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
     def _finish_chunk(
-        self, work: Work, draw_row: DrawRow, images: Sequence[torch.Tensor], start: int
+        self, work: Work, draw: Draw, images: Sequence[torch.Tensor], start: int
     ) -> None:
         stop = min(start + CHUNK, len(work))
         sheets = Sheets(work, range(start, stop), self.views, pinned=False)
         with self.timings.measure("decode"):
-            sheets.draw(draw_row, 0, stop - start)
+            draw(sheets, 0, stop - start)
         with self.timings.measure("augment"):
             self._augment(work, sheets.canvases, images, start, stop)
             self.move_targets(work, start)
 
-    def _draw_chunk(self, work: Work, draw_row: DrawRow, sheets: Sheets, start: int) -> None:
+    def _draw_chunk(self, work: Work, draw: Draw, sheets: Sheets, start: int) -> None:
         with self.timings.measure("decode"):
-            sheets.draw(draw_row, start, start + CHUNK)
+            draw(sheets, start, min(start + CHUNK, len(work)))
         with self.timings.measure("augment"):
             self.move_targets(work, start)
 

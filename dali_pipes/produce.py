@@ -9,15 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
+from dali_pipes.draw import draw_encoded, draw_one, draw_parts
 from dali_pipes.feed import Feed
-from dali_pipes.finish import CHUNK, Canvases, CanvasOf, Finisher, Pending, Sheets
+from dali_pipes.finish import CHUNK, Canvases, Finisher, Pending, Sheets
 from dali_pipes.plan import Plan
 from dali_pipes.targets import upload
-from dali_pipes.work import Work, Workshop, needed_part, rows_for_cpu
-from gpu_aug.resample import resample
+from dali_pipes.work import Work, Workshop, rows_for_cpu
 
 
 class Producer(Protocol):
@@ -61,7 +60,7 @@ class CpuProducer:
 
     def _begin(self, plan: Plan) -> Pending:
         work = self._workshop.prepare(plan)
-        return self._finisher.spawn(work, partial(draw_on_cpu, self._workshop, work))
+        return self._finisher.spawn(work, partial(draw_encoded, self._workshop, work))
 
 
 class DaliProducer:
@@ -113,18 +112,10 @@ class DaliProducer:
                 hidden, outputs = self._recover(work, hidden, stream)
         if self._feed.options.canvases:
             return self._augment(work, hidden, outputs)
-        cuts = None if outputs is None else [np.asarray(cut) for cut in outputs[0]]
-        start, _ = needed_part(work.draws)
-
-        def draw_row(row: int, canvas_of: CanvasOf) -> bool:
-            absent = row in hidden or work.data[row] is None
-            if cuts is None or absent or not self._workshop.read_targets(work, row):
-                return draw_on_cpu(self._workshop, work, row, canvas_of)
-            origin = (int(start[row, 0]), int(start[row, 1]))
-            draw_views(cuts[row], work, row, canvas_of, origin)
-            return True
-
-        return self._finisher.spawn(work, draw_row)
+        if outputs is None:
+            return self._finisher.spawn(work, partial(draw_encoded, self._workshop, work))
+        parts = [None if row in hidden else np.asarray(cut) for row, cut in enumerate(outputs[0])]
+        return self._finisher.spawn(work, partial(draw_parts, self._workshop, work, parts))
 
     def _recover(
         self, work: Work, hidden: set[int], stream: Any
@@ -159,11 +150,7 @@ class DaliProducer:
         sound = decoded - {row for row, kept in zip(asked, good, strict=True) if not kept}
         others = [row for row in range(len(work)) if row not in sound]
         sheets = Sheets(work, others, finisher.views, pinned=finisher.device.type == "cuda")
-        draw_row = partial(draw_on_cpu, workshop, work)
-
-        def draw(place: int) -> None:
-            sheets.draw(draw_row, place, place + 1)
-
+        draw = partial(draw_one, workshop, work, sheets)
         list(finisher.pool.map(draw, range(len(others))))
         if any(found.targets for found in work.found):
             starts = range(0, len(work), CHUNK)
@@ -198,25 +185,3 @@ def join(output: Any | None, drawn: Canvases, rows: Sequence[int], count: int) -
     if not rows:
         return canvases
     return canvases.index_copy(0, upload(torch.tensor(rows), canvases.device), drawn)
-
-
-def draw_on_cpu(workshop: Workshop, work: Work, row: int, canvas_of: CanvasOf) -> bool:
-    """Decode a row's image, draw its canvas of every view and read its targets; False if it is lost."""
-    image = workshop.decode(work, row)
-    if image is None:
-        return False
-    draw_views(image, work, row, canvas_of)
-    return True
-
-
-def draw_views(
-    image: NDArray[np.uint8],
-    work: Work,
-    row: int,
-    canvas_of: CanvasOf,
-    origin: tuple[int, int] = (0, 0),
-) -> None:
-    """Draw a row's canvas of every view from its image, or from a part of it that begins at `origin`."""
-    pixels = torch.from_numpy(image)
-    for view, draws in enumerate(work.draws):
-        resample(pixels, draws.windows, row, canvas_of(view), origin=origin)
