@@ -80,6 +80,20 @@ class TorchvisionPil(Baseline):
         return tensor
 
 
+class TorchvisionV2(TorchvisionPil):
+    """Pillow decodes, torchvision's v2 transforms work on tensors, as its documentation advises."""
+
+    name = "torchvision-v2"
+    note = "Pillow, then transforms.v2 on uint8 tensors"
+
+    def __init__(self, recipe: Recipe) -> None:
+        from torchvision.transforms import v2
+
+        self._transform = v2.Compose(
+            [v2.PILToTensor(), *torchvision_transforms(recipe, before_float=[])]
+        )
+
+
 class TorchvisionTensor(Baseline):
     """torchvision.io decodes to tensors, the v2 transforms work on them."""
 

@@ -38,6 +38,9 @@ SeedOption = Annotated[int, typer.Option(help="Of the order and of every draw.")
 ThreadsOption = Annotated[
     int | None, typer.Option(help="Worker threads or processes; the machine's cores when left out.")
 ]
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Threads at work; the machine's cores when left out.")
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="Write the result here as well.")]
 
 
@@ -115,6 +118,17 @@ def bench_compare(
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     seed: SeedOption = 0,
+    dtype: Annotated[str, typer.Option(help="bfloat16, as people train, or float32.")] = "bfloat16",
+    peers: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="all|none|NAME",
+            help="Baselines, repeatable; when left out, those that need no environment of their own.",
+        ),
+    ] = None,
+    tiled: Annotated[
+        bool, typer.Option("--tiled", help="Also run our fused rows on tiled copies of the JPEGs.")
+    ] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Only the row of this name; repeatable.")
     ] = None,
@@ -124,8 +138,66 @@ def bench_compare(
     from bench.compare import Settings
     from bench.report import compare_and_show
 
-    settings = Settings(seconds, rounds, batch_size, device, threads, seed, only=tuple(only or ()))
+    settings = Settings(
+        seconds=seconds,
+        rounds=rounds,
+        batch_size=batch_size,
+        device=device,
+        num_threads=threads,
+        seed=seed,
+        only=tuple(only or ()),
+        dtype=dtype,
+        peers=tuple(peers or ()),
+        tiled=tiled,
+    )
     compare_and_show(data, recipe, settings, json_path=json)
+
+
+@bench_app.command("windows")
+def bench_windows(
+    data: Data,
+    seconds: Annotated[float, typer.Option(help="Measured time per way, in all.")] = 5.0,
+    rounds: Annotated[int, typer.Option(help="Turns per way that the time is cut into.")] = 5,
+    json: JsonOption = None,
+) -> None:
+    """Decode small windows of 1080p JPEGs: tiled, by region decoding, and whole."""
+    from bench.windows import windows_and_show
+
+    windows_and_show(data, seconds=seconds, rounds=rounds, json_path=json)
+
+
+@bench_app.command("busy")
+def bench_busy(
+    data: Data,
+    recipe: RecipeOption = "imagenet_train",
+    seconds: Annotated[float, typer.Option(help="Measured time per kind, in all.")] = 10.0,
+    rounds: Annotated[int, typer.Option(help="Turns per kind that the time is cut into.")] = 5,
+    batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 64,
+    decoder: Annotated[str, typer.Option(help="auto, dali or cpu.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")] = "auto",
+    threads: Annotated[int, typer.Option(help="Decoding and augmenting threads.")] = 1,
+    json: JsonOption = None,
+) -> None:
+    """Measure how much of its speed the loader keeps while the trainer's Python is busy."""
+    from bench.busy import busy_and_show
+    from bench.compare import Settings
+
+    settings = Settings(
+        seconds=seconds, rounds=rounds, batch_size=batch_size, num_threads=threads
+    )
+    busy_and_show(data, recipe, settings, decoder=decoder, engine=engine, json_path=json)
+
+
+@bench_app.command("install-peers")
+def bench_install_peers(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Which; all when left out.")
+    ] = None,
+) -> None:
+    """Install other people's loaders, each into a virtual environment of its own under .peers/."""
+    from bench.report import install_and_show
+
+    install_and_show(names or [])
 
 
 @bench_app.command("overhead")
@@ -139,6 +211,60 @@ def bench_overhead(
     from bench.report import overhead_and_show
 
     overhead_and_show(data, seconds=seconds, threads=threads, json_path=json)
+
+
+PhotographsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="DATA", help="Photographs; those that scikit-image ships when left out."
+    ),
+]
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Tiny inputs and one short turn, to see that it works.")
+]
+
+
+@bench_app.command("ops")
+def bench_ops(
+    data: PhotographsOption = None, quick: QuickOption = False, json: JsonOption = None
+) -> None:
+    """Time single operations of torchvision, Albumentations, Kornia and ours, on one thread."""
+    from bench.ops import QUICK, OpsSettings, ops_and_show
+
+    ops_and_show(data, QUICK if quick else OpsSettings(), json_path=json)
+
+
+@bench_app.command("batch")
+def bench_batch(
+    data: PhotographsOption = None, quick: QuickOption = False, json: JsonOption = None
+) -> None:
+    """Time the batch stage alone: affine, jitter, erasing and normalising, on one thread."""
+    from bench.batch import QUICK, BatchSettings, batch_and_show
+
+    batch_and_show(data, QUICK if quick else BatchSettings(), json_path=json)
+
+
+@bench_app.command("scale")
+def bench_scale(
+    data: Data,
+    recipe: RecipeOption = "imagenet_train",
+    device: DeviceOption = "auto",
+    decoder: Annotated[str, typer.Option(help="auto, dali or cpu.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")] = "auto",
+    quick: QuickOption = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the result here, as .svg.")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Measure how cost grows with threads, image size, batch size, dataset length and time."""
+    from dataclasses import replace
+
+    from bench.scale import scale_and_show
+    from bench.scale_result import QUICK, ScaleSettings
+
+    settings = replace(
+        QUICK if quick else ScaleSettings(), device=device, decoder=decoder, engine=engine
+    )
+    scale_and_show(data, recipe, settings, json_path=json, plot_path=plot)
 
 
 @recipe_app.command("show")
@@ -183,6 +309,46 @@ def preview(
     from bench.preview import draw_preview
 
     draw_preview(data, recipe, out, count=count, seed=seed)
+
+
+@app.command()
+def tile(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SRC", help="A folder, or .tar shards ('train-{000..099}.tar')."),
+    ],
+    destination: Annotated[
+        Path, typer.Argument(metavar="DST", help="The folder of the copy; may hold a part of it.")
+    ],
+    workers: WorkersOption = None,
+) -> None:
+    """Copy images with restart markers in every JPEG, so that crops decode faster; pixels stay the same."""
+    from bench.tile import tile_and_show
+
+    tile_and_show(source, destination, num_workers=workers)
+
+
+@app.command()
+def pack(
+    source: Data,
+    destination: Annotated[
+        Path,
+        typer.Argument(metavar="DST", help="The folder of the shards; may hold a part of them."),
+    ],
+    tile: Annotated[
+        bool, typer.Option("--tile", help="Put restart markers into every JPEG; see gpu-aug tile.")
+    ] = False,
+    shard_size: Annotated[str, typer.Option(help="Largest size of a shard.")] = "256MB",
+    shuffle: Annotated[
+        int | None, typer.Option(metavar="SEED", help="Mix the samples; in order when left out.")
+    ] = None,
+    workers: WorkersOption = None,
+) -> None:
+    """Pack DATA into WebDataset tar shards with indexes beside them; a second run goes on with the first."""
+    from bench.pack import PackSettings, pack_and_show
+
+    settings = PackSettings(tile=tile, shard_size=shard_size, shuffle=shuffle)
+    pack_and_show(source, destination, settings, num_workers=workers)
 
 
 @app.command()

@@ -1,27 +1,24 @@
 """Every pipeline of ours beside its baselines: interleaved, repeated, on the same footing."""
 
-import time
-import traceback
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import torch
-
-from bench.contestant import Contestant, Footing, Kind, Unable
+from bench.arguments import dtype_from
+from bench.contestant import Footing
 from bench.errors import BenchError
-from bench.images import collect
+from bench.images import Images, collect
 from bench.lineup import Entry, lineup
 from bench.machine import num_cores
-from bench.result import Absent, Comparison, Row
-from bench.timer import Rate, Slice, time_slice
+from bench.race import Progress, opened, race
+from bench.result import Comparison
 from dali_pipes.choose import choose
 from gpu_aug import Recipe
+from readers import Dataset
 
-_REST_SECONDS_MAX = 3.0
+_DTYPES = ("bfloat16", "float32")
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,10 @@ class Settings:
         num_threads: Worker threads or processes; None takes the cores.
         seed: Of the shuffling and the draws.
         only: Names of rows; empty means all.
+        dtype: Of the batches: "bfloat16", as people train, or "float32".
+        peers: Names of baselines; ("all",), ("none",), or empty for those that need no environment of
+            their own.
+        tiled: Whether our fused rows also run on tiled copies of the images.
     """
 
     seconds: float = 10.0
@@ -45,6 +46,9 @@ class Settings:
     num_threads: int | None = None
     seed: int = 0
     only: tuple[str, ...] = ()
+    dtype: str = "bfloat16"
+    peers: tuple[str, ...] = ()
+    tiled: bool = False
 
     def __post_init__(self) -> None:
         for name in ("seconds", "rounds", "batch_size", "num_threads"):
@@ -55,9 +59,10 @@ class Settings:
                 )
         if self.seed < 0:
             raise BenchError(f"seed must be 0 or more, got {self.seed}: leave it out to get 0")
-
-
-Progress = Callable[[str], None]
+        if self.dtype not in _DTYPES:
+            raise BenchError(
+                f"dtype must be {' or '.join(_DTYPES)}, got {self.dtype!r}: choose one of them"
+            )
 
 
 def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress) -> Comparison:
@@ -74,7 +79,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
         BenchError: Nothing there decodes.
         dali_pipes.LoaderError: There is no such device.
     """
-    entries = _entries(settings.only)
+    entries = _entries(settings)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpu-aug-")))
         progress("looking at the images")
@@ -88,115 +93,28 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
             choose(settings.device, "auto", "auto").device,
             settings.num_threads or num_cores(),
             settings.seed,
+            dtype_from(settings.dtype),
+            _tiled(images, folder, progress) if settings.tiled else None,
         )
         comparison = Comparison(settings=_described(source, settings, footing, images.left_out))
-        contestants = list(_opened(entries, footing, comparison, progress))
-        for contestant in contestants:
+        contestants = []
+        for contestant in opened(entries, footing, comparison, progress):
             stack.callback(contestant.close)
-        _race(contestants, footing, settings, comparison, progress)
+            contestants.append(contestant)
+        seconds = settings.seconds / settings.rounds
+        race(contestants, footing, seconds, settings.rounds, comparison, progress)
     comparison.rows.sort(key=lambda row: row.rate.median, reverse=True)
     return comparison
 
 
-def _opened(
-    entries: list[Entry], footing: Footing, comparison: Comparison, progress: Progress
-) -> Iterator[Contestant]:
-    """Start everyone, let them make a batch and check that it is what all have to make."""
-    for entry in entries:
-        progress(f"warming up: {entry.name}")
-        contestant: Contestant | None = None
-        try:
-            contestant = entry.enter(footing)
-            contestant.open()
-            _check(contestant, footing)
-            _rest(contestant, None, footing)
-        except Exception as error:  # noqa: BLE001 - a peer may raise anything; the result names it
-            if contestant is not None:
-                contestant.close()
-            comparison.absent.append(_absent(entry.name, entry.kind, error))
-        else:
-            yield contestant
+def _tiled(images: Images, folder: Path, progress: Progress) -> Dataset:
+    from bench.tiled import tiled_copy  # loads numba
+
+    return tiled_copy(images, folder, progress)
 
 
-def _check(contestant: Contestant, footing: Footing) -> None:
-    batch = contestant.next_batch()
-    expected = (footing.batch_size, 3, *footing.recipe.fixed_size)
-    if contestant.kind == "ceiling":
-        return
-    if tuple(batch.shape) != expected or batch.dtype != torch.float32:
-        raise Unable(f"made {batch.dtype} {list(batch.shape)}, not float32 {list(expected)}")
-    if batch.device != footing.device:
-        raise Unable(f"left the batch on {batch.device}, not on {footing.device}")
-
-
-def _race(
-    contestants: list[Contestant],
-    footing: Footing,
-    settings: Settings,
-    comparison: Comparison,
-    progress: Progress,
-) -> None:
-    """Give everyone a turn in every round, so that a noisy minute hits all alike."""
-    slices: dict[str, list[Slice]] = {contestant.name: [] for contestant in contestants}
-    running = list(contestants)
-    for number in range(settings.rounds):
-        # Another one begins each round, so that nobody always follows the same neighbour.
-        for contestant in running[number:] + running[:number]:
-            progress(f"round {number + 1} of {settings.rounds}: {contestant.name}")
-            try:
-                turn = time_slice(
-                    contestant.next_batch,
-                    seconds=settings.seconds / settings.rounds,
-                    discard=contestant.num_discard,
-                    finish=lambda: synchronise(footing.device),
-                )
-            except Exception as error:  # noqa: BLE001 - as above
-                running.remove(contestant)
-                comparison.absent.append(_absent(contestant.name, contestant.kind, error))
-                continue
-            slices[contestant.name].append(turn)
-            _rest(contestant, turn, footing)
-    for contestant in running:
-        progress(f"where the time goes: {contestant.name}")
-        comparison.rows.append(_row(contestant, slices[contestant.name]))
-
-
-def _row(contestant: Contestant, turns: list[Slice]) -> Row:
-    wait = sum(turn.wait_seconds for turn in turns) / sum(turn.seconds for turn in turns)
-    return Row(
-        contestant.name,
-        contestant.kind,
-        Rate(tuple(turn.images_per_second for turn in turns)),
-        {**contestant.share(), "wait": round(wait, 3)},
-        contestant.note,
-    )
-
-
-def _rest(contestant: Contestant, turn: Slice | None, footing: Footing) -> None:
-    """Wait until a contestant has filled its queue and no longer takes the cores from the next one."""
-    rate = turn.images_per_second if turn else 300.0
-    time.sleep(min(_REST_SECONDS_MAX, contestant.num_ahead * footing.batch_size / max(rate, 1.0)))
-
-
-def synchronise(device: torch.device) -> None:
-    """Wait until the device has done everything."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _absent(name: str, kind: Kind, error: Exception) -> Absent:
-    # A worker's error quotes a whole traceback, of which the last line says what happened.
-    lines = str(error).strip().splitlines() or [""]
-    text = lines[-1] if "Traceback" in str(error) else " ".join(" ".join(lines).split())[:300]
-    if isinstance(error, Unable):
-        return Absent(name, kind, text)
-    return Absent(
-        name, kind, f"{type(error).__name__}: {text}", "".join(traceback.format_exception(error))
-    )
-
-
-def _entries(only: tuple[str, ...]) -> list[Entry]:
-    everyone = lineup()
+def _entries(settings: Settings) -> list[Entry]:
+    everyone, only = lineup(settings.peers, tiled=settings.tiled), settings.only
     names = [entry.name for entry in everyone]
     unknown = [name for name in only if name not in names]
     if unknown:
@@ -214,7 +132,9 @@ def _described(
         "images": len(footing.files),
         "left_out": left_out,
         "recipe": footing.recipe.to_dict(),
-        "batch": f"float32 {[footing.batch_size, 3, *footing.recipe.fixed_size]}",
+        "batch": f"{settings.dtype} {[footing.batch_size, 3, *footing.recipe.fixed_size]}",
+        "dtype": settings.dtype,
+        "tiled": settings.tiled,
         "device": str(footing.device),
         "threads": footing.num_threads,
         "seconds": settings.seconds,

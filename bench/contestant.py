@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
+from bench.timer import Slice
 from gpu_aug import Recipe
 from readers import Dataset
 
@@ -29,10 +30,12 @@ class Footing:
         files: The same images, each once, for those who read files.
         labels: A class number for each file.
         recipe: What each carries out as its users would write it.
-        batch_size: Images in every batch; each batch is float32 [batch_size, 3, height, width].
+        batch_size: Images in every batch, which is [batch_size, 3, height, width].
         device: Where the batch has to arrive.
         num_threads: Worker threads or worker processes.
         seed: Of the shuffling and the draws.
+        dtype: Of every batch; its memory format is everyone's own.
+        tiled: As `dataset`, of tiled copies of the same images; None unless they were asked for.
     """
 
     dataset: Dataset
@@ -43,6 +46,8 @@ class Footing:
     device: torch.device
     num_threads: int
     seed: int
+    dtype: torch.dtype = torch.float32
+    tiled: Dataset | None = None
 
     def spread(self, count: int) -> list[Path]:
         """At most so many files, spread evenly over all."""
@@ -50,7 +55,21 @@ class Footing:
         return [self.files[number * len(self.files) // count] for number in range(count)]
 
 
-class Contestant(Protocol):
+@dataclass(frozen=True)
+class Made:
+    """What a batch is, without its pixels."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, batch: torch.Tensor) -> "Made":
+        """Describe a batch."""
+        return cls(tuple(batch.shape), batch.dtype, batch.device)
+
+
+class _Contestant(Protocol):
     """A pipeline that can be started, asked for batches, left alone for a while and stopped.
 
     Attributes:
@@ -74,14 +93,32 @@ class Contestant(Protocol):
             Unable: It cannot do the recipe here.
         """
 
-    def next_batch(self) -> torch.Tensor:
-        """Take a batch: on the device, with the images along its first axis."""
-
     def share(self) -> Share:
         """Say which part of its work goes into each of STAGES; None where that cannot be known."""
 
     def close(self) -> None:
         """Stop it and give back threads, processes and memory."""
+
+
+class Handy(_Contestant, Protocol):
+    """A contestant in this process."""
+
+    def next_batch(self) -> torch.Tensor:
+        """Take a batch: on the device, with the images along its first axis."""
+
+
+@runtime_checkable
+class Distant(_Contestant, Protocol):
+    """A contestant in another process, which has a clock of its own."""
+
+    def made(self) -> Made:
+        """What its first batch was."""
+
+    def turn(self, seconds: float) -> Slice:
+        """Let it take batches for so long, after `num_discard` of them."""
+
+
+Contestant = Handy | Distant
 
 
 def share_of(seconds: dict[str, float]) -> Share:

@@ -39,6 +39,8 @@ class DaliPipeline:
             if decode == "mixed"
             else "fn.decoders.image_random_crop, then fn.resize, antialiased"
         )
+        if footing.dtype != torch.float32:
+            self.note += "; float32, .to(dtype) in the trainer, as DALI has no bfloat16"
         if any(isinstance(step, ColorJitter) for step in footing.recipe.operations):
             self.note += "; all of the jitter as one matrix, fn.color_twist"
         self._footing = footing
@@ -61,7 +63,7 @@ class DaliPipeline:
         if self._batches is None:
             raise RuntimeError(f"{self.name} is not open")
         images: torch.Tensor = next(self._batches)[0]["images"]
-        return images
+        return images.to(self._footing.dtype)
 
     def share(self) -> Share:
         """Time pipelines on one thread that end after reading, after decoding, and at the end."""

@@ -1,6 +1,6 @@
 """Who takes part in a comparison."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,12 +11,18 @@ from bench.baselines import (
     OpencvAlbumentations,
     TorchvisionPil,
     TorchvisionTensor,
+    TorchvisionV2,
 )
 from bench.ceiling import DecodeOnly
 from bench.contestant import Contestant, Footing, Kind
 from bench.dali_baseline import DaliPipeline, Decode
+from bench.errors import BenchError
 from bench.ours import DECODERS, ENGINES, Decoder, Engine, OurLoader, row_name
+from bench.peers.catalog import peer_names
+from bench.peers.process import PeerProcess
 from bench.torch_loader import TorchLoader
+
+ALL, NONE = "all", "none"
 
 
 @dataclass(frozen=True)
@@ -28,16 +34,44 @@ class Entry:
     enter: Callable[[Footing], Contestant]
 
 
-def lineup() -> list[Entry]:
-    """Everyone there is. Those that fork workers come first, before any thread has been started."""
-    on_torch = (TorchvisionPil, TorchvisionTensor, OpencvAlbumentations, Kornia)
+def lineup(peers: Sequence[str] = (), *, tiled: bool = False) -> list[Entry]:
+    """Ours, the ceiling and the baselines. Those that fork workers come first, before any thread has been started.
+
+    Args:
+        peers: Names of baselines; ("all",) or ("none",); or empty for those that need no environment
+            of their own.
+        tiled: Whether the fused engine also runs on tiled JPEGs.
+
+    Raises:
+        BenchError: There is no such baseline.
+    """
     return [
+        *_baselines(peers),
+        *(_ours(decoder, engine) for decoder in DECODERS for engine in ENGINES),
+        *(_ours(decoder, "fused", tiled=True) for decoder in DECODERS if tiled),
+        Entry("decode-only", "ceiling", DecodeOnly),
+    ]
+
+
+def _baselines(peers: Sequence[str]) -> list[Entry]:
+    on_torch = (TorchvisionPil, TorchvisionV2, TorchvisionTensor, OpencvAlbumentations, Kornia)
+    here = [
         *(_on_torch(baseline) for baseline in on_torch),
         _on_dali("dali-cpu", "cpu"),
         *([_on_dali("dali-gpu", "mixed")] if torch.cuda.is_available() else []),
-        *(_ours(decoder, engine) for decoder in DECODERS for engine in ENGINES),
-        Entry("decode-only", "ceiling", DecodeOnly),
     ]
+    everyone = [*here, *map(_distant, peer_names())]
+    if not peers:
+        return here
+    if tuple(peers) in ((ALL,), (NONE,)):
+        return everyone if ALL in peers else []
+    names = [entry.name for entry in everyone]
+    if unknown := [name for name in peers if name not in names]:
+        raise BenchError(
+            f"peers must be {ALL}, {NONE} or some of {', '.join(names)}, got {', '.join(unknown)}: "
+            "correct the name"
+        )
+    return [entry for entry in everyone if entry.name in peers]
 
 
 def _on_torch(baseline: type[Baseline]) -> Entry:
@@ -54,8 +88,15 @@ def _on_dali(name: str, decode: Decode) -> Entry:
     return Entry(name, "baseline", enter)
 
 
-def _ours(decoder: Decoder, engine: Engine) -> Entry:
+def _distant(name: str) -> Entry:
     def enter(footing: Footing) -> Contestant:
-        return OurLoader(footing, decoder, engine)
+        return PeerProcess(name, footing)
 
-    return Entry(row_name(decoder, engine), "engine", enter)
+    return Entry(name, "baseline", enter)
+
+
+def _ours(decoder: Decoder, engine: Engine, *, tiled: bool = False) -> Entry:
+    def enter(footing: Footing) -> Contestant:
+        return OurLoader(footing, decoder, engine, tiled=tiled)
+
+    return Entry(row_name(decoder, engine, tiled=tiled), "engine", enter)

@@ -1,6 +1,7 @@
-"""Our own loader as a contestant, once for every decoder and engine."""
+"""Our own loader as a contestant, once for every decoder and engine, and on tiled JPEGs."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -10,27 +11,34 @@ from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, availabl
 from gpu_aug import EngineError
 
 Decoder = Literal["dali", "cpu"]
-Engine = Literal["kornia", "albumentations"]
+Engine = Literal["kornia", "albumentations", "fused"]
 
 DECODERS: tuple[Decoder, ...] = ("dali", "cpu")
-ENGINES: tuple[Engine, ...] = ("kornia", "albumentations")
+ENGINES: tuple[Engine, ...] = ("kornia", "albumentations", "fused")
 
 
-def row_name(decoder: str, engine: str) -> str:
+def row_name(decoder: str, engine: str, *, tiled: bool = False) -> str:
     """How a pair is called in tables, pictures and files."""
-    return f"gpu-aug/{decoder}+{engine}"
+    return f"gpu-aug/{decoder}+{engine}" + (" (tiled)" if tiled else "")
 
 
 class OurLoader:
-    """`dali_pipes.Loader` with one decoder and one engine."""
+    """`dali_pipes.Loader` with one decoder and one engine, on ordinary or on tiled JPEGs."""
 
     kind: Kind = "engine"
     num_ahead = 4  # the loader's prefetch of 2, and those that its stages hold
     num_discard = 6
 
-    def __init__(self, footing: Footing, decoder: Decoder, engine: Engine) -> None:
-        self.name = row_name(decoder, engine)
-        self.note = "antialiased; the same draws for every engine"
+    def __init__(
+        self, footing: Footing, decoder: Decoder, engine: Engine, *, tiled: bool = False
+    ) -> None:
+        self.name = row_name(decoder, engine, tiled=tiled)
+        self.note = "antialiased, channels_last; the same draws for every engine"
+        if tiled:
+            if footing.tiled is None:
+                raise Unable("there is no tiled copy: give --tiled")
+            footing = replace(footing, dataset=footing.tiled)
+            self.note += "; a shard of the same images with restart markers"
         self._footing = footing
         self._decoder: Decoder = decoder
         self._engine: Engine = engine
@@ -69,7 +77,7 @@ class OurLoader:
 
 
 def loader_for(footing: Footing, decoder: Decoder, engine: Engine) -> Loader:
-    """Build our loader on the footing that everyone has: float32, planes of colours."""
+    """Build our loader on the footing that everyone has."""
     return Loader(
         footing.dataset,
         footing.recipe,
@@ -78,7 +86,6 @@ def loader_for(footing: Footing, decoder: Decoder, engine: Engine) -> Loader:
         decoder=decoder,
         engine=engine,
         seed=footing.seed,
-        dtype=torch.float32,
-        channels_last=False,
+        dtype=footing.dtype,
         num_threads=footing.num_threads,
     )

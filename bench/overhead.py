@@ -11,7 +11,7 @@ from bench.images import Repeated
 from bench.timer import Rate
 from dali_pipes import Loader
 from dali_pipes.feed import Feed
-from dali_pipes.finish import Finisher, Pending
+from dali_pipes.finish import Finisher, Pending, Sheets
 from dali_pipes.plan import Plan
 from dali_pipes.produce import CpuProducer, Producer
 from gpu_aug import Draws, Recipe
@@ -22,14 +22,16 @@ BATCH_SIZE = 256
 EPOCH = 20_000
 
 
-def measure_overhead(dataset: Dataset, *, num_threads: int | None, seconds: float) -> Rate:
-    """Run epochs for some seconds, at least three of them, after one that is not counted.
+def measure_overhead(
+    dataset: Dataset, *, num_threads: int | None, seconds: float, epoch: int = EPOCH
+) -> Rate:
+    """Run epochs of so many samples for some seconds, at least three, after one that is not counted.
 
     Order, reading, header checks, draws, memory of the batches, hand-over between threads and
     state are all there; only the pixels are missing.
     """
     loader = _IdleLoader(
-        Repeated(dataset, np.arange(len(dataset)), length=EPOCH),
+        Repeated(dataset, np.arange(min(len(dataset), epoch)), length=epoch),
         Recipe.imagenet_train(),
         batch_size=BATCH_SIZE,
         device="cpu",
@@ -60,13 +62,17 @@ class _Nothing:
         """Leave the memory as it is."""
 
 
+def _draw_nothing(_sheets: Sheets, _first: int, _last: int) -> None:
+    """Leave the canvases as they are."""
+
+
 class _IdleProducer(CpuProducer):
     def _begin(self, plan: Plan) -> Pending:
-        return self._finisher.spawn(self._workshop.prepare(plan), lambda _row, _out: True)
+        return self._finisher.spawn(self._workshop.prepare(plan), _draw_nothing)
 
 
 class _IdleLoader(Loader):
     def _producer(self) -> tuple[Producer, Feed | None]:
         views = [replace(view, engine=_Nothing()) for view in self._views]
         finisher = Finisher(views, self.timings, self._num_threads)
-        return _IdleProducer(self._workshop, finisher, self._prefetch), None
+        return _IdleProducer(self._workshop, finisher, self._prefetch, fast=False), None

@@ -16,6 +16,8 @@ from bench.contestant import STAGES
 from bench.errors import BenchError
 from bench.machine import commit, machine, num_cores, versions
 from bench.overhead import measure_overhead
+from bench.peers.install import install_peers
+from bench.ratios import ratio_table, ratios
 from bench.result import Comparison, Row
 from gpu_aug import Views
 from readers import open_dataset
@@ -56,6 +58,17 @@ def compare_and_show(
         write_json(json_path, comparison_document(comparison))
         console.print(f"written: {json_path}", soft_wrap=True)
     return comparison
+
+
+def install_and_show(names: Sequence[str]) -> None:
+    """Build the environments of peers; print what became of each."""
+    console = Console()
+    with console.status("starting") as status:
+        results = install_peers(names, status.update)
+    for result in results:
+        words = f"cannot be installed: {result.reason}" if result.reason else "installed"
+        style = "yellow" if result.reason else "green"
+        console.print(Text(f"{result.name} {words}", style=style), soft_wrap=True)
 
 
 def wide_console() -> Console:
@@ -114,6 +127,7 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
             {"name": absent.name, "kind": absent.kind, "reason": absent.reason}
             for absent in comparison.absent
         ],
+        ratios=ratios(comparison.rows),
         verdicts=verdicts(comparison.rows),
         share_meaning=SHARE_MEANING,
     )
@@ -127,6 +141,8 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 def show_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, who is absent and why, and the verdicts."""
     console.print(_table(comparison, with_runs=console.width >= _WIDTH))
+    if (ratios_found := ratio_table(comparison.rows)) is not None:
+        console.print(ratios_found)
     for row in comparison.rows:
         if row.kind != "engine":
             console.print(Text(f"{row.name}: {row.note}", style="dim"), soft_wrap=True)

@@ -7,14 +7,19 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.finish import Sheets
+from dali_pipes.native import draw_rows
 from dali_pipes.work import Work, Workshop, needed_part
 from gpu_aug.resample import resample
 
 
-def draw_encoded(workshop: Workshop, work: Work, sheets: Sheets, start: int, stop: int) -> None:
+def draw_encoded(
+    workshop: Workshop, work: Work, sheets: Sheets, start: int, stop: int, *, fast: bool = False
+) -> None:
     """Decode the images at some places and draw their canvases; see finish.Draw."""
+    drawn = draw_rows(work, sheets, start, stop, fast=fast)
     for place in range(start, stop):
-        draw_one(workshop, work, sheets, place)
+        if not drawn[place - start] or not workshop.read_targets(work, sheets.rows[place]):
+            draw_one(workshop, work, sheets, place)
 
 
 def draw_parts(

@@ -12,6 +12,8 @@ from dali_pipes import image
 from dali_pipes.errors import MissingPackageError
 from dali_pipes.work import Work, needed_part
 from gpu_aug import Draws
+from readers.restarts import restart_offsets
+from readers.sample import Payload
 
 INSTALL_DALI = (
     "NVIDIA DALI is not installed; install it with \"pip install 'gpu-aug[cuda12]'\" "
@@ -58,15 +60,14 @@ class Feed:
         self.options = options
         self._pipeline = _Pushed(options, options.depth)
         self._repair: _Pushed | None = None
-        self._under_way: deque[tuple[Work, set[int]]] = deque()
+        self._under_way: deque[tuple[Work, set[int], list[Any]]] = deque()
 
     def __len__(self) -> int:
         return len(self._under_way)
 
     def push(self, work: Work, hidden: set[int]) -> None:
         """Start decoding a batch. Hidden rows, and rows without data, are given a placeholder."""
-        self._pipeline.push(work, hidden)
-        self._under_way.append((work, hidden))
+        self._under_way.append((work, hidden, self._pipeline.push(work, hidden)))
 
     def take(self, cuda_stream: Any = None) -> tuple[Work, set[int], Sequence[Any] | None]:
         """Wait for the oldest batch.
@@ -79,8 +80,10 @@ class Feed:
             an empty batch), or None when DALI refused the batch. The pipeline goes on with the next
             one either way.
         """
-        work, hidden = self._under_way.popleft()
-        return work, hidden, self._pipeline.take(cuda_stream)
+        work, hidden, encoded = self._under_way.popleft()
+        outputs = self._pipeline.take(cuda_stream)
+        del encoded  # DALI has read it
+        return work, hidden, outputs
 
     def drain(self) -> None:
         """Wait for the batches under way and drop them: DALI reads their bytes until then."""
@@ -99,8 +102,10 @@ class Feed:
         """
         if self._repair is None:
             self._repair = _Pushed(self.options, 1)
-        self._repair.push(work, hidden)
-        return self._repair.take(cuda_stream)
+        encoded = self._repair.push(work, hidden)
+        outputs = self._repair.take(cuda_stream)
+        del encoded  # DALI has read it
+        return outputs
 
 
 class _Pushed:
@@ -112,22 +117,26 @@ class _Pushed:
         self.refusal = ""  # why take() last returned None
         # The first schedule_run starts `depth` runs at once, so it is spent on placeholders.
         for _ in range(depth):
-            self._feed([image.placeholder()], self._rects([], [True]))
+            self._feed([image.placeholder()], self._rects([], np.ones(1, bool), _NO_ORIGIN))
         self._pipeline.schedule_run()
         for _ in range(depth):
             self.take(None)
 
-    def push(self, work: Work, hidden: set[int]) -> None:
-        covered = [data is None or row in hidden for row, data in enumerate(work.data)]
-        if covered:
+    def push(self, work: Work, hidden: set[int]) -> list[Any]:
+        """Start decoding a batch; returns the bytes that must stay until it is taken."""
+        covered = np.array([data is None or row in hidden for row, data in enumerate(work.data)])
+        encoded = [image.placeholder()]
+        if len(covered):
+            data, origins = cut_tiles(work, covered)
             encoded = [
-                image.placeholder() if data is None or cover else np.frombuffer(data, np.uint8)
-                for data, cover in zip(work.data, covered, strict=True)
+                image.placeholder() if hide else np.frombuffer(payload, np.uint8)
+                for payload, hide in zip(data, covered.tolist(), strict=True)
             ]
-            self._feed(encoded, self._rects(work.draws, covered))
+            self._feed(encoded, self._rects(work.draws, covered, origins))
         else:  # DALI never recovers from an empty batch
-            self._feed([image.placeholder()], self._rects([], [True]))
+            self._feed(encoded, self._rects([], np.ones(1, bool), _NO_ORIGIN))
         self._pipeline.schedule_run()
+        return encoded
 
     def take(self, cuda_stream: Any) -> Sequence[Any] | None:
         try:
@@ -140,22 +149,27 @@ class _Pushed:
             # With DALI's default executor the outputs stay valid for as long as they are referenced.
             self._pipeline.release_outputs()
 
-    def _rects(self, draws: Sequence[Draws], covered: list[bool]) -> dict[str, NDArray[np.int32]]:
+    def _rects(
+        self, draws: Sequence[Draws], covered: NDArray[np.bool_], origins: NDArray[np.int32]
+    ) -> dict[str, NDArray[np.int32]]:
         """The pairs that the graph needs, int32 [B, 2] each; rows that are covered get a placeholder's.
 
-        Without draws all rows are covered.
+        Args:
+            draws: One entry per view; without them all rows are covered.
+            covered: bool [B].
+            origins: int32 [B, 2]: top and left of what DALI is given, in the whole image.
         """
         options = self._options
         rects = {}
         if draws:
             start, shape = needed_part(draws)
-            rects = {"start": start, "shape": shape}
+            rects = {"start": start - origins, "shape": shape}
             # Where a canvas's window lies in what is decoded; see `image.decode`.
-            origin = start if options.device == "cpu" else np.zeros_like(start)
+            decoded = start if options.device == "cpu" else origins
             for view, drawn in enumerate(draws if options.canvases else []):
                 rects |= {f"{name}{view}": getattr(drawn.windows, name) for name in _OF_A_CANVAS}
-                rects[f"start{view}"] = drawn.windows.start - origin
-        sound = ~np.array(covered)[:, None]
+                rects[f"start{view}"] = drawn.windows.start - decoded
+        sound = ~covered[:, None]
         return {
             name: np.ascontiguousarray(np.where(sound, rects.get(name, value), value), np.int32)
             for name, value in _placeholder_rects(options).items()
@@ -167,7 +181,37 @@ class _Pushed:
             self._pipeline.feed_input(name, pairs)
 
 
+_NO_OFFSETS = np.empty(0, np.int64)
+_NO_ORIGIN = np.zeros((1, 2), np.int32)
 _OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
+
+
+def cut_tiles(work: Work, covered: NDArray[np.bool_]) -> tuple[list[Payload], NDArray[np.int32]]:
+    """Cut the part that the views need out of tiled JPEGs; everything else stays whole.
+
+    Args:
+        work: The batch.
+        covered: bool [B]: rows of which nothing is needed.
+
+    Returns:
+        The encoded bytes of each row, and int32 [B, 2], top and left of their image in the whole one.
+    """
+    start, shape = needed_part(work.draws)
+    windows = np.concatenate([start, shape], axis=1)
+    data: list[Payload] = []
+    restarts: list[NDArray[np.int64]] = []
+    for row, payload in enumerate(work.data):
+        shown = b"" if payload is None or covered[row] else payload
+        known = work.restarts[row]
+        offsets = restart_offsets(shown) if known is None else known
+        data.append(shown)
+        restarts.append(_NO_OFFSETS if offsets is None or not shown else offsets)
+    if not any(offsets.size for offsets in restarts):
+        return data, np.zeros_like(start)
+    from dali_pipes.jpeg.cut import cut_many
+
+    cuts = cut_many(data, windows, restarts, upright=True)
+    return cuts.data, cuts.origins
 
 
 def _placeholder_rects(options: FeedOptions) -> dict[str, NDArray[np.int32]]:

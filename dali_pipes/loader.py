@@ -44,9 +44,13 @@ class Loader:
             follows from the order alone. All images of a view must end with one size.
         batch_size: Samples per rank and step.
         device: Where the batches end up and the engine runs; "auto" takes a GPU where there is one.
-        decoder: "dali", or "cpu" for decoding without DALI; "auto" takes DALI where it is installed.
-        engine: What carries out the recipe; "auto" takes Kornia on a GPU and on a CPU Albumentations, unless
-            that cannot do the recipe.
+        decoder: "dali", or "cpu" for our own decoder of ordinary JPEGs and OpenCV for everything else; "auto"
+            takes DALI on a GPU, where it is installed.
+        engine: What carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU.
+        exact: Whether the fused engine resamples warps that follow each other one by one, as the other
+            engines always do, instead of once.
+        decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size where
+            the crop is shrunk as much; pixels then differ a little. "exact" decodes as everybody does.
         seed: Of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order.
         rank: This process among `world_size`; None asks torch.distributed, and is 0 without it.
@@ -93,6 +97,8 @@ class Loader:
         device: str | torch.device = "auto",
         decoder: DecoderName = "auto",
         engine: EngineChoice = "auto",
+        exact: bool = False,
+        decode: Literal["exact", "fast"] = "exact",
         seed: int = 0,
         shuffle: Literal["global", "none"] = "global",
         rank: int | None = None,
@@ -111,6 +117,7 @@ class Loader:
         arguments.require_dataset(dataset)
         views = arguments.as_views(recipe)
         arguments.require_positive(batch_size=batch_size, prefetch=prefetch, max_pixels=max_pixels)
+        arguments.require_one_of("decode", decode, ("exact", "fast"))
         arguments.require_one_of("shuffle", shuffle, ("global", "none"))
         arguments.require_one_of("last_batch", last_batch, ("drop", "partial", "pad"))
         arguments.require_one_of("on_bad_sample", on_bad_sample, ("raise", "replace", "skip"))
@@ -142,7 +149,7 @@ class Loader:
         self._views = tuple(
             View(
                 view,
-                compile_engine(self.engine, view, device=self.device),
+                compile_engine(self.engine, view, device=self.device, exact=exact),
                 dtype,
                 memory_format,
                 self.device,
@@ -150,6 +157,7 @@ class Loader:
             for view in views.recipes
         )
         self._num_threads, self._prefetch = num_threads, prefetch
+        self._fast = decode == "fast"
         self._feed: Feed | None = None
         self._epoch, self._consumed, self._began = 0, 0, False
         self._num_loops = 0
@@ -277,7 +285,7 @@ class Loader:
             )
         finisher = Finisher(self._views, self.timings, self._num_threads)
         if feed is None:
-            return CpuProducer(self._workshop, finisher, self._prefetch), None
+            return CpuProducer(self._workshop, finisher, self._prefetch, fast=self._fast), None
         return DaliProducer(self._workshop, finisher, feed), feed
 
     def _hand_over(self, producer: Producer, loop: int) -> Batch:

@@ -39,8 +39,11 @@ class Producer(Protocol):
 class CpuProducer:
     """Decodes with threads of our own."""
 
-    def __init__(self, workshop: Workshop, finisher: Finisher, prefetch: int) -> None:
+    def __init__(
+        self, workshop: Workshop, finisher: Finisher, prefetch: int, *, fast: bool
+    ) -> None:
         self.capacity = prefetch
+        self._fast = fast
         self._workshop = workshop
         self._finisher = finisher
         self._under_way: deque[Future[Pending]] = deque()
@@ -60,7 +63,8 @@ class CpuProducer:
 
     def _begin(self, plan: Plan) -> Pending:
         work = self._workshop.prepare(plan)
-        return self._finisher.spawn(work, partial(draw_encoded, self._workshop, work))
+        draw = partial(draw_encoded, self._workshop, work, fast=self._fast)
+        return self._finisher.spawn(work, draw)
 
 
 class DaliProducer:

@@ -35,6 +35,7 @@ class Work:
         labels: int64 [E], -1 where there is none.
         fields: Everything that is stored of a sample, by field name.
         data: The encoded image of each row, None where the sample is lost.
+        restarts: Where its restart intervals lie, where the dataset knows that; see readers.Sample.
         sizes: int64 [E, 2], height and width of the upright images.
         found: The targets of each row: as they are stored, and once its images are finished as the first
             recipe moved them.
@@ -49,6 +50,7 @@ class Work:
     labels: NDArray[np.int64]
     fields: list[Mapping[str, Payload]]
     data: list[Payload | None]
+    restarts: list[NDArray[np.int64] | None]
     sizes: NDArray[np.int64]
     found: list[Found]
     records: list[tuple[int, BadRecord]] = field(default_factory=list)
@@ -111,6 +113,7 @@ class Workshop:
             labels=np.full(count, -1),
             fields=[{}] * count,
             data=[None] * count,
+            restarts=[None] * count,
             sizes=np.ones((count, 2), np.int64),
             found=[NOTHING] * count,
         )
@@ -251,6 +254,7 @@ def _fill(work: Work, row: int, sample: Sample, data: Payload, size: Sequence[in
     work.labels[row] = sample.label
     work.fields[row] = sample.fields
     work.data[row] = data
+    work.restarts[row] = sample.restarts
     work.sizes[row] = size
 
 

@@ -413,6 +413,26 @@ class Recipe:
 
         return export(self)
 
+    def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
+        """Return how the engine "fused" carries out the batch stage, in lines for people.
+
+        Args:
+            device: Where it would run, "cpu" or "cuda".
+            exact: Whether warps that follow each other are resampled one by one.
+
+        Returns:
+            The passes over an image, what each holds, the bytes that it reads and writes, and why it was split
+            off from the one before.
+
+        Raises:
+            EngineError: An operation cannot be carried out.
+        """
+        import torch
+
+        from gpu_aug.engines.fused.explain import explain
+
+        return explain(self, device=torch.device(device), exact=exact)
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 in hex over what differs from the defaults, format version included."""

@@ -11,6 +11,7 @@ from readers.folder import FolderDataset, ListDataset
 from readers.header import Header, read_header
 from readers.open import open_dataset
 from readers.order import Order, part
+from readers.restarts import restart_offsets
 from readers.sample import (
     BadSample,
     Dataset,
@@ -38,4 +39,5 @@ __all__ = [
     "open_dataset",
     "part",
     "read_header",
+    "restart_offsets",
 ]

@@ -9,7 +9,7 @@ ReadersError
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -53,6 +53,8 @@ class Sample:
         label: Class number, -1 when the data has none.
         size: (height, width) in pixels after EXIF orientation, None when the dataset does not
             know it without reading the header.
+        restarts: Where the restart intervals of `image` lie, as `readers.restarts.restart_offsets`
+            gives them; None when it has none or the dataset does not know them without a look.
     """
 
     index: int
@@ -60,6 +62,7 @@ class Sample:
     fields: Mapping[str, Payload]
     label: int = -1
     size: tuple[int, int] | None = None
+    restarts: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
 
     @property
     def image(self) -> Payload | None:

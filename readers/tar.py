@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from readers.header import read_header
 from readers.index import Entry, open_index
+from readers.restarts import restart_offsets
 from readers.sample import (
     BadSample,
     HeaderError,
@@ -101,7 +102,8 @@ class TarDataset:
 
     def _fetch_one(self, index: int) -> Sample | BadSample:
         shard = bisect_right(self._starts, index) - 1
-        key, members, label, size, fault = self._indexes[shard].entry(index - self._starts[shard])
+        entry = self._indexes[shard].entry(index - self._starts[shard])
+        key, members, label, size, fault, restarts = entry
         key = f"{self._names[shard]}/{key}"
         if fault:
             return BadSample(index, key, "read", fault)
@@ -110,7 +112,7 @@ class TarDataset:
         except OSError as error:
             return BadSample(index, key, "read", f"the shard cannot be read: {error.strerror}")
         fields = {name: view[start:stop] for name, start, stop in members}
-        return Sample(index, key, fields, label, size)
+        return Sample(index, key, fields, label, size, restarts)
 
 
 def _map_indexed(path: Path, stamp: tuple[int, int]) -> memoryview:
@@ -198,12 +200,13 @@ def _entry(key: str, files: list[_File], view: memoryview) -> Entry:
         faults = [f"one of the fields {', '.join(fields)} is stored twice"]
     if faults:
         return Entry(key, (), fault=faults[0])
-    size = None
+    size = restarts = None
     image = next((data for name, data in fields.items() if is_image_field(name)), None)
     if image is not None:
         with suppress(HeaderError):  # the sample itself is whole; whoever needs its size will see
             header = read_header(image)
             size = (header.height, header.width)
+        restarts = restart_offsets(image)
     label = _LABEL.fullmatch(fields.get("cls", b"")[:32])
     members = tuple((file.field, file.start, file.stop) for file in files)
-    return Entry(key, members, int(label[1]) if label else -1, size)
+    return Entry(key, members, int(label[1]) if label else -1, size, restarts=restarts)

@@ -95,7 +95,7 @@ def test_the_decode_stage_is_torchvisions_resize():
     assert (floats["image"] - exact).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("engine", ["kornia", "albumentations"])
+@pytest.mark.parametrize("engine", ["kornia", "albumentations", "fused"])
 @pytest.mark.parametrize(
     "recipe", [FLIP, Recipe([Normalize()]), Recipe([*FLIP.operations, *RECIPE.operations[2:]])]
 )
@@ -115,7 +115,7 @@ def test_float_images_are_not_rounded(engine, recipe):
         assert (between.numpy() == expected).all()
 
 
-@pytest.mark.parametrize("engine", ["kornia", "albumentations"])
+@pytest.mark.parametrize("engine", ["kornia", "albumentations", "fused"])
 def test_a_gated_normalize_leaves_the_others_in_unit_range(engine):
     """Images that it does not normalize stay in [0, 1], of uint8 and of float."""
     recipe = Recipe([Resize((8, 8)), RandomApply([Normalize()], p=0.5)])

@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import re
 import subprocess
 import sys
 import tarfile
@@ -25,11 +26,12 @@ from bench.baselines import (
     OpencvAlbumentations,
     TorchvisionPil,
     TorchvisionTensor,
+    TorchvisionV2,
 )
+from bench.ceiling import DecodeOnly
 from bench.compare import Settings, compare
 from bench.contestant import Footing, Unable
 from bench.dali_baseline import DaliPipeline
-from bench.gpu import Step, steps, visit
 from bench.images import Repeated, collect
 from bench.lineup import Entry
 from bench.photographs import make_photographs
@@ -37,6 +39,7 @@ from bench.report import show_comparison, verdicts
 from bench.result import Comparison, Row
 from bench.run import Tally
 from bench.timer import Rate, time_slice
+from bench.torch_loader import TorchLoader
 from gpu_aug import CenterCrop, GaussianBlur, Normalize, Recipe, Resize
 from readers import Sample, open_dataset
 
@@ -46,7 +49,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:The image decoding and encoding capabilities of TorchVision:DeprecationWarning"
 )
 
-TORCH_BASELINES = (TorchvisionPil, TorchvisionTensor, OpencvAlbumentations, Kornia)
+TORCH_BASELINES = (TorchvisionPil, TorchvisionV2, TorchvisionTensor, OpencvAlbumentations, Kornia)
 
 
 @pytest.fixture
@@ -200,7 +203,7 @@ def evaluated(photos: list[Path]) -> torch.Tensor:
     return torch.stack([judge.augment(judge.open(path)) for path in photos[:4]])
 
 
-@pytest.mark.parametrize("baseline", [TorchvisionTensor, OpencvAlbumentations])
+@pytest.mark.parametrize("baseline", [TorchvisionV2, TorchvisionTensor, OpencvAlbumentations])
 def test_baseline_follows_the_recipe(baseline: type[Baseline], photos: list[Path]) -> None:
     """On a recipe without chance a baseline agrees with torchvision, and not on another recipe."""
     expected = evaluated(photos)
@@ -273,7 +276,7 @@ class Fake:
         """Make a batch, or crash."""
         if next(self._left, None) is None:
             raise RuntimeError("boom")
-        return torch.zeros(2, 3, 224, 224)
+        return torch.zeros(2, 3, 224, 224, dtype=torch.bfloat16)
 
     def share(self) -> dict[str, float | None]:
         """Say that everything takes as long."""
@@ -289,7 +292,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Fake]]:
     """A line-up of a sound contestant, one that crashes at once and one that crashes later."""
     made = [Fake("sound"), Fake("dead", crash_after=0), Fake("dying", crash_after=3)]
     entries = [Entry(fake.name, "engine", lambda _, fake=fake: fake) for fake in made]
-    monkeypatch.setattr(comparing, "lineup", lambda: entries)
+    monkeypatch.setattr(comparing, "lineup", lambda *_, **__: entries)
     yield made
     assert not any(fake.is_open for fake in made)
 
@@ -323,8 +326,55 @@ def test_comparison_checks_what_is_handed_over(
     comparison = compare(str(tmp_path), Recipe.imagenet_train(), settings, lambda _: None)
 
     assert [absent.reason for absent in comparison.absent] == [
-        "made torch.float32 [2, 3, 224, 224], not float32 [5, 3, 224, 224]"
+        "made torch.bfloat16 [2, 3, 224, 224], not torch.bfloat16 [5, 3, 224, 224]"
     ]
+
+
+def test_a_baseline_without_the_dtype_is_absent(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Batches of another dtype than everyone's are no result."""
+    (tmp_path / "photo.jpg").write_bytes(jpeg(40, 50))
+    settings = Settings(seconds=0.01, rounds=1, batch_size=2, dtype="float32", only=("sound",))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            comparing,
+            "lineup",
+            lambda *_, **__: [Entry("sound", "engine", lambda _: Fake("sound"))],
+        )
+        comparison = compare(str(tmp_path), Recipe.imagenet_train(), settings, lambda _: None)
+
+    assert [absent.reason for absent in comparison.absent] == [
+        "made torch.bfloat16 [2, 3, 224, 224], not torch.float32 [2, 3, 224, 224]"
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("baseline", [OpencvAlbumentations, Kornia])
+def test_loader_of_a_baseline_has_the_dtype(
+    baseline: type[Baseline], dtype: torch.dtype, footing: Footing
+) -> None:
+    """What is augmented in workers and what is augmented in batches both arrive in the footing's dtype."""
+    loader = TorchLoader(baseline(footing.recipe), replace(footing, dtype=dtype))
+    loader.open()
+
+    images = loader.next_batch()
+    loader.close()
+
+    assert (images.dtype, images.shape) == (dtype, (4, 3, 224, 224))
+    assert images.min() < -0.5
+
+
+def test_decode_only_is_at_least_as_fast_as_threads(footing: Footing) -> None:
+    """The ceiling tries every decoder, tells what each reached, and takes the fastest."""
+    ceiling = DecodeOnly(footing)
+    ceiling.open()
+    assert len(ceiling.next_batch()) == footing.batch_size
+    ceiling.close()
+
+    rates = {name: int(rate) for name, rate in re.findall(r"([^,:]+) (\d+)[,)]", ceiling.note)}
+    assert "OpenCV on threads" in {name.strip() for name in rates}
+    best = max(rates, key=lambda name: rates[name])
+    assert ceiling.note.startswith(f"whole images with {best.strip()}")
 
 
 def row(name: str, kind: str, *runs: float) -> Row:
@@ -400,49 +450,3 @@ def test_photographs_are_the_same_each_time(tmp_path: Path) -> None:
     cats = [(folder / "cat" / "cat-00.jpg").read_bytes() for folder in folders]
     assert cats[0] == cats[1] != cats[2]
     assert numbers[0] == len(open_dataset(folders[0])) == 2 * len(list(folders[0].iterdir()))
-
-
-@pytest.mark.parametrize("rehearse", [True, False])
-def test_visit_takes_less_than_eight_minutes(rehearse: bool, tmp_path: Path) -> None:
-    """Even if every step runs into its limit, the visit is over in time."""
-    plan = steps(tmp_path, tmp_path, rehearse=rehearse)
-
-    assert sum(step.seconds_max for step in plan) < 8 * 60
-    assert len({step.name for step in plan}) == len(plan)
-
-
-def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
-    """A traceback, a crash and a hang cost their own steps only, and are written down."""
-    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    leave = f"open({str(tmp_path / 'last.json')!r}, 'w').write('{{\"headline\": \"fine\"}}')"
-    plan = [
-        Step("error", ["-c", "raise ValueError('as planned')"], 20),
-        Step("crash", ["-c", crash], 20),
-        Step("hang", ["-c", "import time; time.sleep(60)"], 0.5),
-        Step("last", ["-c", leave], 20),
-    ]
-
-    outcomes = visit(plan, tmp_path, Console(file=io.StringIO()))
-
-    assert [outcome.end for outcome in outcomes] == ["exit 1", "SIGSEGV", "over its 0.5 s", "done"]
-    assert outcomes[-1].headline == "fine"
-    failures = (tmp_path / "failures.log").read_text()
-    assert "ValueError: as planned" in failures
-    assert "==== crash: SIGSEGV" in failures
-    assert "==== last" not in failures
-
-
-@pytest.mark.needs_dali
-def test_rehearsal_runs_on_the_cpu(tmp_path: Path) -> None:
-    """The steps of a visit run without a GPU in a rehearsal, and leave one result."""
-    pytest.importorskip("skimage")
-    command = [sys.executable, "-m", "bench.gpu", f"--out={tmp_path}", "--rehearse"]
-    command += ["--only=environment", "--only=region-decode", "--only=loader-dali+kornia"]
-
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-
-    failures = (tmp_path / "failures.log").read_text()
-    assert (done.returncode, failures) == (0, "")
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert [row["name"] for row in result["rows"]] == ["gpu-aug/dali+kornia"]
-    assert [step["end"] for step in result["steps"]] == ["done"] * 3

@@ -153,7 +153,7 @@ def test_engines_agree_on_nested_combinators():
     images = torch.randint(0, 256, (40, *SIZE, 3), dtype=torch.uint8)
     draws = recipe.draw(0, 0, np.arange(40), np.full((40, 2), SIZE))
     results = {}
-    for name in ("kornia", "albumentations"):
+    for name in ("kornia", "albumentations", "fused"):
         results[name] = torch.empty(40, 3, *SIZE)
         engine = compile_engine(name, recipe, device=torch.device("cpu"))
         engine.run(images, draws, results[name])

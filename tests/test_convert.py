@@ -108,7 +108,7 @@ def run(recipe: Recipe, image: torch.Tensor, engine: str) -> list[torch.Tensor]:
 def check_it_runs(recipe: Recipe, image: torch.Tensor) -> None:
     """Both engines carry it out, or say by name that they cannot."""
     fixed = Recipe([CenterCrop(SIZE), HF(0.0), *recipe.operations])
-    for engine in ("kornia", "albumentations"):
+    for engine in ("kornia", "albumentations", "fused"):
         try:
             results = run(fixed, image, engine)
         except RecipeError as error:
@@ -324,7 +324,7 @@ def test_a_refused_step_can_be_kept_as_it_is(photo):
     assert isinstance(recipe.operations[1], AlbumentationsTransform)
     fixed = Recipe([CenterCrop(SIZE), recipe.operations[1]])
     expected = 1 - photo.permute(2, 0, 1).float() / 255
-    for engine in ("kornia", "albumentations"):
+    for engine in ("kornia", "albumentations", "fused"):
         assert torch.allclose(run(fixed, photo, engine)[0][0], expected, atol=1e-6)
 
 

@@ -130,7 +130,7 @@ def drawn(operation: Operation) -> tuple[Recipe, Draws]:
     return recipe, recipe.draw(0, 0, np.arange(NUM), np.full((NUM, 2), SIZE))
 
 
-@pytest.mark.parametrize("name", ["kornia", "albumentations"])
+@pytest.mark.parametrize("name", ["kornia", "albumentations", "fused"])
 @pytest.mark.parametrize("label", CASES)
 def test_dali_makes_the_same_pixels(images, label, name):
     """With the drawn parameters handed to DALI; those of the next sample make another picture."""

@@ -30,7 +30,7 @@ from gpu_aug.engines.kornia import colour
 
 CPU = torch.device("cpu")
 SIZE = (37, 52)
-ENGINES = ("kornia", "albumentations")
+ENGINES = ("kornia", "albumentations", "fused")
 FLIPS = Recipe([Resize(SIZE), HorizontalFlip(), VerticalFlip()])
 COLOURS = Recipe([Resize(SIZE), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.7)])
 EVERYTHING = Recipe(
@@ -237,8 +237,10 @@ def test_jitter_groups_carry_out_every_order(by_stage):
 
 def test_an_unknown_engine_is_refused():
     """The error lists the engines."""
-    with pytest.raises(EngineError, match="must be 'kornia' or 'albumentations', got 'fused'"):
-        compile_engine("fused", FLIPS, device=CPU)
+    with pytest.raises(
+        EngineError, match="must be 'kornia', 'albumentations' or 'fused', got 'turbo'"
+    ):
+        compile_engine("turbo", FLIPS, device=CPU)
 
 
 def test_albumentations_runs_on_the_cpu_only():
@@ -272,12 +274,13 @@ def test_an_operation_without_a_function_is_refused_by_name(name):
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_missing_package_is_named_with_the_install_line(monkeypatch, name):
     """Without the library the error is one sentence, and a RecipeError."""
-    ours = f"gpu_aug.engines.{name}"
-    for module in [m for m in sys.modules if f"{m}.".startswith((f"{name}.", f"{ours}."))]:
+    package = "numba" if name == "fused" else name
+    ours = (f"{package}.", f"gpu_aug.engines.{name}.", "gpu_aug.native.")
+    for module in [m for m in sys.modules if f"{m}.".startswith(ours)]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(RecipeError, match=f"'{name}', which is not installed: pip install"):
+    with pytest.raises(RecipeError, match=f"'{package}', which is not installed: pip install"):
         compile_engine(name, FLIPS, device=CPU)
 
 

@@ -52,6 +52,7 @@ def collect() -> dict[str, Row]:
 
 ROWS = collect()
 WITH_ORACLE = [label for label, row in ROWS.items() if row.oracle]
+ENGINES = ["kornia", "albumentations", "fused"]
 Pictures = list[torch.Tensor]
 
 
@@ -165,6 +166,27 @@ def tolerance_of(operation: Operation) -> float:
 
 
 @pytest.mark.parametrize("label", ROWS)
+def test_the_fused_engine_agrees(images, label):
+    """Fused and Albumentations differ by no more than the tolerance: float32 in and out, and uint8 out."""
+    images = images[6:18]
+    operation = ROWS[label].operation
+    recipe = recipe_with(operation)
+    draws = draw(recipe, len(images))
+    tolerance = tolerance_of(operation)
+    expected = run("albumentations", recipe, images, draws)
+
+    assert gaps(run("fused", recipe, images, draws), expected).max() <= tolerance
+    assert gaps(run("fused", recipe, images.float() / 255, draws), expected).max() <= max(
+        tolerance, 1e-4
+    )
+    if unit_range(operation):
+        whole = [image.mul(255).round().clamp(0, 255).byte() for image in expected]
+        written = run("fused", recipe, images, draws, dtype=torch.uint8)
+        steps = gaps(written, whole).max().item() / 255
+        assert steps <= (np.ceil(tolerance) if tolerance else 0)
+
+
+@pytest.mark.parametrize("label", ROWS)
 def test_the_tolerance_notices_a_changed_parameter(images, agreement, label):
     """The same comparison fails when one drawn value of one engine is slightly different."""
     operation = ROWS[label].operation
@@ -217,7 +239,7 @@ def test_engines_give_the_pixels_of_code_from_outside(images, agreement, label):
 WITH_GATE = [label for label, row in ROWS.items() if not isinstance(row.operation, Normalize)]
 
 
-@pytest.mark.parametrize("name", ["kornia", "albumentations"])
+@pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("label", WITH_GATE)
 def test_a_closed_gate_changes_no_bit(images, label, name):
     """Where no leaf applies, the image comes out as it went in."""
@@ -233,7 +255,7 @@ def test_a_closed_gate_changes_no_bit(images, label, name):
         assert torch.equal(result, image.permute(2, 0, 1).float() / 255)
 
 
-@pytest.mark.parametrize("name", ["kornia", "albumentations"])
+@pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("label", ROWS)
 def test_results_do_not_depend_on_the_batch(images, label, name):
     """A sample alone, or a group of mixed ones, gives the same values as among others."""
@@ -298,14 +320,16 @@ def test_engines_agree_on_a_whole_recipe(images):
 
     by_kornia = run("kornia", WHOLE, images, draws)
     by_albumentations = run("albumentations", WHOLE, images, draws)
+    by_fused = run("fused", WHOLE, images, draws)
 
     # Normalize divides by 0.22, so the values are 4.5 times as far apart. Measured: 0.04.
     assert gaps(by_kornia, by_albumentations).max() <= 0.3
+    assert gaps(by_kornia, by_fused).max() <= 0.3
     later = WHOLE.draw(1, 1, np.arange(len(images)), np.full((len(images), 2), SIZE))
     assert gaps(by_kornia, run("albumentations", WHOLE, images, later)).max() > 100
 
 
-@pytest.mark.parametrize("name", ["kornia", "albumentations"])
+@pytest.mark.parametrize("name", ENGINES)
 def test_gamma_takes_what_bicubic_resampling_leaves(images, name):
     """Values below 0 beside an edge become 0, and no image loses a pixel to NaN."""
     recipe = Recipe([Resize(SIZE, interpolation="bicubic"), Gamma(0.5, p=1)])

@@ -284,7 +284,7 @@ EVERY = [
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 700), (700, 1), (2, 3)])
-@pytest.mark.parametrize("engine", ["kornia", "albumentations"])
+@pytest.mark.parametrize("engine", ["kornia", "albumentations", "fused"])
 def test_tiny_and_long_images_are_carried_out(size, engine):
     """No operation fails on one pixel, or on one line, and all keep their promise of the size."""
     image = torch.randint(0, 256, (1, *size, 3), dtype=torch.uint8)

@@ -11,7 +11,7 @@ from torchvision.transforms import v2
 
 from gpu_aug import Recipe, RecipeError, apply
 
-ENGINES = ("kornia", "albumentations")
+ENGINES = ("kornia", "albumentations", "fused")
 
 
 @pytest.fixture(autouse=True)

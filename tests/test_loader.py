@@ -358,7 +358,7 @@ class TestArguments:
             ({"last_batch": "keep"}, r'allowed are "drop", "partial", "pad"'),
             ({"on_bad_sample": "ignore"}, r'allowed are "raise", "replace", "skip"'),
             ({"decoder": "pil"}, r'allowed are "auto", "dali", "cpu"'),
-            ({"engine": "torch"}, r'allowed are "auto", "kornia", "albumentations"'),
+            ({"engine": "torch"}, r'allowed are "auto", "fused", "kornia", "albumentations"'),
             ({"device": "gpu"}, r'allowed are "auto", "cpu", "cuda", "cuda:N"'),
             ({"rank": 1}, r"give both, or neither"),
             ({"rank": 2, "world_size": 2}, r"rank=2 is not allowed with world_size=2"),

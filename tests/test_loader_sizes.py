@@ -22,7 +22,7 @@ RAGGED = Recipe([Resize(40), HorizontalFlip(1), CenterCrop(36)])
 # Nothing is done while decoding: whole images, of the files' own sizes.
 WHOLE = Recipe([HorizontalFlip(), RandomResizedCrop(24)])
 DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
-ENGINES = ["kornia", "albumentations"]
+ENGINES = ["kornia", "albumentations", "fused"]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader, LoaderError, StateMismatchError, cpu
+from dali_pipes import Batch, Loader, LoaderError, StateMismatchError, cpu, draw
 from dali_pipes import loader as loader_module
 from dali_pipes.feed import FeedOptions
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
@@ -107,7 +107,12 @@ def test_views_are_torchvisions(dataset: Dataset, decoder: str) -> None:
 def test_read_and_decoded_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many views there are, each sample is read once and decoded once."""
     calls = {"decode": 0, "fetch": 0}
-    decode, fetch = cpu.decode, type(dataset).fetch
+    decode, fetch, draw_rows = cpu.decode, type(dataset).fetch, draw.draw_rows
+
+    def count_rows(*arguments: Any, **options: Any) -> Any:
+        drawn = draw_rows(*arguments, **options)
+        calls["decode"] += int(drawn.sum())
+        return drawn
 
     def count_decode(*arguments: Any) -> Any:
         calls["decode"] += 1
@@ -118,6 +123,7 @@ def test_read_and_decoded_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch
         return fetch(self, indices)
 
     monkeypatch.setattr(cpu, "decode", count_decode)
+    monkeypatch.setattr(draw, "draw_rows", count_rows)
     monkeypatch.setattr(type(dataset), "fetch", count_fetch)
     list(load(dataset, MULTI_CROP, on_bad_sample="skip"))
     assert calls == {"decode": NUM_IMAGES, "fetch": NUM_IMAGES}

@@ -35,7 +35,7 @@ SIZE = (20, 33)
 NUM_DRAWS = 20000
 # A sample of NUM_DRAWS lies further from its law in one case of a million.
 KS_LIMIT = math.sqrt(-0.5 * math.log(1e-6 / 2)) / math.sqrt(NUM_DRAWS)
-ENGINES = ["kornia", "albumentations"]
+ENGINES = ["kornia", "albumentations", "fused"]
 
 
 def numbers(count: int, num: int = NUM_DRAWS) -> np.ndarray:

@@ -44,7 +44,7 @@ def test_every_preset_runs_on_both_engines(name):
         images = np.random.default_rng(0).integers(0, 256, (num, *recipe.decode_size, 3), np.uint8)
 
         results = []
-        for engine in ("kornia", "albumentations"):
+        for engine in ("kornia", "albumentations", "fused"):
             out = torch.full((num, 3, *size), torch.nan)
             compile_engine(engine, recipe, device=torch.device("cpu")).run(
                 torch.from_numpy(images), draws, out

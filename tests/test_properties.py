@@ -26,7 +26,7 @@ from gpu_aug import (
     compile_engine,
 )
 
-ENGINES = ("kornia", "albumentations")
+ENGINES = ("kornia", "albumentations", "fused")
 few = settings(deadline=None, max_examples=25, derandomize=True, database=None)
 
 probabilities = st.sampled_from([0.0, 0.3, 1.0])

@@ -71,7 +71,7 @@ def carry_out(engine: str, operation: Operation, image: torch.Tensor, seed: int 
     return out[0].numpy(), draws.params[-1]
 
 
-@pytest.mark.parametrize("engine", ["kornia", "albumentations"])
+@pytest.mark.parametrize("engine", ["kornia", "albumentations", "fused"])
 @pytest.mark.parametrize("label", MATRICES)
 def test_the_forward_matrix_tells_where_pixels_go(label, engine):
     """An image of its own coordinates shows where each pixel came from; ``forward`` leads back."""

@@ -11,7 +11,7 @@ from gpu_aug.errors import EngineError
 from gpu_aug.ops import Normalize, Operation
 from gpu_aug.recipe import Recipe
 
-EngineName = Literal["kornia", "albumentations"]
+EngineName = Literal["kornia", "albumentations", "fused"]
 
 Images = torch.Tensor | Sequence[torch.Tensor]
 """[b, H, W, 3], or b images [H, W, 3] of sizes of their own: uint8, or float32 in [0, 1]."""
@@ -42,8 +42,17 @@ class Engine(Protocol):
         ...
 
 
-def compile_engine(name: EngineName, recipe: Recipe, *, device: torch.device) -> Engine:
+def compile_engine(
+    name: EngineName, recipe: Recipe, *, device: torch.device, exact: bool = False
+) -> Engine:
     """Prepare an engine for a recipe.
+
+    Args:
+        name: Which one.
+        recipe: The recipe.
+        device: Where images are.
+        exact: Whether warps that follow each other are resampled one by one. Only "fused" makes one of them
+            otherwise; the other engines always keep operations apart.
 
     Raises:
         EngineError: The name is unknown, the package is missing, the device is not supported,
@@ -58,13 +67,19 @@ def compile_engine(name: EngineName, recipe: Recipe, *, device: torch.device) ->
             from gpu_aug.engines.albumentations import AlbumentationsEngine
 
             return AlbumentationsEngine(recipe, device=device)
+        if name == "fused":
+            from gpu_aug.engines.fused.engine import FusedEngine
+
+            return FusedEngine(recipe, device=device, exact=exact)
     except ModuleNotFoundError as error:
         package = (error.name or name).partition(".")[0]
         raise EngineError(
             f"engine {name!r} needs the package {package!r}, which is not installed: "
             "pip install 'gpu-aug'"
         ) from error
-    raise EngineError(f"engine must be 'kornia' or 'albumentations', got {name!r}: choose one")
+    raise EngineError(
+        f"engine must be 'kornia', 'albumentations' or 'fused', got {name!r}: choose one"
+    )
 
 
 def num_exact(leaves: Sequence[Operation]) -> int:

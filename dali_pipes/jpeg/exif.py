@@ -1,0 +1,71 @@
+"""The EXIF orientation of a JPEG, read in compiled code as ``readers/header.py`` reads it."""
+
+from gpu_aug.native import inlined, kernel, load_u8, signed
+
+_TWO, _FOUR = signed(2), signed(4)
+BAD = -1
+_ORIENTATION_TAG = 274
+
+
+@kernel
+def read_orientation(body: int, size: int) -> int:
+    """Find the orientation in a JPEG's APP1 segment.
+
+    Args:
+        body: Address of what follows the segment's length.
+        size: How many bytes that is.
+
+    Returns:
+        1 to 8; 1 where EXIF is broken or has none, 0 where the segment is not EXIF, BAD where decoders disagree.
+    """
+    if size < 6 or not _is_exif(body):
+        return 0
+    tiff, size = body + 6, size - 6
+    if size < 8:
+        return 1
+    little = load_u8(tiff) == 73 and load_u8(tiff + 1) == 73
+    if _number(tiff + 2, _TWO, little) != 42:
+        return BAD
+    directory = _number(tiff + 4, _FOUR, little)
+    if directory + 2 > size:
+        return 1
+    num_entries = _number(tiff + directory, _TWO, little)
+    for entry in range(num_entries):
+        start = directory + 2 + 12 * entry
+        if start + 10 > size:
+            return 1
+        if _number(tiff + start, _TWO, little) == _ORIENTATION_TAG:
+            value = _number(tiff + start + 8, _TWO, little)
+            return value if 1 <= value <= 8 else 1
+        if start + 12 > size or not _is_whole(tiff + start, size, little):
+            return BAD
+    return 1
+
+
+@inlined
+def _is_whole(entry: int, size: int, little: bool) -> bool:
+    """Whether what an entry says lies within the block."""
+    kind, count = _number(entry + 2, _TWO, little), _number(entry + 4, _FOUR, little)
+    if kind < 1 or kind > 12:
+        return False
+    wide = 8 if kind == 5 or kind == 10 or kind == 12 else 4
+    narrow = 1 if kind == 1 or kind == 2 or kind == 6 or kind == 7 else 2
+    each = narrow if narrow == 1 or kind == 3 or kind == 8 else wide
+    return count * each <= 4 or _number(entry + 8, _FOUR, little) + count * each <= size
+
+
+@inlined
+def _is_exif(body: int) -> bool:
+    word = 0
+    for place in range(6):
+        word = word << 8 | signed(load_u8(body + place))
+    return word == 0x457869660000  # "Exif", 0, 0
+
+
+@kernel
+def _number(address: int, width: int, little: bool) -> int:
+    number = 0
+    for place in range(width):
+        step = width - 1 - place if little else place
+        number = number << 8 | signed(load_u8(address + step))
+    return number

@@ -1,0 +1,148 @@
+"""Huffman tables in a form for looking up several symbols at once.
+
+Each answers for the next FAST_BITS bits of the scan. An entry says by how many bits to go on, by how far the
+place in the block advances (run + 1; END where the block ends; SLOW where the table does not suffice), and
+the numbers behind the codes, where those fit as well.
+
+    DC    int32   bits 0-5 length   8-15 zero or SLOW   16-31 number
+    AC    int64   bits 0-5 length   8-15 advance to the first number   16-23 to the second one
+                  32-47 first number   48-63 second number (a single one stands twice)
+    hops  int32   bits 0-5 length   8-15 advance over as many symbols as fit   16-31 nothing
+
+In an entry with SLOW the length is that of the code alone, or zero where the code is longer than FAST_BITS, and in
+place of the number stands the symbol, or -1.
+
+Source: ITU-T T.81, annexes C and F.2.2.
+"""
+
+from typing import Any
+
+from dali_pipes.jpeg.header import AC, COMPONENTS, DC, TABLE_BYTES
+from dali_pipes.jpeg.reasons import BAD_TABLE, GOOD
+from gpu_aug.native import inlined, kernel, signed, view_i32, view_i64, view_u8
+
+FAST_BITS = 10
+FAST_LENGTH = 1 << FAST_BITS
+END, SLOW = 128, 192
+
+SEARCH_LENGTH = 34
+"""Of the search table int32: first for each length of code the bound that the next 16 bits stay below (one more
+than the last code of that length, followed by zeros), then what added to the code gives its symbol's place."""
+
+
+@kernel
+def build_tables(
+    header: Any,
+    stored_address: int,
+    single_address: int,
+    pairs_address: int,
+    hops_address: int,
+    search_address: int,
+) -> int:
+    """Make the tables that a scan uses.
+
+    Args:
+        header: int64 [HEADER_LENGTH], see ``header.py``: which are used.
+        stored_address: Address of uint8 [8, TABLE_BYTES]: four tables for DC, four for AC.
+        single_address: Address of int32 [8, FAST_LENGTH], written where used: DC, and a step on the way for AC.
+        pairs_address: Address of int64 [4, FAST_LENGTH], written where used: AC.
+        hops_address: Address of int32 [4, FAST_LENGTH], written where used.
+        search_address: Address of int32 [8, SEARCH_LENGTH], written where used.
+
+    Returns:
+        A status.
+    """
+    stored = view_u8(stored_address, (8, TABLE_BYTES))
+    single = view_i32(single_address, (8, FAST_LENGTH))
+    pairs = view_i64(pairs_address, (4, FAST_LENGTH))
+    hops = view_i32(hops_address, (4, FAST_LENGTH))
+    search = view_i32(search_address, (8, SEARCH_LENGTH))
+    for number in range(8):
+        used = False
+        for component in range(header[COMPONENTS]):
+            used |= header[DC + component] == number or header[AC + component] == number
+        if used:
+            status = _build(stored[number], number < 4, single[number], search[number])
+            if status != GOOD:
+                return status
+            if number >= 4:
+                _pair(single[number], pairs[number - 4])
+                _join(single[number], hops[number - 4])
+    return GOOD
+
+
+@inlined
+def _build(stored: Any, is_dc: bool, single: Any, search: Any) -> int:
+    code, symbol_place, filled = 0, 0, 0
+    for length in range(1, 17):
+        count = signed(stored[length - 1])
+        search[17 + length] = symbol_place - code
+        for _ in range(count):
+            if code >= 1 << length:
+                return BAD_TABLE
+            symbol = signed(stored[16 + symbol_place])
+            if is_dc and symbol > 15:
+                return BAD_TABLE
+            if length <= FAST_BITS:
+                filled = _fill(single, filled, length, symbol, is_dc)
+            code += 1
+            symbol_place += 1
+        search[length] = code << (16 - length)
+        code <<= 1
+    for place in range(filled, FAST_LENGTH):
+        single[place] = -1 << 16 | SLOW << 8
+    return GOOD
+
+
+@inlined
+def _fill(single: Any, place: int, length: int, symbol: int, is_dc: bool) -> int:
+    """Write the entries of one code, and return the place behind them."""
+    room = FAST_BITS - length
+    size, advance = symbol & 15, (symbol >> 4) + 1
+    if is_dc:
+        advance = 0
+    elif size == 0 and advance < 16:
+        advance = END
+    if size > room:
+        for _ in range(1 << room):
+            single[place] = symbol << 16 | SLOW << 8 | length
+            place += 1
+        return place
+    half, copies = (1 << size) >> 1, 1 << (room - size)
+    for bits in range(1 << size):
+        number = bits if bits >= half else bits - (1 << size) + 1
+        for _ in range(copies):
+            single[place] = number << 16 | advance << 8 | (length + size)
+            place += 1
+    return place
+
+
+@inlined
+def _pair(single: Any, pairs: Any) -> None:
+    """Add to each symbol the one behind it, if all its bits are known."""
+    for place in range(FAST_LENGTH):
+        first = signed(single[place])
+        length, advance = first & 63, first >> 8 & 255
+        number = first >> 16 & 0xFFFF
+        entry = number << 48 | number << 32 | advance << 16 | advance << 8 | length
+        if advance < END:
+            second = signed(single[place << length & (FAST_LENGTH - 1)])
+            more, further = second & 63, second >> 8 & 255
+            if length + more <= FAST_BITS and further < SLOW:
+                entry = (second >> 16) << 48 | number << 32 | (advance + further) << 16
+                entry |= advance << 8 | (length + more)
+        pairs[place] = entry
+
+
+@inlined
+def _join(source: Any, joined: Any) -> None:
+    """Add to the symbols of each entry those behind it, if all their bits are known."""
+    for place in range(FAST_LENGTH):
+        first = signed(source[place])
+        length, advance = first & 63, first >> 8 & 255
+        if advance < END:
+            second = signed(source[place << length & (FAST_LENGTH - 1)])
+            more, further = second & 63, second >> 8 & 255
+            if length + more <= FAST_BITS and further < SLOW and advance + (further & 127) < 63:
+                first = (advance + further) << 8 | (length + more)
+        joined[place] = first

@@ -1,0 +1,56 @@
+"""The fused engine: whole chains of operations in one pass over the images, by our own kernels."""
+
+import torch
+
+from gpu_aug.draws import Draws
+from gpu_aug.engines.engine import Images
+from gpu_aug.engines.fused.pending import Pending, RunProgram
+from gpu_aug.engines.fused.plan import make_plan
+from gpu_aug.recipe import Recipe
+
+_STORED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+"""What the kernels write."""
+
+
+class FusedEngine:
+    """The batch stage of a recipe in fused passes; see Engine for the contract.
+
+    Args:
+        recipe: The recipe.
+        device: The CPU, or a GPU.
+        exact: Whether each Warp is resampled by itself; otherwise neighbouring ones become one.
+    """
+
+    name = "fused"
+
+    def __init__(self, recipe: Recipe, *, device: torch.device, exact: bool = False) -> None:
+        self._plan = make_plan(recipe, device=device, exact=exact)
+        self._run_program = _kernels(device)
+        self._device_type = device.type
+
+    def run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
+        """Carry out the batch stage; see Engine.run."""
+        if not len(images):
+            return
+        pending = Pending(images, self._plan.num_stages, self._run_program)
+        is_uint8 = images[0].dtype == torch.uint8
+        with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
+            for place, part in enumerate(self._plan.parts):
+                params = draws.params[place]
+                if part.operation.group > 1:
+                    params = params | {"partners": draws.partners}
+                part.add(pending, params, is_uint8 and place < self._plan.num_exact)
+            if out.dtype in _STORED:
+                pending.store(out)
+            else:
+                values = torch.empty_like(out, dtype=torch.float32)
+                pending.store(values)
+                out.copy_(values)
+
+
+def _kernels(device: torch.device) -> RunProgram:
+    if device.type == "cpu":
+        from gpu_aug.engines.fused.cpu import run_program
+    else:
+        from gpu_aug.engines.fused.triton import run_program
+    return run_program

@@ -1,0 +1,180 @@
+"""The passes of the fused engine, in lines for people."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from gpu_aug.engines.fused.plan import Part, Plan, make_plan
+from gpu_aug.engines.fused.stages import stages
+from gpu_aug.ops import Operation
+from gpu_aug.ops.erase import Holes
+from gpu_aug.ops.jitter import ColorJitter, Contrast
+from gpu_aug.ops.policy_space import PolicyWarp
+from gpu_aug.ops.spatial import Crop, Reorient, Spatial, Warp
+from gpu_aug.recipe import Recipe
+
+_FLOAT_BYTES, _OUT_BYTES = 4, 2
+_LIBRARIES = {"albumentations": "Albumentations", "kornia": "Kornia"}
+
+Size = tuple[int, int] | None
+"""Height and width; None where images have several."""
+
+
+@dataclass
+class Pass:
+    """One reading and writing of an image.
+
+    Attributes:
+        by: "" for our own kernels, else whose step it is.
+        split: Why it does not belong to the pass before.
+        operations: What it carries out.
+        notes: What else is worth knowing.
+        mixes: Whether it reads a second image.
+        size: After it.
+    """
+
+    by: str
+    split: str
+    operations: list[Operation] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    mixes: bool = False
+    size: Size = None
+
+
+def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
+    """Return the passes, what each holds, the bytes that it moves, and why it was split off.
+
+    Args:
+        recipe: The recipe.
+        device: Where it would run.
+        exact: See ``compile_engine``.
+    """
+    plan = make_plan(recipe, device=device, exact=exact)
+    passes = find_passes(plan, recipe.decode_size, exact=exact)
+    lines = [
+        f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'} on {device} for an image whose gates are "
+        "all open; an image skips what its gates close"
+    ]
+    before, total = recipe.decode_size, 0.0
+    bytes_before = 1
+    for number, one in enumerate(passes):
+        is_last = number == len(passes) - 1
+        after = _OUT_BYTES if is_last else _FLOAT_BYTES
+        names = ", ".join(type(operation).__name__ for operation in one.operations) or "a copy"
+        kind = f"a step of {_LIBRARIES[one.by]}" if one.by else "fused"
+        lines.append(f"pass {number + 1}, {kind}: {names}")
+        read = _area(before) * 3 * bytes_before * (2 if one.mixes else 1)
+        written = _area(one.size) * 3 * after
+        total += read + written
+        lines.append(
+            f"  {_shape(before, bytes_before)} -> {_shape(one.size, after)}: "
+            f"{_amount(read, before)} read, {_amount(written, one.size)} written"
+        )
+        lines += [f"  split: {one.split}"] * bool(one.split)
+        lines += [f"  {note}" for note in one.notes]
+        before, bytes_before = one.size, after
+    if before is not None and recipe.decode_size is not None:
+        lines.append(f"in all {total / 1000:.0f} kB per image, written as bfloat16")
+    return "\n".join(lines)
+
+
+def find_passes(plan: Plan, size: Size, *, exact: bool) -> list[Pass]:
+    """Gather the parts of a plan in passes, as they are carried out where all gates are open."""
+    passes = [Pass("", "", size=size)]
+    for part in plan.parts:
+        current = passes[-1]
+        reason = _why_split(current, part, exact=exact)
+        if reason:
+            if not current.operations and not current.by and len(passes) == 1 and part.way != "mix":
+                passes.pop()
+            by = part.by if part.way == "own" else ""
+            passes.append(Pass(by, reason, mixes=part.way == "mix"))
+            current = passes[-1]
+        current.notes += _notes(current, part.operation)
+        current.operations.append(part.operation)
+        current.size = size = _size_after(part.operation, size)
+    if passes[-1].by:
+        passes.append(Pass("", "the result is stored as the batch's type", size=size))
+    return passes
+
+
+def _why_split(current: Pass, part: Part, *, exact: bool) -> str:
+    """Return why a part begins a pass, or nothing."""
+    operation, name = part.operation, type(part.operation).__name__
+    if part.way == "own":
+        return f"there is no fused kernel for {name}"
+    if current.by:
+        return f"{type(current.operations[-1]).__name__} was a pass of its own"
+    if part.way == "mix":
+        return f"{name} reads other images as they are before it"
+    if part.way != "map":
+        return ""
+    before = current.operations
+    if current.mixes:
+        return f"{name} moves pixels of mixed images"
+    if any(isinstance(other, Holes) for other in before):
+        return f"{name} moves pixels after rectangles were painted"
+    return "" if isinstance(operation, Reorient) else _why_apart(before, operation, exact=exact)
+
+
+def _why_apart(before: list[Operation], operation: Operation, *, exact: bool) -> str:
+    """Return why a Crop or a Warp cannot join the operations before it in a pass."""
+    name = type(operation).__name__
+    values = [other for other in before if stages(other) is not None]
+    warps = [other for other in before if isinstance(other, Warp)]
+    if isinstance(operation, Crop):
+        if any(map(_takes_mean, values)):
+            return f"{name} changes the image whose mean the contrast takes"
+        return f"{name} pads changed values" if values and operation.may_pad else ""
+    if values:
+        return f"{name} interpolates values that {type(values[-1]).__name__} changed"
+    if warps and (exact or isinstance(operation, PolicyWarp)):
+        return f"{name} has an interpolation of its own" + (
+            ", as exact=True asks for" if exact else ""
+        )
+    if warps and not _alike(warps[-1], operation):
+        return f"{name} samples or pads in another way than {type(warps[-1]).__name__}"
+    return ""
+
+
+def _alike(one: Spatial, other: Operation) -> bool:
+    if not isinstance(other, Spatial) or "nearest" in (one.interpolation, other.interpolation):
+        return False
+    return (one.padding_mode, one.fill, one.blend) == (other.padding_mode, other.fill, other.blend)
+
+
+def _notes(current: Pass, operation: Operation) -> list[str]:
+    if _takes_mean(operation):
+        return ["contrast: its mean needs all pixels, which wait in a scratch image of float32"]
+    warps = [other for other in current.operations if isinstance(other, Warp)]
+    if isinstance(operation, Warp) and warps:
+        names = f"{type(warps[-1]).__name__} and {type(operation).__name__}"
+        return [f"composed: {names} become one interpolation; exact=True keeps them apart"]
+    return []
+
+
+def _takes_mean(operation: Operation) -> bool:
+    if isinstance(operation, ColorJitter):
+        return operation.contrast != (1, 1)
+    return isinstance(operation, Contrast)
+
+
+def _size_after(operation: Operation, size: Size) -> Size:
+    if size is None:
+        return None
+    sizes = np.unique(operation.possible_sizes(np.array([size])), axis=0)
+    return (int(sizes[0, 0]), int(sizes[0, 1])) if len(sizes) == 1 else None
+
+
+def _area(size: Size) -> int:
+    return 1 if size is None else size[0] * size[1]
+
+
+def _shape(size: Size, item: int) -> str:
+    dtype = {1: "uint8", _FLOAT_BYTES: "float32", _OUT_BYTES: "bfloat16"}[item]
+    return f"{dtype} of several sizes" if size is None else f"{dtype} {[*size, 3]}"
+
+
+def _amount(bytes_: int, size: Size) -> str:
+    return f"{bytes_} bytes per pixel" if size is None else f"{bytes_ / 1000:.0f} kB"

@@ -1,0 +1,187 @@
+"""The compiled function that carries out a whole program: one call for all images of a pass."""
+
+from typing import Any
+
+import numpy as np
+
+from gpu_aug.engines.fused import colours
+from gpu_aug.engines.fused.fold import fold
+from gpu_aug.engines.fused.holes import paint
+from gpu_aug.engines.fused.lines import UINT8, write
+from gpu_aug.engines.fused.memory import Real, Whole, floats_at
+from gpu_aug.engines.fused.program import NUM_VALUES
+from gpu_aug.engines.fused.sampling import WHOLE, View, load
+from gpu_aug.native import inlined, kernel
+
+NOTHING, SCALE, MATRIX, CONTRAST, HUE, GAMMA, SOLARIZE, TABLE, ROUND, FLOOR = range(10)
+GRAY_MAX, GRAY_MIDDLE, HOLES = range(10, 13)
+NO_MIX, BLEND, CUT = range(3)
+
+SPARE_BYTES = 48
+"""Scratch for each pixel of a line: 32 bytes for ``sampling``, 12 for a second line, 4 for sums."""
+
+_IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+
+
+@kernel
+def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory: Any) -> None:
+    """Carry out a program.
+
+    Args:
+        program: A Program.
+        sources: int64 [B, 5], the first fields of ``sampling.View``.
+        others: The same of the second sources; they are not read where there is no ``mix``.
+        outs: int64 [B, 4]: address, and values from channel to channel, row to row, column to column.
+        dtype: Of the results; see ``lines``.
+        memory: uint8, scratch: SPARE_BYTES + 12 for each pixel of a line, and 12 more for each pixel of
+            an image that has a CONTRAST.
+    """
+    codes = np.empty(program.codes.shape[1] + 1, np.int32)
+    values = np.empty((program.codes.shape[1] + 1, NUM_VALUES), np.float32)
+    for image in range(len(program.size)):
+        num = np.int64(0)
+        for stage in range(program.codes.shape[1]):
+            if program.codes[image, stage] != NOTHING:
+                codes[num] = program.codes[image, stage]
+                for place in range(NUM_VALUES):
+                    values[num, place] = program.values[image, stage, place]
+                num += 1
+        _run_image(
+            program, image, _view(program, image, sources), _view(program, image, others), outs[image], dtype,
+            codes, values, num, np.int64(memory.ctypes.data),
+        )  # fmt: skip
+
+
+@inlined
+def _view(program: Any, image: Whole, sources: Any) -> View:
+    fill = program.fill[image]
+    return View(
+        sources[image, 0],
+        sources[image, 1],
+        sources[image, 2],
+        sources[image, 3],
+        sources[image, 4],
+        np.int64(program.border[image]),
+        fill[0],
+        fill[1],
+        fill[2],
+    )
+
+
+@inlined
+def _run_image(
+    program: Any, image: Whole, view: View, other: View, out: Any, dtype: Whole, codes: Any, values: Any, num: Whole, spare: Whole,
+) -> None:  # fmt: skip
+    """Carry out the program of one image, all stages line by line, up to a mean that is wanted of all lines."""
+    height, width = np.int64(program.size[image, 0]), np.int64(program.size[image, 1])
+    address, across, down, along = out[0], out[1], out[2], out[3]
+    item = 1 if dtype == UINT8 else (4 if dtype == 3 else 2)
+    second, total = spare + 32 * width, spare + 44 * width
+    lines = spare + SPARE_BYTES * width
+    pitch = np.int64(0)
+    for stage in range(num):
+        if codes[stage] == CONTRAST:
+            pitch = 12 * width
+    back = program.back[image]
+    map_ = (back[0], back[1], back[2], back[3], back[4], back[5], back[6], back[7], back[8])
+    kind = np.int64(program.kind[image])
+    mix, plain = program.mix[image], np.int64(WHOLE)
+    window, share = program.window[image], program.share[image]
+    first, is_loaded = 0, False
+    low, high = _range(view, mix)
+    while True:
+        last = first
+        while last < num and codes[last] != CONTRAST:
+            last += 1
+        low, high = fold(codes, values, first, last, low, high)
+        sums = floats_at(total, width)
+        for x in range(width):
+            sums[x] = 0
+        for y in range(height):
+            line = lines + pitch * y
+            if not is_loaded:
+                load(view, kind, map_, y, line, width, spare)
+                if mix != NO_MIX:
+                    load(other, plain, _IDENTITY, y, second, width, spare)
+                    if mix == BLEND:
+                        colours.mix(line, width, second, share[0], share[1])
+                    elif window[0] <= y < window[2]:
+                        colours.paste(line, width, second, np.int64(window[1]), np.int64(window[3]))
+            for stage in range(first, last):
+                code, v = codes[stage], np.int64(values[stage].ctypes.data)
+                if code < CONTRAST:
+                    if code == SCALE:
+                        colours.scale(line, width, v)
+                    elif code == MATRIX:
+                        colours.matrix(line, width, v)
+                elif code == HUE:
+                    colours.hue(line, width, v)
+                else:
+                    _carry_out(program, image, y, line, width, height, code, v)
+            if last == num:
+                write(address + y * down * item, dtype, across, along, line, width, spare)
+            else:
+                colours.add_gray(line, width, total)
+        if last == num:
+            return
+        mean = 0.0
+        for x in range(width):
+            mean += sums[x]
+        _use_mean(np.float32(mean / (height * width)), values[last])
+        codes[last] = SCALE
+        first, is_loaded = last, True
+
+
+@inlined
+def _range(view: View, mix: Whole) -> Any:
+    """Return the smallest and the largest value that can be loaded."""
+    if view.is_float or mix != NO_MIX:
+        return np.float32(-np.inf), np.float32(np.inf)
+    zero, one = np.float32(0), np.float32(1)
+    low, high = min(view.red, view.green, view.blue), max(view.red, view.green, view.blue)
+    return min(low, zero), max(high, one)
+
+
+@inlined
+def _use_mean(mean: Real, v: Any) -> None:
+    """Make the arguments of a SCALE of those of a CONTRAST."""
+    factor = v[0]
+    for place in range(NUM_VALUES):
+        v[place] = 0
+    for channel in range(3):
+        v[5 * channel] = factor
+        v[4 * channel + 3] = mean * (np.float32(1) - factor)
+        v[15 + channel] = 1
+
+
+@inlined
+def _carry_out(
+    program: Any,
+    image: Whole,
+    y: Whole,
+    line: Whole,
+    width: Whole,
+    height: Whole,
+    code: Whole,
+    v: Whole,
+) -> None:
+    """Carry out one of the less usual stages on line ``y``."""
+    if code == GAMMA:
+        colours.gamma(line, width, v)
+    elif code == SOLARIZE:
+        colours.solarize(line, width, v)
+    elif code == TABLE:
+        number = np.int64(floats_at(v, 1)[0])
+        colours.table(line, width, np.int64(program.tables[image, number].ctypes.data))
+    elif code in (ROUND, FLOOR):
+        colours.whole(line, width, code == ROUND, v)
+    elif code in (GRAY_MAX, GRAY_MIDDLE):
+        colours.gray(line, width, code == GRAY_MIDDLE)
+    elif code == HOLES:
+        arguments = floats_at(v, 4)
+        first, is_noise = np.int64(arguments[0]), arguments[2] == 1
+        key = program.keys[image, np.int64(arguments[3])]
+        for hole in range(first, first + np.int64(arguments[1])):
+            paint(
+                line, width, y, height, program.holes[image, hole], program.colours[image, hole], is_noise, key,
+            )  # fmt: skip

@@ -1,0 +1,134 @@
+"""Arithmetic on several numbers at once, written out for the compiler.
+
+Where a loop over pixels is short, or reorders bytes, the compiler does not find the vector instructions by
+itself. Here they are spelled: `Lanes` is a vector of integers inside a function that builds code for Numba.
+Any processor can run the result; the compiler cuts the vectors to the width it has.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+
+from gpu_aug.native import intrinsic_of
+
+Builder = Any
+
+
+class Lanes:
+    """A vector of signed integers of one width; operators build the instruction for all of them.
+
+    Sums and products wrap around at the width. Numbers stand for vectors of themselves.
+    """
+
+    def __init__(self, builder: Builder, value: Any) -> None:
+        self.builder = builder
+        self.value = value
+
+    @property
+    def count(self) -> int:
+        """Number of lanes."""
+        return int(self.value.type.count)
+
+    @property
+    def bits(self) -> int:
+        """Width of each."""
+        return int(self.value.type.element.width)
+
+    def __add__(self, other: "Lanes | int") -> "Lanes":
+        return self._combine("add", other)
+
+    def __sub__(self, other: "Lanes | int") -> "Lanes":
+        return self._combine("sub", other)
+
+    def __mul__(self, other: "Lanes | int") -> "Lanes":
+        return self._combine("mul", other)
+
+    def __lshift__(self, other: "Lanes | int") -> "Lanes":
+        return self._combine("shl", other)
+
+    def __rshift__(self, other: "Lanes | int") -> "Lanes":
+        return self._combine("ashr", other)
+
+    def __or__(self, other: "Lanes | int") -> "Lanes":
+        return self._combine("or_", other)
+
+    def __xor__(self, other: "Lanes | int") -> "Lanes":
+        return self._combine("xor", other)
+
+    def _combine(self, operation: str, other: "Lanes | int") -> "Lanes":
+        right = (
+            ir.Constant(self.value.type, [other] * self.count)
+            if isinstance(other, int)
+            else other.value
+        )
+        return Lanes(self.builder, getattr(self.builder, operation)(self.value, right))
+
+    def clamp(self, low: int, high: int) -> "Lanes":
+        """Limit each to low <= lane <= high."""
+        kept = self.value
+        for worse, limit in (("<", low), (">", high)):
+            bound = ir.Constant(self.value.type, [limit] * self.count)
+            beyond = self.builder.icmp_signed(worse, kept, bound)
+            kept = self.builder.select(beyond, bound, kept)
+        return Lanes(self.builder, kept)
+
+    def widen(self, bits: int, *, signed: bool = True) -> "Lanes":
+        """The same numbers in wider lanes."""
+        extend = self.builder.sext if signed else self.builder.zext
+        return Lanes(self.builder, extend(self.value, _vector(bits, self.count)))
+
+    def narrow(self, bits: int) -> "Lanes":
+        """The lowest bits of each."""
+        return Lanes(self.builder, self.builder.trunc(self.value, _vector(bits, self.count)))
+
+    def pick(self, other: "Lanes", places: Sequence[int]) -> "Lanes":
+        """Lanes of this vector (0 to count - 1) and of another one (count on), in the order given."""
+        mask = ir.Constant(_vector(32, len(places)), list(places))
+        return Lanes(self.builder, self.builder.shuffle_vector(self.value, other.value, mask))
+
+    def store(self, address: Any, offset: int = 0) -> None:
+        """Write the lanes to an address (in bytes), which need not be aligned."""
+        pointer = _pointer(self.builder, address, offset, self.value.type)
+        self.builder.store(self.value, pointer).align = 1
+
+
+def written_out(build: Callable[..., None], num_addresses: int) -> Any:
+    """Make a function for compiled code out of one that builds code.
+
+    Args:
+        build: Takes the builder and as many addresses, and returns nothing.
+        num_addresses: How many.
+
+    Returns:
+        A function of that many numbers, which can be called in kernels only.
+    """
+
+    def typed(_context: Any, *addresses: Any) -> Any:
+        assert len(addresses) == num_addresses
+
+        def generate(target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            build(builder, *arguments)
+            return target.get_dummy_value()
+
+        return types.void(*[types.uintp] * num_addresses), generate
+
+    return intrinsic_of(typed, num_addresses)
+
+
+def load(builder: Builder, address: Any, offset: int, bits: int, count: int) -> Lanes:
+    """Read lanes from an address (in bytes), which need not be aligned."""
+    loaded = builder.load(_pointer(builder, address, offset, _vector(bits, count)))
+    loaded.align = 1
+    return Lanes(builder, loaded)
+
+
+def _vector(bits: int, count: int) -> Any:
+    return ir.VectorType(ir.IntType(bits), count)
+
+
+def _pointer(builder: Builder, address: Any, offset: int, kind: Any) -> Any:
+    if offset:
+        address = builder.add(address, ir.Constant(address.type, offset))
+    return builder.inttoptr(address, kind.as_pointer())

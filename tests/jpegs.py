@@ -1,0 +1,93 @@
+"""JPEGs of many kinds and our decoder's answers to them, for the tests of the decoder."""
+
+import io
+import struct
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from dali_pipes.jpeg import decode_windows
+
+Pixels = NDArray[np.uint8]
+Window = tuple[int, int, int, int]
+
+SAMPLINGS = {
+    "4:4:4": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
+    "4:2:2": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_422,
+    "4:2:0": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_420,
+    "4:4:0": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440,
+    "4:1:1": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411,
+}
+
+
+def picture(height: int, width: int, seed: int = 0) -> Pixels:
+    """A smooth picture with some noise and a sharp edge."""
+    rng = np.random.default_rng((height, width, seed))
+    rows, columns = np.mgrid[:height, :width]
+    colours = [rows * 2, columns * 3, (rows + columns) % 256]
+    image = np.stack(colours, -1) + rng.integers(0, 30, (height, width, 3))
+    image[:, width // 2 :] = 255 - image[:, width // 2 :]
+    return (image % 256).astype(np.uint8)
+
+
+def encode(
+    image: Pixels, sampling: str, *, quality: int = 85, restart: int = 0, optimise: bool = False
+) -> bytes:
+    """Encode with OpenCV; "gray" is a sampling as well."""
+    options = [cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_RST_INTERVAL, restart]
+    options += [cv2.IMWRITE_JPEG_OPTIMIZE, int(optimise)]
+    if sampling == "gray":
+        image = image[..., 0]
+    else:
+        options += [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, SAMPLINGS[sampling]]
+    good, encoded = cv2.imencode(".jpg", image, options)
+    assert good
+    return encoded.tobytes()
+
+
+def turned(data: bytes, orientation: int) -> bytes:
+    """The same file with an EXIF orientation."""
+    entry = struct.pack(">HHIHH", 274, 3, 1, orientation, 0)
+    exif = b"Exif\0\0" + b"MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
+    return data[:2] + b"\xff\xe1" + struct.pack(">H", len(exif) + 2) + exif + data[2:]
+
+
+def opencv(data: bytes, flag: int = cv2.IMREAD_COLOR_RGB) -> Pixels:
+    """What OpenCV decodes (its other flags give BGR)."""
+    image = cv2.imdecode(np.frombuffer(data, np.uint8), flag)
+    return np.asarray(image if flag == cv2.IMREAD_COLOR_RGB else image[..., ::-1])
+
+
+def pillow(data: bytes) -> Pixels:
+    """What Pillow decodes, without regard to EXIF."""
+    with Image.open(io.BytesIO(data)) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+def ours(
+    data: bytes, size: tuple[int, int], window: Window | None = None, shrink: int = 1
+) -> tuple[int, Pixels]:
+    """The status and the pixels that our decoder gives."""
+    top, left, height, width = window or (0, 0, *size)
+    # Canaries around the pixels tell of writes beside them.
+    memory = np.full(-(-height // shrink) * -(-width // shrink) * 3 + 256, 171, np.uint8)
+    out = memory[128:-128].reshape(-(-height // shrink), -(-width // shrink), 3)
+    statuses = decode_windows(
+        [data],
+        np.array([(top, left, height, width)], np.int32),
+        np.array([size], np.int32),
+        np.array([shrink], np.int32),
+        [out],
+    )
+    assert (memory[:128] == 171).all()
+    assert (memory[-128:] == 171).all()
+    return int(statuses[0]), out
+
+
+def draw_window(rng: np.random.Generator, height: int, width: int) -> Window:
+    """A window anywhere in an image."""
+    rows, columns = int(rng.integers(1, height + 1)), int(rng.integers(1, width + 1))
+    top, left = int(rng.integers(0, height - rows + 1)), int(rng.integers(0, width - columns + 1))
+    return top, left, rows, columns

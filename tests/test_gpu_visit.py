@@ -1,0 +1,90 @@
+"""``make gpu``: the visit to a GPU machine, rehearsed without one."""
+
+import importlib
+import io
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from bench.gpu import Step, steps, visit
+from bench.gpu_visit.photographs import photographs
+from bench.gpu_visit.step import STEPS
+
+
+def test_every_step_exists(tmp_path: Path) -> None:
+    """The plan names the steps there are, each once, and each has its function."""
+    names = [step.name for step in steps(tmp_path, tmp_path, rehearse=False)]
+
+    assert sorted(names) == sorted([*STEPS, "tests"])
+    for module, function in STEPS.values():
+        assert callable(getattr(importlib.import_module(f"bench.gpu_visit.{module}"), function))
+
+
+def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
+    """A traceback, a crash and a hang cost their own steps only, and are written down."""
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    leave = f"open({str(tmp_path / 'last.json')!r}, 'w').write('{{\"headline\": \"fine\"}}')"
+    plan = [
+        Step("error", ["-c", "raise ValueError('as planned')"], 20),
+        Step("crash", ["-c", crash], 20),
+        Step("hang", ["-c", "import time; time.sleep(60)"], 0.5),
+        Step("last", ["-c", leave], 20),
+    ]
+
+    outcomes = visit(plan, tmp_path, Console(file=io.StringIO()))
+
+    assert [outcome.end for outcome in outcomes] == ["exit 1", "SIGSEGV", "over its 0.5 s", "done"]
+    assert outcomes[-1].headline == "fine"
+    failures = (tmp_path / "failures.log").read_text()
+    assert "ValueError: as planned" in failures
+    assert "==== crash: SIGSEGV" in failures
+    assert "==== last" not in failures
+
+
+def test_visit_ends_in_time(tmp_path: Path) -> None:
+    """However long steps may take, the visit has a limit; what does not fit is left out and said."""
+    plan = [Step(f"hang{n}", ["-c", "import time; time.sleep(60)"], 50) for n in range(3)]
+    began = time.monotonic()
+
+    outcomes = visit(plan, tmp_path, Console(file=io.StringIO()), seconds_max=1)
+
+    assert time.monotonic() - began < 10
+    assert [outcome.end for outcome in outcomes[1:]] == ["no time was left"] * 2
+    assert "==== hang2: no time was left" in (tmp_path / "failures.log").read_text()
+
+
+@pytest.mark.needs_dali
+def test_rehearsal_runs_on_the_cpu(tmp_path: Path) -> None:
+    """Steps of a visit run without a GPU in a rehearsal, and leave one result and few files."""
+    pytest.importorskip("skimage")
+    command = [sys.executable, "-m", "bench.gpu", f"--out={tmp_path}", "--rehearse"]
+    command += ["--only=environment", "--only=regions-dali", "--only=agreement"]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    failures = (tmp_path / "failures.log").read_text()
+    assert (done.returncode, failures) == (0, "")
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert [step["end"] for step in result["steps"]] == ["done"] * 3
+    assert result["steps"][2]["result"]["largest_difference"] == 0
+    assert len(list(tmp_path.iterdir())) <= 4
+
+
+def test_photographs_of_any_size(tmp_path: Path) -> None:
+    """A small picture fills a large frame without a seam: only pixels that it has, neighbours alike."""
+    smooth = np.add.outer(np.arange(40), np.arange(60))[:, :, None] + np.zeros(3)
+    Image.fromarray(smooth.astype(np.uint8)).save(tmp_path / "one.jpg", quality=100)
+
+    one, other = photographs(tmp_path, (150, 200), 2)
+
+    pixels = np.asarray(Image.open(io.BytesIO(one))).astype(int)
+    assert pixels.shape == (150, 200, 3)
+    assert max(np.abs(np.diff(pixels, axis=axis)).max() for axis in (0, 1)) <= 8
+    assert one != other

@@ -1,0 +1,118 @@
+"""What our JPEG decoder does not know, or finds damaged, it leaves to OpenCV: a status, never wrong pixels."""
+
+import io
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from dali_pipes import DecodeError, cpu
+from dali_pipes.jpeg import REASONS
+from readers import HeaderError, read_header
+from tests.jpegs import SAMPLINGS, encode, ours, picture, turned
+
+pytestmark = pytest.mark.skipif(
+    int(cv2.__version__.split(".")[0]) < 5, reason="OpenCV 4 returns damaged files half gray"
+)
+
+
+def test_odd_files_decode_as_opencv_decodes_them(shared_data: Path) -> None:
+    """Every odd or broken file is refused or decoded to OpenCV's pixels."""
+    decoded = []
+    for path in sorted((shared_data / "odd").iterdir()):
+        if path.suffix in (".csv", ".md") or path.is_dir():
+            continue
+        data = path.read_bytes()
+        try:
+            header = read_header(data)
+        except HeaderError:
+            continue
+        size = header.height, header.width
+        if size[0] * size[1] > 10**8:
+            continue
+        status, pixels = ours(data, size)
+        if status == 0:
+            np.testing.assert_array_equal(pixels, cpu.decode(data, size), err_msg=path.name)
+            decoded.append(path.name)
+
+    assert {"restarts_photo.jpg", "sampling_411.jpg", "exif_landscape_6.jpg"} <= set(decoded)
+    assert {"no_end_marker.jpg", "cmyk.jpg", "progressive.jpg"}.isdisjoint(decoded)
+
+
+@pytest.mark.parametrize("way", ["flip", "overwrite", "cut", "insert"])
+def test_damaged_files_are_refused_or_decode_as_opencv_decodes_them(way: str) -> None:
+    """Bits flipped, bytes overwritten, lost and added, anywhere in the file."""
+    rng = np.random.default_rng(len(way))
+    refused = 0
+    for trial in range(150):
+        sampling = [*SAMPLINGS, "gray"][trial % 6]
+        sound = encode(picture(33, 47, trial), sampling, quality=40 + trial % 60, restart=trial % 3)
+        data = damage(turned(sound, 1 + trial % 8), way, rng)
+        try:
+            size = read_header(data).height, read_header(data).width
+            if size[0] * size[1] > 10**6:
+                continue
+            expected = cpu.decode(data, size)
+        except (HeaderError, DecodeError):
+            size, expected = ((33, 47) if trial % 8 < 4 else (47, 33)), None
+
+        status, pixels = ours(data, size)
+
+        refused += status != 0
+        if status == 0:
+            assert expected is not None, "OpenCV refuses it"
+            np.testing.assert_array_equal(pixels, expected)
+    assert refused > 30
+
+
+def damage(data: bytes, way: str, rng: np.random.Generator) -> bytes:
+    """Damage a file somewhere behind its first two bytes; half the time it keeps its end marker."""
+    damaged = bytearray(data)
+    place = int(rng.integers(2, len(data) - 2))
+    if way == "flip":
+        damaged[place] ^= 1 << int(rng.integers(8))
+    elif way == "overwrite":
+        damaged[place] = int(rng.integers(256))
+    elif way == "cut":
+        del damaged[place : place + int(rng.integers(1, 9))]
+    else:
+        damaged[place:place] = rng.bytes(int(rng.integers(1, 9)))
+    return bytes(damaged)
+
+
+def test_every_truncation_is_refused() -> None:
+    """A file that ends anywhere before its end is refused, with an end marker added and without."""
+    data = encode(picture(20, 20), "4:2:0", restart=2)
+    for length in range(len(data)):
+        status, _ = ours(data[:length], (20, 20))
+        assert status != 0
+        if length < len(data) - 2:
+            status, _ = ours(data[:length] + b"\xff\xd9", (20, 20))
+            assert status != 0, length
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "reason"),
+    [
+        ("RGB", {"progressive": True}, "not a baseline JPEG with one scan"),
+        ("CMYK", {}, "neither gray nor YCbCr"),
+        ("RGB", {"keep_rgb": True}, "neither gray nor YCbCr"),
+    ],
+)
+def test_other_kinds_are_refused(mode: str, options: dict[str, bool], reason: str) -> None:
+    """What is no baseline JPEG in YCbCr or gray is named."""
+    stream = io.BytesIO()
+    Image.fromarray(picture(30, 30)).convert(mode).save(stream, "JPEG", **options)
+
+    status, _ = ours(stream.getvalue(), (30, 30))
+
+    assert REASONS[status] == reason
+
+
+def test_other_formats_are_refused() -> None:
+    """A PNG, and nothing at all."""
+    for data in (cv2.imencode(".png", picture(5, 5))[1].tobytes(), b"", b"\xff\xd8\xff\xd9"):
+        status, _ = ours(data, (5, 5))
+        assert status != 0

@@ -1,0 +1,464 @@
+"""`gpu-aug pack`: WebDataset shards of anything, whole and without doubles however often it is killed."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+from webdataset.tariterators import group_by_keys, tar_file_expander
+
+from bench.cli import main
+from bench.errors import BenchError
+from bench.pack import size_from
+from bench.whole import held
+from readers import FolderDataset, Order, Sample, open_dataset
+
+Jpeg = Callable[..., bytes]
+Run = Callable[..., tuple[int, str, str]]
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Calls the command line; gives its exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code: object = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = end.code
+        assert isinstance(code, int)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def source(tmp_path: Path, jpeg: Jpeg) -> Path:
+    """Three class folders with eight photographs each, one of them with a mask and a description."""
+    folder = tmp_path / "source"
+    for place, name in enumerate(("cats", "dogs", "owls")):
+        (folder / name).mkdir(parents=True)
+        for number in range(8):
+            (folder / name / f"{number}.jpg").write_bytes(jpeg(60, 90, seed=8 * place + number))
+    (folder / "dogs" / "3.json").write_text('{"boxes": []}')
+    Image.new("L", (90, 60)).save(folder / "dogs" / "3.mask.png")
+    return folder
+
+
+def shards_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.tar"))
+
+
+def by_webdataset(folder: Path) -> list[dict[str, bytes]]:
+    with ExitStack() as stack:  # webdataset itself leaves its files open
+        shards = [
+            {"url": shard.name, "stream": stack.enter_context(shard.open("rb"))}
+            for shard in shards_in(folder)
+        ]
+        samples = list(group_by_keys(tar_file_expander(shards)))
+    return [
+        {name: data for name, data in sample.items() if name == "__key__" or "__" not in name}
+        for sample in samples
+    ]
+
+
+def samples_of(folder: Path) -> list[Sample]:
+    dataset = open_dataset(folder)
+    samples = dataset.fetch(range(len(dataset)))
+    assert all(isinstance(sample, Sample) for sample in samples)
+    return [sample for sample in samples if isinstance(sample, Sample)]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Shards and manifest; an index holds the time at which its shard was written."""
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.suffix in (".tar", ".json")
+    }
+
+
+def test_class_folders_become_shards_with_labels(run: Run, source: Path, tmp_path: Path) -> None:
+    """Webdataset and our reader find every field of every sample, byte for byte, and the class numbers."""
+    code, printed, _ = run("pack", source, tmp_path / "out", "--shard-size", "30kB")
+
+    expected = samples_of(source)
+    found = by_webdataset(tmp_path / "out")
+    assert code == 0
+    assert "24 samples in" in printed
+    assert [sample["__key__"] for sample in found] == [
+        sample.key.removesuffix(".jpg") for sample in expected
+    ]
+    for sample, packed in zip(expected, found, strict=True):
+        fields = {name: bytes(data) for name, data in sample.fields.items()}
+        assert packed == {"__key__": packed["__key__"], **fields, "cls": b"%d" % sample.label}
+    assert [list(sample) for sample in found if "json" in sample] == [
+        ["__key__", "jpg", "json", "mask.png", "cls"]
+    ]
+    ours = samples_of(tmp_path / "out")
+    assert [sample.label for sample in ours] == [sample.label for sample in expected]
+    assert [sample.size for sample in ours] == [(60, 90)] * 24
+
+
+def test_webdataset_itself_reads_the_folder(run: Run, source: Path, tmp_path: Path) -> None:
+    """The pipeline that users of webdataset write gives pictures and class numbers."""
+    run("pack", source, tmp_path / "out")
+    code = (
+        "import sys, webdataset\n"
+        "data = webdataset.WebDataset(sys.argv[1], shardshuffle=False).decode('rgb8')\n"
+        "print([(s['jpg'].shape, s['cls']) for s in data])"
+    )
+    shard = str(tmp_path / "out" / "shard-000000.tar")
+
+    printed = subprocess.run(
+        [sys.executable, "-c", code, shard], capture_output=True, text=True, timeout=120, check=True
+    ).stdout
+
+    expected = [((60, 90, 3), label) for label in (0, 1, 2) for _ in range(8)]
+    assert printed.strip() == str(expected)
+
+
+def test_indexes_lie_beside_the_shards(run: Run, source: Path, tmp_path: Path) -> None:
+    """Opening the shards scans nothing and writes nothing."""
+    out = tmp_path / "out"
+    run("pack", source, out, "--shard-size", "30kB")
+    before = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    open_dataset(out)
+
+    assert {path.name: path.stat().st_mtime_ns for path in out.iterdir()} == before
+    names = [shard.name for shard in shards_in(out)]
+    assert set(before) == {*names, *(f"{name}.gpuaug-index" for name in names), "manifest.json"}
+
+
+def test_shards_keep_to_their_size(run: Run, source: Path, tmp_path: Path) -> None:
+    """Shards end at the last block of 10 kB that is allowed; a sample that is larger has one of its own."""
+    run("pack", source, tmp_path / "out", "--shard-size", "40kB")
+    sizes = [shard.stat().st_size for shard in shards_in(tmp_path / "out")]
+    run("pack", source, tmp_path / "single", "--shard-size", "1B")
+
+    assert max(sizes) == 30_720
+    assert len(sizes) > 2
+    assert len(shards_in(tmp_path / "single")) == 24
+    assert [shard.name for shard in shards_in(tmp_path / "out")][:2] == [
+        "shard-000000.tar",
+        "shard-000001.tar",
+    ]
+
+
+def test_shuffle_is_the_order_of_that_seed(run: Run, source: Path, tmp_path: Path) -> None:
+    """Samples stand in the order that the loader has in epoch 0 of the seed."""
+    run("pack", source, tmp_path / "out", "--shuffle", 5, "--shard-size", "30kB")
+    order = Order(24, seed=5).indices(epoch=0, positions=np.arange(24))
+    images = [bytes(sample.image or b"") for sample in samples_of(source)]
+
+    found = samples_of(tmp_path / "out")
+
+    assert [bytes(sample.image or b"") for sample in found] == [images[place] for place in order]
+    assert [sample.label for sample in found] == [place // 8 for place in order]
+
+
+def test_workers_do_not_matter(run: Run, source: Path, tmp_path: Path) -> None:
+    """One thread and five write the same bytes."""
+    for number in (1, 5):
+        arguments = ("--workers", number, "--shard-size", "30kB", "--shuffle", 0)
+        run("pack", source, tmp_path / str(number), *arguments)
+
+    assert content(tmp_path / "1") == content(tmp_path / "5")
+
+
+def test_tiled_jpegs_have_their_old_pixels(
+    run: Run, photos: list[Path], source: Path, tmp_path: Path
+) -> None:
+    """With --tile the index knows the restart intervals, other fields stay, and reasons are counted."""
+    (source / "dogs" / "torn.jpg").write_bytes(photos[0].read_bytes()[:9000])
+    for number, photo in enumerate(photos[:3]):
+        (source / "owls" / f"photo{number}.jpg").write_bytes(photo.read_bytes())
+
+    code, printed, _ = run("pack", source, tmp_path / "out", "--tile")
+
+    assert code == 0
+    tiled = 0
+    for old, new in zip(samples_of(source), samples_of(tmp_path / "out"), strict=True):
+        before, after = old.image or b"", new.image or b""
+        tiled += new.restarts is not None
+        if new.restarts is None:
+            assert bytes(after) == bytes(before)
+        else:
+            one, other = (
+                cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)
+                for data in (before, after)
+            )
+            np.testing.assert_array_equal(one, other)
+    assert tiled >= 3
+    assert f"tiled: {tiled}; left as they were: {28 - tiled}\n" in printed
+    assert "1  truncated" in printed
+
+
+def test_shards_can_be_packed_anew(run: Run, source: Path, tmp_path: Path) -> None:
+    """From shards to shards of another size, keys, fields and labels stay as they are."""
+    run("pack", source, tmp_path / "small", "--shard-size", "30kB")
+    run("pack", tmp_path / "small", tmp_path / "large")
+    run("pack", tmp_path / "small" / "shard-{000000..000001}.tar", tmp_path / "two")
+
+    assert len(shards_in(tmp_path / "large")) == 1
+    assert by_webdataset(tmp_path / "large") == by_webdataset(tmp_path / "small")
+    two = by_webdataset(tmp_path / "two")
+    assert two == by_webdataset(tmp_path / "small")[: len(two)]
+
+
+def test_lists_are_packed(run: Run, source: Path, tmp_path: Path) -> None:
+    """A list file gives the labels that it names, and none where it names none."""
+    listed = source.with_name("list.txt")
+    listed.write_text("source/dogs/3.jpg 7\nsource/cats/0.jpg\n")
+    run("pack", listed, tmp_path / "out")
+
+    assert [(s["__key__"], s.get("cls")) for s in by_webdataset(tmp_path / "out")] == [
+        ("source/dogs/3", b"7"),
+        ("source/cats/0", None),
+    ]
+
+
+def test_names_that_clash_get_keys_of_their_own(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """Dots, equal stems, odd characters and reserved names make neither doubles nor losses."""
+    names = [
+        "__misc__/a.jpg",
+        "b.c/a.jpg",
+        "b.c/a.png",
+        "b.c/a_1.jpg",
+        "b.c/a.1.jpg",
+        "b.c/ü \udcff.jpg",
+        f"b.c/{'long' * 50}.jpg",
+    ]
+    for number, name in enumerate(names):
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(20, 30, seed=number))
+
+    run("pack", tmp_path / "source", tmp_path / "out")
+
+    found, ours = by_webdataset(tmp_path / "out"), samples_of(tmp_path / "out")
+    assert len({sample["__key__"] for sample in found}) == len(found) == len(ours) == len(names)
+    assert [sample.label for sample in ours] == [0, 1, 1, 1, 1, 1, 1]
+    assert sorted(bytes(sample.image or b"") for sample in ours) == sorted(
+        jpeg(20, 30, seed=number) for number in range(len(names))
+    )
+    assert found[0]["__key__"] == "x__misc__/a"
+    assert {"b.c/a", "b.c/a-2", "b.c/a_1", "b.c/a_1-2"} <= {sample["__key__"] for sample in found}
+
+
+KILL = """
+import os, signal, sys
+import bench.pack, bench.manifest, bench.shard_writer
+from bench.cli import main
+module, name, most = sys.argv[1].split(":")
+owner = sys.modules[module]
+for part in name.split(".")[:-1]:
+    owner = getattr(owner, part)
+name = name.split(".")[-1]
+function, count = getattr(owner, name), 0
+def killing(*given, **named):
+    global count
+    count += 1
+    if count == int(most):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(*given, **named)
+setattr(owner, name, killing)
+main(["pack", *sys.argv[2:]])
+"""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "bench.shard_writer:header:17",  # within a shard
+        "bench.pack:TarDataset:2",  # between a shard and its index
+        "bench.manifest:Manifest.add:2",  # between an index and the manifest
+        "bench.manifest:Manifest.finish:1",  # at the end
+    ],
+)
+def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:
+    """After kill -9 a second run gives, byte for byte, what one run would have given."""
+    options = ["--shard-size", "30kB", "--shuffle", "3", "--workers", "2"]
+    run("pack", source, tmp_path / "whole", *options)
+    out = tmp_path / "out"
+    killed = subprocess.run(
+        [sys.executable, "-c", KILL, place, str(source), str(out), *options],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+    )
+    there = {name: data for name, data in content(out).items() if name.endswith(".tar")}
+    times = {path.name: path.stat().st_mtime_ns for path in shards_in(out)}
+    kept = [shard["name"] for shard in manifest_of(out)["shards"]]
+    code, printed, _ = run("pack", source, out, *options)
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert there.items() <= content(tmp_path / "whole").items()
+    assert code == 0
+    assert "24 samples in" in printed
+    assert content(out) == content(tmp_path / "whole")
+    assert not list(out.glob(".gpuaug-*"))
+    assert all((out / name).stat().st_mtime_ns == times[name] for name in kept)
+    assert len({sample["__key__"] for sample in by_webdataset(out)}) == 24
+
+
+def manifest_of(folder: Path) -> dict[str, list[dict[str, str]]]:
+    path = folder / "manifest.json"
+    return json.loads(path.read_bytes()) if path.exists() else {"shards": []}
+
+
+def test_a_finished_run_writes_nothing(run: Run, source: Path, tmp_path: Path) -> None:
+    """The same command again only sums up."""
+    first = run("pack", source, tmp_path / "out", "--tile")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+
+    assert run("pack", source, tmp_path / "out", "--tile") == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_bad_samples_are_named_and_left_out(run: Run, source: Path, tmp_path: Path) -> None:
+    """What cannot be read or is no image is missing in the shards and stands in the manifest."""
+    (source / "cats" / "0.jpg").write_text("<html>404</html>")
+    (source / "owls" / "7.jpg").write_bytes(b"")
+    (source / "owls" / "8.jpg").symlink_to("nowhere")
+
+    code, printed, _ = run("pack", source, tmp_path / "out", "--shard-size", "30kB")
+
+    bad = manifest_of(tmp_path / "out")["bad_samples"]
+    assert code == 0
+    assert "22 samples in" in printed
+    assert [(sample["key"], sample["stage"]) for sample in bad] == [
+        ("cats/0.jpg", "header"),
+        ("owls/7.jpg", "header"),
+        ("owls/8.jpg", "read"),
+    ]
+    for sample in bad:
+        assert f"bad sample {sample['key']} ({sample['stage']}): {sample['reason']}" in printed
+    assert [sample.key.partition("/")[2] for sample in samples_of(tmp_path / "out")] == [
+        sample.key.removesuffix(".jpg")
+        for sample in FolderDataset(source).fetch(range(25))
+        if sample.key not in ("cats/0.jpg", "owls/7.jpg", "owls/8.jpg")
+    ]
+
+
+def test_a_lost_end_of_a_shard_is_a_bad_sample(run: Run, source: Path, tmp_path: Path) -> None:
+    """A source shard that is cut off gives what lies before the cut."""
+    run("pack", source, tmp_path / "one")
+    shard = tmp_path / "one" / "shard-000000.tar"
+    os.truncate(shard, shard.stat().st_size // 2)
+
+    _, printed, _ = run("pack", shard, tmp_path / "out")
+
+    found = by_webdataset(tmp_path / "out")
+    assert 8 <= len(found) <= 12
+    assert "(read): shard-000000.tar is cut off" in printed
+
+
+def test_memory_does_not_grow(run: Run, tmp_path: Path) -> None:
+    """Ten times the samples take the same memory."""
+    peaks = []
+    for number in (30, 300):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        noise = np.random.default_rng(0).bytes(100_000)
+        stream = io.BytesIO()
+        Image.new("RGB", (8, 8)).save(stream, "JPEG")
+        for place in range(number):
+            (folder / f"{place:04d}.jpg").write_bytes(stream.getvalue() + noise)
+        tracemalloc.start()
+        run("pack", folder, tmp_path / f"out{number}", "--workers", 1, "--shard-size", "10MB")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+
+    assert peaks[1] < peaks[0] + 1_000_000 < 10_000_000
+
+
+def refused(run: Run, *arguments: object) -> str:
+    code, _, printed = run("pack", *arguments)
+    assert code == 2
+    assert printed.startswith("error: ")
+    return printed.replace("\n", " ")
+
+
+def test_other_settings_are_not_mixed(run: Run, source: Path, tmp_path: Path, jpeg: Jpeg) -> None:
+    """A folder that was begun in another way is refused with the difference, and stays as it is."""
+    out = tmp_path / "out"
+    run("pack", source, out)
+    before = content(out)
+
+    assert "tile was False, is True" in refused(run, source, out, "--tile")
+    assert "shuffle was None, is 1" in refused(run, source, out, "--shuffle", 1)
+    assert "is 1000" in refused(run, source, out, "--shard-size", "1kB")
+    (source / "cats" / "new.jpg").write_bytes(jpeg(20, 30))
+    assert "samples was 24, is 25" in refused(run, source, out)
+    assert content(out) == before
+
+
+def test_foreign_folders_are_left_alone(run: Run, source: Path, tmp_path: Path) -> None:
+    """A folder that holds something else, or a file that is no manifest, is refused."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "manifest.json").write_text("[]")
+
+    assert "holds files and no manifest.json" in refused(run, source, tmp_path / "full")
+    assert "is no manifest" in refused(run, source, tmp_path / "odd")
+    assert "give a folder elsewhere" in refused(run, source, source / "shards")
+    assert "cannot be made" in refused(run, source, tmp_path / "full" / "notes.txt" / "out")
+    assert not (source / "shards").exists()
+
+
+def test_arguments_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
+    """What cannot be meant is refused before anything is written."""
+    out = tmp_path / "out"
+
+    assert "got '12 apples'" in refused(run, source, out, "--shard-size", "12 apples")
+    assert "got '0MB'" in refused(run, source, out, "--shard-size", "0MB")
+    assert "shuffle must be 0 or more" in refused(run, source, out, "--shuffle", -1)
+    assert "workers must be 1 or more" in refused(run, source, out, "--workers", 0)
+    assert "does not exist" in refused(run, tmp_path / "missing", out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("256MB", 256_000_000), ("1GiB", 2**30), ("1.5 kb", 1500), ("7", 7), ("2T", 2 * 10**12)],
+)
+def test_sizes_have_units(text: str, expected: int) -> None:
+    """Units of ten and of two, in any case."""
+    assert size_from(text) == expected
+
+
+def test_a_size_without_a_number_is_refused() -> None:
+    """A unit alone is no size."""
+    with pytest.raises(BenchError, match="got 'MB'"):
+        size_from("MB")
+
+
+def test_nothing_to_pack_is_an_error(run: Run, tmp_path: Path) -> None:
+    """A source without one sound image is refused, with the first reason."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "page.jpg").write_text("<html>404</html>")
+
+    printed = refused(run, tmp_path / "source", tmp_path / "out")
+
+    assert "no sample can be packed (the first of 1 is page.jpg" in printed
+
+
+def test_two_commands_do_not_write_to_one_folder(run: Run, source: Path, tmp_path: Path) -> None:
+    """A folder that a running command holds is refused."""
+    with held(tmp_path / "out"):
+        assert "is being written by another command" in refused(run, source, tmp_path / "out")
