@@ -37,7 +37,8 @@ def ratio_table(rows: Sequence[Row]) -> Table | None:
     )
     table.add_column("", no_wrap=True)
     for name in found:
-        table.add_column(name.removeprefix(_OURS).replace("+", "+\n"), justify="right")
+        heading = name.removeprefix(_OURS).replace("+", "+\n").replace(" (", "\n(")
+        table.add_column(heading, justify="right", overflow="fold")
     for other in (row.name for row in rows if row.kind != "engine"):
         cells = [found[name][other]["median"] for name in found]
         table.add_row(other, *(f"{cell:.2f}" for cell in cells))

@@ -81,7 +81,7 @@ def measure_scale(
     if not samples:
         raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
     dataset = Repeated(original, np.array([sample.index for sample in samples], np.int64))
-    choice = choose(settings.device, settings.decoder, settings.engine, [recipe])  # type: ignore[arg-type]
+    choice = choose(settings.device, settings.decoder, settings.engine)  # type: ignore[arg-type]
     build = Build(
         recipe,
         str(choice.device),

@@ -1,7 +1,6 @@
 """What "auto" means on this machine, and why."""
 
 import importlib.util
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +8,6 @@ import torch
 
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.feed import INSTALL_DALI
-from gpu_aug import EngineError, Recipe, compile_engine
 from gpu_aug.engines.engine import EngineName
 
 DecoderName = Literal["auto", "dali", "cpu"]
@@ -26,19 +24,13 @@ class Choice:
     reasons: tuple[str, ...]
 
 
-def choose(
-    device: str | torch.device,
-    decoder: DecoderName,
-    engine: EngineChoice,
-    recipes: Sequence[Recipe] = (),
-) -> Choice:
+def choose(device: str | torch.device, decoder: DecoderName, engine: EngineChoice) -> Choice:
     """Fill in every "auto".
 
     Args:
         device: As for Loader.
         decoder: As for Loader.
         engine: As for Loader.
-        recipes: What the engine has to carry out; "auto" depends on them.
 
     Raises:
         LoaderError: A name that is not allowed, or parts that do not work together.
@@ -46,7 +38,7 @@ def choose(
     """
     chosen_device, why_device = _device(device)
     chosen_decoder, why_decoder = _decoder(decoder, chosen_device)
-    chosen_engine, why_engine = _engine(engine, chosen_device, recipes)
+    chosen_engine, why_engine = _engine(engine, chosen_device)
     return Choice(
         chosen_device, chosen_decoder, chosen_engine, (why_device, why_decoder, why_engine)
     )
@@ -115,11 +107,9 @@ def _decoder(asked: DecoderName, device: torch.device) -> tuple[Literal["dali", 
     return asked, f"decoder {asked}: asked for"
 
 
-def _engine(
-    asked: EngineChoice, device: torch.device, recipes: Sequence[Recipe]
-) -> tuple[EngineName, str]:
+def _engine(asked: EngineChoice, device: torch.device) -> tuple[EngineName, str]:
     if asked == "auto":
-        return _best_engine(device, recipes)
+        return _best_engine(device)
     if asked not in ("fused", "kornia", "albumentations"):
         raise LoaderError(
             f'engine={asked!r} is not known; allowed are "auto", "fused", "kornia", "albumentations"'
@@ -132,20 +122,7 @@ def _engine(
     return asked, f"engine {asked}: asked for"
 
 
-def _best_engine(device: torch.device, recipes: Sequence[Recipe]) -> tuple[EngineName, str]:
+def _best_engine(device: torch.device) -> tuple[EngineName, str]:
     if device.type != "cpu":
         return "kornia", f"engine kornia: it runs on {device}"
-    refusal = _refusal("fused", recipes)
-    if refusal is None or _refusal("kornia", recipes) is not None:  # or it is told why nobody can
-        return "fused", "engine fused: on a CPU it is the fastest"
-    return "kornia", f"engine kornia: {refusal}"
-
-
-def _refusal(engine: EngineName, recipes: Sequence[Recipe]) -> str | None:
-    """Why an engine cannot carry out the recipes on the CPU, or None."""
-    try:
-        for recipe in recipes:
-            compile_engine(engine, recipe, device=torch.device("cpu"))
-    except EngineError as error:
-        return str(error)
-    return None
+    return "fused", "engine fused: on a CPU it is the fastest"

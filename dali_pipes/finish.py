@@ -14,9 +14,11 @@ from dali_pipes.batch import Timings
 from dali_pipes.work import NOTHING, Work
 from gpu_aug import Engine, Recipe
 
-# Images that a thread takes at once, so that they stay in its cache: measured in DECISIONS.md. It is a
-# multiple of every group of samples that are mixed.
-CHUNK = 4
+# The most images that a thread takes at once: measured in DECISIONS.md.
+_LARGEST_CHUNK = 32
+
+# Of which a chunk is a multiple: every group of samples that are mixed.
+_GROUP = 4
 
 Draw = Callable[["Sheets", int, int], None]
 """Draws the canvases at some places, start to stop (half open), of sheets, and reads the targets of their
@@ -129,21 +131,34 @@ class Finisher:
         self.device = views[0].device
         self.timings = timings
         self.pool = single_threaded_pool(num_threads)
+        self._num_threads = num_threads
 
     def spawn(self, work: Work, draw: Draw) -> Pending:
         """Start drawing the canvases of a batch, and on the CPU augmenting them."""
         count = len(work)
-        starts = range(0, count, CHUNK)
         if self.device.type == "cpu":
             images = tuple(view.empty(count) for view in self.views)
             chunks = [
-                self.pool.submit(self._finish_chunk, work, draw, images, start)
-                for start in starts
+                self.pool.submit(self._finish_chunk, work, draw, images, *chunk)
+                for chunk in self.chunks(count)
             ]
             return Pending(work, chunks, lambda: images)
         sheets = Sheets(work, range(count), self.views, pinned=True)
-        chunks = [self.pool.submit(self._draw_chunk, work, draw, sheets, s) for s in starts]
+        chunks = [
+            self.pool.submit(self._draw_chunk, work, draw, sheets, *chunk)
+            for chunk in self.chunks(count)
+        ]
         return Pending(work, chunks, lambda: self.augment(work, self.upload(sheets)))
+
+    def chunks(self, count: int) -> list[tuple[int, int]]:
+        """Divide rows into what a thread takes at once, start and stop (half open) of each.
+
+        There are at least two chunks for every thread, unless there are too few rows: a thread that is
+        done early finds something to do.
+        """
+        share = -(-count // (2 * self._num_threads))
+        size = min(-(-share // _GROUP) * _GROUP, _LARGEST_CHUNK)
+        return [(start, min(start + size, count)) for start in range(0, count, size or 1)]
 
     def augment(self, work: Work, canvases: Sequence[Canvases]) -> tuple[torch.Tensor, ...]:
         """Run the batch stage of every view on canvases of all rows, on the engines' device."""
@@ -163,9 +178,8 @@ class Finisher:
                 for canvases in sheets.canvases
             ]
 
-    def move_targets(self, work: Work, start: int) -> None:
-        """Move the targets of the chunk that begins at a row, once all its rows are decoded."""
-        stop = min(start + CHUNK, len(work))
+    def move_targets(self, work: Work, start: int, stop: int) -> None:
+        """Move the targets of the rows start to stop (half open), a chunk all of which is decoded."""
         recipe, rows = self.views[0].recipe, slice(start, stop)
         if all(found is NOTHING for found in work.found[rows]):
             return
@@ -177,21 +191,20 @@ class Finisher:
         self.pool.shutdown(wait=True, cancel_futures=True)
 
     def _finish_chunk(
-        self, work: Work, draw: Draw, images: Sequence[torch.Tensor], start: int
+        self, work: Work, draw: Draw, images: Sequence[torch.Tensor], start: int, stop: int
     ) -> None:
-        stop = min(start + CHUNK, len(work))
         sheets = Sheets(work, range(start, stop), self.views, pinned=False)
         with self.timings.measure("decode"):
             draw(sheets, 0, stop - start)
         with self.timings.measure("augment"):
             self._augment(work, sheets.canvases, images, start, stop)
-            self.move_targets(work, start)
+            self.move_targets(work, start, stop)
 
-    def _draw_chunk(self, work: Work, draw: Draw, sheets: Sheets, start: int) -> None:
+    def _draw_chunk(self, work: Work, draw: Draw, sheets: Sheets, start: int, stop: int) -> None:
         with self.timings.measure("decode"):
-            draw(sheets, start, min(start + CHUNK, len(work)))
+            draw(sheets, start, stop)
         with self.timings.measure("augment"):
-            self.move_targets(work, start)
+            self.move_targets(work, start, stop)
 
     def _augment(
         self,

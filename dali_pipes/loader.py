@@ -1,8 +1,10 @@
 """Loader: the one place that owns threads, DALI pipelines, batches under way, and the state of a run."""
 
+import atexit
 import os
 import weakref
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -27,6 +29,8 @@ from dali_pipes.work import Work, Workshop
 from gpu_aug import Recipe, compile_engine
 from gpu_aug.views import Views
 from readers import Dataset, Order
+
+_LOOPS: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
 
 
 class Loader:
@@ -129,7 +133,7 @@ class Loader:
         place = arguments.place_of(rank, world_size)
         reader = TargetReader(views.recipes[0], arguments.target_kinds(targets))
 
-        choice = choose(device, decoder, engine, views.recipes)
+        choice = choose(device, decoder, engine)
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self.timings = Timings()
         self._reasons = choice.reasons
@@ -175,6 +179,7 @@ class Loader:
         self._num_loops += 1
         loop = self._run(self._epoch, self._consumed, self._num_loops)
         self._live = weakref.ref(loop)
+        _LOOPS.add(loop)
         return loop
 
     @property
@@ -283,6 +288,7 @@ class Loader:
                     depth=self._prefetch,
                 )
             )
+            end_loops_at_exit()
         finisher = Finisher(self._views, self.timings, self._num_threads)
         if feed is None:
             return CpuProducer(self._workshop, finisher, self._prefetch, fast=self._fast), None
@@ -325,6 +331,17 @@ class Loader:
             views=views,
             **collate(found, self._views[0].recipe.fixed_size, self.device),
         )
+
+
+@cache
+def end_loops_at_exit() -> None:
+    """See to it that loops which are still there end before DALI does; call it when DALI is loaded."""
+
+    def end_all() -> None:
+        for loop in list(_LOOPS):
+            loop.close()
+
+    atexit.register(end_all)
 
 
 def take_rows(images: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:

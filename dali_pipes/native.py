@@ -108,7 +108,8 @@ def _shrink(windows: NDArray[np.int64], antialias: NDArray[np.bool_]) -> NDArray
     if not antialias.all():
         return np.ones(windows.shape[1], np.int64)
     shrinking = (windows[..., 2:4] / windows[..., 4:6]).min(axis=(0, 2)) / _FAST_MARGIN
-    return np.exp2(np.clip(np.floor(np.log2(shrinking)), 0, 3)).astype(np.int64)
+    exponents: NDArray[np.float64] = np.clip(np.floor(np.log2(shrinking)), 0, 3)
+    return np.exp2(exponents).astype(np.int64)
 
 
 def _describe(canvas: Any) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ from torch.utils.dlpack import from_dlpack
 
 from dali_pipes.draw import draw_encoded, draw_one, draw_parts
 from dali_pipes.feed import Feed
-from dali_pipes.finish import CHUNK, Canvases, Finisher, Pending, Sheets
+from dali_pipes.finish import Canvases, Finisher, Pending, Sheets
 from dali_pipes.plan import Plan
 from dali_pipes.targets import upload
 from dali_pipes.work import Work, Workshop, rows_for_cpu
@@ -157,8 +157,8 @@ class DaliProducer:
         draw = partial(draw_one, workshop, work, sheets)
         list(finisher.pool.map(draw, range(len(others))))
         if any(found.targets for found in work.found):
-            starts = range(0, len(work), CHUNK)
-            list(finisher.pool.map(partial(finisher.move_targets, work), starts))
+            move = partial(finisher.move_targets, work)
+            list(finisher.pool.map(move, *zip(*finisher.chunks(len(work)), strict=True)))
         drawn = finisher.upload(sheets)
         canvases = [
             join(None if outputs is None else outputs[view], drawn[view], others, len(work))

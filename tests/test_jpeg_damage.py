@@ -116,3 +116,14 @@ def test_other_formats_are_refused() -> None:
     for data in (cv2.imencode(".png", picture(5, 5))[1].tobytes(), b"", b"\xff\xd8\xff\xd9"):
         status, _ = ours(data, (5, 5))
         assert status != 0
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    """Steps of 255 for numbers made with steps of 1: libjpeg's 16-bit sums wrap as the processor likes."""
+    data = encode(picture(30, 30), "4:4:4", quality=100)
+    start = data.index(b"\xff\xdb") + 5
+    assert data[start : start + 64] == bytes([1]) * 64
+
+    status, _ = ours(data[:start] + bytes([255]) * 64 + data[start + 64 :], (30, 30))
+
+    assert REASONS[status] == "damaged: coefficients out of range"

@@ -18,7 +18,7 @@ from bench.contestant import Footing, Unable
 from bench.errors import BenchError
 from bench.lineup import Entry, lineup
 from bench.peers import catalog, install
-from bench.peers.process import PeerError, PeerProcess
+from bench.peers.process import PeerError, PeerProcess, spec_of
 from bench.peers.serve import serve
 from bench.peers.spec import Spec
 from bench.ratios import ratios
@@ -94,24 +94,51 @@ def test_a_peer_describes_its_batches_and_times_them(peer: PeerProcess) -> None:
     assert 0 < turn.images <= turn.seconds / 0.002 * 2  # a batch takes 2 ms and more
 
 
-def test_a_closed_peer_leaves_nothing_behind(footing: Footing, tmp_path: Path) -> None:
-    """Its process and the processes that it has started end, and its folder goes."""
+def command_with_child(folder: Path) -> list[str]:
+    """As `fake_command`; the pipeline also starts a process, and leaves its number in a file."""
+    command = fake_command(folder)
     start = "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
-    command = fake_command(tmp_path)
-    text = (tmp_path / "fake_pipeline.py").read_text()
-    note = f"open({str(tmp_path / 'pid')!r}, 'w').write(str({start}.pid))"
-    (tmp_path / "fake_pipeline.py").write_text(f"import subprocess, sys\n{text}\n{note}\n")
-    peer = PeerProcess("fake", footing, command)
+    note = f"open({str(folder / 'pid')!r}, 'w').write(str({start}.pid))"
+    with (folder / "fake_pipeline.py").open("a") as file:
+        file.write(f"import subprocess, sys\n{note}\n")
+    return command
+
+
+def test_a_closed_peer_leaves_nothing_behind(footing: Footing, tmp_path: Path) -> None:
+    """Its process and the processes that it has started end."""
+    peer = PeerProcess("fake", footing, command_with_child(tmp_path))
 
     peer.open()
     child = int((tmp_path / "pid").read_text())
-    os.kill(child, 0)
+    assert _runs(child)
     peer.close()
 
+    assert _ends(child)
+
+
+def test_workers_end_when_the_near_side_does(footing: Footing, tmp_path: Path) -> None:
+    """The end of the input, as when this process is killed, ends the far side's whole group."""
+    (tmp_path / "data").mkdir()
+    spec_of(footing, tmp_path / "data").write(tmp_path / "spec.json")
+    question = json.dumps({"do": "open", "spec": str(tmp_path / "spec.json")})
+    far = subprocess.Popen(
+        command_with_child(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+    far.communicate(question + "\n", timeout=60)
+
+    assert _ends(int((tmp_path / "pid").read_text()))
+
+
+def _ends(pid: int) -> bool:
     until = time.monotonic() + 10
-    while _runs(child) and time.monotonic() < until:
+    while _runs(pid) and time.monotonic() < until:
         time.sleep(0.01)
-    assert not _runs(child)
+    return not _runs(pid)
 
 
 def _runs(pid: int) -> bool:

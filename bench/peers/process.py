@@ -73,7 +73,7 @@ class PeerProcess:
         folder = Path(self._folder.name)
         spec = folder / "spec.json"
         (folder / "data").mkdir()
-        _spec(self._footing, folder / "data").write(spec)
+        spec_of(self._footing, folder / "data").write(spec)
         with (folder / "errors.log").open("w") as errors:
             self._process = subprocess.Popen(
                 self._command,
@@ -157,7 +157,8 @@ def _command(name: str) -> list[str]:
     return [str(python_of(environment(name))), "-c", _START, root, module_name(name)]
 
 
-def _spec(footing: Footing, folder: Path) -> Spec:
+def spec_of(footing: Footing, folder: Path) -> Spec:
+    """What a footing asks of a peer that may write into a folder."""
     return Spec(
         [str(path) for path in footing.files],
         footing.labels,

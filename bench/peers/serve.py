@@ -13,6 +13,7 @@ says so itself rather than crashes. The end of the input is a close.
 import importlib
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
@@ -49,7 +50,9 @@ def main(module: str) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     serve(lambda: importlib.import_module(module), sys.stdin, answers)
-    os._exit(0)  # a thread or worker that will not end must not keep the process
+    if os.getpgrp() == os.getpid():  # started as the first of a group, in which its workers are
+        os.killpg(0, signal.SIGKILL)  # some outlive their parent
+    os._exit(0)  # a thread that will not end must not keep the process
 
 
 def serve(load: Any, asked: TextIO, answers: TextIO) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpu_aug.engines.fused.memory import Whole, floats_at
-from gpu_aug.native import kernel
+from gpu_aug.native import kernel, signed
 
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -36,7 +36,7 @@ def paint(
     """
     if not hole[0] <= y < hole[2]:
         return
-    left, right = max(np.int64(hole[1]), 0), min(np.int64(hole[3]), width)
+    left, right = max(signed(hole[1]), 0), min(signed(hole[3]), width)
     for channel in range(3):
         if is_noise:
             first = (channel * height + y) * width
