@@ -182,9 +182,7 @@ def bench_busy(
     from bench.busy import busy_and_show
     from bench.compare import Settings
 
-    settings = Settings(
-        seconds=seconds, rounds=rounds, batch_size=batch_size, num_threads=threads
-    )
+    settings = Settings(seconds=seconds, rounds=rounds, batch_size=batch_size, num_threads=threads)
     busy_and_show(data, recipe, settings, decoder=decoder, engine=engine, json_path=json)
 
 

@@ -45,7 +45,7 @@ def tiled_cut_and_opencv(task: Task) -> Way:
 
 
 def _tiled(task: Task, decode: Callable[..., list[Pixels]]) -> Way:
-    from dali_pipes.jpeg.cut import cut_many
+    from dali_pipes.tiling.cut import cut_many
 
     # Found once per file, as the index of a dataset holds them.
     offsets = {id(data): _restarts(data) for data in task.tiled}

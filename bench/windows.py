@@ -21,7 +21,7 @@ from bench.report import document, wide_console, write_json
 from bench.turns import Turns, one_thread, take_turns
 from bench.window_ways import Task, Way
 from dali_pipes import cpu
-from dali_pipes.jpeg.tile import Untiled, add_restarts
+from dali_pipes.tiling.tile import Untiled, add_restarts
 from readers import Sample, open_dataset, read_header
 
 SIZE = (1080, 1920)

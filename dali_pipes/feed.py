@@ -208,7 +208,7 @@ def cut_tiles(work: Work, covered: NDArray[np.bool_]) -> tuple[list[Payload], ND
         restarts.append(_NO_OFFSETS if offsets is None or not shown else offsets)
     if not any(offsets.size for offsets in restarts):
         return data, np.zeros_like(start)
-    from dali_pipes.jpeg.cut import cut_many
+    from dali_pipes.tiling.cut import cut_many
 
     cuts = cut_many(data, windows, restarts, upright=True)
     return cuts.data, cuts.origins

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from dali_pipes import Loader, feed
-from dali_pipes.jpeg.tile import add_restarts
+from dali_pipes.tiling.tile import add_restarts
 from gpu_aug import CenterCrop, Normalize, RandomResizedCrop, Recipe, Views
 from readers import open_dataset
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.cut import Cut, cut, cut_many
-from dali_pipes.jpeg.tile import add_restarts
+from dali_pipes.tiling.cut import Cut, cut, cut_many
+from dali_pipes.tiling.tile import add_restarts
 from readers import restart_offsets
 from tests.tile_kinds import KINDS, by_opencv, by_pillow, encode, picture
 

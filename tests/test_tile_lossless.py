@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dali_pipes.jpeg.coefficients import read_coefficients
-from dali_pipes.jpeg.encode import plan_scan, write_scan
-from dali_pipes.jpeg.tile import add_restarts
+from dali_pipes.tiling.coefficients import read_coefficients
+from dali_pipes.tiling.encode import plan_scan, write_scan
+from dali_pipes.tiling.tile import add_restarts
 from readers import restart_offsets
 from tests.tile_kinds import KINDS, by_opencv, by_pillow, encode, picture
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dali_pipes.jpeg.coefficients import read_coefficients
-from dali_pipes.jpeg.segments import Untiled, walk_segments
-from dali_pipes.jpeg.tile import add_restarts
+from dali_pipes.tiling.coefficients import read_coefficients
+from dali_pipes.tiling.segments import Untiled, walk_segments
+from dali_pipes.tiling.tile import add_restarts
 from tests.tile_kinds import by_opencv, by_pillow, encode, picture
 
 os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")

@@ -14,7 +14,7 @@ from bench import windows
 from bench.errors import BenchError
 from bench.window_ways import Task, Way
 from bench.windows import OURS, WAYS, measure, show
-from dali_pipes.jpeg.tile import add_restarts
+from dali_pipes.tiling.tile import add_restarts
 
 SIZE = (150, 330)
 

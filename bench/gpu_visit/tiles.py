@@ -9,8 +9,8 @@ import numpy as np
 from bench.gpu_visit.decode import DaliDecoder, NvImageCodec, backends
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale, rate
-from dali_pipes.jpeg.cut import cut_many
-from dali_pipes.jpeg.tile import add_restarts
+from dali_pipes.tiling.cut import cut_many
+from dali_pipes.tiling.tile import add_restarts
 from gpu_aug import RandomResizedCrop, Recipe
 from readers.restarts import restart_offsets
 

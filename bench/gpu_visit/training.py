@@ -13,7 +13,7 @@ import torch
 from bench.gpu_visit.loop import decoders, endless, loader_for
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale, finish
-from dali_pipes.jpeg.tile import add_restarts
+from dali_pipes.tiling.tile import add_restarts
 from gpu_aug import Recipe
 
 Pair = tuple[torch.Tensor, torch.Tensor]

@@ -9,9 +9,9 @@ markers cost.
 
 import dataclasses
 
-from dali_pipes.jpeg.coefficients import Picture, read_coefficients
-from dali_pipes.jpeg.encode import Scan, plan_scan, write_scan
-from dali_pipes.jpeg.segments import DQT, Frame, Reason, Segment, Untiled, write_frame
+from dali_pipes.tiling.coefficients import Picture, read_coefficients
+from dali_pipes.tiling.encode import Scan, plan_scan, write_scan
+from dali_pipes.tiling.segments import DQT, Frame, Reason, Segment, Untiled, write_frame
 from readers.sample import Payload
 
 __all__ = ["Reason", "Untiled", "add_restarts"]

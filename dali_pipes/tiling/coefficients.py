@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.codes import define_tables, empty_lookup
-from dali_pipes.jpeg.progress import Progress, check_metadata
-from dali_pipes.jpeg.progressive import (
+from dali_pipes.tiling.codes import define_tables, empty_lookup
+from dali_pipes.tiling.progress import Progress, check_metadata
+from dali_pipes.tiling.progressive import (
     read_ac_first,
     read_ac_refine,
     read_dc_first,
     read_dc_refine,
 )
-from dali_pipes.jpeg.scans import SPARE, Coefficients, Plan, strip
-from dali_pipes.jpeg.segments import (
+from dali_pipes.tiling.scans import SPARE, Coefficients, Plan, strip
+from dali_pipes.tiling.segments import (
     DHT,
     DQT,
     DRI,
@@ -30,7 +30,7 @@ from dali_pipes.jpeg.segments import (
     read_scan,
     walk_segments,
 )
-from dali_pipes.jpeg.sequential import read_sequential
+from dali_pipes.tiling.sequential import read_sequential
 from readers.sample import Payload
 
 _MOST_BLOCKS = 1 << 23  # 1 GiB of coefficients; 358 megapixels of 4:2:0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.segments import DHT, Untiled, write_segment
+from dali_pipes.tiling.segments import DHT, Untiled, write_segment
 from gpu_aug.native import kernel
 
 LOOKUP_BITS = 10

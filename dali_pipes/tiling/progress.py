@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dali_pipes.jpeg.segments import Frame, Scan, Segment, Untiled
+from dali_pipes.tiling.segments import Frame, Scan, Segment, Untiled
 
 _MOST_SCANS = 100  # files with thousands exist only to keep decoders busy
 _SMOOTHED = (

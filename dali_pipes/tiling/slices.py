@@ -1,11 +1,11 @@
-"""Compiled code that copies tiles of JPEGs into small JPEGs. `dali_pipes.jpeg.cut` says what it does."""
+"""Compiled code that copies tiles of JPEGs into small JPEGs. `dali_pipes.tiling.cut` says what it does."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiles import (
+from dali_pipes.tiling.tiles import (
     COLUMNS,
     FRAME,
     HEIGHT,

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.codes import Codes, write_tables
-from dali_pipes.jpeg.coefficients import Picture
-from dali_pipes.jpeg.scans import Coefficients
-from dali_pipes.jpeg.segments import DRI, SOS, Untiled, write_segment
+from dali_pipes.tiling.codes import Codes, write_tables
+from dali_pipes.tiling.coefficients import Picture
+from dali_pipes.tiling.scans import Coefficients
+from dali_pipes.tiling.segments import DRI, SOS, Untiled, write_segment
 from gpu_aug.native import has_ff, inlined, kernel, signed, store_be64, unsigned
 
 Symbols = NDArray[np.uint32]

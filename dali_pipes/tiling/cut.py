@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.slices import SPARE, cut_all
+from dali_pipes.tiling.slices import SPARE, cut_all
 from readers.sample import Payload
 
 _NO_OFFSETS = np.zeros(0, np.int64)

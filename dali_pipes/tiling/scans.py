@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.codes import LOOKUP_BITS, Lookup
+from dali_pipes.tiling.codes import LOOKUP_BITS, Lookup
 from gpu_aug.native import inlined, kernel, load_be64, signed, unsigned
 
 SPARE = 512

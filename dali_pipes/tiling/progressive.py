@@ -8,8 +8,8 @@ False if the bytes are damaged.
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.codes import Lookup
-from dali_pipes.jpeg.scans import (
+from dali_pipes.tiling.codes import Lookup
+from dali_pipes.tiling.scans import (
     BAD,
     Coefficients,
     Plan,
