@@ -64,7 +64,7 @@ def run(
     recipe: RecipeOption = "imagenet_train",
     device: DeviceOption = "auto",
     decoder: Annotated[str, typer.Option(help="auto, dali or cpu.")] = "auto",
-    engine: Annotated[str, typer.Option(help="auto, kornia or albumentations.")] = "auto",
+    engine: Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")] = "auto",
     batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 64,
     epochs: Annotated[
         int | None, typer.Option(help="How often to go through the data; once when left out.")

@@ -16,6 +16,8 @@ _PACKAGES = (
     "torchvision",
     "kornia",
     "albumentations",
+    "numba",
+    "triton",
     "opencv-python-headless",
     "pillow",
     "nvidia-dali-cuda120",

@@ -53,16 +53,21 @@ def show_recipe(source: str) -> None:
 
 
 def _table(recipe: Recipe, title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("operation")
+    table = Table(
+        title=title,
+        caption="engines: ms per image; decoding: done while decoding",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("operation", no_wrap=True)
     table.add_column("arguments", overflow="fold")
     for engine in ENGINES:
-        table.add_column(f"{engine}\nms per image", justify="right")
+        table.add_column(engine, justify="right")
     size = recipe.decode_size or _USUAL_SIZE
     for line in _lines(recipe):
         name = "  " * line.depth + type(line.operation).__name__
         if line.decodes:
-            cells = ["while decoding"] * len(ENGINES)
+            cells = ["decoding"] * len(ENGINES)
         else:
             cells = [_cost(engine, line.operation, size) for engine in ENGINES]
         table.add_row(name, _arguments(line.operation), *cells)

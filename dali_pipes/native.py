@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from dali_pipes.finish import Sheets
 from dali_pipes.work import Work, needed_part
 from gpu_aug.windows import Windows
+from readers import read_header
 
 # What "fast" leaves for the resampling to shrink: measured in DECISIONS.md.
-_FAST_MARGIN = 1.5
+_FAST_MARGIN = 2.0
 
 _NO_OFFSETS = np.empty(0, np.int64)
 _KEPT = (
@@ -43,7 +44,10 @@ def draw_rows(
     rows = np.array([sheets.rows[place] for place in places])
     windows = np.stack([_fields(draws.windows, rows) for draws in work.draws])
     antialias = np.array([draws.windows.antialias for draws in work.draws])
-    shrink = _shrink(windows, antialias) if fast else np.ones(len(rows), np.int64)
+    shrink = np.ones(len(rows), np.int64)
+    if fast and antialias.all():
+        shrink = _shrink(windows)
+        _leave_turned(work, rows, shrink)
     encoded, offsets, held = _encoded(work, rows)
     canvases = [
         [_describe(sheets.canvas(place, view)) for place in places]
@@ -103,13 +107,24 @@ def _fields(windows: Windows, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([getattr(windows, name)[rows] for name in names], axis=1).astype(np.int64)
 
 
-def _shrink(windows: NDArray[np.int64], antialias: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _shrink(windows: NDArray[np.int64]) -> NDArray[np.int64]:
     """By how much each image may be shrunk while it is decoded: int64 [n], 1, 2, 4 or 8."""
-    if not antialias.all():
-        return np.ones(windows.shape[1], np.int64)
     shrinking = (windows[..., 2:4] / windows[..., 4:6]).min(axis=(0, 2)) / _FAST_MARGIN
     exponents: NDArray[np.float64] = np.clip(np.floor(np.log2(shrinking)), 0, 3)
     return np.exp2(exponents).astype(np.int64)
+
+
+def _leave_turned(work: Work, rows: NDArray[np.int64], shrink: NDArray[np.int64]) -> None:
+    """Do not shrink images whose pixels, shrunk as they are stored, would lie between those wanted.
+
+    Shrunk pixels are counted from the stored image's top left, which EXIF may turn to another corner.
+    """
+    for place in np.flatnonzero(shrink > 1).tolist():
+        row = int(rows[place])
+        whole = not (work.sizes[row] % shrink[place]).any()
+        data = work.data[row]
+        if not whole and data is not None and read_header(data).orientation != 1:
+            shrink[place] = 1
 
 
 def _describe(canvas: Any) -> tuple[int, int, int]:

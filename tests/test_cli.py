@@ -195,6 +195,7 @@ def test_run_reports_bad_samples(run: Run, data: Path) -> None:
 
 def test_preview_has_a_row_per_engine(run: Run, data: Path, tmp_path: Path) -> None:
     """The grid has a column per image, and a row for the originals and for each pair that runs."""
+    from bench.ours import ENGINES
     from bench.preview import _GAP, _HEADING, _MARGIN
     from dali_pipes import available_decoders
 
@@ -202,7 +203,7 @@ def test_preview_has_a_row_per_engine(run: Run, data: Path, tmp_path: Path) -> N
 
     code, _, _ = run("preview", data, "-o", path, "--count", 3)
 
-    num_rows = 1 + 2 * sum(not reason for reason in available_decoders().values())
+    num_rows = 1 + len(ENGINES) * sum(not reason for reason in available_decoders().values())
     with Image.open(path) as picture:
         assert picture.size == (_MARGIN + 3 * (224 + _GAP), _HEADING + num_rows * (224 + _GAP))
     assert code == 0
@@ -249,6 +250,7 @@ def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
 
     code, _, _ = run("preview", folder.parent, "--recipe", tmp_path / "flip.yaml", "-o", path)
 
+    from bench.ours import ENGINES
     from bench.preview import _GAP, _HEADING, _MARGIN
 
     assert code == 0
