@@ -20,8 +20,10 @@ from dali_pipes.explain import explain
 from dali_pipes.faults import BadRecord, Ledger, Policy
 from dali_pipes.feed import Feed, FeedOptions
 from dali_pipes.finish import Finisher, View
+from dali_pipes.helper import Job
 from dali_pipes.labels import labels_of
 from dali_pipes.plan import LastBatch
+from dali_pipes.process import Helper, ProcessProducer, make_job
 from dali_pipes.produce import CpuProducer, DaliProducer, Producer
 from dali_pipes.state import VERSION, LoaderState, check_state
 from dali_pipes.targets import Kind, TargetReader, collate, upload
@@ -77,6 +79,12 @@ class Loader:
             over, moved as `batch.images` are; "auto" takes all that the data has. See TargetReader for
             how they are stored: `mask.png`, `json`, in coordinates of the upright image. Where they
             are damaged or do not fit their image the sample is bad.
+        helper_process: Whether one process beside this one reads, decodes and, on a CPU, augments with
+            `num_threads` threads of its own; this process takes finished batches out of shared memory,
+            so Python code that computes here does not hold the loader up. The batches are the same. It
+            is started by the first loop, which takes seconds, serves later ones, and ends with `close`,
+            with the loader, or with a loop that is left early. For decoder="cpu"; dataset and recipe
+            are pickled, and their classes must be importable: not those of the script itself.
 
     Attributes:
         device: The device that was chosen.
@@ -117,6 +125,7 @@ class Loader:
         prefetch: int = 2,
         max_pixels: int = 100_000_000,
         targets: Literal["auto"] | Collection[Kind] = "auto",
+        helper_process: bool = False,
     ) -> None:
         arguments.require_dataset(dataset)
         views = arguments.as_views(recipe)
@@ -162,7 +171,20 @@ class Loader:
         )
         self._num_threads, self._prefetch = num_threads, prefetch
         self._fast = decode == "fast"
-        self._feed: Feed | None = None
+        self._job: Job | None = None
+        if helper_process:
+            self._job = make_job(
+                self._workshop,
+                self._views,
+                self._schedule.largest,
+                decoder=self.decoder,
+                engine=self.engine,
+                exact=exact,
+                fast=self._fast,
+                num_threads=num_threads,
+                prefetch=prefetch,
+            )
+        self._kept: Feed | Helper | None = None
         self._epoch, self._consumed, self._began = 0, 0, False
         self._num_loops = 0
         self._live: weakref.ref[Generator[Batch]] | None = None
@@ -223,21 +245,24 @@ class Loader:
 
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each."""
+        where = "all in one helper process, " if self._job is not None else ""
         return explain(
             self._reasons,
             self._views,
             self._schedule,
             self._workshop,
             self._num_classes,
-            f"threads: {self._num_threads}, prefetch: {self._prefetch}",
+            f"threads: {self._num_threads}, {where}prefetch: {self._prefetch}",
         )
 
     def close(self) -> None:
-        """End the loop that is under way, its threads and the DALI pipeline; a later loop builds anew."""
+        """End the loop under way, its threads, the DALI pipeline and the helper process; a later loop builds anew."""
         live = self._live() if self._live is not None else None
         if live is not None:
             live.close()
-        self._feed = None
+        if isinstance(self._kept, Helper):
+            self._kept.close()
+        self._kept = None
 
     def __enter__(self) -> Self:
         return self
@@ -256,7 +281,7 @@ class Loader:
 
     def _run(self, epoch: int, consumed: int, loop: int) -> Generator[Batch]:
         self.timings.reset()
-        producer, feed = self._producer()
+        producer, keep = self._producer()
         under_way = 0
         try:
             for plan in self._schedule.plans(epoch, consumed):
@@ -267,13 +292,18 @@ class Loader:
                     under_way -= 1
             for _ in range(under_way):
                 yield self._hand_over(producer, loop)
-            # Only a pipeline with nothing left in it serves another epoch.
-            self._feed = feed
+            # Only a pipeline or process with nothing left in it serves another epoch.
+            self._kept = keep
         finally:
             producer.close()
 
-    def _producer(self) -> tuple[Producer, Feed | None]:
-        feed, self._feed = self._feed, None
+    def _producer(self) -> tuple[Producer, Feed | Helper | None]:
+        """Return what makes the batches of a loop, and what of it serves later ones."""
+        kept, self._kept = self._kept, None
+        if self._job is not None:
+            helper = kept if isinstance(kept, Helper) else Helper(self._job)
+            return ProcessProducer(helper, self._views, self.timings), helper
+        feed = kept if isinstance(kept, Feed) else None
         if self.decoder == "dali" and feed is None:
             on_gpu = self.device.type == "cuda"
             feed = Feed(

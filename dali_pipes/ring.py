@@ -63,9 +63,7 @@ class Ring:
         self._slot_bytes = sum(frame.size_bytes for frame in frames)
         size_bytes = self._slot_bytes * num_slots
         self.descriptor = _make(size_bytes) if descriptor is None else descriptor
-        self._memory = torch.frombuffer(
-            mmap.mmap(self.descriptor, size_bytes), dtype=torch.uint8
-        )
+        self._memory = torch.frombuffer(mmap.mmap(self.descriptor, size_bytes), dtype=torch.uint8)
 
     def images(self, step: int, count: int) -> tuple[torch.Tensor, ...]:
         """Return the first `count` images of a step's slot, per view, without a copy."""

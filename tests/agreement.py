@@ -13,6 +13,7 @@ photographs, 61 x 84 pixels. Differences are in units of 1/255. Written by the t
 `pytest tests/test_engines_agree.py --write-agreement docs/agreement.md`.
 
 - **float32**: largest and mean difference between `kornia` and `albumentations` in float32, on noise and on photographs.
+- **fused**: largest difference between `fused` and `albumentations` in float32, on half of the images.
 - **uint8**: largest difference where both write uint8, in whole steps; "-" for values outside [0, 1].
 - **tolerance**: what the test allows, written beside the operation.
 - **control**: the smallest difference that a slightly changed parameter makes (the test demands that it exceeds the tolerance).
@@ -23,8 +24,8 @@ photographs, 61 x 84 pixels. Differences are in units of 1/255. Written by the t
 In a chain, an operation with thresholds (Posterize, Solarize, Equalize, the policies) can turn a tiny difference before it into a
 step of its own: after RandomPerspective, RandAugment differs in about 3 values of 100,000, by up to 101/255.
 
-| row | operation | noise max | noise mean | photographs max | photographs mean | uint8 | tolerance | control | outside |
-| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: |
+| row | operation | noise max | noise mean | photographs max | photographs mean | fused | uint8 | tolerance | control | outside |
+| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |
 """
 
 
@@ -42,7 +43,7 @@ class Agreement:
     def write(self, path: Path) -> None:
         """Write the table."""
         columns = (
-            "operation", "noise_max", "noise_mean", "photo_max", "photo_mean", "uint8", "tolerance", "control", "outside",
+            "operation", "noise_max", "noise_mean", "photo_max", "photo_mean", "fused", "uint8", "tolerance", "control", "outside",
         )  # fmt: skip
         lines = [
             f"| {label} | " + " | ".join(cells.get(column, "") for column in columns) + " |"

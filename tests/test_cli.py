@@ -250,7 +250,6 @@ def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
 
     code, _, _ = run("preview", folder.parent, "--recipe", tmp_path / "flip.yaml", "-o", path)
 
-    from bench.ours import ENGINES
     from bench.preview import _GAP, _HEADING, _MARGIN
 
     assert code == 0

@@ -166,7 +166,7 @@ def tolerance_of(operation: Operation) -> float:
 
 
 @pytest.mark.parametrize("label", ROWS)
-def test_the_fused_engine_agrees(images, label):
+def test_the_fused_engine_agrees(images, agreement, label):
     """Fused and Albumentations differ by no more than the tolerance: float32 in and out, and uint8 out."""
     images = images[6:18]
     operation = ROWS[label].operation
@@ -175,7 +175,9 @@ def test_the_fused_engine_agrees(images, label):
     tolerance = tolerance_of(operation)
     expected = run("albumentations", recipe, images, draws)
 
-    assert gaps(run("fused", recipe, images, draws), expected).max() <= tolerance
+    difference = gaps(run("fused", recipe, images, draws), expected).max().item()
+    agreement.note(label, fused=difference)
+    assert difference <= tolerance
     assert gaps(run("fused", recipe, images.float() / 255, draws), expected).max() <= max(
         tolerance, 1e-4
     )

@@ -1,0 +1,281 @@
+"""Producing batches in a helper process, which the training process's interpreter lock does not hold up."""
+
+import copyreg
+import io
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import fields
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from dali_pipes.batch import Timings
+from dali_pipes.errors import LoaderError
+from dali_pipes.finish import Finisher, Sheets, View
+from dali_pipes.helper import Job, Reply
+from dali_pipes.plan import Plan
+from dali_pipes.ring import Frame, Ring
+from dali_pipes.work import Work, Workshop
+from gpu_aug.engines.engine import EngineName
+from readers.tar import TarDataset
+
+# Ctrl-C is for the training process, whose end ends the helper.
+_START = """
+import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
+import json, sys
+path, *numbers = json.loads(sys.argv[1])
+sys.path[:] = path
+from dali_pipes.helper import main
+main(*numbers)
+"""
+_END_SECONDS = (
+    1.0  # what the helper has to end by itself; it takes milliseconds once it is imported
+)
+
+
+class Helper:
+    """A running helper process, with what connects it.
+
+    Args:
+        job: What it does.
+
+    Raises:
+        LoaderError: The job cannot be pickled, or there is no memory for its batches.
+    """
+
+    def __init__(self, job: Job) -> None:
+        told = pickled(job, "the job")
+        self.capacity = job.prefetch
+        self.ring = Ring(job.frames, job.prefetch + 1)
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = _start(theirs.fileno(), self.ring.descriptor)
+        self._end = weakref.finalize(self, _end, self._process, self._connection, self.ring)
+        self._send(told)
+
+    def submit(self, plan: Plan) -> None:
+        """Start on a batch."""
+        self._send(pickle.dumps(plan, pickle.HIGHEST_PROTOCOL))
+
+    def receive(self) -> Reply:
+        """Wait for the oldest batch.
+
+        Raises:
+            LoaderError: The process has ended.
+        """
+        try:
+            reply: Reply = self._connection.recv()
+        except (EOFError, OSError):
+            raise self._ended() from None
+        return reply
+
+    def close(self) -> None:
+        """End the process and give back its memory."""
+        self._end()
+
+    def _send(self, data: bytes) -> None:
+        with suppress(OSError):  # it has ended: `receive` says so, or has its last words
+            self._connection.send_bytes(data)
+
+    def _ended(self) -> LoaderError:
+        try:
+            code = self._process.wait(_END_SECONDS)
+            how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+        except (subprocess.TimeoutExpired, ValueError):
+            how = "without a reason"
+        return LoaderError(
+            f"the helper process {self._process.pid} of the loader ended {how}; what it wrote stands in "
+            f"stderr; if the system ended it for want of memory, use a smaller batch_size or prefetch"
+        )
+
+
+class ProcessProducer:
+    """Takes batches that a helper process made out of its ring.
+
+    Args:
+        helper: Serves this producer alone, until all that is under way is taken.
+        views: What is made of every sample. On a GPU the canvases are augmented here.
+        timings: Gets what the helper spent, and the seconds spent copying.
+    """
+
+    def __init__(self, helper: Helper, views: Sequence[View], timings: Timings) -> None:
+        self.capacity = helper.capacity
+        self._helper = helper
+        self._views = views
+        self._timings = timings
+        self._under_way: deque[Plan] = deque()
+        on_gpu = views[0].device.type == "cuda"
+        self._finisher = Finisher(views, timings, num_threads=1) if on_gpu else None
+
+    def submit(self, plan: Plan) -> None:
+        """Start on a batch; returns at once."""
+        self._helper.submit(plan)
+        self._under_way.append(plan)
+
+    def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
+        """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
+        reply = self._helper.receive()
+        for stage, seconds in reply.seconds.items():
+            self._timings.add(stage, seconds)
+        if reply.error is not None:
+            raise reply.error
+        ring, step = self._helper.ring, self._under_way[0].step
+        work: Work = pickle.loads(ring.read_note(step, reply.num_bytes))
+        images = self._fetch(work, ring.images(step, len(work)))
+        self._under_way.popleft()
+        return work, images
+
+    def close(self) -> None:
+        """Drop what is under way, with the helper process; one that has nothing left to do is kept."""
+        if self._under_way:
+            self._helper.close()
+        if self._finisher is not None:
+            self._finisher.close()
+
+    def _fetch(self, work: Work, slot: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Copy a batch out of its slot, which is used anew once this returns."""
+        if self._finisher is None:
+            with self._timings.measure("copy"):
+                return tuple(
+                    view.empty(len(work)).copy_(images)
+                    for view, images in zip(self._views, slot, strict=True)
+                )
+        sheets = Sheets(work, range(len(work)), self._views, pinned=True)
+        with self._timings.measure("copy"):
+            for canvases, drawn in zip(sheets.canvases, slot, strict=True):
+                assert isinstance(canvases, torch.Tensor)  # see `frame_of`
+                canvases.copy_(drawn)
+        return self._finisher.augment(work, self._finisher.upload(sheets))
+
+
+def make_job(
+    workshop: Workshop,
+    views: Sequence[View],
+    largest: int,
+    *,
+    decoder: str,
+    engine: EngineName,
+    exact: bool,
+    fast: bool,
+    num_threads: int,
+    prefetch: int,
+) -> Job:
+    """Return what a helper process is told.
+
+    Args:
+        workshop: Reads the samples.
+        views: What is made of them.
+        largest: The most samples that are worked on in a step.
+        decoder: The one that was chosen.
+        engine: As for Job.
+        exact: As for Job.
+        fast: As for Job.
+        num_threads: As for Job.
+        prefetch: As for Job.
+
+    Raises:
+        LoaderError: This cannot be done by a helper process.
+    """
+    if decoder != "cpu":
+        raise LoaderError(
+            f'helper_process=True is not allowed with decoder="{decoder}"; use decoder="cpu", or leave '
+            f"helper_process out: DALI has threads that need no interpreter"
+        )
+    if os.name != "posix" or not sys.executable:
+        raise LoaderError(
+            "helper_process=True is not supported on this system, which must be Linux or macOS with a "
+            "Python interpreter of its own; leave helper_process out"
+        )
+    names = [field.name for field in fields(Workshop) if field.name != "timings"]
+    job = Job(
+        {name: getattr(workshop, name) for name in names},
+        engine,
+        exact,
+        views[0].dtype,
+        views[0].memory_format,
+        views[0].device.type == "cuda",
+        fast,
+        num_threads,
+        prefetch,
+        tuple(frame_of(view, largest) for view in views),
+    )
+    for name, part in job.parts.items():
+        pickled(part, name)  # refused now, not in the first loop
+    return job
+
+
+def frame_of(view: View, count: int) -> Frame:
+    """Return what a slot holds of a view, for batches of at most `count`.
+
+    Raises:
+        LoaderError: On a GPU, where its canvases have several sizes.
+    """
+    if view.device.type == "cuda":
+        size = view.recipe.decode_size
+        if size is None:
+            raise LoaderError(
+                f"helper_process=True on {view.device} needs recipes that begin with a crop or resize "
+                f"to one size, got {view.recipe!r}; begin so, or leave helper_process out"
+            )
+        return Frame((count, *size, 3), torch.uint8, permuted=False)
+    size = view.recipe.fixed_size
+    last = view.memory_format == torch.channels_last
+    shape = (count, *size, 3) if last else (count, 3, *size)
+    return Frame(shape, view.dtype, permuted=last)
+
+
+def pickled(part: Any, name: str) -> bytes:
+    """Return a part of a loader as bytes.
+
+    Raises:
+        LoaderError: It cannot be pickled.
+    """
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, pickle.HIGHEST_PROTOCOL)
+    # Its maps stay here; the shards are opened anew.
+    pickler.dispatch_table = {**copyreg.dispatch_table, TarDataset: _reduce_tar}
+    try:
+        pickler.dump(part)
+    except Exception as error:
+        raise LoaderError(
+            f"helper_process=True needs a dataset and a recipe that can be pickled, but {name} cannot "
+            f"({type(error).__name__}: {error}); replace lambdas and open files in it, or leave "
+            f"helper_process out"
+        ) from error
+    return buffer.getvalue()
+
+
+def _reduce_tar(dataset: TarDataset) -> tuple[type[TarDataset], tuple[Any]]:
+    return TarDataset, (dataset._paths,)
+
+
+def _start(socket: int, memory: int) -> subprocess.Popen[bytes]:
+    """Start the process; it sees no GPU and hears no Ctrl-C."""
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    told = json.dumps([path, socket, memory, os.getpid()])
+    return subprocess.Popen(
+        [sys.executable, "-c", _START, told],
+        stdin=subprocess.DEVNULL,
+        pass_fds=(socket, memory),
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
+
+
+def _end(process: subprocess.Popen[bytes], connection: Connection, ring: Ring) -> None:
+    connection.close()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:  # it is importing, or another process has the connection, too
+        process.kill()
+        process.wait()
+    ring.close()
