@@ -4,8 +4,7 @@ import os
 import pickle
 import threading
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, NoReturn, cast
@@ -15,61 +14,17 @@ import torch
 from dali_pipes.batch import Stage, Timings
 from dali_pipes.errors import LoaderError
 from dali_pipes.finish import Draw, Finisher, Pending, Sheets, View
+from dali_pipes.job import Job, Reply
 from dali_pipes.plan import Plan
 from dali_pipes.produce import CpuProducer
-from dali_pipes.ring import Frame, Ring
+from dali_pipes.ring import Ring
 from dali_pipes.work import Work, Workshop
 from gpu_aug import Engine, compile_engine
-from gpu_aug.engines.engine import EngineName
 from readers.sample import Payload
 
 _STAGES: tuple[Stage, ...] = ("read", "decode", "augment")
 _CPU = torch.device("cpu")
 _LOOK_SECONDS = 1.0  # how often it is asked whether the training process still lives
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What the helper process is told before the first plan.
-
-    Attributes:
-        parts: The arguments of Workshop but `timings`.
-        engine: Name of the engine.
-        exact: As for Loader.
-        dtype: Of the finished images.
-        memory_format: Of the finished images.
-        canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
-        fast: Whether JPEGs may be decoded at a smaller size.
-        num_threads: Of the helper process.
-        prefetch: As for Loader.
-        frames: What the slots of the ring hold; it has one more than `prefetch`.
-    """
-
-    parts: Mapping[str, Any]
-    engine: EngineName
-    exact: bool
-    dtype: torch.dtype
-    memory_format: torch.memory_format
-    canvases: bool
-    fast: bool
-    num_threads: int
-    prefetch: int
-    frames: tuple[Frame, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the helper process says of the oldest batch that is under way.
-
-    Attributes:
-        num_bytes: Length of the note in the batch's slot: the pickled work without the encoded images.
-        seconds: What was spent on each stage since the last reply.
-        error: What was raised instead.
-    """
-
-    num_bytes: int
-    seconds: Mapping[Stage, float]
-    error: BaseException | None = None
 
 
 class RingFinisher(Finisher):

@@ -20,10 +20,10 @@ from dali_pipes.explain import explain
 from dali_pipes.faults import BadRecord, Ledger, Policy
 from dali_pipes.feed import Feed, FeedOptions
 from dali_pipes.finish import Finisher, View
-from dali_pipes.helper import Job
+from dali_pipes.job import Job, make_job
 from dali_pipes.labels import labels_of
 from dali_pipes.plan import LastBatch
-from dali_pipes.process import Helper, ProcessProducer, make_job
+from dali_pipes.process import Helper, ProcessProducer
 from dali_pipes.produce import CpuProducer, DaliProducer, Producer
 from dali_pipes.state import VERSION, LoaderState, check_state
 from dali_pipes.targets import Kind, TargetReader, collate, upload

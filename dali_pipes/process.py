@@ -1,7 +1,5 @@
 """Producing batches in a helper process, which the training process's interpreter lock does not hold up."""
 
-import copyreg
-import io
 import json
 import os
 import pickle
@@ -12,22 +10,18 @@ import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Any
 
 import torch
 
 from dali_pipes.batch import Timings
 from dali_pipes.errors import LoaderError
 from dali_pipes.finish import Finisher, Sheets, View
-from dali_pipes.helper import Job, Reply
+from dali_pipes.job import Job, Reply, pickled
 from dali_pipes.plan import Plan
-from dali_pipes.ring import Frame, Ring
-from dali_pipes.work import Work, Workshop
-from gpu_aug.engines.engine import EngineName
-from readers.tar import TarDataset
+from dali_pipes.ring import Ring
+from dali_pipes.work import Work
 
 # Ctrl-C is for the training process, whose end ends the helper.
 _START = """
@@ -156,107 +150,6 @@ class ProcessProducer:
                 assert isinstance(canvases, torch.Tensor)  # see `frame_of`
                 canvases.copy_(drawn)
         return self._finisher.augment(work, self._finisher.upload(sheets))
-
-
-def make_job(
-    workshop: Workshop,
-    views: Sequence[View],
-    largest: int,
-    *,
-    decoder: str,
-    engine: EngineName,
-    exact: bool,
-    fast: bool,
-    num_threads: int,
-    prefetch: int,
-) -> Job:
-    """Return what a helper process is told.
-
-    Args:
-        workshop: Reads the samples.
-        views: What is made of them.
-        largest: The most samples that are worked on in a step.
-        decoder: The one that was chosen.
-        engine: As for Job.
-        exact: As for Job.
-        fast: As for Job.
-        num_threads: As for Job.
-        prefetch: As for Job.
-
-    Raises:
-        LoaderError: This cannot be done by a helper process.
-    """
-    if decoder != "cpu":
-        raise LoaderError(
-            f'helper_process=True is not allowed with decoder="{decoder}"; use decoder="cpu", or leave '
-            f"helper_process out: DALI has threads that need no interpreter"
-        )
-    if os.name != "posix" or not sys.executable:
-        raise LoaderError(
-            "helper_process=True is not supported on this system, which must be Linux or macOS with a "
-            "Python interpreter of its own; leave helper_process out"
-        )
-    names = [field.name for field in fields(Workshop) if field.name != "timings"]
-    job = Job(
-        {name: getattr(workshop, name) for name in names},
-        engine,
-        exact,
-        views[0].dtype,
-        views[0].memory_format,
-        views[0].device.type == "cuda",
-        fast,
-        num_threads,
-        prefetch,
-        tuple(frame_of(view, largest) for view in views),
-    )
-    for name, part in job.parts.items():
-        pickled(part, name)  # refused now, not in the first loop
-    return job
-
-
-def frame_of(view: View, count: int) -> Frame:
-    """Return what a slot holds of a view, for batches of at most `count`.
-
-    Raises:
-        LoaderError: On a GPU, where its canvases have several sizes.
-    """
-    if view.device.type == "cuda":
-        size = view.recipe.decode_size
-        if size is None:
-            raise LoaderError(
-                f"helper_process=True on {view.device} needs recipes that begin with a crop or resize "
-                f"to one size, got {view.recipe!r}; begin so, or leave helper_process out"
-            )
-        return Frame((count, *size, 3), torch.uint8, permuted=False)
-    size = view.recipe.fixed_size
-    last = view.memory_format == torch.channels_last
-    shape = (count, *size, 3) if last else (count, 3, *size)
-    return Frame(shape, view.dtype, permuted=last)
-
-
-def pickled(part: Any, name: str) -> bytes:
-    """Return a part of a loader as bytes.
-
-    Raises:
-        LoaderError: It cannot be pickled.
-    """
-    buffer = io.BytesIO()
-    pickler = pickle.Pickler(buffer, pickle.HIGHEST_PROTOCOL)
-    # Its maps stay here; the shards are opened anew.
-    pickler.dispatch_table = {**copyreg.dispatch_table, TarDataset: _reduce_tar}
-    try:
-        pickler.dump(part)
-    except Exception as error:
-        raise LoaderError(
-            f"helper_process=True needs a dataset and a recipe that can be pickled, but {name} cannot "
-            f"({type(error).__name__}: {error}); replace lambdas and open files in it, or leave "
-            f"helper_process out"
-        ) from error
-    return buffer.getvalue()
-
-
-def _reduce_tar(dataset: TarDataset) -> tuple[type[TarDataset], tuple[Any]]:
-    return TarDataset, (dataset._paths,)
 
 
 def _start(socket: int, memory: int) -> subprocess.Popen[bytes]:
