@@ -66,13 +66,15 @@ def main(socket: int, memory: int, parent: int) -> NoReturn:
         memory: File descriptor of the ring.
         parent: Process id of the training process.
     """
-    connection = Connection(socket)
+    status = 0
     try:
-        _serve(connection, memory, parent)
+        _serve(Connection(socket), memory, parent)
     except (EOFError, OSError):  # nobody is there to be told
         pass
-    finally:
-        os._exit(0)  # threads may be in the middle of batches that nobody waits for
+    except Exception:  # noqa: BLE001 - it is reported by the training process, with the status
+        traceback.print_exc()
+        status = 1
+    os._exit(status)  # threads may be in the middle of batches that nobody waits for
 
 
 def _serve(connection: Connection, memory: int, parent: int) -> None:

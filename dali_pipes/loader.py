@@ -296,6 +296,8 @@ class Loader:
             self._kept = keep
         finally:
             producer.close()
+            if isinstance(keep, Helper) and keep is not self._kept:
+                keep.close()
 
     def _producer(self) -> tuple[Producer, Feed | Helper | None]:
         """Return what makes the batches of a loop, and what of it serves later ones."""

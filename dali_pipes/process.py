@@ -32,9 +32,8 @@ sys.path[:] = path
 from dali_pipes.helper import main
 main(*numbers)
 """
-_END_SECONDS = (
-    1.0  # what the helper has to end by itself; it takes milliseconds once it is imported
-)
+# What the helper has to end by itself; it takes milliseconds once it is imported.
+_END_SECONDS = 1.0
 
 
 class Helper:
@@ -107,14 +106,14 @@ class ProcessProducer:
         self._helper = helper
         self._views = views
         self._timings = timings
-        self._under_way: deque[Plan] = deque()
+        self._under_way: deque[int] = deque()
         on_gpu = views[0].device.type == "cuda"
         self._finisher = Finisher(views, timings, num_threads=1) if on_gpu else None
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch; returns at once."""
         self._helper.submit(plan)
-        self._under_way.append(plan)
+        self._under_way.append(plan.step)
 
     def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
         """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
@@ -123,16 +122,12 @@ class ProcessProducer:
             self._timings.add(stage, seconds)
         if reply.error is not None:
             raise reply.error
-        ring, step = self._helper.ring, self._under_way[0].step
+        ring, step = self._helper.ring, self._under_way.popleft()
         work: Work = pickle.loads(ring.read_note(step, reply.num_bytes))
-        images = self._fetch(work, ring.images(step, len(work)))
-        self._under_way.popleft()
-        return work, images
+        return work, self._fetch(work, ring.images(step, len(work)))
 
     def close(self) -> None:
-        """Drop what is under way, with the helper process; one that has nothing left to do is kept."""
-        if self._under_way:
-            self._helper.close()
+        """End the thread, if there is one; what is under way is dropped by closing the helper."""
         if self._finisher is not None:
             self._finisher.close()
 
@@ -157,7 +152,7 @@ def _start(socket: int, memory: int) -> subprocess.Popen[bytes]:
     path = [entry for entry in sys.path if isinstance(entry, str)]
     told = json.dumps([path, socket, memory, os.getpid()])
     return subprocess.Popen(
-        [sys.executable, "-c", _START, told],
+        [sys.executable, "-P", "-c", _START, told],
         stdin=subprocess.DEVNULL,
         pass_fds=(socket, memory),
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
