@@ -23,9 +23,8 @@ from dali_pipes import Loader
 
 ALONE, CONSUMER, SECOND = "alone", "busy consumer", "busy second thread"
 
-_SHARE = (
-    0.9  # of the time that a batch takes alone, which the consumer computes before it asks again
-)
+# Of the time that a batch takes alone, which the consumer computes before it asks again.
+_SHARE = 0.9
 _NUM_STEPS = 1000  # of pure Python between two looks at the clock, some 30 us
 _NUM_DISCARD = 6
 
@@ -37,6 +36,7 @@ def busy_and_show(
     *,
     decoder: str,
     engine: str,
+    helper_process: bool,
     json_path: Path | None,
 ) -> None:
     """Measure a loader alone and beside busy Python, in turns; print the rates and write them down.
@@ -47,6 +47,7 @@ def busy_and_show(
         settings: How long, how often, how big; one thread when it names no number.
         decoder: As for Loader.
         engine: As for Loader.
+        helper_process: As for Loader.
         json_path: Where the result goes as well.
 
     Raises:
@@ -63,6 +64,7 @@ def busy_and_show(
         "engine": engine,
         "seed": settings.seed,
         "num_threads": settings.num_threads or 1,
+        "helper_process": helper_process,
     }
     with ExitStack() as stack:
         stack.enter_context(console.status("measuring"))
@@ -79,6 +81,7 @@ def busy_and_show(
     title = (
         f"{row_name(loader.decoder, loader.engine)} on {loader.device}, {recipe}, "
         f"{options['num_threads']} decoding and augmenting threads"
+        + (" in a helper process" if helper_process else "")
     )
     console.print(_table(rates, kept, title))
     if json_path is not None:

@@ -176,6 +176,9 @@ def bench_busy(
     decoder: Annotated[str, typer.Option(help="auto, dali or cpu.")] = "auto",
     engine: Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")] = "auto",
     threads: Annotated[int, typer.Option(help="Decoding and augmenting threads.")] = 1,
+    helper_process: Annotated[
+        bool, typer.Option(help="Let the loader work in a process of its own.")
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Measure how much of its speed the loader keeps while the trainer's Python is busy."""
@@ -183,7 +186,15 @@ def bench_busy(
     from bench.compare import Settings
 
     settings = Settings(seconds=seconds, rounds=rounds, batch_size=batch_size, num_threads=threads)
-    busy_and_show(data, recipe, settings, decoder=decoder, engine=engine, json_path=json)
+    busy_and_show(
+        data,
+        recipe,
+        settings,
+        decoder=decoder,
+        engine=engine,
+        helper_process=helper_process,
+        json_path=json,
+    )
 
 
 @bench_app.command("install-peers")

@@ -1,7 +1,5 @@
 """What a helper process is told, what it answers, and what cannot be told."""
 
-import copyreg
-import io
 import os
 import pickle
 import sys
@@ -17,7 +15,6 @@ from dali_pipes.finish import View
 from dali_pipes.ring import Frame
 from dali_pipes.work import Workshop
 from gpu_aug.engines.engine import EngineName
-from readers.tar import TarDataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,20 +143,11 @@ def pickled(part: Any, name: str) -> bytes:
     Raises:
         LoaderError: It cannot be pickled.
     """
-    buffer = io.BytesIO()
-    pickler = pickle.Pickler(buffer, pickle.HIGHEST_PROTOCOL)
-    # Its maps stay here; the shards are opened anew.
-    pickler.dispatch_table = {**copyreg.dispatch_table, TarDataset: _reduce_tar}
     try:
-        pickler.dump(part)
+        return pickle.dumps(part, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise LoaderError(
             f"helper_process=True needs a dataset and a recipe that can be pickled, but {name} cannot "
             f"({type(error).__name__}: {error}); replace lambdas and open files in it, or leave "
             f"helper_process out"
         ) from error
-    return buffer.getvalue()
-
-
-def _reduce_tar(dataset: TarDataset) -> tuple[type[TarDataset], tuple[Any]]:
-    return TarDataset, (dataset._paths,)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import accumulate, groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,10 @@ class TarDataset:
         self._view = lru_cache(maxsize=_max_mapped_shards())(
             lambda shard: _map_indexed(paths[shard], indexes[shard].stamp)
         )
+
+    def __reduce__(self) -> tuple[type[Self], tuple[list[Path]]]:
+        """Another process opens the shards itself."""
+        return type(self), (self._paths,)
 
     def __len__(self) -> int:
         return self._starts[-1]

@@ -13,7 +13,7 @@ photographs, 61 x 84 pixels. Differences are in units of 1/255. Written by the t
 `pytest tests/test_engines_agree.py --write-agreement docs/agreement.md`.
 
 - **float32**: largest and mean difference between `kornia` and `albumentations` in float32, on noise and on photographs.
-- **fused**: largest difference between `fused` and `albumentations` in float32, on half of the images.
+- **fused**: largest difference between `fused` and `albumentations` in float32, on three images of each kind.
 - **uint8**: largest difference where both write uint8, in whole steps; "-" for values outside [0, 1].
 - **tolerance**: what the test allows, written beside the operation.
 - **control**: the smallest difference that a slightly changed parameter makes (the test demands that it exceeds the tolerance).
