@@ -121,7 +121,8 @@ def _entries(settings: Settings) -> list[Entry]:
         raise BenchError(
             f"a row must be one of {', '.join(names)}, got {', '.join(unknown)}: correct the name"
         )
-    return [entry for entry in everyone if not only or entry.name in only]
+    wanted = {*only, *(f"{name} (tiled)" for name in only)}
+    return [entry for entry in everyone if not only or entry.name in wanted]
 
 
 def _described(

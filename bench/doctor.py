@@ -57,7 +57,7 @@ def examination() -> Iterator[Finding]:
     yield _cuda()
     yield _dali()
     yield _cpu_decoder()
-    yield from (_engine(name) for name in ("kornia", "albumentations"))
+    yield from (_engine(name) for name in ("fused", "kornia", "albumentations"))
     yield _chosen()
 
 
@@ -106,10 +106,16 @@ def _cpu_decoder() -> Finding:
             f"Pillow, because OpenCV {cv2.__version__} accepts files that are cut short",
             "for the faster decoder: pip install 'opencv-python-headless>=5'",
         )
-    return Finding("decoder cpu", f"OpenCV {cv2.__version__}")
+    return Finding(
+        "decoder cpu", f"our own for baseline JPEGs, OpenCV {cv2.__version__} for the rest"
+    )
 
 
 def _engine(name: str) -> Finding:
+    if name == "fused":
+        parts = [part for part in ("numba", "triton") if part in versions()]
+        found = ", ".join(f"{part} {versions()[part]}" for part in parts)
+        return Finding("engine fused", f"our own kernels: {found}; compiled at the first use")
     try:
         return Finding(f"engine {name}", f"{name} {metadata.version(name)}")
     except metadata.PackageNotFoundError:

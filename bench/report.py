@@ -171,7 +171,8 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
             clauses.append(_against(row, counterpart, ""))
         if ceiling is not None:
             clauses.append(f"reaches {_median(row) / _median(ceiling):.0%} of {ceiling.name}")
-        sentences.append(f"{row.name} {', '.join(clauses)}.")
+        if clauses:
+            sentences.append(f"{row.name} {', '.join(clauses)}.")
     return sentences
 
 

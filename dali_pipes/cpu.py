@@ -1,4 +1,4 @@
-"""Decoding without DALI: the fallback, and the judge of doubtful files."""
+"""Decoding whole images with OpenCV or Pillow: what neither DALI nor our own decoder takes, and the judge of doubtful files."""
 
 import io
 from functools import cache

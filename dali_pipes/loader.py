@@ -56,7 +56,8 @@ class Loader:
         exact: Whether the fused engine resamples warps that follow each other one by one, as the other
             engines always do, instead of once.
         decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size where
-            the crop is shrunk as much; pixels then differ a little. "exact" decodes as everybody does.
+            the crop is shrunk by at least twice as much; pixels then differ a little. "exact" decodes as
+            everybody does, and so does DALI in any case.
         seed: Of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order.
         rank: This process among `world_size`; None asks torch.distributed, and is 0 without it.
@@ -170,7 +171,7 @@ class Loader:
             for view in views.recipes
         )
         self._num_threads, self._prefetch = num_threads, prefetch
-        self._fast = decode == "fast"
+        self._fast, self._exact = decode == "fast", exact
         self._job: Job | None = None
         if helper_process:
             self._job = make_job(
@@ -246,13 +247,16 @@ class Loader:
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each."""
         where = "all in one helper process, " if self._job is not None else ""
+        sizes = "decoded at a smaller size where they are shrunk a lot (fast)"
+        fast = sizes if self._fast and self.decoder == "cpu" else "decoded exactly"
+        warps = ", warps one by one" if self._exact or self.engine != "fused" else ""
         return explain(
             self._reasons,
             self._views,
             self._schedule,
             self._workshop,
             self._num_classes,
-            f"threads: {self._num_threads}, {where}prefetch: {self._prefetch}",
+            f"images {fast}{warps}\nthreads: {self._num_threads}, {where}prefetch: {self._prefetch}",
         )
 
     def close(self) -> None:

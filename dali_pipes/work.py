@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dali_pipes import cpu, image
 from dali_pipes.batch import Timings
-from dali_pipes.errors import BadSampleError, DecodeError
+from dali_pipes.errors import BadSampleError, DecodeError, LoaderError
 from dali_pipes.faults import BadRecord, Policy, no_substitute, substitute
 from dali_pipes.plan import Plan
 from dali_pipes.targets import Found, TargetReader
@@ -106,6 +106,11 @@ class Workshop:
         indices = self.order.indices(plan.epoch, plan.positions)
         with self.timings.measure("read"):
             fetched = self.dataset.fetch(indices)
+        if len(fetched) != count:
+            raise LoaderError(
+                f"dataset.fetch returned {len(fetched)} samples for {count} indices; it must return a Sample "
+                f"or a BadSample for each, in their order"
+            )
         work = Work(
             plan=plan,
             indices=indices,

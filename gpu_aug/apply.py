@@ -51,7 +51,7 @@ def apply(
         recipe: What to do. A sample's result depends on (seed, epoch, its index) and, where images are
             mixed, on its neighbours: samples 2k and 2k + 1 are a pair, 4k to 4k + 3 are four.
         samples: Of any sizes.
-        engine: "kornia" or "albumentations".
+        engine: "fused", "kornia" or "albumentations".
         device: Where the engine runs and the images of the results lie.
         seed: Not negative.
         epoch: Not negative.

@@ -57,6 +57,13 @@ class Views:
             for view, recipe in enumerate(self.recipes)
         )
 
+    def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
+        """Say for every view how the fused engine carries it out; see Recipe.explain."""
+        return "\n".join(
+            f"view {number}: {recipe.explain(device=device, exact=exact)}"
+            for number, recipe in enumerate(self.recipes)
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the views as plain values, ready for JSON."""
         return {

@@ -29,7 +29,6 @@ from gpu_aug import (
     VerticalFlip,
     compile_engine,
 )
-from gpu_aug.convert.registry import ALBUMENTATIONS as TABLE
 from gpu_aug.convert.report import convert, load_tables
 from gpu_aug.ops.steps import Identity, SomeOfRepeated
 from gpu_aug.targets import BoxParams, KeypointParams
@@ -100,7 +99,6 @@ def test_what_albumentations_lacks_is_refused_by_name():
     assert "counts keypoints in pixels" in lines[2]
 
 
-@pytest.mark.skipif("RandomResizedCrop" not in TABLE, reason="no converter yet")
 def test_a_difference_is_named():
     """The nearest transform, and the field in which it differs."""
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""What only OpenCV does, on one 8-bit image [H, W, 3] on the CPU; both engines call it."""
+"""What only OpenCV does, on one 8-bit image [H, W, 3] on the CPU; all engines call it."""
 
 from typing import Any
 

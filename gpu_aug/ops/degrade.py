@@ -61,7 +61,7 @@ class MedianBlur(Operation):
 class Coded(Operation, abstract=True):
     """Encodes and decodes; the base of JPEG and WebP."""
 
-    # The same code in both engines.
+    # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 
@@ -202,7 +202,7 @@ class Superpixels(Operation):
     Source: Albumentations Superpixels.
     """
 
-    # The same code in both engines.
+    # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 
@@ -259,7 +259,7 @@ class Spatter(Operation):
     Source: Albumentations Spatter.
     """
 
-    # The same code in both engines.
+    # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 

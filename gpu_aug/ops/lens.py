@@ -164,7 +164,7 @@ class GlassBlur(Operation):
     Source: Albumentations GlassBlur.
     """
 
-    # The same code in both engines.
+    # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
 
     sigma: float = 0.7
@@ -214,7 +214,7 @@ class ChromaticAberration(Operation):
     secondary_distortion_limit).
     """
 
-    # The same code in both engines.
+    # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 

@@ -40,7 +40,7 @@ class Resampling(Resample, abstract=True):
     """
 
     # Measured on noise and photographs: 0.0015 bilinear, 0.004 bicubic, 0.001 area; with
-    # antialiasing both engines run the same code.
+    # antialiasing all engines run the same code.
     tolerance: ClassVar[float] = 0.01
 
     interpolation: Resampled = "bilinear"  # type: ignore[assignment]

@@ -34,7 +34,7 @@ _ROUND_ANGLES = {
 class Shading(Operation, abstract=True):
     """A product of the image and a field; the result is clamped to [0, 1]."""
 
-    tolerance: ClassVar[float] = 0.001  # Measured 0: there is one field for both engines.
+    tolerance: ClassVar[float] = 0.001  # Measured 0: there is one field for all engines.
     needs_unit_range: ClassVar[bool] = True
 
     @abstractmethod
