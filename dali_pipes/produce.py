@@ -15,6 +15,7 @@ from dali_pipes.draw import draw_encoded, draw_one, draw_parts
 from dali_pipes.feed import Feed
 from dali_pipes.finish import Canvases, Finisher, Pending, Sheets
 from dali_pipes.plan import Plan
+from dali_pipes.streams import SideStream
 from dali_pipes.targets import upload
 from dali_pipes.work import Work, Workshop, rows_for_cpu
 
@@ -71,13 +72,15 @@ class DaliProducer:
     """Decodes with DALI, driven by the thread that takes the batches.
 
     On the CPU DALI cuts the windows out and our threads resample them: torch's kernel takes a third of the
-    time of DALI's and is torchvision's to the bit. On a GPU DALI does both.
+    time of DALI's and is torchvision's to the bit. On a GPU DALI does both, and the engine runs on a stream of its
+    own, beside the training step.
     """
 
     def __init__(self, workshop: Workshop, finisher: Finisher, feed: Feed) -> None:
         self._workshop = workshop
         self._finisher = finisher
         self._feed = feed
+        self._side = SideStream(finisher.device)
         self._preparing: deque[Future[Work]] = deque()
         self._finishing: deque[Pending] = deque()
         # Windows are resampled by our threads, one batch ahead of the one that is waited for.
@@ -108,8 +111,7 @@ class DaliProducer:
             self._feed.push(work, set(rows_for_cpu(work)))
 
     def _collect(self) -> Pending:
-        device = self._finisher.device
-        stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
+        stream = self._side.stream
         with self._finisher.timings.measure("decode"):
             work, hidden, outputs = self._feed.take(stream)
             if outputs is None:
@@ -159,13 +161,16 @@ class DaliProducer:
         if any(found.targets for found in work.found):
             move = partial(finisher.move_targets, work)
             list(finisher.pool.map(move, *zip(*finisher.chunks(len(work)), strict=True)))
-        drawn = finisher.upload(sheets)
-        canvases = [
-            join(None if outputs is None else outputs[view], drawn[view], others, len(work))
-            for view in range(len(drawn))
-        ]
-        images = finisher.augment(work, canvases)
-        return Pending(work, [], lambda: images)
+
+        def finish() -> tuple[torch.Tensor, ...]:
+            drawn = finisher.upload(sheets)
+            canvases = [
+                join(None if outputs is None else outputs[view], drawn[view], others, len(work))
+                for view in range(len(drawn))
+            ]
+            return finisher.augment(work, canvases)
+
+        return Pending(work, [], self._side.run(finish).take)
 
 
 def join(output: Any | None, drawn: Canvases, rows: Sequence[int], count: int) -> Canvases:

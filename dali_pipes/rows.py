@@ -3,8 +3,7 @@
 from typing import Any
 
 from dali_pipes.jpeg.window import decode_window
-from gpu_aug.engines.fused.memory import bytes_at
-from gpu_aug.native import kernel
+from gpu_aug.native import kernel, view_u8
 from gpu_aug.resize import resize_into
 
 # Places in a row of `windows`.
@@ -76,7 +75,7 @@ def draw_rows(
                     w[HEIGHT] / times,
                     w[WIDTH] / times,
                 ),
-                bytes_at(canvas[0], canvas[1] * canvas[2] * 3).reshape((canvas[1], canvas[2], 3)),
+                view_u8(canvas[0], (canvas[1], canvas[2], 3)),
                 w[RESIZE_HEIGHT],
                 w[RESIZE_WIDTH],
                 w[PASTE_TOP],
