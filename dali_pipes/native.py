@@ -15,9 +15,9 @@ from readers import read_header
 _FAST_MARGIN = 2.0
 
 _NO_OFFSETS = np.empty(0, np.int64)
-_KEPT = (
-    threading.local()
-)  # memory of each thread: new memory would be cleared by the system each time
+
+# Memory of each thread: new memory would be cleared by the system each time.
+_KEPT = threading.local()
 
 
 def draw_rows(
@@ -48,6 +48,7 @@ def draw_rows(
     if fast and antialias.all():
         shrink = _shrink(windows)
         _leave_turned(work, rows, shrink)
+    parts = _parts(work, rows, shrink)
     encoded, offsets, held = _encoded(work, rows)
     canvases = [
         [_describe(sheets.canvas(place, view)) for place in places]
@@ -57,13 +58,13 @@ def draw_rows(
     kernels.draw_rows(
         encoded,
         work.sizes[rows],
-        _parts(work, rows, shrink),
+        parts,
         shrink,
         offsets,
         windows,
         np.array(canvases, np.int64),
         antialias,
-        _memory(work.sizes[rows], windows),
+        _memory(work.sizes[rows], parts, windows),
         statuses,
     )
     del held  # the addresses in `encoded` were good until here
@@ -131,15 +132,17 @@ def _describe(canvas: Any) -> tuple[int, int, int]:
     return canvas.data_ptr(), canvas.shape[0], canvas.shape[1]
 
 
-def _memory(sizes: NDArray[np.int64], windows: NDArray[np.int64]) -> tuple[NDArray[np.uint8], ...]:
-    """Scratch for decoding any of the images, room for any of them, and scratch for resizing."""
+def _memory(
+    sizes: NDArray[np.int64], parts: NDArray[np.int64], windows: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], ...]:
+    """Scratch for decoding any of the images, room for any of the parts, and scratch for resizing."""
     from dali_pipes.jpeg.job import scratch_bytes as decoding_bytes
     from gpu_aug.resize import scratch_bytes as resizing_bytes
 
     largest = windows.reshape(-1, windows.shape[2]).max(axis=0).tolist()
     needed = (
         decoding_bytes(int(sizes.max())),
-        int(sizes.prod(axis=1).max()) * 3,
+        int(parts[:, 2:].prod(axis=1).max()) * 3,
         resizing_bytes(*largest[2:6]),
     )
     kept: Any = getattr(_KEPT, "memory", (np.empty(0, np.uint8),) * 3)

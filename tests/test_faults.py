@@ -211,3 +211,14 @@ def test_a_batch_of_nothing_but_bad_samples(dataset: Dataset) -> None:
     assert len(batches) == 20
     assert [step for step, batch in enumerate(batches) if len(batch) == 0] == list(BAD)
     assert batches[3].images.shape == (0, 3, 24, 24)
+
+
+def test_a_dataset_that_returns_too_few_is_named(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fetch that loses samples stops the run; a batch is never silently smaller."""
+    fetch = type(dataset).fetch
+    monkeypatch.setattr(type(dataset), "fetch", lambda self, indices: fetch(self, indices)[:-1])
+
+    with pytest.raises(LoaderError, match=r"fetch returned 4 samples for 5 indices"):
+        next(iter(load(dataset, on_bad_sample="skip")))
