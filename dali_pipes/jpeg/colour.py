@@ -6,7 +6,7 @@ either direction, rounded up and down in turn) and jdcolor.c, bit for bit.
 
 from typing import Any
 
-from gpu_aug.lanes import Builder, Lanes, load, written_out
+from dali_pipes.jpeg.lanes import Builder, Lanes, load, written_out
 
 STEP = 32
 """Pixels of a component that one call reads."""

@@ -7,10 +7,7 @@ so that even blocks from damaged files come out equal.
 
 from typing import Any
 
-from gpu_aug.lanes import Builder, Lanes, load, written_out
-
-BLOCK_BYTES = 128
-"""A block of 64 coefficients of 16 bits."""
+from dali_pipes.jpeg.lanes import Builder, Lanes, load, written_out
 
 OVERFLOW = 144
 """At this byte behind a block begin 16 that stay zero unless coefficients were out of range."""
