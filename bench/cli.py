@@ -26,8 +26,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A folder of images or of class folders, a list file, or .tar shards "
-        "('train-{000..099}.tar').",
+        help="A folder, a list of files, shards ('train-{000..099}.tar', '*.parquet') of any format "
+        "that is known, or a URL of them.",
     ),
 ]
 RecipeOption = Annotated[
@@ -197,6 +197,33 @@ def bench_busy(
     )
 
 
+@bench_app.command("read")
+def bench_read(
+    data: Data,
+    seconds: Annotated[float, typer.Option(help="Measured time per reader, warm, in all.")] = 10.0,
+    rounds: Annotated[int, typer.Option(help="Turns per reader that the time is cut into.")] = 5,
+    cold_rounds: Annotated[int, typer.Option(help="Turns with an empty page cache.")] = 3,
+    batch_size: Annotated[int, typer.Option(help="Samples per batch.")] = 256,
+    threads: ThreadsOption = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this format (files, tar, ...); repeatable.")
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Read the samples of DATA in shuffled order from every format, beside the formats' own libraries."""
+    from bench.read import ReadSettings, read_and_show
+
+    settings = ReadSettings(
+        seconds=seconds,
+        rounds=rounds,
+        cold_rounds=cold_rounds,
+        batch_size=batch_size,
+        num_threads=threads,
+        only=tuple(only or ()),
+    )
+    read_and_show(data, settings, json_path=json)
+
+
 @bench_app.command("install-peers")
 def bench_install_peers(
     names: Annotated[
@@ -344,20 +371,78 @@ def pack(
         Path,
         typer.Argument(metavar="DST", help="The folder of the shards; may hold a part of them."),
     ],
+    format: Annotated[str, typer.Option(help="tar (WebDataset) or parquet.")] = "tar",
     tile: Annotated[
         bool, typer.Option("--tile", help="Put restart markers into every JPEG; see gpu-aug tile.")
     ] = False,
     shard_size: Annotated[str, typer.Option(help="Largest size of a shard.")] = "256MB",
     shuffle: Annotated[
-        int | None, typer.Option(metavar="SEED", help="Mix the samples; in order when left out.")
+        int | None, typer.Option(metavar="SEED", help="Mix samples and classes; in order when left out.")
     ] = None,
+    allow_pipe: Annotated[
+        bool, typer.Option("--allow-pipe", help="Let DATA be pipe:COMMAND, which is run.")
+    ] = False,
     workers: WorkersOption = None,
 ) -> None:
-    """Pack DATA into WebDataset tar shards with indexes beside them; a second run goes on with the first."""
+    """Pack DATA into WebDataset tar shards with their indexes, or Parquet; a second run goes on with the first."""
     from bench.pack import PackSettings, pack_and_show
 
-    settings = PackSettings(tile=tile, shard_size=shard_size, shuffle=shuffle)
+    settings = PackSettings(format, tile, shard_size, shuffle, allow_pipe)
     pack_and_show(source, destination, settings, num_workers=workers)
+
+
+@app.command()
+def audit(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="Audit files of a run: a file, folder or 'pattern'.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="Those of another run.")],
+) -> None:
+    """Say whether two runs handed over the same samples in the same order, and if not, where they part.
+
+    The files are what Loader(audit='run-{rank}.jsonl') wrote, on any number of ranks and after any number of
+    resumes. Exit code 1 if they differ.
+    """
+    from bench.audit import audit_and_show
+
+    if not audit_and_show(first, second):
+        raise typer.Exit(1)
+
+
+@app.command()
+def inspect(
+    data: Data,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Look at every sample and decode every image.")
+    ] = False,
+    format: Annotated[
+        str | None, typer.Option(help="Of the data, where its name does not tell it.")
+    ] = None,
+    allow_pipe: Annotated[
+        bool, typer.Option("--allow-pipe", help="Let the shell run DATA if it is pipe:COMMAND.")
+    ] = False,
+    workers: WorkersOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Say what is in DATA: fields, sizes, shapes, classes, and what is broken (exit code 1)."""
+    from bench.inspect import InspectSettings, inspect_and_show
+
+    settings = InspectSettings(verify, format, allow_pipe)
+    if not inspect_and_show(data, settings, num_workers=workers, json_path=json):
+        raise typer.Exit(1)
+
+
+@app.command()
+def index(
+    data: Data,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes at work; the machine's cores when left out.")
+    ] = None,
+) -> None:
+    """Build the indexes that DATA needs to be read at random; a second run goes on with the first."""
+    from bench.index import index_and_show
+
+    index_and_show(data, num_workers=workers)
 
 
 @app.command()

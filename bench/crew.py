@@ -1,9 +1,13 @@
-"""Work done by several threads at a time, handed over in order."""
+"""Work done by several threads or processes at a time, handed over in order."""
 
+import multiprocessing
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import connection
+from typing import Any, TypeVar
 
 from bench.errors import BenchError
 from bench.machine import num_cores
@@ -35,7 +39,7 @@ class Crew:
     """
 
     def __init__(self, num_threads: int) -> None:
-        self._pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug")
+        self._pool: Executor = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug")
         self._num_ahead = _AHEAD * num_threads
 
     def __enter__(self) -> "Crew":
@@ -52,7 +56,7 @@ class Crew:
         begun: deque[Future[Result]] = deque()
         try:
             for task in tasks:
-                begun.append(self._pool.submit(work, task))
+                begun.append(self._submit(work, task))
                 if len(begun) > self._num_ahead:
                     yield begun.popleft().result()
             while begun:
@@ -60,3 +64,44 @@ class Crew:
         finally:
             for future in begun:
                 future.cancel()
+
+    def _submit(self, work: Callable[[Task], Result], task: Task) -> Future[Result]:
+        return self._pool.submit(work, task)
+
+
+class ProcessCrew(Crew):
+    """Processes for work that Python's lock would hold up; they end with this one, however that ends.
+
+    Args:
+        num_processes: At least 1.
+        work: What `map` is called with; it, the tasks and the results are pickled.
+    """
+
+    def __init__(self, num_processes: int, work: Callable[[Any], Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(num_processes, context, _begin, (work,))
+        self._num_ahead = _AHEAD * num_processes
+
+    def _submit(self, work: Callable[[Task], Result], task: Task) -> Future[Result]:
+        del work  # the processes have it
+        return self._pool.submit(_do, task)
+
+
+_work: Callable[[Any], Any]
+
+
+def _begin(work: Callable[[Any], Any]) -> None:
+    global _work
+    _work = work
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _do(task: Any) -> Any:
+    return _work(task)

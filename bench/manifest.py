@@ -83,10 +83,9 @@ class Manifest:
         """How many samples of the order are done."""
         return self.shards[-1]["end"] if self.shards else 0
 
-    @property
-    def next_path(self) -> Path:
+    def next_path(self, extension: str) -> Path:
         """Where the next shard goes."""
-        return self._path.with_name(f"shard-{len(self.shards):06d}.tar")
+        return self._path.with_name(f"shard-{len(self.shards):06d}.{extension}")
 
     def add(self, shard: Mapping[str, object], bad: Sequence[BadSample]) -> None:
         """Note a finished shard, and the bad samples met on the way."""

@@ -1,25 +1,35 @@
-"""Any dataset as WebDataset tar shards, with their indexes beside them."""
+"""Any dataset as WebDataset tar or Parquet shards, the former with their indexes beside them."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.progress import Progress
 from rich.text import Text
 
-from bench.crew import Crew, checked_workers
+from bench.crew import Crew, ProcessCrew, checked_workers
 from bench.errors import BenchError
 from bench.manifest import NAME, Manifest
-from bench.packing import Packed, Refused, fetch_packed
+from bench.packing import Packed, Packer, Refused
+from bench.parquet_writer import write_parquet
 from bench.progress import samples_bar
 from bench.shard_writer import Stream, write_shard
+from bench.source import open_source
 from bench.tiling import Tally, printable, show_sizes
 from bench.whole import held
-from readers import Dataset, Order, TarDataset, open_dataset
+from readers import BadSample, Dataset, Order, Sample, TarDataset
+from readers.stream import TarStream
 
-_CHUNK = 2  # samples per task: few, since whatever is under way is held in memory
+_TASK_BYTES = 500_000  # fetched per task: little, since whatever is under way is held in memory
+_TASK_SAMPLES = 512
+_STREAM_TASK_SAMPLES = 8  # of a source that is read forward, whose sizes are not known before
+# From here on starting processes, 2 s, is worth it.
+_NUM_SAMPLES_FOR_PROCESSES = 50_000
 _NUM_BAD_SHOWN = 5
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
@@ -29,16 +39,22 @@ class PackSettings:
     """What decides about the shards, in the words of the command line.
 
     Attributes:
+        format: Of the shards: "tar" or "parquet".
         tile: Put restart markers into every JPEG.
         shard_size: The largest size of a shard, such as 256MB or 1GiB.
         shuffle: Seed of the order; the order of the source when None.
+        allow_pipe: Whether the source may be a command.
     """
 
+    format: str = "tar"
     tile: bool = False
     shard_size: str = "256MB"
     shuffle: int | None = None
+    allow_pipe: bool = False
 
     def __post_init__(self) -> None:
+        if self.format not in ("tar", "parquet"):
+            raise BenchError(f"format must be tar or parquet, got {self.format!r}: choose one")
         if self.shuffle is not None and self.shuffle < 0:
             raise BenchError(f"shuffle must be 0 or more, got {self.shuffle}: it is a seed")
         size_from(self.shard_size)
@@ -72,19 +88,18 @@ def pack_and_show(
     """
     workers = checked_workers(num_workers)
     _check_apart(source, destination)
-    dataset, console = open_dataset(source), Console()
+    dataset, console = open_source(source, allow_pipe=settings.allow_pipe), Console()
+    if isinstance(dataset, TarStream) and settings.shuffle is not None:
+        raise BenchError(
+            f"{source} can only be read forward, so --shuffle cannot be: pack it in order, and the "
+            "loader will shuffle, or pack the result again"
+        )
     with held(destination):
-        manifest = Manifest(destination, _described(dataset, settings), dataset.class_names)
-        with Crew(workers) as crew, samples_bar(console) as bar:
-            task = bar.add_task("", total=len(dataset))
+        class_names = () if isinstance(dataset, TarStream) else dataset.class_names
+        manifest = Manifest(destination, _described(source, dataset, settings), class_names)
+        with samples_bar(console) as bar:
             try:
-                _write_shards(
-                    dataset,
-                    settings,
-                    manifest,
-                    crew,
-                    on_position=lambda position: bar.update(task, completed=position),
-                )
+                _write_shards(dataset, settings, manifest, workers, bar)
             except OSError as error:
                 raise BenchError(
                     f"{destination} cannot be written ({error.strerror}): the shards that are there "
@@ -101,33 +116,43 @@ def _check_apart(source: str, destination: Path) -> None:
         )
 
 
-def _described(dataset: Dataset, settings: PackSettings) -> dict[str, object]:
-    return {
-        "source": dataset.fingerprint,
-        "samples": len(dataset),
+def _described(
+    source: str, dataset: Dataset | TarStream, settings: PackSettings
+) -> dict[str, object]:
+    described: dict[str, object] = {
+        "source": Path(source).name if isinstance(dataset, TarStream) else dataset.fingerprint,
+        "samples": None if isinstance(dataset, TarStream) else len(dataset),
         "tile": settings.tile,
         "shard_size_bytes": size_from(settings.shard_size),
         "shuffle": settings.shuffle,
     }
+    return described if settings.format == "tar" else described | {"format": settings.format}
 
 
 def _write_shards(
-    dataset: Dataset,
+    dataset: Dataset | TarStream,
     settings: PackSettings,
     manifest: Manifest,
-    crew: Crew,
-    *,
-    on_position: Callable[[int], None],
+    workers: int,
+    bar: Progress,
 ) -> None:
     if manifest.complete:
         return
-    samples = _samples(dataset, settings, crew, manifest.position, on_position)
-    stream = Stream(samples, manifest.position)
-    while stream.peek() is not None:
-        path = manifest.next_path
-        shard = write_shard(path, stream, most_bytes=size_from(settings.shard_size))
-        TarDataset([path])  # writes the index
-        manifest.add(shard, stream.take_bad())
+    total = None if isinstance(dataset, TarStream) else len(dataset)
+    task = bar.add_task("", total=total, completed=manifest.position)
+    most_bytes = size_from(settings.shard_size)
+    with _crew(dataset, settings, workers) as (crew, packer):
+        stream = Stream(_samples(dataset, crew, packer, manifest.position), manifest.position)
+        while stream.peek() is not None:
+            path = manifest.next_path(settings.format)
+            if settings.format == "parquet":
+                names = () if isinstance(dataset, TarStream) else dataset.class_names
+                shard = write_parquet(path, stream, most_bytes=most_bytes, class_names=names)
+            else:
+                shard = write_shard(path, stream, most_bytes=most_bytes)
+                TarDataset([path])  # writes the index
+            manifest.add(shard, stream.take_bad())
+            bar.update(task, completed=stream.position)
     bad = stream.take_bad()
     if not manifest.shards:
         raise BenchError(
@@ -137,26 +162,50 @@ def _write_shards(
     manifest.finish(bad)
 
 
+@contextmanager
+def _crew(
+    dataset: Dataset | TarStream, settings: PackSettings, workers: int
+) -> Iterator[tuple[Crew, Packer]]:
+    """Threads, or processes where there is much to do."""
+    random = None if isinstance(dataset, TarStream) else dataset
+    many = random is not None and len(random) >= _NUM_SAMPLES_FOR_PROCESSES and workers > 1
+    order = None
+    if random is not None and settings.shuffle is not None:
+        order = Order(len(random), seed=settings.shuffle)
+    packer = Packer(random, order, settings.tile, settings.format == "tar", copied=many)
+    with ProcessCrew(workers, packer) if many else Crew(workers) as crew:
+        yield crew, packer
+
+
 def _samples(
-    dataset: Dataset,
-    settings: PackSettings,
-    crew: Crew,
-    begin: int,
-    on_position: Callable[[int], None],
+    dataset: Dataset | TarStream, crew: Crew, packer: Packer, begin: int
 ) -> Iterator[Packed | Refused]:
-    order = None if settings.shuffle is None else Order(len(dataset), seed=settings.shuffle)
+    tasks: Iterable[range | list[Sample | BadSample]]
+    if isinstance(dataset, TarStream):
+        tasks = _pieces(dataset.iterate(start=begin))
+    else:
+        step = _samples_per_task(dataset)
+        stops = range(begin + step, len(dataset) + step, step)
+        tasks = (range(stop - step, min(stop, len(dataset))) for stop in stops)
+    for chunk in crew.map(packer, tasks):
+        yield from chunk
 
-    def fetch(positions: range) -> list[Packed | Refused]:
-        places = np.asarray(positions, np.int64)
-        indices = places if order is None else order.indices(epoch=0, positions=places)
-        return fetch_packed(dataset, positions, indices, tiled=settings.tile)
 
-    length = len(dataset)
-    tasks = (range(at, min(at + _CHUNK, length)) for at in range(begin, length, _CHUNK))
-    for chunk in crew.map(fetch, tasks):
-        for sample in chunk:
-            on_position(sample.position)
-            yield sample
+def _samples_per_task(dataset: Dataset) -> int:
+    """As many samples as make up a task, going by a few of them."""
+    places = Order(len(dataset)).indices(0, np.arange(min(16, len(dataset))))
+    sizes = [
+        sum(map(len, entry.fields.values()))
+        for entry in dataset.fetch(places)
+        if isinstance(entry, Sample)
+    ]
+    mean_bytes = sum(sizes) / max(len(sizes), 1)
+    return min(_TASK_SAMPLES, max(1, int(_TASK_BYTES / max(mean_bytes, 1))))
+
+
+def _pieces(samples: Iterator[Sample | BadSample]) -> Iterator[list[Sample | BadSample]]:
+    while piece := list(islice(samples, _STREAM_TASK_SAMPLES)):
+        yield piece
 
 
 def _summarise(manifest: Manifest, settings: PackSettings, console: Console) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
-from bench.packing import Packed, Refused, header
+from bench.packing import Packed, Refused, headers_of
 from bench.whole import whole_file
 from readers import BadSample
 from readers.sample import Payload
 
 _BLOCK_BYTES = tarfile.BLOCKSIZE
+_ZEROS = bytes(_BLOCK_BYTES)
 
 
 class Stream:
@@ -87,9 +88,10 @@ def write_shard(path: Path, stream: Stream, *, most_bytes: int) -> dict[str, obj
 
 def _pieces(key: str, sample: Packed) -> list[Payload]:
     """Headers, contents and what fills their last blocks."""
+    headers = sample.headers if key == sample.name else headers_of(key, sample.fields)
     pieces: list[Payload] = []
-    for field, data in sample.fields:
-        pieces += [header(f"{key}.{field}", data), data, bytes(-len(data) % _BLOCK_BYTES)]
+    for head, (_, data) in zip(headers, sample.fields, strict=True):
+        pieces += [head, data, _ZEROS[: -len(data) % _BLOCK_BYTES]]
     return pieces
 
 

@@ -14,13 +14,19 @@ from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
 from gpu_aug.soft_labels import class_count
 from gpu_aug.views import Views
-from readers import Dataset, Sample
+from readers import Dataset, ReadersError, Sample
+from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
 
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
 def require_dataset(dataset: Dataset) -> None:
     """Refuse what has not the interface of a dataset, or holds nothing."""
+    if not hasattr(dataset, "fetch") and hasattr(dataset, "iterate"):
+        raise LoaderError(
+            f"{type(dataset).__name__} can only be read from front to back, and a loader takes samples in "
+            "any order: make shards of it with gpu-aug pack SOURCE FOLDER, and open those"
+        )
     if not hasattr(dataset, "fetch"):
         raise LoaderError(
             f"dataset={dataset!r} is not a dataset; give what readers.open_dataset(path) returns"
@@ -129,6 +135,37 @@ def no_class_count(recipe: Recipe) -> LoaderError:
         f"{name} mixes labels, and neither the recipe nor the dataset says how many classes there are; "
         f"give it, as in {name}(num_classes=1000)"
     )
+
+
+def order_of(
+    dataset: Dataset, seed: int, shuffle: Shuffle, shuffle_window: int | None
+) -> AnyOrder:
+    """Return the order of the samples: the dataset's own, if it has one.
+
+    Raises:
+        LoaderError: The dataset has no such order.
+    """
+    require_one_of("shuffle", shuffle, SHUFFLES)
+    if shuffle_window is not None:
+        require_positive(shuffle_window=shuffle_window)
+        if shuffle != "block":
+            raise LoaderError(
+                f'{shuffle_window=} is for shuffle="block" alone, got {shuffle=}; leave one of them out'
+            )
+    make = getattr(dataset, "order", None)
+    if make is None:
+        return make_order(
+            len(dataset),
+            seed,
+            shuffle,
+            block_size=getattr(dataset, "block_size", 256),
+            shuffle_window=shuffle_window,
+        )
+    try:
+        order: AnyOrder = make(seed=seed, shuffle=shuffle, shuffle_window=shuffle_window)
+    except ReadersError as error:
+        raise LoaderError(str(error)) from error
+    return order
 
 
 def schedule(

@@ -36,7 +36,7 @@ def explain(
         f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
     )
     lines.append(
-        f"order: {schedule.length} samples, shuffle: {workshop.order.shuffle}, steps: "
+        f"order: {schedule.length} samples, shuffle: {workshop.order.name}, steps: "
         f"{schedule.num_steps()} of {schedule.global_batch}, rank {schedule.rank} of "
         f"{schedule.world_size}, last batch: {schedule.last_batch}"
     )

@@ -4,7 +4,7 @@ import atexit
 import os
 import weakref
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes import arguments
+from dali_pipes.about import About, about
+from dali_pipes.audit import Audit, Tally
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import DecoderName, EngineChoice, choose
 from dali_pipes.explain import explain
@@ -25,12 +27,13 @@ from dali_pipes.labels import labels_of
 from dali_pipes.plan import LastBatch
 from dali_pipes.process import Helper, ProcessProducer
 from dali_pipes.produce import CpuProducer, DaliProducer, Producer
-from dali_pipes.state import VERSION, LoaderState, check_state
+from dali_pipes.state import VERSION, LoaderState, RunIdentity, check_state, order_check
 from dali_pipes.targets import Kind, TargetReader, collate, upload
 from dali_pipes.work import Work, Workshop
 from gpu_aug import Recipe, compile_engine
 from gpu_aug.views import Views
-from readers import Dataset, Order
+from readers import Dataset
+from readers.order import Shuffle
 
 _LOOPS: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
 
@@ -59,7 +62,11 @@ class Loader:
             the crop is shrunk by at least twice as much; pixels then differ a little. "exact" decodes as
             everybody does, and so does DALI in any case.
         seed: Of the order and the draws, not negative.
-        shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order.
+        shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
+            blocks of neighbouring samples and mixes the samples of some blocks at a time, for storage
+            that is best read in large pieces; see readers.Order.
+        shuffle_window: For "block": how many samples these blocks hold together. None is 4096, or 16 blocks
+            where that is more.
         rank: This process among `world_size`; None asks torch.distributed, and is 0 without it.
         world_size: Number of processes that share each step; None as for `rank`.
         dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe
@@ -72,6 +79,9 @@ class Loader:
         max_bad_samples: A run in which more different samples are bad on this rank is stopped; None
             allows one in a hundred, or a hundred, but never more than half of the dataset.
         ledger: A file that gets a line of JSON for every bad sample; None keeps them in memory only.
+        audit: A file that gets a line of JSON for every step, with hashes of the samples that were handed
+            over; "{rank}" in its name stands for the rank. ``gpu-aug audit`` compares such files of two
+            runs, on any number of ranks. None keeps the latest hashes in `audit` only.
         num_threads: Decoding and augmenting threads; None takes the cores this process may use.
         prefetch: Batches that the decoder works on ahead of the one that is waited for; with DALI up to
             two more are on their way through the other stages.
@@ -113,7 +123,8 @@ class Loader:
         exact: bool = False,
         decode: Literal["exact", "fast"] = "exact",
         seed: int = 0,
-        shuffle: Literal["global", "none"] = "global",
+        shuffle: Shuffle = "global",
+        shuffle_window: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
         dtype: torch.dtype = torch.bfloat16,
@@ -122,6 +133,7 @@ class Loader:
         on_bad_sample: Policy = "raise",
         max_bad_samples: int | None = None,
         ledger: str | os.PathLike[str] | None = None,
+        audit: str | os.PathLike[str] | None = None,
         num_threads: int | None = None,
         prefetch: int = 2,
         max_pixels: int = 100_000_000,
@@ -132,7 +144,6 @@ class Loader:
         views = arguments.as_views(recipe)
         arguments.require_positive(batch_size=batch_size, prefetch=prefetch, max_pixels=max_pixels)
         arguments.require_one_of("decode", decode, ("exact", "fast"))
-        arguments.require_one_of("shuffle", shuffle, ("global", "none"))
         arguments.require_one_of("last_batch", last_batch, ("drop", "partial", "pad"))
         arguments.require_one_of("on_bad_sample", on_bad_sample, ("raise", "replace", "skip"))
         arguments.require_dtype(dtype, views)
@@ -148,15 +159,14 @@ class Loader:
         self.timings = Timings()
         self._reasons = choice.reasons
         self._recipe = recipe
-        self._schedule = arguments.schedule(
-            len(dataset), batch_size, place, last_batch, views.group
-        )
-        order = Order(len(dataset), seed=seed, shuffle=shuffle)
+        order = arguments.order_of(dataset, seed, shuffle, shuffle_window)
+        self._schedule = arguments.schedule(len(order), batch_size, place, last_batch, views.group)
         self._workshop = Workshop(
             dataset, views, order, seed, on_bad_sample, max_pixels, place[0], reader, self.timings
         )
         budget = arguments.budget_of(max_bad_samples, len(dataset))
         self._ledger = Ledger(on_bad_sample, budget, Path(ledger) if ledger else None)
+        self._audit = Audit(audit, *place)
         arguments.check_labels_of_views(views)
         self._num_classes = arguments.num_classes_of(views.recipes[0], dataset)
         memory_format = torch.channels_last if channels_last else torch.contiguous_format
@@ -198,6 +208,8 @@ class Loader:
         """Begin the next epoch, or go on where a loaded state stands."""
         if self._began:
             self._epoch, self._consumed = self._epoch + 1, 0
+        else:
+            self._audit.begin(self._epoch, self._consumed, lambda: self._identity)
         self._began = True
         self._num_loops += 1
         loop = self._run(self._epoch, self._consumed, self._num_loops)
@@ -219,20 +231,18 @@ class Loader:
     def state_dict(self) -> LoaderState:
         """Where the run stands: what was handed over, not what is under way."""
         return {
-            "version": VERSION,
-            "dataset": self._workshop.dataset.fingerprint,
-            "length": self._schedule.length,
-            "recipe": self._recipe.fingerprint,
-            "seed": self._workshop.seed,
-            "shuffle": self._workshop.order.shuffle,
+            **self._identity,
             "epoch": self._epoch,
             "consumed": self._consumed,
+            "about": self._about,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next loop go on where the state was taken, on any number of ranks.
 
-        A state taken at the end of an epoch gives a loop without steps, then the next epoch.
+        A state taken at the end of an epoch gives a loop without steps, then the next epoch. Who means to go
+        on with another recipe puts the present one's fingerprint into the state:
+        ``{**state, "recipe": recipe.fingerprint}``.
 
         Raises:
             StateMismatchError: If the state belongs to another dataset, recipe, seed or version.
@@ -243,6 +253,11 @@ class Loader:
     def bad_samples(self) -> list[BadRecord]:
         """What the ledger holds: the bad samples this rank has met, in the order of the batches."""
         return list(self._ledger.records)
+
+    @property
+    def audit(self) -> Tally:
+        """Hashes of what this rank was handed, for a comparison with another run."""
+        return self._audit.tally
 
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each."""
@@ -278,6 +293,24 @@ class Loader:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @cached_property
+    def _identity(self) -> RunIdentity:
+        """What a state must agree with."""
+        order, length = self._workshop.order, self._schedule.length
+        return {
+            "version": VERSION,
+            "dataset": self._workshop.dataset.fingerprint,
+            "length": length,
+            "recipe": self._recipe.fingerprint,
+            "seed": self._workshop.seed,
+            "shuffle": order.name,
+            "order": order_check(lambda positions: order.places(0, positions), length),
+        }
+
+    @cached_property
+    def _about(self) -> About:
+        return about(self._workshop.dataset, self._recipe)
 
     def _move_to(self, epoch: int, consumed: int) -> None:
         self._epoch, self._consumed, self._began = epoch, consumed, False
@@ -339,6 +372,7 @@ class Loader:
         with self.timings.measure("copy"):
             batch = self._batch(work, images)
         if loop == self._num_loops:  # the state is that of the latest loop
+            self._audit.count(work)
             self._consumed = work.plan.consumed
         return batch
 

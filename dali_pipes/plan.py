@@ -42,7 +42,7 @@ class Schedule:
     contiguous share of it. So the samples of a step do not depend on how many ranks share them.
 
     Attributes:
-        length: Number of samples in the dataset.
+        length: Positions of an epoch; most often the number of samples in the dataset.
         batch_size: Samples per rank and step.
         rank: This rank, 0 <= rank < world_size.
         world_size: Number of ranks.

@@ -1,25 +1,31 @@
 """Where a run stands: a small dictionary that belongs to one dataset, recipe and seed."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
 
+import numpy as np
+
+from dali_pipes.about import About, explain_dataset, explain_recipe
 from dali_pipes.errors import StateMismatchError
 
 VERSION = 1
 
+_PROBES = 64
+_HASH_CHARS = 12  # of a fingerprint, in an error
 
-class LoaderState(TypedDict):
-    """What a run needs to go on, on any number of ranks and with any batch size.
+
+class RunIdentity(TypedDict):
+    """What decides which samples stand where, and how they are drawn.
 
     Attributes:
-        version: Of this dictionary and of the order and draws behind it.
+        version: Of a state and of the order and draws behind it.
         dataset: Fingerprint of the dataset.
-        length: Number of samples in the dataset.
+        length: Positions in an epoch.
         recipe: Fingerprint of the recipe.
         seed: Of the order and the draws.
         shuffle: Kind of the order.
-        epoch: Counts from 0.
-        consumed: Positions of the epoch's order that all ranks together have received.
+        order: 16 hex digits over some places of epoch 0, which no other order has.
     """
 
     version: int
@@ -28,11 +34,41 @@ class LoaderState(TypedDict):
     recipe: str
     seed: int
     shuffle: str
+    order: NotRequired[str]
+
+
+class LoaderState(RunIdentity):
+    """What a run needs to go on, on any number of ranks and with any batch size.
+
+    Less than 2 kB of JSON, however long the run, the dataset or the recipe. States of earlier
+    versions lack `order` and `about`, and load all the same.
+
+    Attributes:
+        epoch: Counts from 0.
+        consumed: Positions of the epoch's order that all ranks together have received.
+        about: Dataset and recipe in words, to say what is different; not compared.
+    """
+
     epoch: int
     consumed: int
+    about: NotRequired[About]
 
 
-_IDENTITY = ("version", "dataset", "length", "recipe", "seed", "shuffle")
+_IDENTITY = tuple(RunIdentity.__annotations__)
+
+
+def order_check(places: Callable[[np.ndarray], Sequence[np.ndarray]], length: int) -> str:
+    """Return 16 hex digits that tell an order of `length` positions from others.
+
+    Args:
+        places: Returns the arrays that say what stands at positions, int64 [n], of epoch 0.
+        length: Positions in an epoch, at least 1.
+    """
+    positions = np.unique(np.linspace(0, length - 1, _PROBES).astype(np.int64))
+    digest = hashlib.sha256()
+    for array in places(positions):
+        digest.update(np.asarray(array, np.int64).astype("<i8").tobytes())
+    return digest.hexdigest()[:16]
 
 
 def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, int]:
@@ -46,18 +82,20 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, 
         StateMismatchError: If the state is incomplete or belongs to another run.
     """
     known = state if isinstance(state, Mapping) else {}
-    missing = [name for name in LoaderState.__annotations__ if name not in known]
+    optional = LoaderState.__optional_keys__
+    missing = [
+        name for name in LoaderState.__annotations__ if name not in known and name not in optional
+    ]
     if missing:
         raise StateMismatchError(
             f"this is not a loader's state: it lacks {', '.join(missing)}; give what "
             f"loader.state_dict() returned"
         )
-    different = [
-        f"{name} is {state[name]!r} in the state and {own[name]!r} here"
-        for name in _IDENTITY
-        if state[name] != own[name]
-    ]
-    if different:
+    names = [name for name in _IDENTITY if state.get(name, own[name]) != own[name]]
+    if {"length", "seed", "shuffle"}.intersection(names):
+        names = [name for name in names if name != "order"]  # it follows from them
+    if names:
+        different = [_difference(name, state, own) for name in names]
         raise StateMismatchError(
             f"the state belongs to another run: {'; '.join(different)}; resume with what the state was "
             f"saved with, or start anew"
@@ -70,3 +108,30 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, 
             f"with epoch >= 0 and 0 <= consumed <= {own['length']}; the file may be damaged"
         )
     return epoch, consumed
+
+
+def _difference(name: str, state: Mapping[str, Any], own: Mapping[str, Any]) -> str:
+    theirs, ours = (_short(value) for value in (state[name], own[name]))
+    plain = f"{name} is {theirs!r} in the state and {ours!r} here"
+    words = _words(name, state.get("about"), own.get("about"))
+    return f"{plain} ({words})" if words else plain
+
+
+def _words(name: str, theirs: Any, ours: Any) -> str:
+    """Say it for people, if the state and the loader have words for it."""
+    if name == "order":
+        return "another block shuffle or mixture, or another version's order"
+    try:
+        if name == "dataset":
+            return explain_dataset(str(theirs[name]), ours[name])
+        if name == "recipe":
+            return explain_recipe([str(line) for line in theirs[name]], ours[name])
+    except (KeyError, TypeError):  # a state of an earlier version, or one that was edited
+        pass
+    return ""
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _HASH_CHARS:
+        return value[:_HASH_CHARS]
+    return value

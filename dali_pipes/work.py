@@ -16,7 +16,8 @@ from dali_pipes.targets import Found, TargetReader
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.views import Views
-from readers import BadSample, Dataset, HeaderError, Order, Sample, read_header
+from readers import BadSample, Dataset, HeaderError, Sample, read_header
+from readers.order import AnyOrder
 from readers.sample import Payload
 
 NOTHING = Found()
@@ -31,6 +32,7 @@ class Work:
     Attributes:
         plan: What the step stands for.
         indices: int64 [E], positions in the dataset.
+        repeats: int64 [E], tells apart the times that an epoch has one index; see readers.order.AnyOrder.
         keys: Names for people.
         labels: int64 [E], -1 where there is none.
         fields: Everything that is stored of a sample, by field name.
@@ -46,6 +48,7 @@ class Work:
 
     plan: Plan
     indices: NDArray[np.int64]
+    repeats: NDArray[np.int64]
     keys: list[str]
     labels: NDArray[np.int64]
     fields: list[Mapping[str, Payload]]
@@ -92,7 +95,7 @@ class Workshop:
 
     dataset: Dataset
     views: Views
-    order: Order
+    order: AnyOrder
     seed: int
     policy: Policy
     max_pixels: int
@@ -103,7 +106,7 @@ class Workshop:
     def prepare(self, plan: Plan) -> Work:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
         count = len(plan.positions)
-        indices = self.order.indices(plan.epoch, plan.positions)
+        indices, repeats = self.order.places(plan.epoch, plan.positions)
         with self.timings.measure("read"):
             fetched = self.dataset.fetch(indices)
         if len(fetched) != count:
@@ -114,6 +117,7 @@ class Workshop:
         work = Work(
             plan=plan,
             indices=indices,
+            repeats=repeats,
             keys=[""] * count,
             labels=np.full(count, -1),
             fields=[{}] * count,
@@ -129,14 +133,7 @@ class Workshop:
                 self._lose(work, row, checked)
             else:
                 _fill(work, row, *checked)
-        work.draws = self.views.draw(
-            self.seed,
-            plan.epoch,
-            work.indices,
-            work.sizes,
-            positions=plan.positions,
-            length=len(self.dataset),
-        )
+        work.draws = self._draw(work, slice(None))
         return work
 
     def decode(self, work: Work, row: int) -> NDArray[np.uint8] | None:
@@ -176,17 +173,20 @@ class Workshop:
         """Lose a row whose parameters are drawn, and draw those of the substitute."""
         index = int(work.indices[row])
         self._lose(work, row, BadSample(index, work.keys[row], stage, str(error)))
-        one = slice(row, row + 1)
-        drawn = self.views.draw(
-            self.seed,
-            work.plan.epoch,
-            work.indices[one],
-            work.sizes[one],
-            positions=work.plan.positions[one],
-            length=len(self.dataset),
-        )
+        drawn = self._draw(work, slice(row, row + 1))
         for draws, again in zip(work.draws, drawn, strict=True):
             draws.put(row, again)
+
+    def _draw(self, work: Work, rows: slice) -> tuple[Draws, ...]:
+        """Draw the parameters of some rows; a sample that comes again in an epoch has others each time."""
+        return self.views.draw(
+            self.seed,
+            work.plan.epoch,
+            work.indices[rows] + work.repeats[rows] * len(self.dataset),
+            work.sizes[rows],
+            positions=work.plan.positions[rows],
+            length=len(self.order),
+        )
 
     def _check(
         self, sample: Sample | BadSample

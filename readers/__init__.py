@@ -1,14 +1,16 @@
-"""Random access to encoded images and their labels, in files and in tar shards.
+"""Random access to encoded images and their labels, in files, shards and databases, here and in object stores.
 
-    photos = open_dataset("photos/train-{000000..000099}.tar")
-    order = Order(len(photos), seed=0)
+    photos = open_dataset("photos/train-{000000..000099}.tar").where("label < 100")
+    order = photos.order(seed=0)
     samples = photos.fetch(order.indices(epoch=0, positions=np.arange(256)))
 
 Nothing is decoded here.
 """
 
+from readers.dataset import IndexedDataset, SelectionError
 from readers.folder import FolderDataset, ListDataset
 from readers.header import Header, read_header
+from readers.mixture import Balanced, Mixture, mix
 from readers.open import open_dataset
 from readers.order import Order, part
 from readers.restarts import restart_offsets
@@ -21,21 +23,28 @@ from readers.sample import (
     Sample,
     SourceError,
 )
+from readers.selection import Subset
 from readers.tar import TarDataset
 
 __all__ = [
     "BadSample",
+    "Balanced",
     "Dataset",
     "FolderDataset",
     "Header",
     "HeaderError",
     "IndexFileError",
+    "IndexedDataset",
     "ListDataset",
+    "Mixture",
     "Order",
     "ReadersError",
     "Sample",
+    "SelectionError",
     "SourceError",
+    "Subset",
     "TarDataset",
+    "mix",
     "open_dataset",
     "part",
     "read_header",

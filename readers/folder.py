@@ -1,90 +1,48 @@
 """Images in files of their own: class folders, and lists of files."""
 
-import errno
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from pathlib import Path
-from stat import S_ISREG
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-import numpy as np
-from numpy.typing import NDArray
-
-from readers.sample import (
-    IMAGE_FIELDS,
-    BadSample,
-    PathLike,
-    Sample,
-    SourceError,
-    checked_indices,
-    is_image_file,
-)
+from readers.files import FileDataset, Sidecars
+from readers.sample import IMAGE_FIELDS, PathLike, SourceError, is_image_file
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]{1,18})")
 # What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
 _SIDECAR = re.compile(r"(.+)\.(json|(?:mask|seg)(?:\.[0-9]{1,9})?\.png)", re.DOTALL | re.IGNORECASE)
 
-_Sidecars = dict[str, tuple[tuple[str, str], ...]]  # image -> (field, file) of what belongs to it
+
+class FileKind(NamedTuple):
+    """Which files of a folder are samples.
+
+    Attributes:
+        plural: What they are called in errors.
+        extensions: What their names end in, in lower case.
+    """
+
+    plural: str
+    extensions: tuple[str, ...]
+
+    def fits(self, name: str) -> bool:
+        """Whether a file is one by its name."""
+        return "." in name and name.lower().rpartition(".")[2] in self.extensions
 
 
-class _Files:
-    """A dataset of image files below one folder; the two kinds differ in how they find them."""
+class FilesFound(NamedTuple):
+    """What `find_files` found, as `FileDataset` takes it."""
 
-    def __init__(
-        self,
-        root: Path,
-        names: list[str],
-        labels: list[int],
-        class_names: tuple[str, ...] = (),
-        sidecars: _Sidecars | None = None,
-    ) -> None:
-        self._prefix = f"{root}/"
-        self._names = names
-        self._labels = labels
-        self._class_names = class_names
-        self._sidecars = sidecars or {}
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Folder name of each class number; empty without class folders."""
-        return self._class_names
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """32 hex digits over names, sizes and labels; the first call asks for every file's size."""
-        digest = hashlib.sha256()
-        for name, label in zip(self._names, self._labels, strict=True):
-            line = f"{name}\0{_size_bytes(self._prefix + name)}\0{label}\n"
-            for _, sidecar in self._sidecars.get(name, ()):
-                line += f"{sidecar}\0{_size_bytes(self._prefix + sidecar)}\n"
-            digest.update(line.encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()[:32]
-
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read whole files; see `Dataset.fetch`."""
-        return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
-
-    def _fetch_one(self, index: int) -> Sample | BadSample:
-        name = self._names[index]
-        # A file without an image extension was named in a list: the bytes decide what it is.
-        field = name.rpartition(".")[2].lower() if is_image_file(name) else IMAGE_FIELDS[0]
-        try:
-            fields = {field: _read(self._prefix + name)}
-            for sidecar, path in self._sidecars.get(name, ()):
-                fields[sidecar] = _read(self._prefix + path)
-        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            reason = f"the file cannot be read: {getattr(error, 'strerror', None) or error}"
-            return BadSample(index, name, "read", reason)
-        return Sample(index, name, fields, self._labels[index])
+    names: list[str]
+    labels: list[int]
+    class_names: tuple[str, ...]
+    sidecars: Sidecars
 
 
-class FolderDataset(_Files):
+_IMAGES = FileKind("images", IMAGE_FIELDS)
+
+
+class FolderDataset(FileDataset):
     """Images below a folder, one folder per class.
 
     ``root/<class>/**/photo.jpg``: the classes are the folders in root, numbered in sorted order,
@@ -105,33 +63,10 @@ class FolderDataset(_Files):
 
     def __init__(self, root: PathLike) -> None:
         root = Path(root).absolute()
-        _, entries, files = next(os.walk(root, onerror=_raise))
-        folders = _visible(entries)
-        loose, sidecars = _told_apart(_visible(files))
-        images = {name: _images_below(root, name, sidecars) for name in folders}
-        filled = [name for name in folders if images[name]]
-        if loose and filled:
-            raise SourceError(
-                f"{root} holds images itself ({loose[0]}) and in folders ({filled[0]}): move them "
-                "all into class folders, or name them in a list file"
-            )
-        if not loose and not filled:
-            extensions = ", ".join(f".{name}" for name in IMAGE_FIELDS)
-            raise SourceError(f"{root} holds no images: put files there that end in {extensions}")
-        if loose:
-            super().__init__(root, loose, [-1] * len(loose), (), sidecars)
-            return
-        if len(filled) < len(folders):
-            empty = next(name for name in folders if not images[name])
-            raise SourceError(
-                f"{root} has a class folder without images ({empty}): remove it or fill it"
-            )
-        names = [name for folder in filled for name in images[folder]]
-        labels = [label for label, folder in enumerate(filled) for _ in images[folder]]
-        super().__init__(root, names, labels, tuple(filled), sidecars)
+        super().__init__(root, *find_files(root, _IMAGES))
 
 
-class ListDataset(_Files):
+class ListDataset(FileDataset):
     """Image files that a list names, each a sample without anything beside it.
 
     The list is a text file with one ``path[ label]`` per line, or a sequence of paths. In a text
@@ -164,6 +99,41 @@ class ListDataset(_Files):
             names = [path[len(str(root).rstrip("/")) + 1 :] for path in paths]
         super().__init__(root, names, labels)
 
+    def _field(self, name: str) -> str:
+        # A file without an image extension was named in a list: the bytes decide what it is.
+        return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
+
+
+def find_files(root: Path, kind: FileKind) -> FilesFound:
+    """Find files of a kind: in class folders at any depth, or in the folder itself, without classes.
+
+    Raises:
+        SourceError: There are none, a class has none, or they lie in both.
+    """
+    _, entries, files = next(os.walk(root, onerror=_raise))
+    folders, what = _visible(entries), kind.plural
+    loose, sidecars = _told_apart(_visible(files), kind)
+    inside = {name: _files_below(root, name, kind, sidecars) for name in folders}
+    filled = [name for name in folders if inside[name]]
+    if loose and filled:
+        raise SourceError(
+            f"{root} holds {what} itself ({loose[0]}) and in folders ({filled[0]}): move them "
+            "all into class folders, or name them in a list file"
+        )
+    if not loose and not filled:
+        extensions = ", ".join(f".{name}" for name in kind.extensions)
+        raise SourceError(f"{root} holds no {what}: put files there that end in {extensions}")
+    if loose:
+        return FilesFound(loose, [-1] * len(loose), (), sidecars)
+    if len(filled) < len(folders):
+        empty = next(name for name in folders if not inside[name])
+        raise SourceError(
+            f"{root} has a class folder without {what} ({empty}): remove it or fill it"
+        )
+    names = [name for folder in filled for name in inside[folder]]
+    labels = [label for label, folder in enumerate(filled) for _ in inside[folder]]
+    return FilesFound(names, labels, tuple(filled), sidecars)
+
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:
     """Return the paths as written and their labels, -1 where there is none."""
@@ -190,15 +160,15 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
     return names, labels
 
 
-def _images_below(root: Path, folder: str, sidecars: _Sidecars) -> list[str]:
-    """Return the images below root/folder, relative to root, in ImageFolder's order.
+def _files_below(root: Path, folder: str, kind: FileKind, sidecars: Sidecars) -> list[str]:
+    """Return the files of a kind below root/folder, relative to root, in ImageFolder's order.
 
     What belongs to them is added to ``sidecars``.
     """
     found = []
     for place, folders, files in os.walk(root / folder, onerror=_raise, followlinks=True):
         folders[:] = [name for name in _visible(folders) if not _is_loop(Path(place, name))]
-        names, beside = _told_apart(_visible(files))
+        names, beside = _told_apart(_visible(files), kind)
         inside = os.path.relpath(place, root)
         found.append((inside, names))
         for name, files_beside in beside.items():
@@ -208,16 +178,16 @@ def _images_below(root: Path, folder: str, sidecars: _Sidecars) -> list[str]:
     return [f"{place}/{name}" for place, names in sorted(found) for name in names]
 
 
-def _told_apart(names: Sequence[str]) -> tuple[list[str], _Sidecars]:
-    """Return the images of one folder, and what belongs to them, in the given order."""
-    images = [name for name in names if is_image_file(name)]
+def _told_apart(names: Sequence[str], kind: FileKind) -> tuple[list[str], Sidecars]:
+    """Return the files of a kind in one folder, and what belongs to them, in the given order."""
+    images = [name for name in names if kind.fits(name)]
     candidates = [found for name in names if (found := _SIDECAR.fullmatch(name))]
     if not candidates:
         return images, {}
     by_stem: dict[str, list[str]] = {}
     for name in images:
         by_stem.setdefault(name.rpartition(".")[0], []).append(name)
-    sidecars: _Sidecars = {}
+    sidecars: Sidecars = {}
     for found in candidates:
         for image in by_stem.get(found[1], ()):
             sidecars[image] = (*sidecars.get(image, ()), (found[2].lower(), found[0]))
@@ -239,29 +209,3 @@ def _raise(error: OSError) -> NoReturn:
     raise SourceError(
         f"{error.filename} cannot be listed ({error.strerror}): give a folder that can be read"
     ) from None
-
-
-def _size_bytes(path: str) -> int:
-    try:
-        return Path(path).stat().st_size
-    except (OSError, ValueError):
-        return -1
-
-
-def _read(path: str) -> bytes:
-    """Read a whole file: 25 us for 114 kB in the page cache, where Path.read_bytes takes 30."""
-    # Non-blocking: opening a pipe that carries the name of an image would wait for ever.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        status = os.fstat(descriptor)
-        if not S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        data = os.read(descriptor, status.st_size)
-        while len(data) < status.st_size:
-            more = os.read(descriptor, status.st_size - len(data))
-            if not more:
-                break
-            data += more
-        return data
-    finally:
-        os.close(descriptor)

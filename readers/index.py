@@ -1,249 +1,276 @@
-"""The side-car index of a shard: what lies where, in columns, built once and kept in a file.
+"""The side-car index of a shard: where it lies, whether it fits, and that one process builds it.
 
-One file holds, in this order:
-
-    16 bytes    name and version of the format
-     8 bytes    length of the description in bytes, CRC-32 (begun at it) of all that follows
-    JSON        size and mtime of the shard, digest, field names, faults, type and place of columns
-    columns     plain numbers: S samples and M members (stored files), in the shard's order
-
-It holds no code and no pickle. It is rebuilt when it does not fit the shard or is damaged.
+It is rebuilt when it does not fit the shard or is damaged. It fits a shard of the same size and stamp; and
+one of another stamp, such as a copy, when its first and last 64 kB are the same and it was not changed
+after the index was written. An index that lies beside an object is taken when the same 64 kB fit.
 """
 
+import dataclasses
 import hashlib
-import json
 import mmap
 import os
-import struct
-import sys
-import tempfile
-import zlib
-from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from readers.blob import Blob, LocalBlob, is_url, open_blob
+from readers.index_format import (
+    DamagedIndexError,
+    Entry,
+    Head,
+    Scan,
+    ShardIndex,
+    read_head,
+)
+from readers.index_writer import IndexWriter, WriteError, write_all
+from readers.lock import one_at_a_time
+from readers.pages import address_of, advise
+from readers.sample import IndexFileError, ReadersError, SourceError
 
-from readers.sample import IndexFileError, Payload
+__all__ = ["DamagedIndexError", "Entry", "FoundIndex", "Scan", "ShardIndex", "open_index"]
 
-_FORMAT = b"gpu-aug index 3\n"
-_PREFIX = struct.Struct("<16sII")
-
-_COLUMNS: dict[str, Literal["B", "H", "I", "i", "q"]] = {
-    "key_text": "B",  # all keys in UTF-8, one behind the other
-    "key_bounds": "q",  # [S + 1]: where each key begins and the last one ends
-    "member_bounds": "q",  # [S + 1]: the members of each sample, likewise
-    "label": "q",  # [S]
-    "height": "I",  # [S], pixels after EXIF orientation, 0 when not known
-    "width": "I",  # [S]
-    "field": "i",  # [M], place in the list of field names
-    "start": "q",  # [M], byte offset in the shard
-    "stop": "q",  # [M]
-    # Of the images with restart intervals; all three are empty where the shard has none.
-    "restart_bounds": "q",  # [S + 1]: where the lengths of each sample begin and the last one's end
-    "scan_start": "I",  # [S], byte offset in the image of its first interval
-    "restart_length": "H",  # bytes of each interval with the marker behind it, the last one without
-}
+SUFFIX = ".gpuaug-index"
+_FORGET_BYTES = 1 << 26
+_COPIED_BYTES = 1 << 23
+_SAMPLED_BYTES = 1 << 16
 
 
-class Entry(NamedTuple):
-    """One sample in a shard.
+class FoundIndex(NamedTuple):
+    """An index that fits its shard.
 
     Attributes:
-        key: Unique in most shards, but it need not be.
-        members: (field name, start, stop) of each field, half open, in bytes from the start.
-        label: Class number, or -1.
-        size: (height, width) after EXIF orientation, or None.
-        fault: Why the sample cannot be read, empty when it can.
-        restarts: Of its image, as `readers.restarts.restart_offsets` gives them. An index keeps none
-            whose intervals exceed 64 kB: they spare little.
+        place: The file.
+        head: What stands before its tables.
+        built: Whether it was made just now.
     """
 
-    key: str
-    members: tuple[tuple[str, int, int], ...]
-    label: int = -1
-    size: tuple[int, int] | None = None
-    fault: str = ""
-    restarts: NDArray[np.int64] | None = None
+    place: Path
+    head: Head
+    built: bool = False
+
+    def map(self) -> ShardIndex:
+        """Open its tables.
+
+        Raises:
+            DamagedIndexError: The file is not the one that was found.
+            OSError: It is gone.
+        """
+        return ShardIndex(self.place, self.head)
 
 
-class ShardIndex:
-    """The index of one shard, read from the bytes of its file.
-
-    Args:
-        data: Content of an index file.
-        stamp: (size in bytes, mtime in ns) of the shard.
-
-    Raises:
-        ValueError: The bytes are no such index, are damaged, or belong to another state of the
-            shard.
-    """
-
-    def __init__(self, data: Payload, stamp: tuple[int, int]) -> None:
-        name, length, checksum = _PREFIX.unpack(bytes(data[: _PREFIX.size]).ljust(_PREFIX.size))
-        body = memoryview(data)[_PREFIX.size :]
-        if name != _FORMAT or zlib.crc32(body, length) != checksum:
-            raise ValueError("not an index, or a damaged one")
-        description = json.loads(bytes(body[:length]))
-        if description["byte_order"] != sys.byteorder or tuple(description["stamp"]) != stamp:
-            raise ValueError("the index of another shard, or of another machine")
-        numbers = body[length:]
-        columns = {
-            name: numbers[start:stop].cast(_COLUMNS[name])
-            for name, (start, stop) in description["columns"].items()
-        }
-        self.stamp = stamp
-        self.digest: str = description["digest"]
-        self._faults = {int(row): fault for row, fault in description["faults"].items()}
-        self._field_names: list[str] = description["field_names"]
-        self._key_text, self._key_bounds = columns["key_text"], columns["key_bounds"]
-        self._member_bounds, self._field = columns["member_bounds"], columns["field"]
-        self._start, self._stop = columns["start"], columns["stop"]
-        self._height, self._width, self._label = (
-            columns[name] for name in ("height", "width", "label")
-        )
-        self._restart_bounds, self._scan_start = columns["restart_bounds"], columns["scan_start"]
-        self._restart_length = columns["restart_length"]
-
-    def __len__(self) -> int:
-        return len(self._label)
-
-    def entry(self, row: int) -> Entry:
-        """Return a sample; 0 <= row < len."""
-        key = bytes(self._key_text[self._key_bounds[row] : self._key_bounds[row + 1]])
-        members = tuple(
-            [
-                (self._field_names[self._field[member]], self._start[member], self._stop[member])
-                for member in range(self._member_bounds[row], self._member_bounds[row + 1])
-            ]
-        )
-        size = (self._height[row], self._width[row]) if self._height[row] else None
-        fault = self._faults.get(row, "") if self._faults else ""
-        restarts = self._restarts(row) if self._restart_bounds else None
-        text = key.decode("utf-8", "surrogateescape")
-        return Entry(text, members, self._label[row], size, fault, restarts)
-
-    def _restarts(self, row: int) -> NDArray[np.int64] | None:
-        lengths = self._restart_length[self._restart_bounds[row] : self._restart_bounds[row + 1]]
-        if not lengths:
-            return None
-        offsets = np.empty(len(lengths) + 1, np.int64)
-        offsets[0] = self._scan_start[row]
-        offsets[1:] = lengths
-        return np.cumsum(offsets, out=offsets)
-
-
-def open_index(shard: Path, scan: Callable[[Path], Iterable[Entry]]) -> ShardIndex:
+def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
     """Return the index of a shard, from its file where that fits, else by a scan.
 
-    The file is ``NAME.tar.gpuaug-index`` beside the shard or, where that cannot be written, lies
-    in the folder ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` when not set). It appears in one step,
-    so several processes may build it at the same time.
+    The file is ``NAME.gpuaug-index`` beside the shard or, where that cannot be written, lies in the
+    folder ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` when not set). It appears in one step. Of several
+    processes that want it one builds it, and the others wait.
+
+    Args:
+        blob: The shard.
+        scan: Finds its samples.
+        distrust: Check all of a file before it is taken, since it was seen to be damaged.
 
     Raises:
+        SourceError: The shard is not of the format that is looked for.
         IndexFileError: Neither place can be written.
         OSError: The shard cannot be read.
     """
-    status = shard.stat()
-    stamp = (status.st_size, status.st_mtime_ns)
-    places = (shard.with_name(f"{shard.name}.gpuaug-index"), _cached(shard))
+    made_by = _describe(scan)
+    places = _places(blob, scan)
+    found = _find(blob, made_by, places, distrust=distrust)
+    if found is not None:
+        return found
     for place in places:
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            return ShardIndex(_content(place), stamp)
-    data = _pack(list(scan(shard)), stamp)
-    for place in places:
-        with suppress(OSError):
-            _write(place, data, status.st_mode & 0o666)
-            return ShardIndex(data, stamp)
+        try:
+            with one_at_a_time(_part(place)) as descriptor:
+                # Another process may have built it while this one waited.
+                found = _find(blob, made_by, places, distrust=distrust)
+                return (
+                    found
+                    or _download(blob, made_by, place, descriptor, f"{_tag(scan)}{SUFFIX}")
+                    or _build(blob, scan, made_by, place, descriptor)
+                )
+        except _ReadError as error:
+            raise error.reason from None
+        except (OSError, WriteError):
+            continue
     raise IndexFileError(
-        f"the index of {shard} can be written neither beside it nor to {places[1].parent}: "
+        f"the index of {blob.location} can be written neither beside it nor to {places[-1].parent}: "
         "set GPU_AUG_CACHE to a folder that can be written"
     )
 
 
-def _content(place: Path) -> Payload:
-    """Return the bytes of an index file, mapped where that holds no file descriptor.
-
-    The restart intervals of tiled photographs take some 400 bytes a sample, which processes share so.
-    """
-    if sys.version_info >= (3, 13):
-        with place.open("rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, trackfd=False))
-    return place.read_bytes()
+def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
+    """Return the index of a shard where there is a file that fits, and None else."""
+    return _find(blob, _describe(scan), _places(blob, scan), distrust=False)
 
 
-def _cached(shard: Path) -> Path:
+class _ReadError(Exception):
+    """The shard cannot be read: no reason to try another place for the index."""
+
+    def __init__(self, reason: OSError) -> None:
+        self.reason = reason
+
+
+def _find(blob: Blob, made_by: str, places: list[Path], *, distrust: bool) -> FoundIndex | None:
+    for place in places:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = FoundIndex(place, read_head(place))
+            if not _fits(found, blob, made_by):
+                continue
+            if distrust:
+                found.map().verify()
+            return found
+    return None
+
+
+def _fits(found: FoundIndex, blob: Blob, made_by: str) -> bool:
+    identity = found.head.identity
+    if identity["scan"] != made_by or identity["size_bytes"] != blob.size_bytes:
+        return False
+    if is_url(blob.location) or identity["stamp"] == blob.stamp:
+        return True  # the index of an object is named after its stamp
+    if _is_newer(Path(blob.location), found.place):
+        return False
+    return bool(identity["sampled"] == _sampled(blob))
+
+
+def _is_newer(shard: Path, index: Path) -> bool:
+    return shard.stat().st_mtime_ns > index.stat().st_mtime_ns
+
+
+def _sampled(blob: Blob) -> str:
+    """A checksum of the first and the last bytes, the same wherever the shard lies."""
+    size_bytes = blob.size_bytes
+    ends = [(0, min(size_bytes, _SAMPLED_BYTES)), (max(0, size_bytes - _SAMPLED_BYTES), size_bytes)]
+    digest = hashlib.blake2b(digest_size=16)
+    if isinstance(blob, LocalBlob):
+        blob = blob.unmapped()  # so that its map goes with it
+    for data in blob.read(ends):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _download(
+    blob: Blob, made_by: str, place: Path, descriptor: int, suffix: str
+) -> FoundIndex | None:
+    """Take the index that lies beside an object, if there is one that fits."""
+    if not is_url(blob.location):
+        return None
+    try:
+        other = open_blob(_beside(blob.location, suffix))
+        _copy(other, descriptor)
+        found = FoundIndex(_part(place), read_head(_part(place)))
+        if not _fits(found, blob, made_by) or found.head.identity["sampled"] != _sampled(blob):
+            return None
+        found.map().verify()
+    except (ReadersError, OSError, ValueError, KeyError, TypeError):
+        return None
+    _publish(descriptor, place, 0o644)
+    return FoundIndex(place, found.head)
+
+
+def _copy(blob: Blob, descriptor: int) -> None:
+    """Write a blob into an open file, over whatever it holds."""
+    os.ftruncate(descriptor, 0)
+    for start in range(0, blob.size_bytes, _COPIED_BYTES):
+        stop = min(start + _COPIED_BYTES, blob.size_bytes)
+        (data,) = blob.read([(start, stop)])
+        write_all(descriptor, data, start)
+
+
+def _beside(location: str, suffix: str) -> str:
+    # A URL may remember how to reach its store: see `readers.storage.Url`.
+    options = getattr(location, "options", None)
+    return type(location)(f"{location}{suffix}", *([options] if options else []))
+
+
+def _build(blob: Blob, scan: Scan, made_by: str, place: Path, descriptor: int) -> FoundIndex:
+    writer = IndexWriter(place.parent)
+    try:
+        for entry in _scanned(blob, scan):
+            writer.add(entry)
+        identity = {
+            "scan": made_by,
+            "size_bytes": blob.size_bytes,
+            "stamp": blob.stamp,
+            "sampled": _read(_sampled, blob),
+        }
+        head = writer.write(descriptor, identity)
+        _publish(descriptor, place, blob.mode if isinstance(blob, LocalBlob) else 0o644)
+    finally:
+        writer.close()
+    return FoundIndex(place, head, built=True)
+
+
+def _publish(descriptor: int, place: Path, mode: int) -> None:
+    os.fchmod(descriptor, mode)
+    os.fsync(descriptor)  # else a power cut may leave the new name on old blocks
+    _part(place).replace(place)
+
+
+def _part(place: Path) -> Path:
+    """Where an index is written, and whose lock says who does."""
+    return place.with_name(f"{place.name}.part")
+
+
+def _read(work: Callable[[Blob], str], blob: Blob) -> str:
+    try:
+        return work(blob)
+    except OSError as error:
+        raise _ReadError(error) from error
+
+
+def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
+    forgotten = 0
+    try:
+        content = blob.content()
+        for entry in scan(content, blob.name):
+            yield entry
+            place = entry[1][-1][2] if entry[1] else 0
+            if place >= forgotten + _FORGET_BYTES and isinstance(content, memoryview):
+                # Else all of the shard would count as memory of this process.
+                start = address_of(content)
+                advise((start, start + len(content)), mmap.MADV_DONTNEED)
+                forgotten = place
+    except OSError as error:
+        raise _ReadError(error) from error
+    except SourceError as error:
+        # A scan knows the name alone.
+        text = str(error)
+        raise SourceError(
+            blob.location + text[len(blob.name) :] if text.startswith(blob.name) else text
+        ) from None
+
+
+def _places(blob: Blob, scan: Scan) -> list[Path]:
+    """Where the index may lie, best first. That of an object belongs to one content of it."""
+    suffix = f"{_tag(scan)}{SUFFIX}"
+    if is_url(blob.location):
+        return [_cached(f"{blob.location}\0{blob.stamp}", suffix)]
+    shard = Path(blob.location)
+    return [shard.with_name(f"{shard.name}{suffix}"), _cached(blob.location, suffix)]
+
+
+def _cached(name: str, suffix: str) -> Path:
     folder = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
-    name = hashlib.sha256(os.fsencode(shard.absolute())).hexdigest()[:32]
-    return Path(folder, f"{name}.gpuaug-index")
+    return Path(folder, f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{suffix}")
 
 
-def _pack(entries: list[Entry], stamp: tuple[int, int]) -> bytes:
-    """Return the content of the index file."""
-    columns = {name: array(code) for name, code in _COLUMNS.items()}
-    field_names: dict[str, int] = {}
-    digest = hashlib.sha256()
-    columns["key_bounds"].append(0)
-    columns["member_bounds"].append(0)
-    for key, members, label, size, _, _ in entries:
-        columns["key_text"].frombytes(key.encode("utf-8", "surrogateescape"))
-        columns["key_bounds"].append(len(columns["key_text"]))
-        for name, start, stop in members:
-            columns["field"].append(field_names.setdefault(name, len(field_names)))
-            columns["start"].append(start)
-            columns["stop"].append(stop)
-        columns["member_bounds"].append(len(columns["field"]))
-        columns["label"].append(label)
-        columns["height"].append(size[0] if size else 0)
-        columns["width"].append(size[1] if size else 0)
-        sizes = [(name, stop - start) for name, start, stop in members]
-        digest.update(f"{key!r} {sizes} {label}\n".encode())
-    _pack_restarts(columns, entries)
-    places, body = {}, b""
-    for name, column in columns.items():
-        places[name] = (len(body), len(body) + len(column) * column.itemsize)
-        body += column.tobytes()
-    description = {
-        "byte_order": sys.byteorder,
-        "stamp": stamp,
-        "digest": digest.hexdigest(),
-        "field_names": list(field_names),
-        "faults": {row: entry.fault for row, entry in enumerate(entries) if entry.fault},
-        "columns": places,
-    }
-    text = json.dumps(description).encode()
-    checksum = zlib.crc32(text + body, len(text))
-    return _PREFIX.pack(_FORMAT, len(text), checksum) + text + body
+def _describe(scan: Any) -> str:
+    if dataclasses.is_dataclass(scan):
+        return f"{type(scan).__module__}.{scan!r}"
+    kind = scan if hasattr(scan, "__qualname__") else type(scan)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _pack_restarts(columns: dict[str, "array[int]"], entries: list[Entry]) -> None:
-    """Fill the columns of the restart intervals, or leave them empty where there are none."""
-    if all(entry.restarts is None for entry in entries):
-        return
-    columns["restart_bounds"].append(0)
-    for entry in entries:
-        start, lengths = 0, np.empty(0, np.int64)
-        if entry.restarts is not None:
-            start, lengths = int(entry.restarts[0]), np.diff(entry.restarts)
-        if start < 1 << 32 and lengths.max(initial=0) < 1 << 16:
-            columns["restart_length"].frombytes(lengths.astype(np.uint16).tobytes())
-        columns["scan_start"].append(start % (1 << 32))
-        columns["restart_bounds"].append(len(columns["restart_length"]))
-
-
-def _write(place: Path, data: bytes, mode: int) -> None:
-    """Write a file so that others see all of it or nothing, as open to them as the shard is."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".gpuaug-", delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave the new name on old blocks
-            os.fchmod(file.fileno(), mode)
-            Path(file.name).replace(place)
-        except BaseException:
-            Path(file.name).unlink()
-            raise
+def _tag(scan: Any) -> str:
+    """Tells the indexes apart that scans with other options than the usual ones make."""
+    if not dataclasses.is_dataclass(scan):
+        return ""
+    made: Any = type(scan)
+    with suppress(TypeError):  # options without a default are not the usual ones
+        if scan == made():
+            return ""
+    return f".{hashlib.sha256(_describe(scan).encode()).hexdigest()[:8]}"

@@ -1,70 +1,242 @@
 """Opening a dataset without saying of which kind it is."""
 
+import inspect
 import itertools
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from glob import glob, has_magic
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, overload
 
-from readers.folder import FolderDataset, ListDataset
-from readers.sample import Dataset, PathLike, SourceError, is_image_file
-from readers.tar import TarDataset
+from readers.dataset import IndexedDataset
+from readers.formats import FORMATS, Format, FormatName, format_of
+from readers.sample import PathLike, SourceError, is_image_file
 
-_LIST_EXTENSIONS = (".txt", ".lst", ".tsv")
+if TYPE_CHECKING:
+    from readers.stream import TarStream
+
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+# Files that say what the folder around them is.
+_MARKERS = {
+    "dataset_info.json": "arrow",
+    "dataset_dict.json": "arrow",
+    "data.mdb": "lmdb",
+    "index.json": "mds",
+}
+_VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v")
+_VIDEO_IN_LINE = re.compile(rf"({'|'.join(map(re.escape, _VIDEO_SUFFIXES))})(\s|$)", re.IGNORECASE)
 
 
-def open_dataset(source: PathLike | Sequence[PathLike]) -> Dataset:
+@overload
+def open_dataset(
+    source: PathLike | Sequence[PathLike], *, format: FormatName | None = None, **options: object
+) -> IndexedDataset: ...
+@overload
+def open_dataset(
+    source: PathLike | Sequence[PathLike], *, format: Literal["stream"], **options: object
+) -> "TarStream": ...
+def open_dataset(
+    source: PathLike | Sequence[PathLike], *, format: str | None = None, **options: object
+) -> "IndexedDataset | TarStream":
     """Open whatever there is.
 
     Args:
         source: One of
-            a folder of images or of class folders (FolderDataset),
-            a folder that holds .tar shards and no images (TarDataset, shards sorted by name),
-            a list file that ends in .txt, .lst or .tsv (ListDataset),
-            one .tar shard, or a pattern such as ``train-{000000..000099}.tar`` (TarDataset),
-            a sequence of shards or patterns of shards (TarDataset),
-            a sequence of image files (ListDataset).
+            a folder: of images or class folders, of videos, of files of one format (.tar, .parquet,
+            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face),
+            a file of any format in `readers.formats.FORMATS`,
+            a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``,
+            a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``http://``, ``https://``,
+            a sequence of files or patterns of one format, or of image files.
+        format: Name of the format, where name and content of the source do not tell it. "stream" reads
+            tars forward only, which is all that compressed ones, pipes and some servers allow.
+        options: Of the format's class, such as ``image="photo"`` to name a column.
 
     Raises:
-        SourceError: It is missing, empty, or none of these.
+        SourceError: It is missing, empty, of no known kind, or has no such option.
     """
-    if not isinstance(source, (str, os.PathLike)):
-        return _open_sequence(source)
-    path = Path(source)
-    if path.is_dir():
-        shards = _shards_in(path)
-        return TarDataset(shards) if shards else FolderDataset(path)
-    if not path.exists() and "{" in str(path):
-        return _open_sequence([path])
-    if not path.exists():
-        raise SourceError(f"{path} does not exist: give a folder, a list file or .tar shards")
-    if path.suffix.lower() in _LIST_EXTENSIONS:
-        return ListDataset(path)
-    if _is_shard(path):
-        return TarDataset([path])
+    if format is not None and format not in FORMATS:
+        raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
+    many = not isinstance(source, (str, os.PathLike))
+    items = [source] if isinstance(source, (str, os.PathLike)) else source
+    places = [place for item in items for place in _places(os.fspath(item))]
+    if not places:
+        raise SourceError("the list of sources is empty: give paths of shards or of images")
+    kind = _named(format, places) if format else _kind(places)
+    if kind.name == "stream" and format is None:
+        raise SourceError(
+            f"{places[0]} can only be read forward: decompress it or make shards of it "
+            "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
+        )
+    return _made(kind, places, many or len(places) > 1, options)
+
+
+def _made(
+    kind: Format, places: list[str], many: bool, options: dict[str, object]
+) -> "IndexedDataset | TarStream":
+    away = next((place for place in places if _is_url(place)), None)
+    if away and not kind.remote:
+        raise SourceError(
+            f"{away} lies elsewhere, and {kind.title} is read from this machine's files: copy it here, "
+            "or make .tar or .parquet shards of it (gpu-aug pack)"
+        )
+    reader = kind.load()
+    allowed = list(inspect.signature(reader).parameters)[1:]
+    unknown = [name for name in options if name not in allowed]
+    if unknown:
+        raise SourceError(
+            f"{kind.title} has no option {unknown[0]!r}: it has {', '.join(allowed) or 'none'}"
+        )
+    if kind.name == "list" and (many or not _is_list(places[0])):
+        return reader(places, **options)  # type: ignore[no-any-return]
+    if kind.takes == "files":
+        return reader(places, **options)  # type: ignore[no-any-return]
+    if len(places) > 1:
+        raise SourceError(f"{kind.title} is one {kind.takes}, got {len(places)}: give one of them")
+    return reader(places[0], **options)  # type: ignore[no-any-return]
+
+
+def _kind(places: list[str]) -> Format:
+    """Tell the one format of files, or of what lies in a folder, whose files replace it in the list."""
+    if len(places) == 1 and not _is_url(places[0]) and Path(places[0]).is_dir():
+        kind, files = _kind_of_folder(Path(places[0]))
+        places[:] = files or places
+        return kind
+    kinds = {place: _kind_of_file(place) for place in places}
+    if len({kind.name for kind in kinds.values()}) > 1:
+        first = kinds[places[0]]
+        place, other = next(item for item in kinds.items() if item[1] is not first)
+        raise SourceError(
+            f"a list must hold one format, got {places[0]} ({first.title}) and {place} ({other.title})"
+        )
+    return kinds[places[0]]
+
+
+def _named(format: str, places: list[str]) -> Format:
+    """Return the format that the caller named; of a folder the files that are of it are taken."""
+    kind = FORMATS[format]
+    if kind.takes == "files" and len(places) == 1 and Path(places[0]).is_dir():
+        inside = sorted(Path(places[0]).iterdir())
+        places[:] = [str(path) for path in inside if format_of(path.name) is kind] or places
+    return kind
+
+
+def _kind_of_file(place: str) -> Format:
+    found = format_of(place.partition("?")[0] if _is_url(place) else place)
+    if place.startswith("pipe:"):
+        return FORMATS["stream"]
+    if found:
+        videos = found.name == "list" and not _is_url(place) and _names_videos(Path(place))
+        return FORMATS["clip-list"] if videos else found
+    if is_image_file(place):
+        return FORMATS["list"]
+    if not _is_url(place):
+        if not Path(place).exists():
+            raise SourceError(
+                f"{place} does not exist: give a folder, a list file, shards or a URL"
+            )
+        from readers.tfrecord import looks_like_tfrecord
+
+        with Path(place).open("rb") as file:
+            if looks_like_tfrecord(file.read(16)):  # train-00000-of-01024
+                return FORMATS["tfrecord"]
+    suffixes = ", ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
     raise SourceError(
-        f"{path} is of no known kind: give a folder, a list file (.txt, .lst, .tsv) or .tar shards"
+        f"{place} is of no known kind: give a folder, or files that end in {suffixes}"
     )
 
 
-def _open_sequence(source: Sequence[PathLike]) -> Dataset:
-    paths = [Path(path) for item in source for path in _names(os.fspath(item))]
-    if not paths:
-        raise SourceError("the list of sources is empty: give paths of .tar shards or of images")
-    num_shards = sum(map(_is_shard, paths))
-    if num_shards == len(paths):
-        return TarDataset(paths)
-    if num_shards:
-        other = next(path for path in paths if not _is_shard(path))
-        raise SourceError(f"a list must hold either shards or images, got .tar files and {other}")
-    return ListDataset(paths)
+def _kind_of_folder(folder: Path) -> tuple[Format, list[str]]:
+    """Tell what a folder holds, and which of its files are to be opened; none when it is the folder."""
+    _, folders, files = next(os.walk(folder), ("", [], []))
+    marker = next((name for name in _MARKERS if name in files), None)
+    if marker:
+        return FORMATS[_MARKERS[marker]], []
+    shards = sorted(name for name in files if _is_shard(name))
+    others = [name for name in files if is_image_file(name)] + folders
+    others = sorted(name for name in others if name[0] != ".")
+    if shards and others and not all("=" in name for name in others):
+        raise SourceError(
+            f"{folder} holds shards ({shards[0]}) and {others[0]}: "
+            "give the shards as a list or a pattern, or move them to a folder of their own"
+        )
+    if shards:
+        places = [str(folder / name) for name in shards]
+        return _kind(places), places
+    if any("=" in name for name in folders) and next(folder.rglob("*.parquet"), None):
+        return FORMATS["parquet"], []
+    return FORMATS["video-folder" if _holds_videos(folder) else "folder"], []
 
 
-def _names(text: str) -> list[str]:
-    # A file may have braces in its name.
-    return expand_braces(text) if "{" in text and not Path(text).exists() else [text]
+def _holds_videos(folder: Path) -> bool:
+    """Whether the first image or video below a folder is a video."""
+    for _, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            if name[0] != "." and name.lower().endswith(_VIDEO_SUFFIXES):
+                return True
+            if name[0] != "." and is_image_file(name):
+                return False
+    return False
+
+
+def _names_videos(path: Path) -> bool:
+    """Whether the first line of a list that says something names a video."""
+    with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8-sig") as file:
+        lines = (line.strip() for line in file)
+        first = next((line for line in lines if line and not line.startswith("#")), "")
+        return _VIDEO_IN_LINE.search(first) is not None
+    return False
+
+
+def _is_shard(name: str) -> bool:
+    """Whether a file in a folder is one of many of its format; lists and manifests lie beside images."""
+    found = format_of(name)
+    return found is not None and found.takes == "files" and name[0] != "."
+
+
+def _is_list(place: str) -> bool:
+    return format_of(place) is FORMATS["list"]
+
+
+def _is_url(place: str) -> bool:
+    return _URL.match(place) is not None
+
+
+def _places(text: str) -> list[str]:
+    """Return what a path, a pattern or the URL of a folder stands for."""
+    if text.startswith("pipe:"):
+        return [text]
+    if _is_url(text):
+        return [place for name in expand_braces(text) for place in _listed(name)]
+    if Path(text).exists():  # also a file that has braces or stars in its name
+        return [text]
+    names = expand_braces(text)
+    return [place for name in names for place in _matched(name)]
+
+
+def _matched(name: str) -> list[str]:
+    if not has_magic(name) or Path(name).exists():
+        return [name]
+    found = sorted(glob(name))  # noqa: PTH207 - Path.glob wants a folder apart
+    if not found:
+        raise SourceError(f"{name} fits no file: correct the pattern")
+    return found
+
+
+def _listed(url: str) -> list[str]:
+    if not url.endswith("/"):
+        return [url]
+    from readers.remote import list_remote
+
+    found = [place for place in list_remote(url) if _is_shard(place.rpartition("/")[2])]
+    if not found:
+        raise SourceError(f"{url} holds no shards: give the URL of files, or of a folder with them")
+    return found
 
 
 def expand_braces(pattern: str) -> list[str]:
@@ -89,21 +261,3 @@ def _alternatives(text: str) -> list[str]:
         step = 1 if first <= last else -1
         return [f"{number:0{width}d}" for number in range(first, last + step, step)]
     return text.split(",") if "," in text else ["{" + text + "}"]
-
-
-def _shards_in(folder: Path) -> list[Path]:
-    """Return the shards in a folder; none when it holds images or folders beside them."""
-    _, folders, files = next(os.walk(folder), ("", [], []))
-    shards = sorted(name for name in files if _is_shard(Path(name)) and name[0] != ".")
-    others = [name for name in files if is_image_file(name)] + folders
-    others = sorted(name for name in others if name[0] != ".")
-    if shards and others:
-        raise SourceError(
-            f"{folder} holds shards ({shards[0]}) and {others[0]}: "
-            "give the shards as a list or a pattern, or move them to a folder of their own"
-        )
-    return [folder / name for name in shards]
-
-
-def _is_shard(path: Path) -> bool:
-    return path.name.lower().endswith((".tar", ".tar.gz", ".tgz"))

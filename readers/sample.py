@@ -2,6 +2,7 @@
 
 ReadersError
 ├── SourceError      the data is missing, empty, ambiguous or of no known kind
+├── SelectionError   a selection, mixture or split that cannot be made
 ├── IndexFileError   the side-car index of a shard can be kept nowhere
 └── HeaderError      the bytes of one sample do not begin like an image
 """
@@ -55,6 +56,8 @@ class Sample:
             know it without reading the header.
         restarts: Where the restart intervals of `image` lie, as `readers.restarts.restart_offsets`
             gives them; None when it has none or the dataset does not know them without a look.
+        image_field: Name of the field that holds the image, where the format says so; None leaves it to
+            the field names.
     """
 
     index: int
@@ -63,13 +66,16 @@ class Sample:
     label: int = -1
     size: tuple[int, int] | None = None
     restarts: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
+    image_field: str | None = None
 
     @property
     def image(self) -> Payload | None:
-        """The first field that holds an image (``jpg``, but ``left.jpg`` as well), or None.
+        """`image_field`, or the first field that holds an image (``jpg``, but ``left.jpg`` as well), or None.
 
         Masks (``mask.png``) do not count: they belong to it.
         """
+        if self.image_field is not None:
+            return self.fields.get(self.image_field)
         for name, payload in self.fields.items():
             if is_image_field(name):
                 return payload

@@ -1,34 +1,54 @@
-import io
 import os
+import shutil
+import signal
 import stat
 import subprocess
 import sys
-import tarfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from readers import IndexFileError
-from readers.index import Entry, ShardIndex, open_index
+from readers import IndexFileError, SourceError
+from readers.blob import Content, LocalBlob
+from readers.index import DamagedIndexError, Entry, FoundIndex, open_index
+from readers.sample import BadSample, Payload
+from readers.shards import ShardDataset
 
 ENTRIES = [
     Entry("a", (("jpg", 512, 1000), ("cls", 1536, 1537)), 7, (30, 40)),
     Entry("folder/ü-\udcff", (("txt", 2048, 2048),)),
     Entry("broken", (), fault="cut off at byte 5"),
     Entry("", (("jpg", 2**40, 2**41),), 10**17, (2**32 - 1, 1)),
+    Entry("named", (("a", 1, 2), ("b", 5, 7)), image_field="b"),
 ]
 
 
 class Scan:
     """A scan that counts how often it was needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, entries: Sequence[Entry] = ENTRIES) -> None:
         self.count = 0
+        self.entries = entries
 
-    def __call__(self, _: Path) -> list[Entry]:
+    def __call__(self, content: Content, name: str) -> Sequence[Entry]:  # noqa: ARG002
         """Return the entries, whatever the shard."""
         self.count += 1
-        return ENTRIES
+        return self.entries
+
+
+@dataclass(frozen=True)
+class Tenths:
+    """A scan with an option: samples of ten bytes under the name of a field."""
+
+    field: str = "txt"
+
+    def __call__(self, content: Content, name: str) -> Iterator[Entry]:  # noqa: ARG002
+        """Cut the content into pieces."""
+        for start in range(0, len(content), 10):
+            yield Entry(str(start), ((self.field, start, start + 10),), start)
 
 
 @pytest.fixture(autouse=True)
@@ -40,10 +60,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shard(tmp_path: Path) -> Path:
-    """A file that stands for a shard: the scan of these tests does not look into it."""
+    """A file that stands for a shard: most scans of these tests do not look into it."""
     path = tmp_path / "data" / "train.tar"
     path.parent.mkdir()
-    path.write_bytes(b"content")
+    path.write_bytes(bytes(range(200)))
     return path
 
 
@@ -60,25 +80,31 @@ def beside(shard: Path) -> Path:
     return shard.with_name(f"{shard.name}.gpuaug-index")
 
 
-def entries_of(index: ShardIndex) -> list[Entry]:
+def find(shard: Path, scan: Callable[..., Sequence[Entry]] | Tenths) -> FoundIndex:
+    return open_index(LocalBlob(shard), scan)
+
+
+def entries_of(found: FoundIndex) -> list[Entry]:
+    index = found.map()
     return [index.entry(row) for row in range(len(index))]
 
 
 def test_entries_come_back_as_they_were(shard: Path) -> None:
     """What was scanned is what the index says, when built and when read."""
-    built = open_index(shard, Scan())
-    read = open_index(shard, Scan())
+    built = find(shard, Scan())
+    read = find(shard, Scan())
 
     assert entries_of(built) == ENTRIES
     assert entries_of(read) == ENTRIES
-    assert read.digest == built.digest
+    assert read.head.mark == built.head.mark
+    assert (built.built, read.built) == (True, False)
 
 
 def test_second_opening_does_not_scan(shard: Path) -> None:
     """The file beside the shard saves the scan, and nothing else is left in the folder."""
     scan = Scan()
-    open_index(shard, scan)
-    open_index(shard, scan)
+    find(shard, scan)
+    find(shard, scan)
 
     assert scan.count == 1
     assert sorted(path.name for path in shard.parent.iterdir()) == [
@@ -87,43 +113,257 @@ def test_second_opening_does_not_scan(shard: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("change", ["size", "mtime"])
+@pytest.mark.parametrize("change", ["size", "time", "first byte", "last byte"])
 def test_changed_shard_is_scanned_again(shard: Path, change: str) -> None:
-    """Another size or time of the shard makes the index void."""
+    """Another size, other first or last bytes, or any change after the index was written make it void."""
     scan = Scan()
-    open_index(shard, scan)
-    status = shard.stat()
+    find(shard, scan)
+    before = shard.stat().st_mtime_ns
+    data = bytearray(shard.read_bytes())
     if change == "size":
-        shard.write_bytes(b"more content")
-        os.utime(shard, ns=(status.st_atime_ns, status.st_mtime_ns))
-    else:
-        os.utime(shard, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    open_index(shard, scan)
-    open_index(shard, scan)
+        data += b"more"
+    elif change == "first byte":
+        data[0] ^= 1
+    elif change == "last byte":
+        data[-1] ^= 1
+    shard.write_bytes(data)
+    # Of a time before the index was written, but not the one that is noted in it.
+    after = beside(shard).stat().st_mtime_ns + 1 if change == "time" else before - 1
+    os.utime(shard, ns=(after, after))
+    find(shard, scan)
+    find(shard, scan)
 
     assert scan.count == 2
 
 
-def test_damage_anywhere_is_noticed(shard: Path) -> None:
-    """A flipped bit, wherever it is, and a lost end lead to a new scan."""
-    open_index(shard, Scan())
+def test_an_index_goes_with_a_copy(shard: Path, tmp_path: Path) -> None:
+    """Shard and index that are copied together fit each other, though the times are new."""
+    find(shard, Scan())
+    there = tmp_path / "there"
+    there.mkdir()
+    for path in sorted(shard.parent.iterdir()):
+        shutil.copyfile(path, there / path.name)
+    os.utime(there / shard.name, (1, 1))
+    scan = Scan()
+
+    assert entries_of(find(there / shard.name, scan)) == ENTRIES
+    assert scan.count == 0
+
+
+@dataclass
+class FakeBlob:
+    """An object in a store, which has no time of change."""
+
+    location: str
+    data: bytes
+    stamp: str = '"etag"'
+    num_reads: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its last part."""
+        return self.location.rpartition("/")[2]
+
+    @property
+    def size_bytes(self) -> int:
+        """Its length."""
+        return len(self.data)
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
+        """Count, and read."""
+        self.num_reads += 1
+        return [self.data[start:stop] for start, stop in ranges]
+
+    def content(self) -> Content:
+        """All of it."""
+        return self.data
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeBlob]:
+    """Objects by URL, as `open_blob` finds them."""
+    objects: dict[str, FakeBlob] = {}
+
+    def open_fake(url: str) -> FakeBlob | LocalBlob:
+        if "://" not in str(url):
+            return LocalBlob(url)
+        if url not in objects:
+            raise SourceError(f"{url} is not there")
+        return objects[url]
+
+    monkeypatch.setattr("readers.index.open_blob", open_fake)
+    monkeypatch.setattr("readers.shards.open_blob", open_fake)
+    return objects
+
+
+URL = "s3://bucket/train.tar"
+
+
+def test_an_index_that_was_uploaded_is_used(shard: Path, store: dict[str, FakeBlob]) -> None:
+    """What was built beside a shard fits the object that the shard became, and is fetched once."""
+    find(shard, Tenths())
+    store[URL] = FakeBlob(URL, shard.read_bytes())
+    store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", beside(shard).read_bytes())
+    local = ShardDataset([shard], Tenths())
+    remote = ShardDataset([URL], Tenths())
+    reads = store[f"{URL}.gpuaug-index"].num_reads
+    sampled = store[URL].num_reads
+    again = ShardDataset([URL], Tenths())
+
+    assert remote.fingerprint == local.fingerprint == again.fingerprint
+    assert [s.fields["txt"] for s in remote.fetch([3, 0])] == [
+        bytes(range(30, 40)),
+        bytes(range(10)),
+    ]
+    assert store[f"{URL}.gpuaug-index"].num_reads == reads > 0
+    assert store[URL].num_reads == sampled + 1  # the fetch
+
+
+@pytest.mark.parametrize("change", ["other bytes", "other size", "damaged index", "no index"])
+def test_an_index_that_does_not_fit_an_object_is_built_anew(
+    shard: Path, store: dict[str, FakeBlob], cache: Path, change: str
+) -> None:
+    """The new one lies in the cache folder."""
+    find(shard, Tenths())
+    data, index = bytearray(shard.read_bytes()), bytearray(beside(shard).read_bytes())
+    if change == "other bytes":
+        data[0] ^= 1
+    elif change == "other size":
+        data += bytes(10)
+    elif change == "damaged index":
+        index[-1] ^= 1
+    store[URL] = FakeBlob(URL, bytes(data))
+    if change != "no index":
+        store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", bytes(index))
+    scan = Scan()
+    found = open_index(store[URL], scan if change == "no index" else Tenths())
+
+    assert found.built
+    assert found.place.parent == cache
+
+
+def test_a_replaced_object_has_another_index(store: dict[str, FakeBlob]) -> None:
+    """The index in the cache belongs to one ETag."""
+    scan = Scan()
+    store[URL] = FakeBlob(URL, b"content")
+    open_index(store[URL], scan)
+    open_index(store[URL], scan)
+    store[URL] = FakeBlob(URL, b"content", '"other"')
+    open_index(store[URL], scan)
+
+    assert scan.count == 2
+
+
+def test_options_of_a_scan_have_indexes_of_their_own(shard: Path) -> None:
+    """Two datasets that read a shard in different ways do not take each other's index away."""
+    assert find(shard, Tenths()).built
+    assert find(shard, Tenths("jpg")).built
+    assert not find(shard, Tenths()).built
+    assert not find(shard, Tenths("jpg")).built
+    assert find(shard, Tenths("jpg")).map().entry(1).members == (("jpg", 10, 20),)
+    assert len(list(shard.parent.iterdir())) == 3
+
+
+def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
+    """A flipped bit before the tables, and a lost end, are seen when it is opened."""
+    found = find(shard, Scan())
     intact = beside(shard).read_bytes()
     damaged = [intact[:length] for length in (0, 10, 24, 100, len(intact) - 1)]
-    for place in (*range(24), *range(24, len(intact), 7)):
+    for place in (*range(28), *range(32, found.head.start, 7)):
         damaged.append(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
     for content in damaged:
         beside(shard).write_bytes(content)
         scan = Scan()
 
-        assert entries_of(open_index(shard, scan)) == ENTRIES
+        assert entries_of(find(shard, scan)) == ENTRIES
         assert scan.count == 1
         assert beside(shard).read_bytes() == intact
+
+
+def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
+    """A flipped bit behind the head is no row, no key and no label, but an error."""
+    found = find(shard, Scan())
+    intact = beside(shard).read_bytes()
+    for place in range(found.head.start, len(intact), 5):
+        beside(shard).write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+        index = find(shard, Scan()).map()
+
+        with pytest.raises(DamagedIndexError):
+            index.entry(0)
+        with pytest.raises(DamagedIndexError):
+            index.column("label")
+
+
+def test_a_dataset_builds_a_damaged_index_anew(shard: Path) -> None:
+    """In the midst of its work, without a word."""
+    ShardDataset([shard], Tenths())
+    intact = beside(shard).read_bytes()
+    beside(shard).write_bytes(intact[:-1] + b"?")
+    dataset = ShardDataset([shard], Tenths())
+    (sample,) = dataset.fetch([7])
+
+    assert sample.fields["txt"] == bytes(range(70, 80))
+    assert beside(shard).read_bytes() == intact
+
+    dataset = ShardDataset([shard], Tenths())
+    beside(shard).write_bytes(intact[:-1] + b"?")
+
+    assert dataset.column("label").tolist() == list(range(0, 200, 10))
+    assert beside(shard).read_bytes() == intact
+
+
+def test_a_shard_that_changed_with_its_index_gives_bad_samples(shard: Path) -> None:
+    """What was opened is not mixed with what lies there now."""
+    dataset = ShardDataset([shard], Tenths())
+    shard.write_bytes(bytes(300))
+    ShardDataset([shard], Tenths())
+    (bad,) = dataset.fetch([7])
+
+    assert isinstance(bad, BadSample)
+    assert "has changed since it was" in bad.reason
+
+
+def test_long_tables_are_spilled_and_come_back(
+    shard: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables that do not stay in memory while they are written; no file of theirs is left."""
+    entries = [
+        Entry(
+            f"key-{number:05d}", (("jpg", number, number + 9), ("cls", number, number + 1)), number
+        )
+        for number in range(5000)
+    ]
+    entries[4000] = Entry("bad", (), fault="lost")
+    expected = find(shard, Scan(entries)).head.digest
+    intact = beside(shard).read_bytes()
+    beside(shard).unlink()
+    monkeypatch.setattr("readers.index_writer._SPILL_BYTES", 1000)
+    monkeypatch.setattr("readers.index_writer._HASHES_PER_PASS", 999)
+    found = find(shard, Scan(entries))
+    index = found.map()
+
+    assert found.head.digest == expected
+    assert beside(shard).read_bytes() == intact
+    assert [index.entry(row) for row in (0, 3999, 4000, 4999)] == [
+        entries[row] for row in (0, 3999, 4000, 4999)
+    ]
+    assert index.column("label").tolist() == [entry.label for entry in entries]
+    assert index.column("num_bytes").tolist() == [10] * 4000 + [-1] + [10] * 999
+    assert len(list(shard.parent.iterdir())) == 2
+
+
+def test_repeated_keys_are_counted(shard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sample whose key came before, wherever."""
+    entries = [Entry(str(number % 700), ()) for number in range(1000)]
+    monkeypatch.setattr("readers.index_writer._HASHES_PER_PASS", 99)
+
+    assert find(shard, Scan(entries)).head.num_repeated_keys == 300
 
 
 def test_index_is_as_readable_as_the_shard(shard: Path) -> None:
     """Whoever may read the shard may read its index."""
     shard.chmod(0o640)
-    open_index(shard, Scan())
+    find(shard, Scan())
 
     assert stat.S_IMODE(beside(shard).stat().st_mode) == 0o640
 
@@ -133,8 +373,8 @@ def test_cache_folder_is_used_where_the_shards_cannot_be_written(
 ) -> None:
     """The index then lies in the cache folder, and is found there."""
     scan = Scan()
-    open_index(lonely_shard, scan)
-    found = open_index(lonely_shard, scan)
+    find(lonely_shard, scan)
+    found = find(lonely_shard, scan)
 
     assert entries_of(found) == ENTRIES
     assert scan.count == 1
@@ -149,8 +389,8 @@ def test_shards_of_one_name_do_not_share_a_cached_index(
     other = tmp_path / "other" / lonely_shard.name
     other.parent.mkdir()
     other.write_bytes(b"content")
-    open_index(lonely_shard, Scan())
-    open_index(other, Scan())
+    find(lonely_shard, Scan())
+    find(other, Scan())
 
     assert len(list(cache.iterdir())) == 2
 
@@ -161,7 +401,7 @@ def test_home_is_the_place_of_the_cache(
     """Without GPU_AUG_CACHE the cache is ~/.cache/gpu-aug."""
     monkeypatch.delenv("GPU_AUG_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    open_index(lonely_shard, Scan())
+    find(lonely_shard, Scan())
 
     assert len(list((tmp_path / "home" / ".cache" / "gpu-aug").iterdir())) == 1
 
@@ -172,44 +412,152 @@ def test_no_place_for_the_index_is_an_error(lonely_shard: Path, cache: Path) -> 
     cache.write_bytes(b"a file where the folder should be")
 
     with pytest.raises(IndexFileError, match=r"can be written neither .* set GPU_AUG_CACHE to"):
-        open_index(lonely_shard, Scan())
+        find(lonely_shard, Scan())
+
+
+def test_a_failed_scan_leaves_nothing(shard: Path) -> None:
+    """The error names the shard with its folder, and no part of an index stays."""
+
+    def scan(content: Content, name: str) -> Iterator[Entry]:  # noqa: ARG001
+        yield ENTRIES[0]
+        raise SourceError(f"{name} is not what it seems: correct the path")
+
+    with pytest.raises(SourceError, match=f"^{shard} is not what it seems"):
+        find(shard, scan)
+
+    assert list(shard.parent.iterdir()) == [shard]
 
 
 BUILD = """
-import sys, tarfile
-from pathlib import Path
-from readers import TarDataset
+import os, sys, time
+from readers.index import Entry, open_index
+from readers.blob import LocalBlob
+
+def scan(content, name):
+    with open(sys.argv[2], "a") as log:
+        log.write(f"{os.getpid()}\\n")
+    for number in range(300):
+        time.sleep(float(sys.argv[3]) / 300)
+        yield Entry(str(number), (("jpg", number, number + 1),), number)
+
+print("ready", flush=True)
 sys.stdin.readline()
-dataset = TarDataset([Path(sys.argv[1])])
-print(dataset.fingerprint, len(dataset), bytes(dataset.fetch([499])[0].fields["txt"]).decode())
+found = open_index(LocalBlob(sys.argv[1]), scan)
+print(found.head.digest, found.map().entry(299).label, found.built)
 """
 
 
-def test_processes_may_build_at_the_same_time(tmp_path: Path) -> None:
-    """Several processes that open a new shard at once all get a whole index, and leave one."""
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w") as archive:
-        for number in range(500):
-            member = tarfile.TarInfo(f"{number:04d}.txt")
-            member.size = 4
-            archive.addfile(member, io.BytesIO(b"%04d" % number))
-    root = Path(__file__).resolve().parents[1]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", BUILD, str(path)],
-            cwd=root,
+@pytest.fixture
+def builders(shard: Path, tmp_path: Path) -> Iterator[Callable[[float], "subprocess.Popen[str]"]]:
+    """Starts processes that index the shard within so many seconds, and have imported what they need."""
+    started = []
+
+    def start(seconds: float) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-c", BUILD, str(shard), str(tmp_path / "log"), str(seconds)],
+            cwd=Path(__file__).resolve().parents[1],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for _ in range(4)
-    ]
-    for process in processes:  # all have imported what they need, or nearly
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = {process.communicate(timeout=60)[0] for process in processes}
+        started.append(process)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
 
-    assert len(answers) == 1
-    assert answers.pop().split()[1:] == ["500", "0499"]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.tar", "a.tar.gpuaug-index"]
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def go(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def test_one_of_several_processes_builds(
+    shard: Path, tmp_path: Path, builders: Callable[[float], "subprocess.Popen[str]"]
+) -> None:
+    """The others wait and take what it built; nothing but the index stays."""
+    processes = [builders(0.3) for _ in range(3)]
+    for process in processes:
+        go(process)
+    answers = [process.communicate(timeout=60)[0].split() for process in processes]
+
+    assert len((tmp_path / "log").read_text().split()) == 1
+    assert len({digest for digest, _, _ in answers}) == 1
+    assert [label for _, label, _ in answers] == ["299"] * 3
+    assert sorted(built for _, _, built in answers) == ["False"] * 2 + ["True"]
+    assert sorted(path.name for path in shard.parent.iterdir()) == [
+        "train.tar",
+        "train.tar.gpuaug-index",
+    ]
+
+
+def test_a_killed_builder_holds_nobody_up(
+    shard: Path, tmp_path: Path, builders: Callable[[float], "subprocess.Popen[str]"]
+) -> None:
+    """Another one of those that wait builds the index; what the dead one wrote is gone."""
+    victim, *others = builders(60), builders(0.1), builders(0.1)
+    go(victim)
+    while not (tmp_path / "log").exists():
+        time.sleep(0.01)
+    for process in others:
+        go(process)
+    time.sleep(0.2)
+    waiting = (tmp_path / "log").read_text().split()
+    victim.send_signal(signal.SIGKILL)
+    answers = [process.communicate(timeout=60)[0].split() for process in others]
+
+    assert waiting == [str(victim.pid)]
+    assert [label for _, label, _ in answers] == ["299"] * 2
+    assert len((tmp_path / "log").read_text().split()) == 2
+    assert len(list(shard.parent.iterdir())) == 2
+
+
+@pytest.mark.parametrize("moment", ["half written", "not yet renamed"])
+def test_what_a_killed_builder_left_is_written_over(shard: Path, moment: str) -> None:
+    """Half an index, or a whole one under the name of a part, is no index."""
+    find(shard, Scan(ENTRIES[:1]))
+    left = beside(shard).read_bytes()
+    beside(shard).unlink()
+    part = shard.with_name(f"{shard.name}.gpuaug-index.part")
+    part.write_bytes(left[: len(left) // 2] if moment == "half written" else left + bytes(5000))
+
+    assert entries_of(find(shard, Scan())) == ENTRIES
+    assert len(list(shard.parent.iterdir())) == 2
+
+
+def num_descriptors() -> int:
+    folder = Path("/proc/self/fd")
+    if not folder.exists():
+        pytest.skip("no /proc here")
+    return len(list(folder.iterdir()))
+
+
+def test_more_shards_than_descriptors(tmp_path: Path) -> None:
+    """Neither mapped shards nor mapped indexes keep a descriptor."""
+    paths = [tmp_path / f"{number}.bin" for number in range(100)]
+    for path in paths:
+        path.write_bytes(bytes(range(200)))
+    before = num_descriptors()
+    dataset = ShardDataset(paths, Tenths())
+    samples = dataset.fetch(range(0, len(dataset), 20))
+    after = num_descriptors()
+
+    assert [bytes(sample.fields["txt"]) for sample in samples] == [bytes(range(10))] * 100
+    assert after == before
+
+
+def test_version_before_is_replaced(shard: Path) -> None:
+    """An index of another version is built anew without a word."""
+    find(shard, Scan())
+    new = beside(shard).read_bytes()
+    beside(shard).write_bytes(new.replace(b"gpu-aug index 4", b"gpu-aug index 3"))
+    scan = Scan()
+    find(shard, scan)
+
+    assert scan.count == 1
+    assert beside(shard).read_bytes() == new

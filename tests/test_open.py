@@ -123,21 +123,25 @@ def test_braces_in_the_name_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing", "does not exist: give a folder, a list file or .tar shards"),
-        ("missing.tar", "does not exist: give a folder, a list file or .tar shards"),
+        ("missing", "does not exist: give a folder, a list file, shards or a URL"),
+        ("missing.tar", "missing.tar is not a file"),
         ("missing-{0..4}.tar", r"missing-0.tar is not a file \(5 of 5 shards are missing\)"),
-        ("photo.jpg", r"is of no known kind: give a folder, a list file \(.txt, .lst, .tsv\)"),
+        ("missing-*.tar", r"missing-\*.tar fits no file: correct the pattern"),
+        (
+            "notes.md",
+            r"is of no known kind: give a folder, or files that end in \.txt, .*\.parquet",
+        ),
         ("", "holds no images"),
-        ("a.tar.gz", "is compressed: decompress it"),
-        ("a.tgz", "is compressed: decompress it"),
+        ("a.tar.gz", r"can only be read forward: .*gpu-aug pack"),
+        ("a.tgz", r"can only be read forward: .*format='stream'"),
     ],
 )
 def test_what_cannot_be_opened_is_refused(tmp_path: Path, name: str, message: str) -> None:
     """The error names the source and what could be given instead."""
     folder = tmp_path / "data"
     folder.mkdir()
-    if name == "photo.jpg":
-        write_image(folder / name)
+    if name == "notes.md":
+        (folder / name).write_text("x")
     if name.endswith("gz"):
         tarfile.open(folder / name, "w:gz").close()
 
@@ -147,11 +151,49 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path, name: str, message: st
     assert "\n" not in str(caught.value)
 
 
+def test_wildcards(tmp_path: Path) -> None:
+    """A pattern with a star stands for the files that fit it, sorted."""
+    for name in ("train-b", "train-a", "val"):
+        write_shard(tmp_path / f"{name}.tar")
+
+    assert keys_of(open_dataset(tmp_path / "train-*.tar")) == ["train-a.tar/a", "train-b.tar/a"]
+
+
+def test_one_image(tmp_path: Path) -> None:
+    """A single image is a dataset of one sample."""
+    assert keys_of(open_dataset(write_image(tmp_path / "photo.jpg"))) == ["photo.jpg"]
+
+
+def test_a_format_that_was_named(tmp_path: Path) -> None:
+    """The name of a format says what an unusual file is, and what is taken out of a folder."""
+    shard = write_shard(tmp_path / "data" / "shard-0")
+    write_shard(tmp_path / "mixed" / "a.tar")
+    write_image(tmp_path / "mixed" / "b.jpg")
+
+    assert keys_of(open_dataset(shard, format="tar")) == ["shard-0/a"]
+    assert keys_of(open_dataset(tmp_path / "mixed", format="tar")) == ["a.tar/a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "zip"}, r"format='zip' is not known: give one of folder, list,"),
+        ({"image": "photo"}, r"WebDataset tar has no option 'image': it has "),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    """What a format does not know is an error that says what it knows."""
+    with pytest.raises(SourceError, match=message):
+        open_dataset(write_shard(tmp_path / "a.tar"), **options)
+
+
 def test_empty_and_mixed_sequences_are_refused(tmp_path: Path) -> None:
     """A sequence holds something, and one kind of it."""
     with pytest.raises(SourceError, match="the list of sources is empty"):
         open_dataset([])
-    with pytest.raises(SourceError, match=r"either shards or images, got \.tar files and .*a\.jpg"):
+    with pytest.raises(
+        SourceError, match=r"one format, got .*a\.tar \(WebDataset tar\) and .*a\.jpg"
+    ):
         open_dataset([write_shard(tmp_path / "a.tar"), tmp_path / "a.jpg"])
 
 

@@ -114,7 +114,8 @@ def test_empty_dataset_and_empty_slice() -> None:
     [
         ({"length": -1}, "length and seed must be >= 0, got length=-1"),
         ({"length": 5, "seed": -2}, "length and seed must be >= 0, got length=5, seed=-2"),
-        ({"length": 5, "shuffle": "block"}, "shuffle must be 'global' or 'none', got 'block'"),
+        ({"length": 5, "shuffle": "all"}, "shuffle must be 'global', 'block' or 'none', got 'all'"),
+        ({"length": 5, "block_size": 0}, "must be >= 1, got block_size=0, window_blocks=16"),
     ],
 )
 def test_wrong_settings_are_refused(arguments: dict[str, object], message: str) -> None:

@@ -1,11 +1,13 @@
 """`gpu-aug pack`: WebDataset shards of anything, whole and without doubles however often it is killed."""
 
+import gzip
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import tracemalloc
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,7 +21,9 @@ from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from bench.cli import main
 from bench.errors import BenchError
+from bench import pack
 from bench.pack import size_from
+from bench.packing import header
 from bench.whole import held
 from readers import FolderDataset, Order, Sample, open_dataset
 
@@ -179,6 +183,98 @@ def test_workers_do_not_matter(run: Run, source: Path, tmp_path: Path) -> None:
     assert content(tmp_path / "1") == content(tmp_path / "5")
 
 
+def test_processes_do_not_matter(
+    run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worker processes write what threads write, byte for byte."""
+    options = ("--shard-size", "30kB", "--shuffle", 3, "--tile", "--workers", 2)
+    run("pack", source, tmp_path / "threads", *options)
+    monkeypatch.setattr(pack, "_NUM_SAMPLES_FOR_PROCESSES", 1)
+    run("pack", source, tmp_path / "processes", *options)
+
+    assert content(tmp_path / "processes") == content(tmp_path / "threads")
+
+
+@pytest.mark.parametrize(
+    ("name", "size_bytes"),
+    [
+        ("a.jpg", 0),
+        ("n01/" + "x" * 96, 2_000),
+        ("n01/" + "x" * 97, 2_000),
+        ("ü.jpg", 12_345),
+        ("a.jpg", 8**11 - 1),
+        ("a.jpg", 8**11),
+    ],
+)
+def test_headers_are_those_of_tarfile(name: str, size_bytes: int) -> None:
+    """Plain headers are made without tarfile, and are the same bytes."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = size_bytes, 0o644
+
+    assert header(name, size_bytes) == info.tobuf(
+        tarfile.PAX_FORMAT, "utf-8", "surrogateescape"
+    )
+
+
+def test_parquet(run: Run, source: Path, tmp_path: Path) -> None:
+    """Parquet shards hold the samples as the hub keeps images, and keep to their size."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = tmp_path / "out"
+    code, printed, _ = run("pack", source, out, "--format", "parquet", "--shard-size", "30kB")
+    shards = sorted(out.glob("*.parquet"))
+    rows = [row for shard in shards for row in parquet.read_table(shard).to_pylist()]
+    folder = open_dataset(source)
+    samples = [entry for entry in folder.fetch(range(24)) if isinstance(entry, Sample)]
+
+    assert code == 0
+    assert f"24 samples in {len(shards)} shards" in printed
+    assert len(shards) >= 2
+    assert [row["image"]["bytes"] for row in rows] == [sample.image for sample in samples]
+    assert [row["label"] for row in rows] == [sample.label for sample in samples]
+    assert [row["key"] for row in rows][:2] == ["cats/0", "cats/1"]
+    assert next(row for row in rows if row.get("json"))["json"] == b'{"boxes": []}'
+    assert all(shard.stat().st_size < 50_000 for shard in shards)
+
+
+def test_parquet_is_what_the_hub_reads(run: Run, source: Path, tmp_path: Path) -> None:
+    """Hugging Face datasets sees images, and classes with their names."""
+    datasets = pytest.importorskip("datasets")
+    run("pack", source, tmp_path / "out", "--format", "parquet")
+    [shard] = (tmp_path / "out").glob("*.parquet")
+    found = datasets.Dataset.from_parquet(str(shard), cache_dir=str(tmp_path / "cache"))
+
+    assert found.features["label"].names == ["cats", "dogs", "owls"]
+    assert found[3]["image"].size == (90, 60)
+
+
+def test_parquet_is_read_back(run: Run, source: Path, tmp_path: Path) -> None:
+    """Our own reader gives the samples that were packed, and the names of their classes."""
+    pytest.importorskip("pyarrow")
+    run("pack", source, tmp_path / "out", "--format", "parquet", "--shard-size", "30kB")
+    folder, packed = open_dataset(source), open_dataset(tmp_path / "out")
+
+    assert packed.class_names == folder.class_names
+    for ours, theirs in zip(packed.fetch(range(24)), folder.fetch(range(24)), strict=True):
+        assert isinstance(ours, Sample)
+        assert isinstance(theirs, Sample)
+        assert (ours.label, bytes(ours.image or b"")) == (theirs.label, theirs.image)
+
+
+def test_forward_only_tars_become_shards(run: Run, source: Path, tmp_path: Path) -> None:
+    """A compressed tar is read from front to back; what comes out can be read at random."""
+    run("pack", source, tmp_path / "plain")
+    [shard] = shards_in(tmp_path / "plain")
+    packed = tmp_path / "data.tar.gz"
+    packed.write_bytes(gzip.compress(shard.read_bytes()))
+
+    code, printed, _ = run("pack", packed, tmp_path / "out", "--shard-size", "30kB")
+
+    assert code == 0, printed
+    assert by_webdataset(tmp_path / "out") == by_webdataset(tmp_path / "plain")
+    assert len(shards_in(tmp_path / "out")) > 2
+    assert "cannot be: pack it in order" in refused(run, packed, tmp_path / "x", "--shuffle", 1)
+
+
 def test_tiled_jpegs_have_their_old_pixels(
     run: Run, photos: list[Path], source: Path, tmp_path: Path
 ) -> None:
@@ -283,7 +379,7 @@ main(["pack", *sys.argv[2:]])
 @pytest.mark.parametrize(
     "place",
     [
-        "bench.shard_writer:header:17",  # within a shard
+        "bench.shard_writer:_pieces:7",  # within a shard
         "bench.pack:TarDataset:2",  # between a shard and its index
         "bench.manifest:Manifest.add:2",  # between an index and the manifest
         "bench.manifest:Manifest.finish:1",  # at the end

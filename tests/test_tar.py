@@ -392,7 +392,7 @@ def test_more_shards_than_may_be_mapped_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Shards are unmapped and mapped again as needed, also under threads."""
-    monkeypatch.setattr("readers.tar._max_mapped_shards", lambda: 2)
+    monkeypatch.setattr("readers.shards._MOST_OPEN_SHARDS", 2)
     shards = [plain_shard(tmp_path / f"{number}.tar", 3) for number in range(7)]
     dataset = TarDataset(shards)
     order = np.random.default_rng(0).permutation(len(dataset))

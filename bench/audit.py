@@ -1,0 +1,242 @@
+"""Comparing two runs by their audit files: the same samples in the same order, or where they part."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.text import Text
+
+from bench.audit_history import IDENTITY, History, Part, read_history
+
+Range = tuple[int, int]
+
+_MASK = (1 << 64) - 1
+_MOST_RANGES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Positions that begin and end a step's share in both runs, so that their hashes can be compared.
+
+    Attributes:
+        start: First position.
+        stop: One after the last.
+        parts: Where it begins in each run.
+        same: Whether the same samples were handed over at the same positions.
+    """
+
+    start: int
+    stop: int
+    parts: tuple[Part, Part]
+    same: bool
+
+
+@dataclass
+class EpochComparison:
+    """One epoch of two runs.
+
+    Attributes:
+        epoch: Which.
+        stretches: What could be compared by hashes.
+        missing: For each run the positions that only the other one has.
+        doubled: For each run the positions that it has more than once.
+        skipped: For each run the samples that were skipped as bad.
+        same_samples: Whether the sums over samples agree, whatever their positions.
+    """
+
+    epoch: int
+    stretches: list[Stretch] = field(default_factory=list)
+    missing: tuple[list[Range], list[Range]] = ([], [])
+    doubled: tuple[list[Range], list[Range]] = ([], [])
+    skipped: tuple[int, int] = (0, 0)
+    same_samples: bool = True
+
+    @property
+    def different(self) -> list[Stretch]:
+        """Where other samples were handed over."""
+        return [stretch for stretch in self.stretches if not stretch.same]
+
+    @property
+    def same(self) -> bool:
+        """Whether both runs handed over the same samples in the same order, each position as often."""
+        return not self.different and not any((*self.missing, *self.doubled))
+
+
+def audit_and_show(first: str, second: str) -> bool:
+    """Compare two runs, print what came out, and return whether they are the same."""
+    histories = read_history(first), read_history(second)
+    epochs = compare_histories(*histories)
+    console = Console()
+    for line in report(histories, epochs):
+        console.print(Text(line), soft_wrap=True)
+    return all(epoch.same for epoch in epochs)
+
+
+def compare_histories(first: History, second: History) -> list[EpochComparison]:
+    """Compare every epoch that one of them has."""
+    epochs = sorted({*first.epochs, *second.epochs})
+    return [
+        _compare_epoch(epoch, first.epochs.get(epoch, []), second.epochs.get(epoch, []))
+        for epoch in epochs
+    ]
+
+
+def report(histories: tuple[History, History], epochs: Sequence[EpochComparison]) -> list[str]:
+    """Say what was compared and where the runs part."""
+    lines = [_summary(name, history) for name, history in zip("AB", histories, strict=True)]
+    one, other = (history.run for history in histories)
+    follows = any(one.get(name) != other.get(name) for name in ("length", "seed", "shuffle"))
+    lines += [
+        f"the runs have another {name}: {one[name]} in A, {other[name]} in B"
+        for name in IDENTITY
+        if not (follows and name == "order")
+        if name in one and name in other and one[name] != other[name]
+    ]
+    for epoch in epochs:
+        lines += _epoch_lines(epoch)
+    if all(epoch.same for epoch in epochs):
+        return [*lines, "same samples in the same order"]
+    return [*lines, "NOT the same samples in the same order"]
+
+
+def _compare_epoch(epoch: int, first: Sequence[Part], second: Sequence[Part]) -> EpochComparison:
+    covered, doubled = zip(_coverage(first), _coverage(second), strict=True)
+    stretches = list(_stretches(_without_overlap(first), _without_overlap(second)))
+    sums = [sum(part.samples for part in parts) & _MASK for parts in (first, second)]
+    skipped = [sum(part.stop - part.start - part.count for part in p) for p in (first, second)]
+    return EpochComparison(
+        epoch,
+        stretches,
+        (_minus(covered[1], covered[0]), _minus(covered[0], covered[1])),
+        (doubled[0], doubled[1]),
+        (skipped[0], skipped[1]),
+        sums[0] == sums[1],
+    )
+
+
+def _coverage(parts: Sequence[Part]) -> tuple[list[Range], list[Range]]:
+    """Return the positions that are there at all, and those that are there more than once."""
+    covered: list[Range] = []
+    doubled: list[Range] = []
+    for part in parts:
+        if covered and part.start <= covered[-1][1]:
+            low, high = covered[-1]
+            if part.start < high:
+                doubled.append((part.start, min(high, part.stop)))
+            covered[-1] = low, max(high, part.stop)
+        else:
+            covered.append((part.start, part.stop))
+    return covered, doubled
+
+
+def _minus(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
+    """Return what of some ranges lies in none of others; both ascend and do not touch."""
+    left = []
+    for low, high in ranges:
+        for start, stop in others:
+            if stop <= low or start >= high:
+                continue
+            if start > low:
+                left.append((low, start))
+            low = max(low, stop)
+        if low < high:
+            left.append((low, high))
+    return left
+
+
+def _without_overlap(parts: Sequence[Part]) -> list[Part]:
+    kept: list[Part] = []
+    for part in parts:
+        if not kept or part.start >= kept[-1].stop:
+            kept.append(part)
+    return kept
+
+
+def _stretches(first: Sequence[Part], second: Sequence[Part]) -> Iterator[Stretch]:
+    """Take as many parts of both as it needs until they end at one position, again and again."""
+    sides = (first, second)
+    next_ = [0, 0]
+    while all(next_[side] < len(sides[side]) for side in (0, 1)):
+        begun = [sides[side][next_[side]] for side in (0, 1)]
+        if begun[0].start != begun[1].start:
+            next_[begun[1].start < begun[0].start] += 1
+            continue
+        ends = [begun[0].stop, begun[1].stop]
+        sums = [begun[0].places, begun[1].places]
+        next_ = [place + 1 for place in next_]
+        while ends[0] != ends[1]:
+            behind = int(ends[1] < ends[0])
+            place = next_[behind]
+            if place == len(sides[behind]) or sides[behind][place].start != ends[behind]:
+                break  # a gap: missing positions are told of elsewhere
+            ends[behind] = sides[behind][place].stop
+            sums[behind] += sides[behind][place].places
+            next_[behind] += 1
+        else:
+            same = (sums[0] - sums[1]) & _MASK == 0
+            yield Stretch(begun[0].start, ends[0], (begun[0], begun[1]), same)
+
+
+def _summary(name: str, history: History) -> str:
+    worlds = ", ".join(map(str, history.world_sizes))
+    numbers = [
+        f"{name}: {history.name}",
+        _count(len(history.epochs), "epoch"),
+        f"{_count(history.num_steps, 'line')} of steps",
+        f"ranks: {worlds}",
+    ]
+    if history.num_superseded:
+        numbers.append(f"{history.num_superseded} more were done again after a resume")
+    if history.num_torn:
+        numbers.append(f"{history.num_torn} torn lines left out")
+    return ", ".join(numbers)
+
+
+def _epoch_lines(epoch: EpochComparison) -> Iterator[str]:
+    compared = sum(stretch.stop - stretch.start for stretch in epoch.stretches)
+    head = f"epoch {epoch.epoch}:"
+    if epoch.same:
+        yield f"{head} same, {compared} positions in {len(epoch.stretches)} stretches"
+    for name, ranges in zip("AB", epoch.missing, strict=True):
+        if ranges:
+            yield f"{head} {name} lacks {_ranges(ranges)}"
+    for name, ranges in zip("AB", epoch.doubled, strict=True):
+        if ranges:
+            yield f"{head} {name} has more than once {_ranges(ranges)}"
+    if epoch.different:
+        stretch = epoch.different[0]
+        where = " and ".join(
+            f"step {part.step} of {name} (rank {part.rank} of {part.world_size})"
+            for name, part in zip("AB", stretch.parts, strict=True)
+        )
+        yield (
+            f"{head} other samples, first within positions {_range((stretch.start, stretch.stop))}, "
+            f"{where}; in {len(epoch.different)} of {len(epoch.stretches)} stretches"
+        )
+        if epoch.same_samples:
+            yield f"{head} but the same samples as a whole, in another order"
+    elif not epoch.same and compared:
+        yield f"{head} same where both were, {compared} positions"
+    if any(epoch.skipped):
+        yield f"{head} skipped as bad: {epoch.skipped[0]} in A, {epoch.skipped[1]} in B"
+
+
+def _ranges(ranges: Sequence[Range]) -> str:
+    merged: list[Range] = []
+    for low, high in ranges:
+        if merged and low <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(high, merged[-1][1])
+        else:
+            merged.append((low, high))
+    count = sum(high - low for low, high in merged)
+    shown = ", ".join(map(_range, merged[:_MOST_RANGES]))
+    more = f" and {len(merged) - _MOST_RANGES} more ranges" if len(merged) > _MOST_RANGES else ""
+    return f"{count} positions: {shown}{more}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _range(positions: Range) -> str:
+    return f"{positions[0]} to {positions[1] - 1}"

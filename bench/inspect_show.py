@@ -1,0 +1,223 @@
+"""The findings of `gpu-aug inspect`, as tables and as JSON."""
+
+from collections import Counter
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from bench.inspect_spread import Spread
+from bench.inspect_survey import MOST_LISTED, Survey
+from bench.tiling import printable
+from readers import Dataset, Sample
+from readers.stream import TarStream
+
+_MOST_FIELDS = 15
+_MOST_SHAPES = 3
+_MOST_CLASSES = 5  # at either end
+_MOST_BAD = 20
+_BAR = 24
+
+
+def show(
+    source: str, dataset: Dataset | TarStream, title: str, found: Survey, console: Console
+) -> None:
+    """Print everything."""
+    table = Table(box=SIMPLE_HEAD, show_header=False, padding=(0, 1, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for subject, text in _facts(source, title, found):
+        table.add_row(subject, Text(text))
+    console.print(table)
+    if found.fields:
+        console.print(_fields(found))
+    if set(found.labels) - {-1}:
+        console.print(_classes(found, dataset.class_names))
+    _show_doubled(found, dataset, console)
+    _show_bad(found, console)
+
+
+def to_dict(
+    source: str, dataset: Dataset | TarStream, title: str, found: Survey
+) -> dict[str, object]:
+    """The same for JSON; classes all, entries that are no good at most 10,000."""
+    names = dataset.class_names
+    classes = [
+        {"label": label, "name": names[label] if label < len(names) else None, "samples": count}
+        for label, count in sorted(found.labels.items())
+        if label >= 0
+    ]
+    return {
+        "source": source,
+        "format": title,
+        "fingerprint": dataset.fingerprint,
+        "samples": found.length,
+        "looked_at": found.num_looked_at,
+        "verified": found.verified,
+        "total_bytes": found.total_bytes,
+        "fields": {name: spread.to_dict() for name, spread in sorted(found.fields.items())},
+        "image_formats": dict(found.formats),
+        "without_image": found.num_imageless,
+        "heights": found.heights.to_dict(),
+        "widths": found.widths.to_dict(),
+        "shapes": [
+            {"height": height, "width": width, "images": count}
+            for (height, width), count in found.shapes.most_common(100)
+        ],
+        "labels_of_all": found.all_labels,
+        "classes": classes,
+        "unlabelled": found.labels[-1],
+        "doubled_keys": None if found.doubled is None else found.num_doubled,
+        "doubled": found.doubled,
+        "num_bad": found.num_bad,
+        "bad": [
+            {
+                "index": bad.index,
+                "key": printable(bad.key),
+                "stage": bad.stage,
+                "reason": bad.reason,
+            }
+            for bad in found.bad
+        ],
+    }
+
+
+def _facts(source: str, title: str, found: Survey) -> list[tuple[str, str]]:
+    facts = [("data", printable(source)), ("format", title)]
+    length = "unknown: a stream has no length" if found.length is None else f"{found.length:,}"
+    facts.append(("samples", length))
+    if found.total_bytes is not None:
+        facts.append(("size", decimal(found.total_bytes)))
+    looked = f"{found.num_looked_at:,}"
+    if found.verified:
+        decoded = "; every image was decoded" if found.formats else ""
+        facts.append(("looked at", "all of them" + decoded))
+    elif found.length == found.num_looked_at:
+        facts.append(("looked at", "the headers of all; --verify decodes them, too"))
+    elif found.length is None:
+        facts.append(("looked at", f"the first {looked}; --verify decodes all"))
+    else:
+        facts.append(
+            ("looked at", f"the headers of {looked}, spread over it; --verify decodes all")
+        )
+    if found.formats:
+        total = found.formats.total()
+        kinds = [f"{name} {_share(count, total)}" for name, count in found.formats.most_common()]
+        if found.num_imageless:
+            kinds.append(f"and {found.num_imageless:,} samples without one")
+        facts.append(("images", ", ".join(kinds)))
+        facts.append(("heights", _pixels(found.heights)))
+        facts.append(("widths", _pixels(found.widths)))
+        facts.append(("shapes", _shapes(found.shapes, total)))
+    elif found.num_imageless:
+        facts.append(("images", "none"))
+    return facts + _label_facts(found)
+
+
+def _label_facts(found: Survey) -> list[tuple[str, str]]:
+    if not found.labels:
+        return []
+    of = "" if found.all_labels or found.length == found.num_looked_at else " of those looked at"
+    counts = [count for label, count in found.labels.items() if label >= 0]
+    if not counts:
+        return [("labels", "none")]
+    text = f"{len(counts):,} classes{of}"
+    if len(counts) > 1:
+        text += f", the largest {max(counts) / min(counts):.3g} times the smallest"
+    if found.labels[-1]:
+        text += f"; {found.labels[-1]:,} samples without a label"
+    return [("labels", text)]
+
+
+def _pixels(spread: Spread) -> str:
+    """Ends and percentiles of a length in pixels."""
+    if spread.lowest == spread.highest:
+        return f"all {spread.lowest}"
+    low, middle, high = (spread.percentile(percent) for percent in (5, 50, 95))
+    return f"{spread.lowest} to {spread.highest}, median {middle}, 90 % in {low} to {high}"
+
+
+def _shapes(shapes: Counter[tuple[int, int]], total: int) -> str:
+    common = [
+        f"{height}x{width} {_share(count, total)}"
+        for (height, width), count in shapes.most_common(_MOST_SHAPES)
+    ]
+    more = len(shapes) - len(common)
+    return ", ".join(common) + (f", and {more:,} others (height x width)" if more else "")
+
+
+def _fields(found: Survey) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("field", style="bold", overflow="fold")
+    for name in ("in", "smallest", "median", "95 %", "largest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    most = sorted(found.fields.items(), key=lambda item: -item[1].count)
+    for name, spread in most[:_MOST_FIELDS]:
+        sizes = (spread.lowest, spread.percentile(50), spread.percentile(95), spread.highest)
+        table.add_row(
+            Text(printable(name)),
+            _share(spread.count, found.num_looked_at),
+            *(decimal(size) for size in sizes),
+        )
+    if len(most) > _MOST_FIELDS:
+        table.add_row(f"and {len(most) - _MOST_FIELDS} more")
+    return table
+
+
+def _classes(found: Survey, names: tuple[str, ...]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("class", style="bold", overflow="ellipsis", no_wrap=True, max_width=30)
+    table.add_column("samples", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    ranked = [item for item in found.labels.most_common() if item[0] >= 0]
+    rows: list[tuple[int, int] | None] = list(ranked)
+    if len(ranked) > 2 * _MOST_CLASSES + 1:
+        rows = [*ranked[:_MOST_CLASSES], None, *ranked[-_MOST_CLASSES:]]
+    for row in rows:
+        if row is None:
+            table.add_row(f"... {len(ranked) - 2 * _MOST_CLASSES:,} more", "", "")
+            continue
+        label, count = row
+        name = f"{label} {printable(names[label])}" if label < len(names) else str(label)
+        bar = "━" * max(round(_BAR * count / ranked[0][1]), 1)
+        table.add_row(Text(name), f"{count:,}", Text(bar, style="cyan"))
+    return table
+
+
+def _show_doubled(found: Survey, dataset: Dataset | TarStream, console: Console) -> None:
+    if not found.doubled:
+        return
+    have = "samples have" if found.num_doubled > 1 else "sample has"
+    text = f"{found.num_doubled:,} {have} a key that was there before"
+    index, first = found.doubled[0]
+    text += f": sample {index} that of sample {first}"
+    if not isinstance(dataset, TarStream):
+        entry = dataset.fetch([index])[0]
+        text += f", {printable(entry.key)}" if isinstance(entry, Sample) else ""
+    console.print(Text(text, style="yellow"), soft_wrap=True)
+
+
+def _show_bad(found: Survey, console: Console) -> None:
+    if not found.num_bad:
+        console.print("no bad sample" + ("" if found.verified else " among those looked at"))
+        return
+    for bad in found.bad[:_MOST_BAD]:
+        text = Text(printable(bad.key), style="bold")
+        text.append(f" ({bad.stage}): {bad.reason}", style="yellow")
+        console.print(text, soft_wrap=True)
+    text = Text(f"{found.num_bad:,} bad sample{'s' * (found.num_bad > 1)}", style="red")
+    if found.num_bad > _MOST_BAD:
+        most = "all" if found.num_bad <= MOST_LISTED else f"the first {MOST_LISTED:,}"
+        text.append(f", the first {_MOST_BAD} above; --json FILE lists {most}")
+    console.print(text)
+
+
+def _share(count: int, total: int) -> str:
+    """Percent, never rounded up to all or down to none."""
+    share: Any = 100 * count / max(total, 1)
+    if count == total:
+        return "100 %"
+    return f"{min(max(share, 0.1), 99.9):.1f} %"

@@ -1,0 +1,305 @@
+"""Ways to get shuffled batches of encoded samples out of storage: ours, and those of the formats' own libraries.
+
+A way is a function of a Task that yields batches for ever, each a list of payloads (bytes or views) that
+have arrived in this process.
+"""
+
+import json
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Payload = bytes | memoryview
+Batch = list[Payload]
+
+_NUM_AHEAD = 2  # batches per thread or worker process
+
+
+@dataclass(frozen=True)
+class Task:
+    """What everyone is asked for.
+
+    Attributes:
+        source: The copy of the data in one format: a folder or a file.
+        batch_size: Samples per batch.
+        num_threads: Threads or worker processes.
+        seed: Of the order.
+    """
+
+    source: Path
+    batch_size: int
+    num_threads: int
+    seed: int
+
+
+def touch(batch: Batch) -> Batch:
+    """Read a byte of every page, so that a view costs what its storage costs."""
+    import numpy as np
+
+    for payload in batch:
+        np.frombuffer(payload, np.uint8)[::4096].sum()
+    return batch
+
+
+def ours(task: Task) -> Iterator[Batch]:
+    """open_dataset, Order, fetch in threads."""
+    import numpy as np
+
+    from readers import Order, Sample, open_dataset
+
+    dataset = open_dataset(task.source)
+    order = Order(len(dataset), seed=task.seed)
+
+    def fetch(positions: Any) -> Batch:
+        epoch = int(positions[0]) // len(dataset)
+        fetched = dataset.fetch(order.indices(epoch, positions % len(dataset)))
+        images = [entry.image for entry in fetched if isinstance(entry, Sample)]
+        return touch([image for image in images if image is not None])
+
+    def positions() -> Iterator[Any]:
+        for epoch in range(1 << 30):
+            for start in range(0, len(dataset) - task.batch_size + 1, task.batch_size):
+                yield np.arange(start, start + task.batch_size) + epoch * len(dataset)
+
+    yield from _ahead(fetch, positions(), task.num_threads)
+
+
+def _ahead(work: Callable[[Any], Batch], asked: Iterator[Any], num_threads: int) -> Iterator[Batch]:
+    """Work in threads, a few batches ahead, and hand over in order."""
+    with ThreadPoolExecutor(num_threads) as pool:
+        under_way: deque[Future[Batch]] = deque()
+        for one in asked:
+            under_way.append(pool.submit(work, one))
+            if len(under_way) > _NUM_AHEAD * num_threads:
+                yield under_way.popleft().result()
+
+
+def torch_files(task: Task) -> Iterator[Batch]:
+    """Torch's DataLoader over files, worker processes."""
+    paths = sorted(str(path) for path in task.source.rglob("*.*"))
+    yield from _torch(_Read(paths), task)
+
+
+class _Read:
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = paths
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, index: int) -> bytes:
+        return Path(self._paths[index]).read_bytes()
+
+
+def webdataset(task: Task) -> Iterator[Batch]:
+    """wds.WebDataset and WebLoader, shards shuffled, a buffer of 1000."""
+    import webdataset as wds
+
+    shards = sorted(str(path) for path in task.source.glob("*.tar"))
+    dataset = (
+        wds.WebDataset(shards, resampled=True, nodesplitter=wds.split_by_node)
+        .shuffle(1000)
+        .map(_image_of)
+        .batched(task.batch_size, collation_fn=list, partial=False)
+    )
+    loader: Any = wds.WebLoader(
+        dataset, batch_size=None, num_workers=task.num_threads, prefetch_factor=_NUM_AHEAD
+    )
+    for batch in loader:
+        yield touch(batch)
+
+
+def _image_of(sample: dict[str, bytes]) -> bytes:
+    return sample["jpg"]
+
+
+def pyarrow_take(task: Task) -> Iterator[Batch]:
+    """pyarrow.dataset(...).take(indices, columns), pyarrow's own threads."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    pa.set_cpu_count(max(1, task.num_threads))
+    dataset = ds.dataset(task.source, format="parquet")
+    for indices in _shuffled(dataset.count_rows(), task):
+        column = dataset.take(indices, columns=["image"]).column("image")
+        yield touch([value.as_buffer() for chunk in column.chunks for value in chunk])
+
+
+def hf_datasets(task: Task) -> Iterator[Batch]:
+    """datasets.load_from_disk(...)[indices] with undecoded images."""
+    import datasets
+
+    dataset = datasets.load_from_disk(str(task.source))
+    for indices in _shuffled(len(dataset), task):
+        yield touch([image["bytes"] for image in dataset[indices]["image"]])
+
+
+def lmdb_get(task: Task) -> Iterator[Batch]:
+    """lmdb: one transaction per batch, get per key."""
+    import lmdb
+
+    found = lmdb.open(str(task.source), readonly=True, lock=False, readahead=False)
+    with found.begin() as transaction:
+        keys = list(transaction.cursor().iternext(values=False))
+    for indices in _shuffled(len(keys), task):
+        with found.begin() as transaction:
+            yield touch([transaction.get(keys[index], b"") for index in indices])
+
+
+def h5py_index(task: Task) -> Iterator[Batch]:
+    """h5py: dataset[index] per sample."""
+    import h5py
+
+    with h5py.File(task.source, "r") as file:
+        images = file["image"]
+        for indices in _shuffled(len(images), task):
+            yield touch([images[index].tobytes() for index in indices])
+
+
+def tfrecord_loader(task: Task) -> Iterator[Batch]:
+    """tfrecord.tfrecord_loader over the files, records from a shuffle queue of 1000."""
+    import tfrecord
+
+    shuffle = random.Random(task.seed)
+    queue: list[bytes] = []
+    batch: Batch = []
+    while True:
+        for path in sorted(task.source.glob("*.tfrecord")):
+            loader = tfrecord.tfrecord_loader(str(path), None, {"image": "byte"})
+            for record in loader:
+                queue.append(bytes(record["image"]))
+                if len(queue) < 1000:
+                    continue
+                place = shuffle.randrange(len(queue))
+                queue[place], queue[-1] = queue[-1], queue[place]
+                batch.append(queue.pop())
+                if len(batch) == task.batch_size:
+                    yield touch(batch)
+                    batch = []
+
+
+def array_record(task: Task) -> Iterator[Batch]:
+    """ArrayRecordDataSource.__getitems__, its own threads; records are the images."""
+    from array_record.python.array_record_data_source import ArrayRecordDataSource
+
+    source = ArrayRecordDataSource(sorted(map(str, task.source.glob("*.array_record"))))
+    for indices in _shuffled(len(source), task):
+        yield touch(source.__getitems__(indices))
+
+
+def grain_array_record(task: Task) -> Iterator[Batch]:
+    """grain.MapDataset over ArrayRecord, shuffled, worker processes."""
+    import grain
+
+    source = grain.sources.ArrayRecordDataSource(
+        sorted(map(str, task.source.glob("*.array_record")))
+    )
+    dataset = (
+        grain.MapDataset.source(source)
+        .seed(task.seed)
+        .shuffle()
+        .repeat()
+        .batch(task.batch_size, drop_remainder=True, batch_fn=list)
+        .to_iter_dataset(grain.ReadOptions(num_threads=task.num_threads))
+    )
+    for batch in dataset:
+        yield touch(batch)
+
+
+def mosaic(task: Task) -> Iterator[Batch]:
+    """streaming.StreamingDataset (py1e) in torch's DataLoader, worker processes."""
+    from streaming import StreamingDataset
+    from torch.utils.data import DataLoader
+
+    dataset = StreamingDataset(
+        local=str(task.source), shuffle=True, batch_size=task.batch_size, num_canonical_nodes=1
+    )
+    while True:
+        loader: Any = DataLoader(
+            dataset,
+            batch_size=task.batch_size,
+            num_workers=task.num_threads,
+            collate_fn=_images,
+            drop_last=True,
+        )
+        for batch in loader:
+            yield touch(batch)
+
+
+def _images(samples: Sequence[dict[str, Any]]) -> Batch:
+    return [sample["image"] for sample in samples]
+
+
+def litdata(task: Task) -> Iterator[Batch]:
+    """litdata.StreamingDataset (chunks made by optimize, local), worker processes."""
+    import litdata as ld
+
+    dataset = ld.StreamingDataset(str(task.source), shuffle=True, drop_last=True, seed=task.seed)
+    while True:
+        for batch in ld.StreamingDataLoader(
+            dataset,
+            batch_size=task.batch_size,
+            num_workers=task.num_threads,
+            collate_fn=_images,
+            drop_last=True,
+        ):
+            yield touch(batch)
+
+
+def _torch(dataset: Any, task: Task) -> Iterator[Batch]:
+    from torch.utils.data import DataLoader
+
+    while True:
+        loader: Any = DataLoader(
+            dataset,
+            batch_size=task.batch_size,
+            shuffle=True,
+            num_workers=task.num_threads,
+            collate_fn=list,
+            drop_last=True,
+            prefetch_factor=_NUM_AHEAD,
+        )
+        for batch in loader:
+            yield touch(batch)
+
+
+def _shuffled(length: int, task: Task) -> Iterator[list[int]]:
+    shuffle = random.Random(task.seed)
+    while True:
+        order = shuffle.sample(range(length), length)
+        for start in range(0, length - task.batch_size + 1, task.batch_size):
+            yield order[start : start + task.batch_size]
+
+
+WAYS: dict[str, Callable[[Task], Iterator[Batch]]] = {
+    way.__name__: way
+    for way in (
+        ours,
+        torch_files,
+        webdataset,
+        pyarrow_take,
+        hf_datasets,
+        lmdb_get,
+        h5py_index,
+        tfrecord_loader,
+        array_record,
+        grain_array_record,
+        mosaic,
+        litdata,
+    )
+}
+
+
+def task_of(text: str) -> Task:
+    """Read what `text_of` wrote."""
+    plain = json.loads(text)
+    return Task(Path(plain.pop("source")), **plain)
+
+
+def text_of(task: Task) -> str:
+    """A task as JSON."""
+    return json.dumps({**vars(task), "source": str(task.source)})

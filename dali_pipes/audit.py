@@ -1,0 +1,197 @@
+"""What a rank was handed, as hashes: proof that an interrupted run saw what an uninterrupted one sees."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.errors import LoaderError
+from dali_pipes.work import Work
+
+RANK = "{rank}"
+
+_MASK = (1 << 64) - 1
+_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # SplitMix64's
+_STEP = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio
+_FIRST, _SECOND, _STRIDE = (np.uint64(value) for value in (*_MULTIPLIERS, _STEP))
+_HALF = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What one rank was handed since its first loop, or since a state was loaded.
+
+    Sums of several ranks are added modulo 2**64; they then depend neither on the number of ranks nor on
+    the batch size. Rows that only fill up a batch and samples that were skipped do not count; of a sample
+    that was replaced, the substitute does.
+
+    Attributes:
+        epoch: The epoch of the last batch.
+        steps: Batches.
+        count: Samples in this epoch.
+        samples: 64 bits: the sum of a hash of each sample's index in this epoch, whatever their order.
+        places: 64 bits: the sum of a hash of (epoch, position, index) in this epoch.
+        rolling: 64 bits over all batches, their order included; one rank's alone.
+    """
+
+    epoch: int = 0
+    steps: int = 0
+    count: int = 0
+    samples: int = 0
+    places: int = 0
+    rolling: int = 0
+
+
+class Audit:
+    """Adds up what is handed over, and writes a line for each step if it has a path.
+
+    A line is written whole or, if the process is killed, not to its end; whatever reads the file leaves
+    such a line out. Lines of a resumed run are appended.
+
+    Args:
+        path: Where the lines go; RANK in it stands for the rank. None keeps the tally only.
+        rank: This process among `world_size`.
+        world_size: Number of processes.
+
+    Raises:
+        LoaderError: Several ranks would share a file, or there is no such folder.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        rank: int,
+        world_size: int,
+    ) -> None:
+        self.tally = Tally()
+        self._place = {"rank": rank, "world_size": world_size}
+        self._path: Path | None = None
+        if path is None:
+            return
+        name = os.fspath(path)
+        if world_size > 1 and RANK not in name:
+            raise LoaderError(
+                f"audit={name!r} would be one file for {world_size} ranks; put {RANK} where the rank's "
+                f"number goes, as in 'run-{RANK}.jsonl'"
+            )
+        self._path = Path(name.replace(RANK, str(rank)))
+        folder = self._path.absolute().parent
+        if not folder.is_dir():
+            raise LoaderError(
+                f"audit={name!r} cannot be written: there is no folder {folder}; make it or choose "
+                f"another place"
+            )
+
+    def begin(self, epoch: int, consumed: int, run: Callable[[], Mapping[str, Any]]) -> None:
+        """A loop starts that does not follow from the one before: the first, or one of a loaded state.
+
+        Args:
+            epoch: Where it starts.
+            consumed: Positions of that epoch that were handed over before, to all ranks.
+            run: Returns what identifies the run; asked only if a file needs it.
+        """
+        self.tally = Tally(epoch=epoch)
+        if self._path is not None:
+            now = round(time.time(), 3)
+            line = {"begin": [epoch, consumed], **self._place, "time": now, **run()}
+            _append(self._path, ("" if _ends_whole(self._path) else "\n") + json.dumps(line))
+
+    def count(self, work: Work) -> None:
+        """Count a batch that is handed over."""
+        plan, before = work.plan, self.tally
+        rows = plan.rows[plan.valid]
+        positions = plan.positions[rows]
+        start = int(positions[0]) if len(rows) else plan.consumed
+        stop = start + len(rows)
+        if work.records:
+            kept = np.array([work.data[row] is not None for row in rows.tolist()], bool)
+            rows, positions = rows[kept], positions[kept]
+        samples, places = sums(plan.epoch, positions, work.indices[rows])
+        again = plan.epoch == before.epoch
+        self.tally = Tally(
+            plan.epoch,
+            before.steps + 1,
+            before.count * again + len(rows),
+            (before.samples * again + samples) & _MASK,
+            (before.places * again + places) & _MASK,
+            rolled(before.rolling, places),
+        )
+        if self._path is not None:
+            line = {
+                "epoch": plan.epoch,
+                "step": plan.step,
+                **self._place,
+                "start": start,
+                "stop": stop,
+                "count": len(rows),
+                "samples": f"{samples:016x}",
+                "places": f"{places:016x}",
+                "rolling": f"{self.tally.rolling:016x}",
+            }
+            _append(self._path, json.dumps(line))
+
+
+def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the sums, modulo 2**64, of a hash of each index and of each (epoch, position, index).
+
+    Args:
+        epoch: At least 0.
+        positions: int64 [n], at least 0.
+        indices: int64 [n], what was handed over for them.
+    """
+    values = np.empty((2, len(indices)), np.uint64)
+    values[0] = 0
+    np.multiply(positions.view(np.uint64), _STRIDE, out=values[1])
+    values[1] += np.uint64(_mixed(epoch + 1))
+    _mix(values[1])
+    values ^= indices.view(np.uint64)
+    values += _STRIDE
+    _mix(values)
+    samples, places = values.sum(axis=1).tolist()
+    return samples, places
+
+
+def rolled(before: int, places: int) -> int:
+    """Return the hash of a sequence that goes on with one more step."""
+    return _mixed(_mixed(before + 1) ^ places)
+
+
+def _mix(values: NDArray[np.uint64]) -> None:
+    """Let the upper bits depend on all bits, in place."""
+    values *= _FIRST
+    values ^= values >> _HALF
+    values *= _SECOND
+
+
+def _mixed(value: int) -> int:
+    value = value * _MULTIPLIERS[0] & _MASK
+    value ^= value >> 32
+    value = value * _MULTIPLIERS[1] & _MASK
+    return value ^ value >> 32
+
+
+def _ends_whole(path: Path) -> bool:
+    """Whether a file is empty, or ends with a whole line."""
+    try:
+        with path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) == 0:
+                return True
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
+    except FileNotFoundError:
+        return True
+
+
+def _append(path: Path, line: str) -> None:
+    # One write: a process that is killed leaves a whole line, or the beginning of one.
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        os.write(descriptor, line.encode() + b"\n")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,181 @@
+"""Conditions on columns of numbers, written as text: ``label in [1, 2] and height >= 224``.
+
+A small part of Python's expressions, evaluated for all samples at once with NumPy. Nothing else can be
+said: no calls, no attributes, no subscripts. Where the data does not say a number of a sample, labels and
+num_bytes are -1, heights and widths 0; a column of nothing else is refused.
+"""
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import COLUMNS, ColumnName, SelectionError
+
+_ALLOWED = (
+    f"allowed are the columns {', '.join(COLUMNS)}, numbers, + - * / // %, comparisons, "
+    "in [...], not in [...], and, or, not"
+)
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: np.add,
+    ast.Sub: np.subtract,
+    ast.Mult: np.multiply,
+    ast.Div: np.true_divide,
+    ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.remainder,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: np.equal,
+    ast.NotEq: np.not_equal,
+    ast.Lt: np.less,
+    ast.LtE: np.less_equal,
+    ast.Gt: np.greater,
+    ast.GtE: np.greater_equal,
+}
+
+
+def evaluate(
+    text: str, column: Callable[[ColumnName], NDArray[np.int64]], class_names: Sequence[str]
+) -> NDArray[np.bool_]:
+    """Return for which samples a condition holds.
+
+    Args:
+        text: The condition.
+        column: Gives a column by its name, int64 [n]; asked once for each that the text names.
+        class_names: Name of each class number, which may stand beside ``label``.
+
+    Returns:
+        bool [n].
+
+    Raises:
+        SelectionError: The text is not a condition of this kind, or names no column.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else "it is too long or nested"
+        raise SelectionError(
+            f"the condition {_short(text)} cannot be read ({reason}); {_ALLOWED}"
+        ) from None
+    evaluator = _Evaluator(text, column, class_names, {})
+    try:
+        with np.errstate(all="ignore"):  # what is divided by 0 is inf or nan, which fulfils nothing
+            found = evaluator.truth(tree.body)
+    except (OverflowError, RecursionError) as error:
+        raise SelectionError(
+            f"the condition {_short(text)} has a number that is too large or is too nested ({error}); "
+            f"columns are whole numbers of 64 bits"
+        ) from None
+    if not evaluator.known:
+        raise SelectionError(f"the condition {_short(text)} names no column; {_ALLOWED}")
+    return np.asarray(found, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluator:
+    text: str
+    column: Callable[[ColumnName], NDArray[np.int64]]
+    class_names: Sequence[str]
+    known: dict[str, NDArray[np.int64]]
+
+    def truth(self, node: ast.expr) -> Any:
+        """Return the value of a part that is true or false."""
+        if isinstance(node, ast.BoolOp):
+            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            result = self.truth(node.values[0])
+            for value in node.values[1:]:
+                result = join(result, self.truth(value))
+            return result
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return np.logical_not(self.truth(node.operand))
+        if isinstance(node, ast.Compare):
+            return self._compare(node)
+        raise self._refused(node, "is not true or false: compare it with something")
+
+    def _compare(self, node: ast.Compare) -> Any:
+        """Return the value of a chain of comparisons, ``224 <= height < 1000``."""
+        result: Any = True
+        left = node.left
+        for operator, right in zip(node.ops, node.comparators, strict=True):
+            of_label = _is_label(left) or _is_label(right)
+            if isinstance(operator, ast.In | ast.NotIn):
+                numbers = self._numbers(right, of_label=of_label)
+                one = np.isin(self._number(left), numbers, invert=isinstance(operator, ast.NotIn))
+            elif type(operator) in _COMPARISONS:
+                named = of_label and isinstance(operator, ast.Eq | ast.NotEq)
+                values = (self._number(side, of_label=named) for side in (left, right))
+                one = _COMPARISONS[type(operator)](*values)
+            else:
+                raise self._refused(node, "compares in a way that numbers do not")
+            result = np.logical_and(result, one)
+            left = right
+        return result
+
+    def _number(self, node: ast.expr, *, of_label: bool = False) -> Any:
+        """Return the value of a part that is a number or a column."""
+        if isinstance(node, ast.Name):
+            return self._named(node)
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and of_label:
+                return self._class_number(node.value)
+            if type(node.value) in (int, float):
+                return np.int64(node.value) if isinstance(node.value, int) else node.value
+        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            return _ARITHMETIC[type(node.op)](self._number(node.left), self._number(node.right))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            value = self._number(node.operand)
+            return -value if isinstance(node.op, ast.USub) else value
+        raise self._refused(node, "is neither a number nor a column")
+
+    def _numbers(self, node: ast.expr, *, of_label: bool) -> NDArray[Any]:
+        """Return the numbers that stand in a list behind ``in``."""
+        if not isinstance(node, ast.List | ast.Tuple | ast.Set):
+            raise self._refused(node, "is not a list of numbers")
+        if any(isinstance(part, ast.Name) for item in node.elts for part in ast.walk(item)):
+            raise self._refused(node, "has columns in it: a list holds numbers")
+        return np.array([self._number(item, of_label=of_label) for item in node.elts])
+
+    def _named(self, node: ast.Name) -> NDArray[np.int64]:
+        name = node.id
+        if name not in COLUMNS:
+            raise self._refused(node, "is not a column")
+        if name not in self.known:
+            values = self.column(name)
+            if values.max(initial=-1) < (1 if name in ("height", "width") else 0):
+                raise SelectionError(
+                    f"the condition {_short(self.text)} asks for {name}, which the data does not say of any "
+                    f"sample without reading it; leave it out, or give a truth for each sample"
+                )
+            self.known[name] = values
+        return self.known[name]
+
+    def _class_number(self, name: str) -> np.int64:
+        if name in self.class_names:
+            return np.int64(list(self.class_names).index(name))
+        if not self.class_names:
+            raise SelectionError(
+                f"the condition {_short(self.text)} names the class {name!r}, but the data does not name "
+                f"its classes; give the number of the class"
+            )
+        shown = ", ".join(self.class_names[:10]) + (", ..." if len(self.class_names) > 10 else "")
+        raise SelectionError(
+            f"the condition {_short(self.text)} names the class {name!r}, which there is not; the classes "
+            f"are {shown}"
+        )
+
+    def _refused(self, node: ast.expr, why: str) -> SelectionError:
+        part = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
+        return SelectionError(
+            f"{_short(part)} in the condition {_short(self.text)} {why}; {_ALLOWED}"
+        )
+
+
+def _is_label(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "label"
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 200 else text[:200] + "...")

@@ -1,0 +1,162 @@
+"""The formats that `open_dataset` knows: how each is recognised, who reads it, and what it can do."""
+
+import importlib
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+from readers.sample import SourceError
+
+FormatName = Literal[
+    "folder",
+    "list",
+    "video-folder",
+    "clip-list",
+    "tar",
+    "parquet",
+    "arrow",
+    "lmdb",
+    "hdf5",
+    "tfrecord",
+    "arrayrecord",
+    "mds",
+    "npy",
+    "manifest",
+    "coco",
+]
+"""Those that are read at random."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One kind of source.
+
+    Attributes:
+        name: Short, as in ``open_dataset(source, format=name)``.
+        title: For tables.
+        reader: ``module:class``, imported when it is first needed.
+        takes: What the class is given: one "folder", one "file", or a list of "files".
+        suffixes: Of its files, in lower case.
+        extra: The optional extra of this package that brings its library, "" when none is needed.
+        library: What reads it, for tables.
+        random_access: Any sample can be fetched at any time; so order and resume are exact.
+        remote: It is read from object stores and HTTP servers as well.
+        zero_copy: Payloads of local, uncompressed files are views into the storage.
+    """
+
+    name: str
+    title: str
+    reader: str
+    takes: Literal["folder", "file", "files"]
+    suffixes: tuple[str, ...] = ()
+    extra: str = ""
+    library: str = "none"
+    random_access: bool = True
+    remote: bool = False
+    zero_copy: bool = False
+
+    def load(self) -> Any:
+        """Return the class that reads it."""
+        module, _, name = self.reader.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+FORMATS = {
+    found.name: found
+    for found in (
+        Format("folder", "class folders", "readers.folder:FolderDataset", "folder"),
+        Format(
+            "list", "list of files", "readers.folder:ListDataset", "file", (".txt", ".lst", ".tsv")
+        ),
+        Format("video-folder", "video folders", "readers.video:VideoFolderDataset", "folder"),
+        Format("clip-list", "list of clips", "readers.video:ClipListDataset", "file"),
+        Format(
+            "tar",
+            "WebDataset tar",
+            "readers.tar:TarDataset",
+            "files",
+            (".tar",),
+            remote=True,
+            zero_copy=True,
+        ),
+        Format(
+            "stream",
+            "tar, read forward (gz, pipe, http)",
+            "readers.stream:TarStream",
+            "files",
+            (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"),
+            random_access=False,
+            remote=True,
+        ),
+        Format(
+            "parquet",
+            "Parquet",
+            "readers.parquet:ParquetDataset",
+            "files",
+            (".parquet",),
+            "arrow",
+            remote=True,
+        ),
+        Format(
+            "arrow",
+            "Arrow, Hugging Face datasets",
+            "readers.arrow:ArrowDataset",
+            "files",
+            (".arrow",),
+            "arrow",
+            zero_copy=True,
+        ),
+        Format("lmdb", "LMDB", "readers.lmdb:LmdbDataset", "file", (".lmdb", ".mdb"), "lmdb"),
+        Format("hdf5", "HDF5", "readers.hdf5:Hdf5Dataset", "file", (".h5", ".hdf5"), "hdf5"),
+        Format(
+            "tfrecord",
+            "TFRecord",
+            "readers.tfrecord:TfRecordDataset",
+            "files",
+            (".tfrecord", ".tfrecords", ".tfrec"),
+            remote=True,
+            zero_copy=True,
+        ),
+        Format(
+            "arrayrecord",
+            "ArrayRecord",
+            "readers.arrayrecord:ArrayRecordDataset",
+            "files",
+            (".array_record", ".arrayrecord"),
+            "arrayrecord",
+        ),
+        Format("mds", "MosaicML MDS", "readers.mds:MdsDataset", "folder", zero_copy=True),
+        Format("npy", "NumPy array", "readers.npy:NpyDataset", "file", (".npy",)),
+        Format(
+            "manifest",
+            "JSON lines manifest",
+            "readers.manifest:ManifestDataset",
+            "file",
+            (".jsonl", ".ndjson"),
+        ),
+        Format("coco", "COCO json", "readers.coco:CocoDataset", "file", (".json",)),
+    )
+}
+"""By name, in the order of the documentation."""
+
+
+def format_of(name: str) -> Format | None:
+    """The format that a file's name tells, the longest suffix first; None when it tells none."""
+    suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
+    fitting = [suffix for suffix in suffixes if name.lower().endswith(suffix)]
+    return suffixes[max(fitting, key=len)] if fitting else None
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """Import a format's own library.
+
+    Raises:
+        SourceError: It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise SourceError(
+            f"this format is read by the package {module.partition('.')[0]}, which cannot be imported "
+            f"({error}): pip install 'gpu-aug[{extra}]'"
+        ) from None

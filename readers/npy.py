@@ -1,0 +1,152 @@
+"""Rows of a NumPy array in a .npy file, read through a memory map."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.blob import open_blob
+from readers.dataset import ColumnName, IndexedDataset
+from readers.pin import pin_content
+from readers.pixels import row_file
+from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
+
+_BLOCK_BYTES = 8 << 20
+
+
+class NpyDataset(IndexedDataset):
+    """The rows of one array: images without compression, or any other numbers.
+
+    uint8 [N, H, W, 3] are RGB images: the field ``ppm`` is a PPM file of the row. uint8 [N, H, W] and
+    [N, H, W, 1] are grey: ``pgm``. Rows of anything else are the field ``npy``, as np.save writes them.
+
+    The file must not be shortened in place while it is in use, since the operating system kills
+    processes that read behind the end of a mapped file.
+
+    Args:
+        path: The .npy file, in C or Fortran order.
+        labels: A .npy file of N whole numbers. None takes the first that lies beside the array of
+            ``<stem>_labels.npy``, the stem with ``labels`` for ``images``, and ``labels.npy``; False takes
+            none.
+
+    Raises:
+        SourceError: A file is missing, cut off, empty, of Python objects, or a .npz; or the labels do
+            not fit.
+    """
+
+    def __init__(self, path: PathLike, *, labels: PathLike | Literal[False] | None = None) -> None:
+        self._path = Path(path).absolute()
+        self._labels_path = _find_labels(self._path, labels)
+        self._rows = _map_array(self._path)
+        self._row_file = row_file(self._rows.shape[1:], self._rows.dtype)
+        self._labels: NDArray[Any] | None = None
+        if self._labels_path:
+            self._labels = _map_labels(self._labels_path, len(self._rows), self._path)
+
+    def __reduce__(self) -> tuple[partial[Self], tuple[Path]]:
+        """Another process maps the files itself."""
+        return partial(type(self), labels=self._labels_path or False), (self._path,)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the array's name, length and content, and the labels; see `pin_content`."""
+        content = pin_content(open_blob(self._path))
+        digest = hashlib.sha256(f"{self._path.name!r} {content}\n".encode())
+        digest.update(self.column("label").tobytes())
+        return digest.hexdigest()[:32]
+
+    @property
+    def block_size(self) -> int:
+        """As many rows as make 8 MB."""
+        return max(1, _BLOCK_BYTES // self._row_file.num_bytes)
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; nothing but the labels is read."""
+        if name == "label" and self._labels is not None:
+            return self._labels.astype(np.int64)
+        height, width = self._row_file.size or (0, 0)
+        values = {"label": -1, "height": height, "width": width}
+        values["num_bytes"] = self._row_file.num_bytes
+        return np.full(len(self), values[name], np.int64)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Copy rows out of the map; see `Dataset.fetch`."""
+        of, name, size = self._row_file.of, self._path.name, self._row_file.size
+        field, rows, labels = self._row_file.field, self._rows, self._labels
+        image = field if size else None
+        return [
+            Sample(
+                index,
+                f"{name}/{index}",
+                {field: of(rows[index])},
+                -1 if labels is None else int(labels[index]),
+                size,
+                image_field=image,
+            )
+            for index in checked_indices(indices, len(rows))
+        ]
+
+
+def _find_labels(path: Path, labels: PathLike | Literal[False] | None) -> Path | None:
+    if labels is False:
+        return None
+    if labels is not None:
+        return Path(labels).absolute()
+    stems = (f"{path.stem}_labels", path.stem.replace("images", "labels"), "labels")
+    places = [path.with_name(f"{stem}.npy") for stem in stems]
+    return next((place for place in places if place != path and place.is_file()), None)
+
+
+def _map_array(path: Path) -> NDArray[Any]:
+    """Map an array of at least one row."""
+    if path.suffix.lower() == ".npz" or _starts_with(path, b"PK\x03\x04"):
+        raise SourceError(f"{path} is a .npz archive: save its array with np.save")
+    try:
+        # A bare ndarray on top of the map: indexing a np.memmap takes 2 us more a row.
+        array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    except (OSError, ValueError, EOFError, TypeError, SyntaxError) as error:
+        raise SourceError(f"{path} {_refusal(path, error)}") from None
+    if array.ndim == 0 or array.size == 0:
+        raise SourceError(
+            f"{path} holds an array of the shape {array.shape}: it must have one row at least"
+        )
+    return array
+
+
+def _refusal(path: Path, error: Exception) -> str:
+    if not path.is_file():
+        return "is not a file: give a .npy file"
+    text = str(error)
+    if "Python objects" in text:
+        return (
+            "holds Python objects, which are pickled and may run any code when they are read: "
+            "save numbers of one type and shape"
+        )
+    if "greater than file size" in text:
+        return f"is cut off at byte {path.stat().st_size}: write it again"
+    return f"is no .npy file that can be read ({text}): save the array with np.save"
+
+
+def _starts_with(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError:
+        return False
+
+
+def _map_labels(path: Path, num_rows: int, images: Path) -> NDArray[Any]:
+    labels = _map_array(path)
+    if labels.dtype.kind not in "iub" or labels.size != len(labels) or len(labels) != num_rows:
+        raise SourceError(
+            f"the labels in {path} must be {num_rows} whole numbers as {images.name} has rows, got "
+            f"{labels.dtype} {list(labels.shape)}: name the right file with labels=, or labels=False"
+        )
+    return labels.reshape(-1)

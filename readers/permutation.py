@@ -1,0 +1,126 @@
+"""Keyed permutations of the numbers below a length: pure arithmetic, the same on every machine."""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+# 8 leave orders of 5 samples visibly uneven (chi-square over 12,000 epochs), 12 do not. A batch of
+# 256 out of 1.3 million samples takes 0.4 ms.
+_NUM_ROUNDS = 12
+_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # SplitMix64's
+_HALF = np.uint64(32)
+
+Whole = NDArray[np.int64]
+
+
+@lru_cache(maxsize=64)
+def make_keys(seed: int, *place: int) -> NDArray[np.uint64]:
+    """Return the keys of a permutation, uint64 [rounds].
+
+    Args:
+        seed: >= 0.
+        place: What else they depend on, such as the epoch. The numbers enter one by one: a sum would give
+            (0, 1) and (1, 0) the same order.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=place)
+    return sequence.generate_state(_NUM_ROUNDS, np.uint64).astype(np.uint64)
+
+
+def permute(
+    values: Whole, lengths: int | Whole, keys: NDArray[np.uint64], salts: Whole | None = None
+) -> Whole:
+    """Permute the numbers below a length.
+
+    Args:
+        values: int64 [n], each 0 <= value < length.
+        lengths: Of the permutation, or int64 [n], those of n permutations.
+        keys: As `make_keys` gives them. Other keys are another permutation.
+        salts: int64 [n], numbers of permutations: each is another one under the same keys.
+
+    Returns:
+        int64 [n], each 0 <= result < length.
+
+    Source: Black and Rogaway 2002, "Ciphers with Arbitrary Finite Domains": a Feistel network
+    with cycle walking. Here the halves may differ by one bit, and the rounds are a
+    multiply-and-shift hash, since nobody has to be kept from guessing the order.
+    """
+    limits = np.asarray(lengths, np.int64)
+    num_bits = _num_bits(limits)
+    salt = None if salts is None else _hash(salts.astype(np.uint64), keys[0] ^ keys[-1])
+    walked = _feistel(values.astype(np.uint64), num_bits, keys, salt).astype(np.int64)
+    # Cycle walking: the network permutes 2**num_bits values, most often fewer than 2 * length.
+    # Who lands outside walks on along its cycle, which returns to the inside at the latest
+    # where it started.
+    outside = np.flatnonzero(walked >= limits)
+    while outside.size:
+        again = _feistel(
+            walked[outside].astype(np.uint64),
+            num_bits[outside] if num_bits.ndim else num_bits,
+            keys,
+            None if salt is None else salt[outside],
+        ).astype(np.int64)
+        walked[outside] = again
+        outside = outside[again >= (limits[outside] if limits.ndim else limits)]
+    return walked
+
+
+def mix_numbers(first: Whole, second: Whole) -> Whole:
+    """Return one number for each pair, to be used as salt; other pairs most often have another one."""
+    mixed = _hash(_hash(first.astype(np.uint64), _MULTIPLIERS[1]), second.astype(np.uint64))
+    return mixed.astype(np.int64)
+
+
+def scale(values: Whole, numerator: int, denominator: int, *, round_up: bool = False) -> Whole:
+    """Return ``values * numerator / denominator``, rounded exactly, though the product has up to 82 bits.
+
+    Args:
+        values: int64 [n], 0 <= value <= 2**41.
+        numerator: 0 <= numerator <= 2**41.
+        denominator: 1 <= denominator <= 2**41. Results must fit into int64.
+        round_up: Whether to round up, not down.
+    """
+    high, low = values >> 20, values & 0xFFFFF
+    quotient, rest = np.divmod(high * numerator, denominator)
+    last, rest = np.divmod((rest << 20) + low * numerator, denominator)
+    result: Whole = (quotient << 20) + last
+    return result + (rest > 0) if round_up else result
+
+
+def _num_bits(lengths: Whole) -> NDArray[np.uint64]:
+    """Bits of the largest number below each length; both halves need one."""
+    if lengths.ndim == 0:
+        return np.asarray(max(2, int(lengths - 1).bit_length()), np.uint64)
+    # A float64 holds lengths up to 2**53 exactly, and knows the power of two.
+    return np.maximum(2, np.frexp((lengths - 1).astype(np.float64))[1]).astype(np.uint64)
+
+
+def _feistel(
+    values: NDArray[np.uint64],
+    num_bits: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    salts: NDArray[np.uint64] | None,
+) -> NDArray[np.uint64]:
+    """Permute the numbers below 2**num_bits: halves take turns at hashing into one another."""
+    one, bits = np.uint64(1), np.uint64(64)
+    num_low_bits = (num_bits + one) >> one
+    low_shift, high_shift = bits - num_low_bits, bits - (num_bits >> one)
+    low = values & ((one << num_low_bits) - one)
+    high = values >> num_low_bits
+    for number, key in enumerate(keys):
+        of_this_round = key if salts is None else salts ^ key
+        if number % 2 == 0:
+            low ^= _hash(high, of_this_round) >> low_shift
+        else:
+            high ^= _hash(low, of_this_round) >> high_shift
+    result: NDArray[np.uint64] = high << num_low_bits | low
+    return result
+
+
+def _hash(values: NDArray[np.uint64], key: np.uint64 | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix 64 bits; the upper ones depend on every bit of the value and the key."""
+    mixed = values ^ key
+    mixed *= _MULTIPLIERS[0]
+    mixed ^= mixed >> _HALF
+    mixed *= _MULTIPLIERS[1]
+    return mixed

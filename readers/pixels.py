@@ -1,0 +1,62 @@
+"""Raw arrays as files: pixels as PNM, which every decoder of images reads, other numbers as .npy."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile:
+    """How one row of an array becomes a file.
+
+    Attributes:
+        field: Name of the sample's field: "ppm" (RGB), "pgm" (grey) or "npy".
+        head: Bytes in front of the row's own.
+        shape: Of the row.
+        dtype: Of the row.
+    """
+
+    field: str
+    head: bytes
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(height, width) of an image, None for other numbers."""
+        return None if self.field == "npy" else (self.shape[0], self.shape[1])
+
+    @property
+    def num_bytes(self) -> int:
+        """Length of the file."""
+        return len(self.head) + self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
+
+    def of(self, row: NDArray[Any]) -> bytes:
+        """Return the file of a row, which need not lie in one piece."""
+        # NumPy turns a single number round to this machine's byte order; times have no buffers.
+        whole = np.ascontiguousarray(row, self.dtype).reshape(-1)
+        return b"".join((self.head, whole.view(np.uint8).data))
+
+
+def row_file(shape: tuple[int, ...], dtype: DTypeLike) -> RowFile:
+    """Choose the file for rows of one kind.
+
+    Args:
+        shape: Of a row. uint8 [H, W, 3] is an RGB image and becomes "ppm"; uint8 [H, W] and [H, W, 1] are
+            grey and become "pgm"; all others become "npy".
+        dtype: Of a row; no Python objects.
+    """
+    dtype = np.dtype(dtype)
+    grey = len(shape) == 2 or shape[2:] == (1,)
+    if dtype == np.uint8 and min(shape, default=0) > 0 and (grey or shape[2:] == (3,)):
+        field, kind = ("pgm", 5) if grey else ("ppm", 6)
+        return RowFile(field, b"P%d\n%d %d\n255\n" % (kind, shape[1], shape[0]), shape, dtype)
+    stream = io.BytesIO()
+    description = np.lib.format.dtype_to_descr(dtype)
+    np.lib.format.write_array_header_1_0(
+        stream, {"descr": description, "fortran_order": False, "shape": shape}
+    )
+    return RowFile("npy", stream.getvalue(), shape, dtype)

@@ -1,0 +1,234 @@
+"""Orders that go through several groups of samples at a time, in fixed proportions: pure arithmetic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.order import Order, checked_positions
+from readers.permutation import make_keys, mix_numbers, permute
+
+_SCATTERED, _INNER = 6, 7  # what keys are for
+_BITS = 31
+_PAGE = 4096  # positions that are worked out together, 2 ms; batches follow one another
+
+
+class Proportions:
+    """Which group each place of an endless sequence belongs to, so that every stretch has their shares.
+
+    Groups are halved again and again; of every stretch of what reaches a node, the left half gets its share
+    give or take one. d groups take 8 bytes each, and log2(d) steps for a place.
+
+    Args:
+        weights: How often each group comes, > 0.
+    """
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        exact = [Fraction(weight) for weight in weights]
+        unit = 2**60 / sum(exact)  # whole numbers add up much faster than fractions
+        sums = [0]
+        for weight in exact:
+            sums.append(sums[-1] + max(1, round(weight * unit)))
+        # The node of the groups low to high (half open) is known by its middle.
+        self._shares = np.zeros(len(exact) + 1, np.int64)
+        nodes = [(0, len(exact))]
+        while nodes:
+            low, high = nodes.pop()
+            if high - low > 1:
+                middle = (low + high) // 2
+                left, both = sums[middle] - sums[low], sums[high] - sums[low]
+                self._shares[middle] = ((left << _BITS) + both // 2) // both
+                nodes += [(low, middle), (middle, high)]
+        self._num_groups = len(exact)
+
+    def locate(
+        self, places: NDArray[np.int64], since: Sequence[int]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the group of each place, and how many of that group come before other places.
+
+        Args:
+            places: int64 [n], >= 0.
+            since: k other places.
+
+        Returns:
+            int64 [n], 0 <= group < d; int64 [k, n].
+        """
+        low = np.zeros(places.shape, np.int64)
+        high = np.full(places.shape, self._num_groups)
+        others = np.repeat(np.array(since, np.int64)[:, None], len(places), axis=1)
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            inner = high - low > 1
+            share = np.where(inner, self._shares[middle], 0)
+            left_before = _count_left(places, share)
+            goes_left = _count_left(places + 1, share) > left_before
+            others_left = _count_left(others, share)
+            places = np.where(goes_left, left_before, places - left_before)
+            others = np.where(goes_left, others_left, others - others_left)
+            high = np.where(inner & goes_left, middle, high)
+            low = np.where(inner & ~goes_left, middle, low)
+        return low, others
+
+
+def _count_left(places: NDArray[np.int64], share: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return round(place * share / 2**31), of places up to 2**62."""
+    upper, lower = places >> _BITS, places & ((1 << _BITS) - 1)
+    counted: NDArray[np.int64] = upper * share + ((lower * share + (1 << (_BITS - 1))) >> _BITS)
+    return counted
+
+
+@dataclass(frozen=True, eq=False)
+class Interleaving:
+    """Which group comes at which position of which epoch; the epochs are one sequence.
+
+    Attributes:
+        length: Positions of an epoch.
+        seed: >= 0.
+        weights: Of each group, > 0.
+        shuffled: Whether groups are shuffled among `stretch` neighbouring positions.
+    """
+
+    length: int
+    seed: int
+    weights: tuple[float, ...]
+    shuffled: bool
+    _proportions: Proportions = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_proportions", Proportions(self.weights))
+
+    @property
+    def stretch(self) -> int:
+        """Among how many positions the groups are shuffled: several of each group."""
+        return max(64, 2 << (len(self.weights) - 1).bit_length())
+
+    def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the group at each position, how many of it came before, and how many before the epoch.
+
+        Returns:
+            int64 [3, n].
+        """
+        pages, places = np.divmod(positions, self._page_size)
+        located = np.empty((3, len(positions)), np.int64)
+        for page in set(pages.tolist()):
+            rows = pages == page
+            located[:, rows] = _located_page(self, epoch, page)[:, places[rows]]
+        return located
+
+    def locate_page(self, epoch: int, page: int) -> NDArray[np.int64]:
+        """Do the same for all positions of a page, which has to be known to count within a stretch."""
+        first, since = page * self._page_size, epoch * self.length
+        positions = np.arange(first, min(first + self._page_size, self.length))
+        places = since + self._scattered(epoch, positions)
+        groups, (before_page, before_epoch) = self._proportions.locate(
+            places, (since + first, since)
+        )
+        by_group = np.argsort(groups, kind="stable")
+        sizes = np.bincount(groups, minlength=len(self.weights))
+        ranks = np.empty_like(groups)
+        ranks[by_group] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.stack([groups, before_page + ranks, before_epoch])
+
+    @property
+    def _page_size(self) -> int:
+        return max(_PAGE, self.stretch)  # a multiple of it: both are powers of 2
+
+    def _scattered(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        if not self.shuffled:
+            return positions
+        stretches, within = np.divmod(positions, self.stretch)
+        starts = stretches * self.stretch
+        sizes = np.minimum(self.stretch, self.length - starts)
+        return starts + permute(within, sizes, make_keys(self.seed, epoch, _SCATTERED), stretches)
+
+
+@lru_cache(maxsize=8)
+def _located_page(interleaving: Interleaving, epoch: int, page: int) -> NDArray[np.int64]:
+    return interleaving.locate_page(epoch, page)
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionalOrder:
+    """The order of samples that are in groups, each of which comes in proportion to its weight.
+
+    The epochs are one sequence. Every stretch of it has the groups in their proportions: to a sample or two
+    where it begins and ends at multiples of 64 (of 2 to 4 times the number of groups, if they are many),
+    and to a few elsewhere. A group is gone through completely, in an order of its own each time ("global",
+    "block") or in its stored order ("none", where the groups follow one another regularly), before one of
+    its samples comes again; an epoch goes on where the last one stopped.
+
+    Attributes:
+        length: Positions of an epoch.
+        seed: >= 0.
+        sizes: Samples in each group.
+        weights: Of each group, > 0.
+        members: Index of every sample, group by group; None where they follow one another.
+        orders: For "block": the order of each group, of which cycles are the epochs.
+        shuffled: Whether the shuffle is not "none".
+    """
+
+    length: int
+    seed: int
+    sizes: NDArray[np.int64]
+    weights: tuple[float, ...]
+    members: NDArray[Any] | None = None
+    orders: tuple[Order, ...] = ()
+    shuffled: bool = True
+    _starts: NDArray[np.int64] = field(init=False, repr=False)
+    _groups: Interleaving = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        groups = Interleaving(self.length, self.seed, self.weights, self.shuffled)
+        object.__setattr__(self, "_groups", groups)
+        object.__setattr__(self, "_starts", np.cumsum(self.sizes) - self.sizes)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def name(self) -> str:
+        """Kind of the order within the groups; groups and weights belong to the dataset."""
+        if self.orders:
+            return f"mixed {', '.join(order.name for order in self.orders)}"
+        return "mixed global" if self.shuffled else "mixed none"
+
+    def places(
+        self, epoch: int, positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """See `readers.order.AnyOrder.places`.
+
+        Raises:
+            IndexError: A position is outside the epoch.
+        """
+        positions = checked_positions(positions, self.length)
+        if not positions.size:
+            return positions.copy(), positions.copy()
+        groups, counts, before = self._groups.locate(epoch, positions)
+        cycles, turns = np.divmod(counts, self.sizes[groups])
+        places = self._starts[groups] + self._inner(groups, cycles, turns)
+        indices = places if self.members is None else self.members[places].astype(np.int64)
+        return indices, cycles - before // self.sizes[groups]
+
+    def _inner(
+        self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the place within its group of what comes at a turn of a cycle."""
+        if not self.shuffled:
+            return turns
+        if not self.orders:
+            keys = make_keys(self.seed, 0, _INNER)
+            return permute(turns, self.sizes[groups], keys, mix_numbers(cycles, groups))
+        places = np.empty_like(turns)
+        for group, cycle in {*zip(groups.tolist(), cycles.tolist(), strict=True)}:
+            rows = (groups == group) & (cycles == cycle)
+            places[rows] = self.orders[group].indices(cycle, turns[rows])
+        return places
+
+
+def seed_of_group(seed: int, group: int) -> int:
+    """Return a seed for the order of a group, so that groups of one size have orders of their own."""
+    return int(make_keys(seed, group, _INNER)[0])

@@ -1,0 +1,291 @@
+"""Protocol buffers without their library: places of fields in bytes, and tf.train.Example on top of it.
+
+Nothing is copied and nothing is trusted: a length that leads out of its message is an error, unknown fields are
+passed over, and the work is linear in the number of bytes.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from readers.sample import Payload
+
+Kind = Literal["bytes", "float", "int64"]
+
+_VARINT, _EIGHT_BYTES, _BLOCK, _FOUR_BYTES = 0, 1, 2, 5
+_LISTS: dict[int, Kind] = {1: "bytes", 2: "float", 3: "int64"}  # BytesList, FloatList, Int64List
+# Tags, that is numbers and wire types in one byte, of what an Example is most often made of.
+_MAP_ENTRY, _MAP_KEY, _MAP_VALUE, _VALUES = 0x0A, 0x0A, 0x12, 0x0A
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 0x0A, 0x12, 0x1A
+_KINDS: dict[int, Kind] = {_BYTES_LIST: "bytes", _FLOAT_LIST: "float", _INT64_LIST: "int64"}
+
+
+class WireError(ValueError):
+    """The bytes are no such message; the text is a short reason."""
+
+
+class Piece(NamedTuple):
+    """One field of a message: its number, its wire type, and where its content lies.
+
+    Attributes:
+        number: As in the .proto file.
+        wire: 0 (varint), 1 (8 bytes), 2 (length and bytes) or 5 (4 bytes).
+        start: Of the content, without a length in front, in bytes from the start of the data.
+        stop: Half open.
+    """
+
+    number: int
+    wire: int
+    start: int
+    stop: int
+
+
+class Feature(NamedTuple):
+    """One feature of a tf.train.Example, not yet read.
+
+    Attributes:
+        kind: Of its values; None where it holds no list.
+        start: Of the message Feature, in bytes from the start of the data.
+        stop: Half open.
+    """
+
+    kind: Kind | None
+    start: int
+    stop: int
+
+
+def walk(data: Payload, start: int, stop: int) -> Iterator[Piece]:
+    """Walk over the fields of the message data[start:stop], in stored order.
+
+    Raises:
+        WireError: It ends within a field, or has a field of no known type.
+    """
+    position = start
+    while position < stop:
+        tag = data[position]
+        position += 1
+        if tag >= 128:
+            tag, position = _varint(data, position - 1, stop)
+        wire = tag & 7
+        if wire == _BLOCK:
+            if position >= stop:
+                raise WireError(f"it ends at byte {stop}, within a field")
+            length = data[position]
+            position += 1
+            if length >= 128:
+                length, position = _varint(data, position - 1, stop)
+            end = position + length
+        elif wire == _VARINT:
+            _, end = _varint(data, position, stop)
+        elif wire == _EIGHT_BYTES:
+            end = position + 8
+        elif wire == _FOUR_BYTES:
+            end = position + 4
+        else:
+            raise WireError(f"byte {position - 1} is no field of a message")
+        if end > stop or tag < 8:
+            raise WireError(f"the field before byte {position} leads out of its message")
+        yield Piece(tag >> 3, wire, position, end)
+        position = end
+
+
+def find_features(data: Payload) -> dict[str, Feature]:
+    """Find the features of a tf.train.Example.
+
+    Args:
+        data: A whole record.
+
+    Returns:
+        Feature by name, in stored order; of two with one name the later one counts.
+
+    Raises:
+        WireError: It is no tf.train.Example, or a SequenceExample.
+    """
+    found: dict[str, Feature] = {}
+    for part in walk(data, 0, len(data)):
+        if part.wire == _BLOCK and part.number == 2:
+            raise WireError("it is a tf.train.SequenceExample")
+        if part.wire != _BLOCK or part.number != 1:
+            continue
+        position = part.start
+        while position < part.stop:
+            entry = _usual_entry(data, position, part.stop)
+            if entry is None:
+                position = _any_entry(data, position, part.stop, found)
+            else:
+                name, feature = entry
+                found[name] = feature
+                position = feature.stop
+    return found
+
+
+def find_values(data: Payload, start: int, stop: int) -> list[tuple[int, int]]:
+    """Find the values of the bytes feature data[start:stop]: the place of each in the data.
+
+    Raises:
+        WireError: The list is damaged.
+    """
+    place = _only_block(data, start, stop, _BYTES_LIST)
+    only = place and _only_block(data, *place, _VALUES)
+    if only:
+        return [only]
+    places = []
+    for part in walk(data, start, stop):
+        if part.wire == _BLOCK and part.number == 1:
+            for value in walk(data, part.start, part.stop):
+                if value.wire == _BLOCK and value.number == 1:
+                    places.append((value.start, value.stop))
+        elif part.wire == _BLOCK and part.number in _LISTS:
+            places = []  # of several lists the last one counts
+    return places
+
+
+def read_numbers(data: Payload, start: int, stop: int) -> list[int] | list[float]:
+    """Read the values of the float or int64 feature data[start:stop].
+
+    Raises:
+        WireError: The list is damaged, or holds bytes.
+    """
+    if stop - start > 1 and data[start] in (_FLOAT_LIST, _INT64_LIST):
+        place = _only_block(data, start, stop, data[start])
+        values = place and _only_block(data, *place, _VALUES)
+        if values:  # packed, as nearly all are
+            packed = Piece(1, _BLOCK, *values)
+            is_float = data[start] == _FLOAT_LIST
+            return _read_floats(data, packed) if is_float else _read_integers(data, packed)
+    floats: list[float] = []
+    integers: list[int] = []
+    kind: Kind | None = None
+    for part in walk(data, start, stop):
+        if part.wire != _BLOCK or part.number not in _LISTS:
+            continue
+        if _LISTS[part.number] != kind:  # of several lists the last one counts
+            kind = _LISTS[part.number]
+            floats, integers = [], []
+        for value in walk(data, part.start, part.stop):
+            if value.number != 1:
+                continue
+            if kind == "float":
+                floats += _read_floats(data, value)
+            elif kind == "int64":
+                integers += _read_integers(data, value)
+    if kind == "bytes":
+        raise WireError("the feature holds bytes, no numbers")
+    return floats if kind == "float" else integers
+
+
+def _usual_entry(data: Payload, start: int, stop: int) -> tuple[str, Feature] | None:
+    """Read the feature, with its name, at the beginning of data[start:stop], if it is written as nearly all are."""
+    if stop - start < 6 or data[start] != _MAP_ENTRY:
+        return None
+    length, start = data[start + 1], start + 2
+    if length >= 128:
+        try:
+            length, start = _varint(data, start - 1, stop)
+        except WireError:
+            return None
+    end = start + length
+    if end > stop or length < 4 or data[start] != _MAP_KEY or data[start + 1] >= 128:
+        return None
+    name_stop = start + 2 + data[start + 1]
+    feature = _only_block(data, name_stop, end, _MAP_VALUE)
+    if feature is None or feature[0] == end:
+        return None
+    tag = data[feature[0]]
+    if tag not in _KINDS or _only_block(data, *feature, tag) is None:
+        return None
+    try:
+        name = str(data[start + 2 : name_stop], "utf-8")
+    except UnicodeDecodeError:
+        return None
+    return name, Feature(_KINDS[tag], *feature)
+
+
+def _any_entry(data: Payload, start: int, stop: int, found: dict[str, Feature]) -> int:
+    """Read the next field of a message Features, whatever it is; returns the place behind it."""
+    item = next(walk(data, start, stop))
+    if item.wire == _BLOCK and item.number == 1:
+        name, feature = _map_entry(data, item)
+        found[name] = feature
+    return item.stop
+
+
+def _only_block(data: Payload, start: int, stop: int, tag: int) -> tuple[int, int] | None:
+    """The content of the message data[start:stop] where it is one block with this tag, else None."""
+    if stop - start < 2 or data[start] != tag:
+        return None
+    length = data[start + 1]
+    start += 2
+    shift = 7
+    if length >= 128:
+        length &= 127
+        while start < stop and shift < 63:
+            byte = data[start]
+            start += 1
+            length |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+    return (start, stop) if start + length == stop else None
+
+
+def _map_entry(data: Payload, item: Piece) -> tuple[str, Feature]:
+    name, start, stop = "", item.stop, item.stop
+    for part in walk(data, item.start, item.stop):
+        if part.wire == _BLOCK and part.number == 1:
+            try:
+                name = str(data[part.start : part.stop], "utf-8")
+            except UnicodeDecodeError:
+                raise WireError("the name of a feature is not UTF-8") from None
+        elif part.wire == _BLOCK and part.number == 2:
+            start, stop = part.start, part.stop
+    kind: Kind | None = None
+    for part in walk(data, start, stop):
+        if part.wire == _BLOCK and part.number in _LISTS:
+            kind = _LISTS[part.number]
+    return name, Feature(kind, start, stop)
+
+
+def _read_floats(data: Payload, value: Piece) -> list[float]:
+    length = value.stop - value.start
+    if value.wire not in (_BLOCK, _FOUR_BYTES) or length % 4:
+        raise WireError(f"the floats before byte {value.stop} are no multiple of 4 bytes")
+    if length == 4:
+        return [_FLOAT.unpack_from(data, value.start)[0]]
+    values: list[float] = np.frombuffer(data, "<f4", length // 4, value.start).tolist()
+    return values
+
+
+def _read_integers(data: Payload, value: Piece) -> list[int]:
+    if value.wire not in (_BLOCK, _VARINT):
+        raise WireError(f"the integers before byte {value.stop} are no varints")
+    values, position = [], value.start
+    small = bytes(data[position : value.stop])
+    if small.isascii():  # one byte each
+        return list(small)
+    while position < value.stop:
+        if position + 1 < value.stop and data[position + 1] < 128 <= data[position]:  # two bytes
+            values.append(data[position] & 127 | data[position + 1] << 7)
+            position += 2
+            continue
+        number, position = _varint(data, position, value.stop)
+        values.append(number - (1 << 64) if number >> 63 else number)
+    return values
+
+
+def _varint(data: Payload, position: int, stop: int) -> tuple[int, int]:
+    """Read a number of 7 bits a byte; returns it and the place behind it."""
+    number = shift = 0
+    while position < stop and shift < 70:
+        byte = data[position]
+        position += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number & 0xFFFF_FFFF_FFFF_FFFF, position
+        shift += 7
+    raise WireError(f"the number before byte {position} has no end")
+
+
+_FLOAT = struct.Struct("<f")

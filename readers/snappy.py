@@ -1,0 +1,104 @@
+"""Reading a part of a long text that Snappy compressed.
+
+Snappy's writers compress 64 KiB of text at a time, and nothing refers back beyond such a block. So where
+each block begins can be noted in one pass over the element headers, and later only the blocks that are
+wanted are decompressed: one or two for a photograph, in a page that holds a thousand.
+Format: https://github.com/google/snappy/blob/main/format_description.txt
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.sample import Payload
+
+BLOCK_BYTES = 1 << 16
+_MAX_ELEMENTS_PER_BLOCK = 512  # text so well compressed is decompressed faster than walked through
+
+
+def block_starts(compressed: Payload) -> NDArray[np.int64] | None:
+    """Return where the elements of each 64 KiB of text begin, and the end, int64 [blocks + 1].
+
+    None when the text cannot be read in blocks: an element crosses a border or leads back over one, or
+    there are so many that it would not pay.
+
+    Raises:
+        IndexError: It is cut off.
+    """
+    length, place = _length(compressed)
+    stop = len(compressed)
+    starts = [place]
+    left = _MAX_ELEMENTS_PER_BLOCK * (length // BLOCK_BYTES + 1)
+    border, written = BLOCK_BYTES, 0
+    while place < stop:
+        tag = compressed[place]
+        kind = tag & 3
+        if kind == 0:
+            count = (tag >> 2) + 1
+            place += 1
+            if count > 60:
+                width = count - 60
+                count = int.from_bytes(compressed[place : place + width], "little") + 1
+                place += width
+            written += count
+            place += count
+        else:
+            if kind == 1:
+                back = (tag >> 5) << 8 | compressed[place + 1]
+                count = (tag >> 2 & 7) + 4
+                place += 2
+            else:
+                width = 2 if kind == 2 else 4
+                back = int.from_bytes(compressed[place + 1 : place + 1 + width], "little")
+                count = (tag >> 2) + 1
+                place += 1 + width
+            if back > written - border + BLOCK_BYTES:
+                return None
+            written += count
+        if written >= border:
+            if written > border:
+                return None
+            starts.append(place)
+            border += BLOCK_BYTES
+        left -= 1
+        if left == 0:
+            return None
+    if written != length or place != stop:
+        raise IndexError("the text is cut off")
+    if starts[-1] != place:
+        starts.append(place)
+    return np.array(starts, np.int64)
+
+
+def decompress_blocks(
+    blocks: Payload, text_bytes: int, decompress: Callable[[bytes, int], Payload]
+) -> Payload:
+    """Return the text of neighbouring blocks.
+
+    Args:
+        blocks: Their elements.
+        text_bytes: Length of their text.
+        decompress: Snappy's own, of (compressed, length of the text).
+    """
+    return decompress(_varint(text_bytes) + blocks, text_bytes)
+
+
+def _length(compressed: Payload) -> tuple[int, int]:
+    length = shift = place = 0
+    while True:
+        byte = compressed[place]
+        place += 1
+        length |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return length, place
+
+
+def _varint(number: int) -> bytes:
+    digits = bytearray()
+    while number > 127:
+        digits.append(number & 127 | 128)
+        number >>= 7
+    digits.append(number)
+    return bytes(digits)

@@ -1,0 +1,165 @@
+"""Videos in files of their own: class folders, and lists of videos or of clips in them."""
+
+import csv
+import io
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from readers.files import FileDataset, open_regular
+from readers.folder import FileKind, find_files
+from readers.pages import map_file
+from readers.sample import BadSample, PathLike, Payload, Sample, SourceError
+
+VIDEO_FIELDS = ("mp4", "webm", "avi", "mkv", "mov", "m4v")
+"""File extensions, in lower case and without the dot, that say "this is a video"."""
+
+_VIDEOS = FileKind("videos", VIDEO_FIELDS)
+# Behind the extension there are numbers alone, so a path may hold spaces.
+_LINE = re.compile(rf"(.+\.(?:{'|'.join(VIDEO_FIELDS)}))((?:\s+[-+.0-9eE]+)*)", re.IGNORECASE)
+_LABEL = re.compile(r"-1|[0-9]{1,18}")
+
+
+class VideoFolderDataset(FileDataset):
+    """Videos below a folder, one folder per class, or all in the folder itself.
+
+    Classes, labels, order and what lies beside a file (``clip.json``) are as for `FolderDataset`. The field
+    is the extension in lower case. Its payload is a view into the file: nothing is read before somebody
+    looks at it, and no descriptor stays open. A file must not be shortened in place as long as views of it
+    live.
+
+    Raises:
+        SourceError: There are no videos, a class has none, or they lie in the folder and in its folders.
+    """
+
+    def __init__(self, root: PathLike) -> None:
+        root = Path(root).absolute()
+        super().__init__(root, *find_files(root, _VIDEOS))
+
+    def _payload(self, path: str) -> Payload:
+        return _mapped(path)
+
+
+class ClipListDataset(FileDataset):
+    """Videos, or clips of videos, that a list names: a sample per line.
+
+    A line is ``path``, ``path label``, ``path start_seconds end_seconds`` or ``path start_seconds
+    end_seconds label``, apart by spaces or tabs; in a file that ends in .csv by commas, where the first
+    line may name the columns. Paths are relative to the list's folder and may hold spaces; empty lines and
+    lines that begin with ``#`` do not count.
+
+    A clip has the field ``clip`` beside the video, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, and the
+    key ``path@1.5-4.0``. Its video is the whole file, mapped as for `VideoFolderDataset`.
+
+    Raises:
+        SourceError: The list cannot be read, names nothing, a path leaves its folder, or a line is none of
+            these.
+    """
+
+    def __init__(self, source: PathLike) -> None:
+        path = Path(source).absolute()
+        clips = list(_read_clips(path))
+        if not clips:
+            raise SourceError(f"the list {path} names no videos: write one path per line")
+        super().__init__(path.parent, [clip.path for clip in clips], [clip.label for clip in clips])
+        self._seconds = [clip.seconds for clip in clips]
+
+    def _payload(self, path: str) -> Payload:
+        return _mapped(path)
+
+    def _fetch_one(self, index: int) -> Sample | BadSample:
+        entry, seconds = super()._fetch_one(index), self._seconds[index]
+        if seconds is None:
+            return entry
+        key = f"{entry.key}@{seconds[0]}-{seconds[1]}"
+        if isinstance(entry, BadSample):
+            return BadSample(index, key, entry.stage, entry.reason)
+        start, end = seconds
+        clip = json.dumps({"start_seconds": start, "end_seconds": end}).encode()
+        return Sample(index, key, {**entry.fields, "clip": clip}, entry.label)
+
+    def _extra(self, index: int) -> str:
+        return f"{self._seconds[index]}\n"
+
+
+class _Clip(NamedTuple):
+    path: str
+    seconds: tuple[float, float] | None
+    label: int
+
+
+def _read_clips(path: Path) -> Iterator[_Clip]:
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read as a list of videos: {error}") from None
+    for number, cells in _rows(text, separated=path.suffix.lower() == ".csv"):
+        try:
+            yield _clip(cells)
+        except ValueError as error:
+            raise SourceError(f"{path}, line {number}: {error}") from None
+
+
+def _rows(text: str, *, separated: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each line that counts."""
+    if separated:
+        rows = csv.reader(io.StringIO(text), skipinitialspace=True)
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            named = rows.line_num == 1 and not _VIDEOS.fits(cells[0] if cells else "")
+            if any(cells) and not cells[0].startswith("#") and not named:
+                yield rows.line_num, cells
+        return
+    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
+        if line and not line.startswith("#"):
+            found = _LINE.fullmatch(line)
+            yield number, [found[1], *found[2].split()] if found else [line]
+
+
+def _clip(cells: Sequence[str]) -> _Clip:
+    """Make a clip of ``path[, start, end][, label]``.
+
+    Raises:
+        ValueError: They are not that.
+    """
+    path, *numbers = cells
+    while numbers and not numbers[-1]:  # a comma too many, or a label that was left out
+        numbers.pop()
+    if not _VIDEOS.fits(path):
+        endings = ", ".join(f".{name}" for name in VIDEO_FIELDS)
+        raise ValueError(
+            f"{path!r} is no video ({endings}) with a label, or start, end and label behind it"
+        )
+    path = os.path.normpath(path)
+    if path.startswith("/") or path.split("/")[0] == "..":
+        raise ValueError(f"{path} is not below the folder of the list: move the list up")
+    label = numbers.pop() if len(numbers) in (1, 3) else "-1"
+    if len(numbers) not in (0, 2):
+        raise ValueError(f"{len(cells) - 1} numbers follow {path}: give [start end] [label]")
+    if not _LABEL.fullmatch(label):
+        raise ValueError(f"a label must be a whole number >= 0, got {label}")
+    return _Clip(path, _seconds(*numbers) if numbers else None, int(label))
+
+
+def _seconds(start: str, end: str) -> tuple[float, float]:
+    try:
+        seconds = float(start), float(end)
+    except ValueError:
+        raise ValueError(f"start and end must be seconds, got {start} and {end}") from None
+    if not 0 <= seconds[0] < seconds[1] < math.inf:
+        raise ValueError(f"a clip must have 0 <= start < end, got {start} and {end}")
+    return seconds
+
+
+def _mapped(path: str) -> Payload:
+    """Return the content of a file, unread.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
+    os.close(open_regular(path))  # a pipe that carries the name of a video would be waited for
+    return map_file(path)
