@@ -38,7 +38,6 @@ class Format:
         takes: What the class is given: one "folder", one "file", or a list of "files".
         suffixes: Of its files, in lower case.
         extra: The optional extra of this package that brings its library, "" when none is needed.
-        library: What reads it, for tables.
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
@@ -50,7 +49,6 @@ class Format:
     takes: Literal["folder", "file", "files"]
     suffixes: tuple[str, ...] = ()
     extra: str = ""
-    library: str = "none"
     random_access: bool = True
     remote: bool = False
     zero_copy: bool = False
@@ -96,6 +94,7 @@ FORMATS = {
             (".parquet",),
             "arrow",
             remote=True,
+            zero_copy=True,
         ),
         Format(
             "arrow",
@@ -106,8 +105,24 @@ FORMATS = {
             "arrow",
             zero_copy=True,
         ),
-        Format("lmdb", "LMDB", "readers.lmdb:LmdbDataset", "file", (".lmdb", ".mdb"), "lmdb"),
-        Format("hdf5", "HDF5", "readers.hdf5:Hdf5Dataset", "file", (".h5", ".hdf5"), "hdf5"),
+        Format(
+            "lmdb",
+            "LMDB",
+            "readers.lmdb:LmdbDataset",
+            "file",
+            (".lmdb", ".mdb"),
+            remote=True,
+            zero_copy=True,
+        ),
+        Format(
+            "hdf5",
+            "HDF5",
+            "readers.hdf5:Hdf5Dataset",
+            "file",
+            (".h5", ".hdf5"),
+            "hdf5",
+            zero_copy=True,
+        ),
         Format(
             "tfrecord",
             "TFRecord",

@@ -6,15 +6,17 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import fields, replace
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
 from readers.formats import FORMATS, Format, FormatName, format_of
 from readers.sample import PathLike, SourceError, is_image_file
 
 if TYPE_CHECKING:
+    from readers.remote import StorageOptions
     from readers.stream import TarStream
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -54,7 +56,8 @@ def open_dataset(
             a sequence of files or patterns of one format, or of image files.
         format: Name of the format, where name and content of the source do not tell it. "stream" reads
             tars forward only, which is all that compressed ones, pipes and some servers allow.
-        options: Of the format's class, such as ``image="photo"`` to name a column.
+        options: Of the format's class, such as ``image="photo"`` to name a column; for URLs also those of
+            `readers.remote.StorageOptions`, such as ``cache_bytes=0``.
 
     Raises:
         SourceError: It is missing, empty, of no known kind, or has no such option.
@@ -63,7 +66,9 @@ def open_dataset(
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
     many = not isinstance(source, (str, os.PathLike))
     items = [source] if isinstance(source, (str, os.PathLike)) else source
-    places = [place for item in items for place in _places(os.fspath(item))]
+    names = [os.fspath(item) for item in items]
+    storage = _storage_options(options) if any(map(_is_url, names)) else None
+    places = [place for name in names for place in _places(name, storage)]
     if not places:
         raise SourceError("the list of sources is empty: give paths of shards or of images")
     kind = _named(format, places) if format else _kind(places)
@@ -98,6 +103,15 @@ def _made(
     if len(places) > 1:
         raise SourceError(f"{kind.title} is one {kind.takes}, got {len(places)}: give one of them")
     return reader(places[0], **options)  # type: ignore[no-any-return]
+
+
+def _storage_options(options: dict[str, object]) -> "StorageOptions":
+    """Take the options that say how URLs are reached out of the others."""
+    from readers.remote import StorageOptions, configure
+
+    known = {found.name for found in fields(StorageOptions)}
+    taken: dict[str, Any] = {name: options.pop(name) for name in list(options) if name in known}
+    return replace(configure(), **taken)
 
 
 def _kind(places: list[str]) -> Format:
@@ -207,12 +221,12 @@ def _is_url(place: str) -> bool:
     return _URL.match(place) is not None
 
 
-def _places(text: str) -> list[str]:
+def _places(text: str, storage: "StorageOptions | None") -> list[str]:
     """Return what a path, a pattern or the URL of a folder stands for."""
     if text.startswith("pipe:"):
         return [text]
-    if _is_url(text):
-        return [place for name in expand_braces(text) for place in _listed(name)]
+    if storage and _is_url(text):
+        return [place for url in expand_braces(text) for place in _listed(url, storage)]
     if Path(text).exists():  # also a file that has braces or stars in its name
         return [text]
     names = expand_braces(text)
@@ -228,15 +242,15 @@ def _matched(name: str) -> list[str]:
     return found
 
 
-def _listed(url: str) -> list[str]:
-    if not url.endswith("/"):
-        return [url]
-    from readers.remote import list_remote
+def _listed(url: str, storage: "StorageOptions") -> list[str]:
+    from readers.remote import Url, list_remote
 
-    found = [place for place in list_remote(url) if _is_shard(place.rpartition("/")[2])]
+    if not url.endswith("/"):
+        return [Url(url, storage)]
+    found = [place for place in list_remote(url, storage) if _is_shard(place.rpartition("/")[2])]
     if not found:
         raise SourceError(f"{url} holds no shards: give the URL of files, or of a folder with them")
-    return found
+    return [Url(place, storage) for place in found]
 
 
 def expand_braces(pattern: str) -> list[str]:

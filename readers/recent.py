@@ -79,6 +79,6 @@ class Recent(Generic[Value]):
                 return
             self._values[key] = value
             self.held_bytes += size_bytes
-            while False:
+            while self.held_bytes > self._limit_bytes:
                 _, old = self._values.popitem(last=False)
                 self.held_bytes -= old.nbytes

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,24 @@ _MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a p
 
 
 _Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
-_Part = tuple[int, list[int], list[int]]
-"""The samples of a batch that lie in one shard: its number, their rows, their places in the batch."""
-_Found = tuple[_Take, list[Row], int]
+_Part = tuple[int, int, int]
+"""The samples of a batch that lie in one shard: its number, and their places in stored order."""
+_LookedUp = tuple[_Take, list[Row], int]
 """What makes their fields, in turn; what the index says of them; address of the shard, 0 if not mapped."""
+
+
+class _Found(NamedTuple):
+    """What is known of a batch before it is read.
+
+    Attributes:
+        takes: For each part, what makes the fields of its samples, in turn.
+        addresses: For each part, where its shard is mapped, 0 if not.
+        entries: For each sample, in stored order, what the index says.
+    """
+
+    takes: list[_Take]
+    addresses: list[int]
+    entries: list[Row]
 
 
 class ShardDataset(IndexedDataset):
@@ -128,23 +142,46 @@ class ShardDataset(IndexedDataset):
         changes = (np.flatnonzero(shards[1:] != shards[:-1]) + 1).tolist()
         numbers, positions = shards.tolist(), order.tolist()
         parts = [
-            (numbers[begin], rows[begin:end], positions[begin:end])
+            (numbers[begin], begin, end)
             for begin, end in pairwise([0, *changes, len(rows)])
             if begin < end
         ]
-        if self._is_remote and len(parts) > 1:
-            with ThreadPoolExecutor(min(len(parts), _MOST_THREADS)) as pool:
-                found = list(pool.map(self._look_up, parts))
-        else:
-            found = list(map(self._look_up, parts))
-        if not self._is_remote and found:
-            self._foresight.look(partial(_address, found), partial(_extents, found))
-        self._make_samples(parts, found, result)
+        found = self._look_up_all(parts, rows)
+        if not self._is_remote and parts:
+            self._foresight.look(partial(_address, parts, found), partial(_extents, parts, found))
+        starts, shard_names, entries = self._starts, self._names, found.entries
+        make = self._make or self._sample
+        for (shard, begin, end), take in zip(parts, found.takes, strict=True):
+            start, shard_name = starts[shard], shard_names[shard]
+            for place in range(begin, end):
+                key, names, bounds, label, size, fault, restarts, image_field = entries[place]
+                index, key = start + rows[place], f"{shard_name}/{key}"
+                result[positions[place]] = (
+                    BadSample(index, key, "read", fault)
+                    if fault
+                    else make(index, key, take(names, bounds), label, size, restarts, image_field)
+                )
         return result
 
-    def _look_up(self, part: _Part) -> _Found:
+    def _look_up_all(self, parts: list[_Part], rows: list[int]) -> "_Found":
+        """Find the samples of a batch; remote shards side by side."""
+        # Few lists that live on: the garbage collector looks at all of them ever again.
+        found = _Found([], [], [])
+        if self._is_remote and len(parts) > 1:
+            with ThreadPoolExecutor(min(len(parts), _MOST_THREADS)) as pool:
+                looked_up = list(
+                    pool.map(lambda part: self._look_up(part[0], rows[part[1] : part[2]]), parts)
+                )
+        else:
+            looked_up = (self._look_up(shard, rows[begin:end]) for shard, begin, end in parts)
+        for take, entries, address in looked_up:
+            found.takes.append(take)
+            found.entries.extend(entries)
+            found.addresses.append(address)
+        return found
+
+    def _look_up(self, shard: int, rows: list[int]) -> _LookedUp:
         """Find samples of one shard."""
-        shard, rows, _ = part
         try:
             opened = self._open(shard)
             entries = opened.index.entries(rows)
@@ -152,24 +189,7 @@ class ShardDataset(IndexedDataset):
         except (DamagedIndexError, OSError):
             return self._look_up_anyway(shard, rows)
 
-    def _make_samples(self, parts: list[_Part], found: list[_Found], result: list[Any]) -> None:
-        """Put the samples at their places in the batch."""
-        starts, shard_names = self._starts, self._names
-        make = self._make or self._sample
-        for (shard, rows, positions), (take, entries, _) in zip(parts, found, strict=True):
-            start, shard_name = starts[shard], shard_names[shard]
-            for row, position, entry in zip(rows, positions, entries, strict=True):
-                key, names, bounds, label, size, fault, restarts, image_field = entry
-                key = f"{shard_name}/{key}"
-                if fault:
-                    result[position] = BadSample(start + row, key, "read", fault)
-                    continue
-                fields = take(names, bounds)
-                result[position] = make(
-                    start + row, key, fields, label, size, restarts, image_field
-                )
-
-    def _look_up_anyway(self, shard: int, rows: list[int]) -> _Found:
+    def _look_up_anyway(self, shard: int, rows: list[int]) -> _LookedUp:
         """What `_look_up` gives, where the index is damaged or the shard cannot be read."""
         entries: list[Row] = [(f"(sample {row})", (), (), -1, None, "", None, None) for row in rows]
         try:
@@ -256,18 +276,18 @@ class _OpenShard:
         return lambda names, _: {name: next(payloads) for name in names}
 
 
-def _address(found: list[_Found], number: int) -> int:
+def _address(parts: list[_Part], found: _Found, number: int) -> int:
     """Where one of the samples begins in memory; 0 if nowhere."""
-    turn, place = divmod(number, len(found))
-    _, entries, start = found[place]
-    bounds = entries[turn % len(entries)][2]
+    turn, part = divmod(number, len(parts))
+    _, begin, end = parts[part]
+    bounds, start = found.entries[begin + turn % (end - begin)][2], found.addresses[part]
     return start + bounds[0] if start and bounds else 0
 
 
-def _extents(found: list[_Found]) -> Iterator[Extent]:
+def _extents(parts: list[_Part], found: _Found) -> Iterator[Extent]:
     """From the first to the last byte of every sample."""
-    for _, entries, start in found:
-        for entry in entries:
+    for (_, begin, end), start in zip(parts, found.addresses, strict=True):
+        for entry in found.entries[begin:end]:
             if start and (bounds := entry[2]):
                 yield start + bounds[0], start + bounds[-1]
 

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,7 @@ def test_paths_without_bytes_are_bad_samples(
     assert all(isinstance(entry, BadSample) and "only a path" in entry.reason for entry in entries)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     """A forked child, and a copy made from a pickle, read for themselves."""
     dataset = ArrowDataset(write(tmp_path / "a.arrow", {"image": pa.array(images)}))
@@ -207,6 +209,7 @@ def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     with dataset._recent._lock, dataset._files[0]._lock:  # as if another thread held them
         child = os.fork()
         if child == 0:
+            signal.alarm(20)  # else a lock that is never released holds the test
             os._exit(0 if payloads(dataset) == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert payloads(pickle.loads(pickle.dumps(dataset))) == expected

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from readers import IndexFileError, SourceError
 from readers.blob import Content, LocalBlob
 from readers.index import DamagedIndexError, Entry, FoundIndex, open_index
+from readers.lock import one_at_a_time
 from readers.sample import BadSample, Payload
 from readers.shards import ShardDataset
 
@@ -515,6 +517,27 @@ def test_a_killed_builder_holds_nobody_up(
     assert [label for _, label, _ in answers] == ["299"] * 2
     assert len((tmp_path / "log").read_text().split()) == 2
     assert len(list(shard.parent.iterdir())) == 2
+
+
+def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) -> None:
+    """Who waited for a file that is gone waits for the new one."""
+    inside: list[int] = []
+    most = []
+
+    def hold(number: int) -> None:
+        for _ in range(20):
+            with one_at_a_time(tmp_path / "lock"):
+                inside.append(number)
+                most.append(len(inside))
+                time.sleep(0.0005)
+                inside.remove(number)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(hold, range(8)))
+
+    assert max(most) == 1
+    assert len(most) == 160
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("moment", ["half written", "not yet renamed"])

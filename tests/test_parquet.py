@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -393,6 +394,7 @@ def test_remote(
         assert compression == "zstd" or num_bytes < 200_000 < path.stat().st_size / 3
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     """A forked child, and a copy made from a pickle, read for themselves."""
     dataset = ParquetDataset(write(tmp_path / "a.parquet", images, row_group_size=10))
@@ -400,6 +402,7 @@ def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     with dataset._live.groups._pages._lock:  # as if another thread held it
         child = os.fork()
         if child == 0:
+            signal.alarm(20)  # else a lock that is never released holds the test
             os._exit(0 if payloads(dataset) == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert payloads(pickle.loads(pickle.dumps(dataset))) == expected

@@ -11,6 +11,9 @@ Each module has
     damage(source) -> Any
                makes exactly one sample in the middle unreadable or foreign, and returns the source
                (leave it out where the format cannot lose one sample)
+    write_plain(folder, samples) -> Any
+               as write, in the way whose payloads can be views, where write does not
+    DECODED    True where a sample's image is not the file that was written
 """
 
 from dataclasses import dataclass

@@ -102,6 +102,6 @@ def damage(source: Path) -> Path:
     shard = source / "shard.00000.mds"
     data = bytearray(shard.read_bytes())
     (place,) = struct.unpack_from("<I", data, 4 + 4 * 3)
-    data[place] += 1
+    data[place] = (data[place] + 1) % 256
     shard.write_bytes(data)
     return source

@@ -9,8 +9,7 @@ from PIL import Image
 from tests.writers import Expected, Written
 
 FORMAT = "npy"
-SAME_BYTES = False
-"""The images that are read back are not the files that were written."""
+DECODED = True  # a sample holds the pixels
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
@@ -28,5 +27,3 @@ def expected(source: Path) -> list[Expected]:
         Expected(f"photos.npy/{row}", b"P6\n31 20\n255\n" + image.tobytes(), int(label))
         for row, (image, label) in enumerate(zip(np.load(source), labels, strict=True))
     ]
-
-DECODED = True  # a sample holds the pixels

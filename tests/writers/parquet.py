@@ -12,7 +12,12 @@ from tests.writers import Expected, Written
 FORMAT = "parquet"
 
 
-def write(folder: Path, samples: list[Written]) -> list[Path]:
+def write_plain(folder: Path, samples: list[Written]) -> list[Path]:
+    """Without compression, as photographs are best kept."""
+    return write(folder, samples, compression="none")
+
+
+def write(folder: Path, samples: list[Written], compression: str = "snappy") -> list[Path]:
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     paths = []
     for number, begin in enumerate(range(0, len(samples), 10)):
@@ -27,7 +32,7 @@ def write(folder: Path, samples: list[Written]) -> list[Path]:
             pa.table(columns),
             paths[-1],
             row_group_size=4,
-            compression="snappy",
+            compression=compression,
             use_dictionary=["label", "key"],
             write_statistics=["label", "key"],  # else images stand in the headers of their pages
             write_batch_size=1,
