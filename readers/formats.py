@@ -140,7 +140,15 @@ FORMATS = {
             (".array_record", ".arrayrecord"),
             "arrayrecord",
         ),
-        Format("mds", "MosaicML MDS", "readers.mds:MdsDataset", "folder", zero_copy=True),
+        Format(
+            "mds",
+            "MosaicML MDS",
+            "readers.mds:MdsDataset",
+            "folder",
+            ("/index.json",),
+            remote=True,
+            zero_copy=True,
+        ),
         Format("npy", "NumPy array", "readers.npy:NpyDataset", "file", (".npy",)),
         Format(
             "manifest",

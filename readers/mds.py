@@ -46,7 +46,7 @@ class MdsDataset(IndexedDataset):
     Neither sizes of images nor restart intervals are known. A shard must not be shortened while it is in use.
 
     Args:
-        folder: Holds ``index.json``; of a dataset with splits, the folder of one. A path or a URL.
+        folder: Holds ``index.json``, or is that file; of a dataset with splits, the folder of one. A path or a URL.
         image: Name of the column that holds the encoded image; None takes the first of the usual names, else
             the first column of images.
         label: Likewise, the class number.
@@ -67,9 +67,7 @@ class MdsDataset(IndexedDataset):
         key: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        self._folder = (
-            os.fspath(folder).rstrip("/") if is_url(folder) else str(Path(folder).absolute())
-        )
+        self._folder = _folder_of(folder)
         chosen = None if columns is None else tuple(columns)
         self._options: dict[str, Any] = {
             "image": image,
@@ -109,7 +107,7 @@ class MdsDataset(IndexedDataset):
             digest.update(
                 f"{raw.path!r} {raw.num_bytes} {sorted(raw.hashes.items())} {shard.columns}\n".encode()
             )
-            blob = open_blob(f"{self._folder}/{_stored_file(self._folder, shard).path}")
+            blob = open_blob(_inside(self._folder, _stored_file(self._folder, shard).path))
             digest.update(f"{pin_content(blob)}\n".encode())
         return digest.hexdigest()[:32]
 
@@ -246,8 +244,30 @@ class _OpenShard:
         return (start, stop) if start <= stop <= self.blob.size_bytes else (0, 0)
 
 
+def _folder_of(place: PathLike) -> str:
+    """The folder, absolute or a URL, that is meant by itself or by its index."""
+    text = os.fspath(place)
+    if not is_url(text):
+        path = Path(text).absolute()
+        return str(path.parent if path.name == NAME else path)
+    return _same_options(text, text.removesuffix(NAME).rstrip("/"))
+
+
+def _inside(folder: str, name: str) -> str:
+    return _same_options(folder, f"{folder}/{name}")
+
+
+def _same_options(url: str, changed: str) -> str:
+    """A changed URL with what the first one knows of how it is reached; a path as it is."""
+    if not is_url(url):
+        return changed
+    from readers.remote import Url, options_of
+
+    return Url(changed, options_of(url, None))
+
+
 def _read_index(folder: str) -> list[MdsShard]:
-    place = f"{folder}/{NAME}"
+    place = _inside(folder, NAME)
     try:
         blob = open_blob(place)
     except SourceError:
@@ -267,7 +287,7 @@ def _check_files(folder: str, shard: MdsShard) -> None:
         check_compression(shard.compression, f"{folder}/{file.path}")
     if is_url(folder):
         return
-    blob = open_blob(f"{folder}/{file.path}")
+    blob = open_blob(_inside(folder, file.path))
     if blob.size_bytes != file.num_bytes:
         raise SourceError(
             f"{blob.location} has {blob.size_bytes} bytes, and {NAME} says {file.num_bytes}: copy the folder again"
@@ -283,7 +303,7 @@ def _stored_file(folder: str, shard: MdsShard) -> MdsFile:
 
 def _open_stored(folder: str, shard: MdsShard) -> "_OpenShard":
     file = _stored_file(folder, shard)
-    blob = open_blob(f"{folder}/{file.path}")
+    blob = open_blob(_inside(folder, file.path))
     if file is shard.packed:
         blob = unpacked(blob, shard.compression, shard.raw.num_bytes)
     return _OpenShard(blob, shard.num_samples)

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_MDS_INDEX = "index.json"
 # Files that say what the folder around them is.
 _MARKERS = {
     "dataset_info.json": "arrow",
     "dataset_dict.json": "arrow",
     "data.mdb": "lmdb",
-    "index.json": "mds",
+    _MDS_INDEX: "mds",
 }
 _VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v")
 _VIDEO_IN_LINE = re.compile(rf"({'|'.join(map(re.escape, _VIDEO_SUFFIXES))})(\s|$)", re.IGNORECASE)
@@ -143,6 +144,8 @@ def _kind_of_file(place: str) -> Format:
     found = format_of(place.partition("?")[0] if _is_url(place) else place)
     if place.startswith("pipe:"):
         return FORMATS["stream"]
+    if place.rpartition("/")[2] == _MDS_INDEX:
+        return FORMATS["mds"]
     if found:
         videos = found.name == "list" and not _is_url(place) and _names_videos(Path(place))
         return FORMATS["clip-list"] if videos else found
@@ -247,7 +250,10 @@ def _listed(url: str, storage: "StorageOptions") -> list[str]:
 
     if not url.endswith("/"):
         return [Url(url, storage)]
-    found = [place for place in list_remote(url, storage) if _is_shard(place.rpartition("/")[2])]
+    there = list_remote(url, storage)
+    if f"{url}{_MDS_INDEX}" in there:
+        return [Url(f"{url}{_MDS_INDEX}", storage)]
+    found = [place for place in there if _is_shard(place.rpartition("/")[2])]
     if not found:
         raise SourceError(f"{url} holds no shards: give the URL of files, or of a folder with them")
     return [Url(place, storage) for place in found]

@@ -43,6 +43,7 @@ __all__ = [
     "is_remote",
     "list_remote",
     "open_remote",
+    "options_of",
     "stream",
 ]
 

@@ -1,7 +1,7 @@
 """Samples that lie at known places of shard files; the base of every format of that kind."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
@@ -167,6 +167,7 @@ class ShardDataset(IndexedDataset):
         """Find the samples of a batch; remote shards side by side."""
         # Few lists that live on: the garbage collector looks at all of them ever again.
         found = _Found([], [], [])
+        looked_up: Iterable[_LookedUp]
         if self._is_remote and len(parts) > 1:
             with ThreadPoolExecutor(min(len(parts), _MOST_THREADS)) as pool:
                 looked_up = list(

@@ -230,7 +230,7 @@ def test_remote(
     source = writer.write(_folder(tmp_path / "data"), samples)
     local = opened(writer, source)
     kind = FORMATS[writer.FORMAT]
-    files = [path for path in sorted(tmp_path.rglob("*")) if path.name.endswith(kind.suffixes)]
+    files = [path for path in sorted(tmp_path.rglob("*")) if str(path).endswith(kind.suffixes)]
     with storage(tmp_path) as server:
         urls = [
             f"{server.url}/{path.relative_to(tmp_path)}" for path in files or [tmp_path / "data"]
@@ -241,9 +241,10 @@ def test_remote(
             return
         remote = opened(writer, urls)
         told_remotely = [told(entry) for entry in remote.fetch(range(NUM_SAMPLES))]
+        fingerprint = remote.fingerprint
 
     assert told_remotely == [told(entry) for entry in local.fetch(range(NUM_SAMPLES))]
-    assert remote.fingerprint == local.fingerprint
+    assert fingerprint == local.fingerprint
     proved[writer.FORMAT].add("remote")
 
 

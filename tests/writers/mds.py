@@ -101,7 +101,7 @@ def damage(source: Path) -> Path:
     """Let a sample say that its image is a byte longer than it is."""
     shard = source / "shard.00000.mds"
     data = bytearray(shard.read_bytes())
-    (place,) = struct.unpack_from("<I", data, 4 + 4 * 3)
+    (place,) = struct.unpack_from("<I", data, 4 + 4 * 1)
     data[place] = (data[place] + 1) % 256
     shard.write_bytes(data)
     return source
