@@ -377,7 +377,8 @@ def pack(
     ] = False,
     shard_size: Annotated[str, typer.Option(help="Largest size of a shard.")] = "256MB",
     shuffle: Annotated[
-        int | None, typer.Option(metavar="SEED", help="Mix samples and classes; in order when left out.")
+        int | None,
+        typer.Option(metavar="SEED", help="Mix samples and classes; in order when left out."),
     ] = None,
     allow_pipe: Annotated[
         bool, typer.Option("--allow-pipe", help="Let DATA be pipe:COMMAND, which is run.")

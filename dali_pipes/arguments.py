@@ -137,9 +137,7 @@ def no_class_count(recipe: Recipe) -> LoaderError:
     )
 
 
-def order_of(
-    dataset: Dataset, seed: int, shuffle: Shuffle, shuffle_window: int | None
-) -> AnyOrder:
+def order_of(dataset: Dataset, seed: int, shuffle: Shuffle, shuffle_window: int | None) -> AnyOrder:
     """Return the order of the samples: the dataset's own, if it has one.
 
     Raises:

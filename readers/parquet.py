@@ -46,7 +46,7 @@ class ParquetDataset(IndexedDataset):
             an order comes back to.
 
     Raises:
-        SourceError: A file is missing, not Parquet, cut off, encrypted, lacks a column, or one has a type
+        SourceError: A file is missing, not Parquet, cut off, encrypted, lacks the image, or a column has a type
             that cannot serve; or there are no rows at all.
     """
 
@@ -218,10 +218,18 @@ def _common_layout(
     key: str | None,
     columns: Sequence[str] | None,
 ) -> Layout:
-    """Decide from the first file, and see that the others have what it says."""
-    first = files[0].schema
+    """Decide from the columns of all files together, and see that each has an image of the same kind.
+
+    Where a file lacks another column, its samples lack the field.
+    """
+    schema = files[0].schema
+    for file in files:
+        known = set(schema.names)
+        for field in file.schema if file.schema is not schema else ():
+            if field.name not in known:
+                schema = schema.append(field)
     layout = find_layout(
-        first,
+        schema,
         image=image,
         label=label,
         key=key,
@@ -230,14 +238,14 @@ def _common_layout(
         further=places[0].partitions,
     )
     for place, file in zip(places, files, strict=True):
-        same = file.schema.equals(first) and place.partitions.keys() == places[0].partitions.keys()
-        if not same:
+        if not file.schema.equals(schema):
+            there = {*file.schema.names, *place.partitions}
             other = find_layout(
                 file.schema,
                 image=layout.image,
-                label=layout.label,
-                key=layout.key,
-                columns=layout.columns,
+                label=layout.label if layout.label in there else None,
+                key=layout.key if layout.key in there else None,
+                columns=[name for name in layout.columns if name in there],
                 source=place.shown,
                 further=place.partitions,
             )

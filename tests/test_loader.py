@@ -354,7 +354,10 @@ class TestArguments:
             ({"num_threads": -1}, r"num_threads=-1 is not allowed"),
             ({"max_bad_samples": -1}, r"max_bad_samples=-1 is not allowed"),
             ({"seed": -1}, r"seed=-1 is not allowed"),
-            ({"shuffle": "blocks"}, r'shuffle=\'blocks\' is not known; allowed are "global", "block"'),
+            (
+                {"shuffle": "blocks"},
+                r'shuffle=\'blocks\' is not known; allowed are "global", "block"',
+            ),
             ({"last_batch": "keep"}, r'allowed are "drop", "partial", "pad"'),
             ({"on_bad_sample": "ignore"}, r'allowed are "raise", "replace", "skip"'),
             ({"decoder": "pil"}, r'allowed are "auto", "dali", "cpu"'),

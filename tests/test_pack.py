@@ -211,9 +211,7 @@ def test_headers_are_those_of_tarfile(name: str, size_bytes: int) -> None:
     info = tarfile.TarInfo(name)
     info.size, info.mode = size_bytes, 0o644
 
-    assert header(name, size_bytes) == info.tobuf(
-        tarfile.PAX_FORMAT, "utf-8", "surrogateescape"
-    )
+    assert header(name, size_bytes) == info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
 
 
 def test_parquet(run: Run, source: Path, tmp_path: Path) -> None:
