@@ -204,6 +204,9 @@ def bench_read(
     rounds: Annotated[int, typer.Option(help="Turns per reader that the time is cut into.")] = 5,
     cold_rounds: Annotated[int, typer.Option(help="Turns with an empty page cache.")] = 3,
     batch_size: Annotated[int, typer.Option(help="Samples per batch.")] = 256,
+    size: Annotated[
+        str, typer.Option(help="How much of DATA, repeated where it has less.")
+    ] = "512MiB",
     threads: ThreadsOption = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Only this format (files, tar, ...); repeatable.")
@@ -211,6 +214,7 @@ def bench_read(
     json: JsonOption = None,
 ) -> None:
     """Read the samples of DATA in shuffled order from every format, beside the formats' own libraries."""
+    from bench.pack import size_from
     from bench.read import ReadSettings, read_and_show
 
     settings = ReadSettings(
@@ -219,6 +223,7 @@ def bench_read(
         cold_rounds=cold_rounds,
         batch_size=batch_size,
         num_threads=threads,
+        size_bytes=size_from(size),
         only=tuple(only or ()),
     )
     read_and_show(data, settings, json_path=json)

@@ -1,6 +1,7 @@
 """What this machine has, what will be used, and what is missing."""
 
 import importlib
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -11,6 +12,16 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.machine import machine, num_cores, versions
+from readers.formats import FORMATS
+
+_LIBRARIES = {
+    "arrow": "pyarrow",
+    "hdf5": "h5py",
+    "arrayrecord": "array_record",
+    "remote": "obstore",
+    "zstd": "zstandard",
+}
+"""What the optional extras for formats bring."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,7 @@ def examination() -> Iterator[Finding]:
     yield _cuda()
     yield _dali()
     yield _cpu_decoder()
+    yield _formats()
     yield from (_engine(name) for name in ("fused", "kornia", "albumentations"))
     yield _chosen()
 
@@ -109,6 +121,17 @@ def _cpu_decoder() -> Finding:
     return Finding(
         "decoder cpu", f"our own for baseline JPEGs, OpenCV {cv2.__version__} for the rest"
     )
+
+
+def _formats() -> Finding:
+    """Which formats and places can be read."""
+    missing = [
+        extra for extra, name in _LIBRARIES.items() if importlib.util.find_spec(name) is None
+    ]
+    titles = [kind.title for kind in FORMATS.values() if kind.extra not in missing]
+    found = ", ".join(titles) + ("" if "remote" in missing else "; s3://, gs://, http(s)://")
+    advice = f"pip install 'gpu-aug[{','.join(missing)}]' reads more" if missing else ""
+    return Finding("formats", found, advice)
 
 
 def _engine(name: str) -> Finding:

@@ -12,7 +12,7 @@ from bench.tiling import printable
 from readers import open_dataset
 from readers.blob import Blob, is_url
 from readers.index import FoundIndex
-from readers.indexing import build_indexes
+from readers.index.builder import build_indexes
 
 
 def index_and_show(data: str, *, num_workers: int | None = None) -> None:

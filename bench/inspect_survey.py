@@ -23,7 +23,6 @@ from readers import (
     Sample,
     read_header,
 )
-from readers.dataset import IndexedDataset
 from readers.stream import TarStream
 
 MOST_LISTED = 10_000  # bad entries that are kept; the others are counted

@@ -10,15 +10,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import numpy as np
 
 import bench
 from bench.arguments import check_writable
@@ -27,6 +23,7 @@ from bench.machine import num_cores
 from bench.peers.catalog import environment, python_of
 from bench.peers.install import why_not
 from bench.read_copies import Image, files
+from bench.read_result import ENTRIES, Entry, Result, Turn, rows_of, show
 from bench.read_ways import Task, text_of
 from bench.report import document, wide_console, write_json
 from readers import Order, Sample, open_dataset
@@ -37,48 +34,6 @@ _AHEAD = 3  # batches per thread that may lie ready when a turn begins
 _PART = 64  # samples that are fetched at a time from the source
 
 
-@dataclass(frozen=True)
-class Entry:
-    """Somebody who reads.
-
-    Attributes:
-        copy: What it reads, as in `bench.read_copies.COPIES`.
-        way: How, as in `bench.read_ways.WAYS`.
-        peer: Whose environment runs it; "" for this one.
-    """
-
-    copy: str
-    way: str
-    peer: str = ""
-
-    @property
-    def name(self) -> str:
-        """As it is printed."""
-        return f"gpu-aug, {self.copy}" if self.way == "ours" else f"{self.way} ({self.copy})"
-
-
-ENTRIES = (
-    Entry("files", "ours"),
-    Entry("files", "torch_files"),
-    Entry("tar", "ours"),
-    Entry("tar", "webdataset"),
-    Entry("parquet", "ours"),
-    Entry("parquet", "pyarrow_take"),
-    Entry("arrow", "ours"),
-    Entry("arrow", "hf_datasets"),
-    Entry("lmdb", "ours"),
-    Entry("lmdb", "lmdb_get"),
-    Entry("hdf5", "ours"),
-    Entry("hdf5", "h5py_index"),
-    Entry("tfrecord", "ours"),
-    Entry("tfrecord", "tfrecord_loader"),
-    Entry("array_record", "ours"),
-    Entry("array_record", "array_record"),
-    Entry("array_record", "grain_array_record", "grain"),
-    Entry("mds", "ours"),
-    Entry("mds", "mosaic", "mosaic-streaming"),
-    Entry("litdata", "litdata", "litdata"),
-)
 _WRITERS = {"mds": "mosaic-streaming", "litdata": "litdata"}  # whose environment writes a copy
 
 
@@ -92,7 +47,7 @@ class ReadSettings:
         cold_rounds: Turns after the files were dropped from the page cache, each in a new process.
         batch_size: Samples per batch.
         num_threads: Threads or worker processes; None takes the cores.
-        most_bytes: Samples are taken from the data up to this size.
+        size_bytes: Samples are taken from the data up to this size, over and over where it has less.
         only: Copies that take part; all when empty.
     """
 
@@ -101,27 +56,8 @@ class ReadSettings:
     cold_rounds: int = 3
     batch_size: int = 256
     num_threads: int | None = None
-    most_bytes: int = 2 << 30
+    size_bytes: int = 1 << 29
     only: tuple[str, ...] = ()
-
-
-@dataclass
-class Result:
-    """What was measured.
-
-    Attributes:
-        samples: Number of samples in every copy.
-        num_bytes: Their size.
-        warm: By reader, (samples/s, bytes/s) of every round.
-        cold: Likewise.
-        absent: By reader, why it took no part.
-    """
-
-    samples: int
-    num_bytes: int
-    warm: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    cold: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    absent: dict[str, str] = field(default_factory=dict)
 
 
 class ReaderError(RuntimeError):
@@ -149,13 +85,13 @@ def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None
     show(result, console)
     if json_path is not None:
         plain = {**vars(settings), "only": list(settings.only), "data": source}
-        write_json(json_path, document("bench read", plain, [vars(result)]))
+        write_json(json_path, document("bench read", plain, [rows_of(result)]))
         console.print(f"written: {json_path}", soft_wrap=True)
     return result
 
 
 def _measure(source: str, settings: ReadSettings, folder: Path, progress: Any) -> Result:
-    images = _images(source, settings.most_bytes)
+    images = _images(source, settings.size_bytes)
     if len(images) < 2 * settings.batch_size:
         raise BenchError(
             f"{source} has {len(images)} samples, and two batches need {2 * settings.batch_size}: "
@@ -188,9 +124,7 @@ def _measure(source: str, settings: ReadSettings, folder: Path, progress: Any) -
     return result
 
 
-def _cold_turn(
-    entry: Entry, copy: Path, settings: ReadSettings, samples: int
-) -> tuple[float, float]:
+def _cold_turn(entry: Entry, copy: Path, settings: ReadSettings, samples: int) -> Turn:
     """One turn of a new process, whose first batch was read before the page cache was emptied."""
     with Reader(entry, copy, settings) as reader:
         reader.ask(0, 1, 1)
@@ -227,11 +161,11 @@ class Reader:
             env=_environment(),
         )
 
-    def turn(self, seconds: float) -> tuple[float, float]:
+    def turn(self, seconds: float) -> Turn:
         """Samples and bytes per second over so many seconds, without what lay ready."""
         return self.ask(seconds, self.ahead, sys.maxsize)
 
-    def ask(self, seconds: float, discard: int, most: int) -> tuple[float, float]:
+    def ask(self, seconds: float, discard: int, most: int) -> Turn:
         """Samples and bytes per second until the time is over or so many samples have come."""
         process = self._process
         assert process.stdin is not None
@@ -264,25 +198,21 @@ class Reader:
         return lines[-1][:200] if lines else "it did not answer"
 
 
-def _images(source: str, most_bytes: int) -> list[Image]:
+def _images(source: str, size_bytes: int) -> list[Image]:
+    """Samples spread over the data, up to a size; repeated where there are fewer, as copies of their own."""
     dataset = open_dataset(source)
-    order = Order(len(dataset))  # so that what fits is spread over all of it
+    order = Order(len(dataset))
     images: list[Image] = []
     num_bytes = 0
     for start in range(0, len(dataset), _PART):
-        positions = range(start, min(start + _PART, len(dataset)))
-        for entry in dataset.fetch(order.indices(0, _array(positions))):
-            image = entry.image if isinstance(entry, Sample) else None
-            if image is not None and num_bytes + len(image) <= most_bytes:
-                images.append(Image(bytes(image), max(entry.label, 0)))  # type: ignore[union-attr]
-                num_bytes += len(image)
-    return images
-
-
-def _array(positions: range) -> Any:
-    import numpy as np
-
-    return np.asarray(positions, np.int64)
+        positions = np.arange(start, min(start + _PART, len(dataset)))
+        for entry in dataset.fetch(order.indices(0, positions)):
+            if not isinstance(entry, Sample) or entry.image is None:
+                continue
+            if num_bytes + len(entry.image) <= size_bytes:
+                images.append(Image(bytes(entry.image), max(entry.label, 0)))
+                num_bytes += len(entry.image)
+    return images * max(1, size_bytes // max(num_bytes, 1))
 
 
 def _make_copies(
@@ -352,70 +282,3 @@ def _rotated(items: list[Any], number: int) -> Iterator[Any]:
     start = number % max(len(items), 1)
     yield from items[start:]
     yield from items[:start]
-
-
-def ratios(
-    turns: dict[str, list[tuple[float, float]]],
-) -> dict[str, tuple[float, str, float]]:
-    """For every row of ours: the median over rounds of its speed, to the fastest of its own format's, and of all."""
-    ours = {entry.name: entry for entry in ENTRIES if entry.way == "ours" and entry.name in turns}
-    peers = {entry.name: entry for entry in ENTRIES if entry.way != "ours" and entry.name in turns}
-    found = {}
-    for name, mine in ours.items():
-        same = [peer for peer, entry in peers.items() if entry.copy == mine.copy]
-        fastest = max(same, key=lambda peer: _median(turns[peer]), default="")
-        own = _ratio(turns[name], turns[fastest]) if fastest else float("nan")
-        overall = max(peers, key=lambda peer: _median(turns[peer]), default="")
-        of_all = _ratio(turns[name], turns[overall]) if overall else float("nan")
-        found[name] = (own, fastest, of_all)
-    return found
-
-
-def _ratio(mine: list[tuple[float, float]], other: list[tuple[float, float]]) -> float:
-    return median(a[0] / b[0] for a, b in zip(mine, other, strict=True))
-
-
-def _median(turns: list[tuple[float, float]]) -> float:
-    return median(rate for rate, _ in turns)
-
-
-def show(result: Result, console: Console) -> None:
-    """Print the table and who is absent."""
-    mean_kb = result.num_bytes / result.samples / 1000
-    console.print(
-        f"{result.samples} samples of {mean_kb:.0f} kB on average, in every format; every byte's page is read",
-        highlight=False,
-    )
-    table = Table(box=SIMPLE_HEAD)
-    for title in (
-        "shuffled reads",
-        "warm samples/s",
-        "MB/s",
-        "x own",
-        "cold samples/s",
-        "MB/s",
-        "x own",
-    ):
-        table.add_column(title, justify="left" if title == "shuffled reads" else "right")
-    warm, cold = ratios(result.warm), ratios(result.cold)
-    for entry in ENTRIES:
-        if entry.name in result.warm:
-            style = "green" if entry.way == "ours" else ""
-            cells = [*_cells(result.warm, warm, entry.name), *_cells(result.cold, cold, entry.name)]
-            table.add_row(entry.name, *cells, style=style)
-    console.print(table)
-    console.print("x own: to the fastest other reader of the same format, median over rounds")
-    for name, reason in result.absent.items():
-        console.print(Text(f"absent: {name}: {reason}", style="yellow"), soft_wrap=True)
-
-
-def _cells(
-    turns: dict[str, list[tuple[float, float]]],
-    found: dict[str, tuple[float, str, float]],
-    name: str,
-) -> list[str]:
-    if name not in turns:
-        return ["", "", ""]
-    rate, speed = _median(turns[name]), median(speed for _, speed in turns[name])
-    own = f"{found[name][0]:.2f}" if name in found and found[name][1] else ""
-    return [f"{rate:,.0f}", f"{speed / 1e6:,.0f}", own]

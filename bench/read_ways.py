@@ -192,7 +192,7 @@ def array_record(task: Task) -> Iterator[Batch]:
 
 
 def grain_array_record(task: Task) -> Iterator[Batch]:
-    """grain.MapDataset over ArrayRecord, shuffled, worker processes."""
+    """grain.MapDataset over ArrayRecord, shuffled, threads."""
     import grain
 
     source = grain.sources.ArrayRecordDataSource(
@@ -204,7 +204,12 @@ def grain_array_record(task: Task) -> Iterator[Batch]:
         .shuffle()
         .repeat()
         .batch(task.batch_size, drop_remainder=True, batch_fn=list)
-        .to_iter_dataset(grain.ReadOptions(num_threads=task.num_threads))
+        .to_iter_dataset(
+            grain.ReadOptions(
+                num_threads=task.num_threads,
+                prefetch_buffer_size=_NUM_AHEAD * task.num_threads,  # 500 batches when left out
+            )
+        )
     )
     for batch in dataset:
         yield touch(batch)

@@ -71,7 +71,7 @@ FORMATS = {
         Format(
             "tar",
             "WebDataset tar",
-            "readers.tar:TarDataset",
+            "readers.tar.dataset:TarDataset",
             "files",
             (".tar",),
             remote=True,
@@ -80,7 +80,7 @@ FORMATS = {
         Format(
             "stream",
             "tar, read forward (gz, pipe, http)",
-            "readers.stream:TarStream",
+            "readers.stream.tar:TarStream",
             "files",
             (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"),
             random_access=False,
@@ -89,7 +89,7 @@ FORMATS = {
         Format(
             "parquet",
             "Parquet",
-            "readers.parquet:ParquetDataset",
+            "readers.parquet.dataset:ParquetDataset",
             "files",
             (".parquet",),
             "arrow",
@@ -99,7 +99,7 @@ FORMATS = {
         Format(
             "arrow",
             "Arrow, Hugging Face datasets",
-            "readers.arrow:ArrowDataset",
+            "readers.arrow.dataset:ArrowDataset",
             "files",
             (".arrow",),
             "arrow",
@@ -108,7 +108,7 @@ FORMATS = {
         Format(
             "lmdb",
             "LMDB",
-            "readers.lmdb:LmdbDataset",
+            "readers.lmdb.dataset:LmdbDataset",
             "file",
             (".lmdb", ".mdb"),
             remote=True,
@@ -117,7 +117,7 @@ FORMATS = {
         Format(
             "hdf5",
             "HDF5",
-            "readers.hdf5:Hdf5Dataset",
+            "readers.hdf5.dataset:Hdf5Dataset",
             "file",
             (".h5", ".hdf5"),
             "hdf5",
@@ -126,7 +126,7 @@ FORMATS = {
         Format(
             "tfrecord",
             "TFRecord",
-            "readers.tfrecord:TfRecordDataset",
+            "readers.tfrecord.dataset:TfRecordDataset",
             "files",
             (".tfrecord", ".tfrecords", ".tfrec"),
             remote=True,
@@ -135,7 +135,7 @@ FORMATS = {
         Format(
             "arrayrecord",
             "ArrayRecord",
-            "readers.arrayrecord:ArrayRecordDataset",
+            "readers.arrayrecord.dataset:ArrayRecordDataset",
             "files",
             (".array_record", ".arrayrecord"),
             "arrayrecord",
@@ -143,7 +143,7 @@ FORMATS = {
         Format(
             "mds",
             "MosaicML MDS",
-            "readers.mds:MdsDataset",
+            "readers.mds.dataset:MdsDataset",
             "folder",
             ("/index.json",),
             remote=True,
@@ -157,7 +157,7 @@ FORMATS = {
             "file",
             (".jsonl", ".ndjson"),
         ),
-        Format("coco", "COCO json", "readers.coco:CocoDataset", "file", (".json",)),
+        Format("coco", "COCO json", "readers.coco.dataset:CocoDataset", "file", (".json",)),
     )
 }
 """By name, in the order of the documentation."""

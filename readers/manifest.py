@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.beside import FilesBelow
 from readers.blob import Content, open_blob
+from readers.blob.pin import pin_content
 from readers.columns import IMAGE_NAMES, to_label, to_payload
 from readers.dataset import ColumnName, IndexedDataset
+from readers.files.beside import FilesBelow
 from readers.index import Entry
-from readers.pin import pin_content
 from readers.sample import (
     BadSample,
     PathLike,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import open_blob
+from readers.blob.pin import pin_content
 from readers.dataset import ColumnName, IndexedDataset
-from readers.pin import pin_content
 from readers.pixels import row_file
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
 

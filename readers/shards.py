@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import Blob, LocalBlob, is_url, open_blob
+from readers.blob.pages import Extent, Foresight, address_of
 from readers.dataset import ColumnName, IndexedDataset
 from readers.index import FoundIndex, open_index
-from readers.index_format import DamagedIndexError, Names, Row, Scan, ShardIndex
-from readers.indexing import current_builder
-from readers.pages import Extent, Foresight, address_of
+from readers.index.builder import current_builder
+from readers.index.format import DamagedIndexError, Names, Row, Scan, ShardIndex
 from readers.sample import (
     BadSample,
     PathLike,

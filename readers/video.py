@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from readers.blob.pages import map_file
 from readers.files import FileDataset, open_regular
 from readers.folder import FileKind, find_files
-from readers.pages import map_file
 from readers.sample import BadSample, PathLike, Payload, Sample, SourceError
 
 VIDEO_FIELDS = ("mp4", "webm", "avi", "mkv", "mov", "m4v")

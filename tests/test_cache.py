@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from readers import SourceError
-from readers import cache as cache_module
-from readers.cache import BlockCache, open_cache
+from readers.remote import cache as cache_module
+from readers.remote.cache import BlockCache, open_cache
 
 BLOCK = 1 << 16
 DATA = random.Random(0).randbytes(40 * BLOCK + 1234)
@@ -251,7 +251,7 @@ def test_an_error_lets_go_of_the_block(cache: BlockCache) -> None:
 READER = """
 import sys, time
 from pathlib import Path
-from readers.cache import BlockCache
+from readers.remote.cache import BlockCache
 from tests.test_cache import BLOCK, fetch, read, some_places
 folder, limit, first, log = sys.argv[1:]
 cache = BlockCache(Path(folder), int(limit) * BLOCK, BLOCK)

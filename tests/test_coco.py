@@ -14,7 +14,7 @@ from dali_pipes import Loader
 from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe, Resize
 from readers import BadSample, SourceError
 from readers.coco import CocoDataset
-from readers.coco_masks import rasterise, write_png
+from readers.coco.masks import rasterise, write_png
 
 Jpeg = Callable[..., bytes]
 

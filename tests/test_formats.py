@@ -236,7 +236,7 @@ def test_remote(
             f"{server.url}/{path.relative_to(tmp_path)}" for path in files or [tmp_path / "data"]
         ]
         if not kind.remote:
-            with pytest.raises(SourceError, match="copy it here|of no known kind"):
+            with pytest.raises(SourceError, match=r"copy it here|of no known kind"):
                 opened(writer, urls[0])
             return
         remote = opened(writer, urls)
@@ -302,7 +302,7 @@ def test_the_table_in_the_readme(
 
 
 def _table(proved: dict[str, set[str]]) -> str:
-    dash = "–"
+    dash = "-"
     lines = ["| format | " + " | ".join(COLUMNS) + " | extra |"]
     lines.append("| --- " + "| :-: " * len(COLUMNS) + "| --- |")
     for name, kind in FORMATS.items():

@@ -193,7 +193,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeBlob]:
             raise SourceError(f"{url} is not there")
         return objects[url]
 
-    monkeypatch.setattr("readers.index.open_blob", open_fake)
+    monkeypatch.setattr("readers.index.sidecar.open_blob", open_fake)
     monkeypatch.setattr("readers.shards.open_blob", open_fake)
     return objects
 
@@ -339,8 +339,8 @@ def test_long_tables_are_spilled_and_come_back(
     expected = find(shard, Scan(entries)).head.digest
     intact = beside(shard).read_bytes()
     beside(shard).unlink()
-    monkeypatch.setattr("readers.index_writer._SPILL_BYTES", 1000)
-    monkeypatch.setattr("readers.index_writer._HASHES_PER_PASS", 999)
+    monkeypatch.setattr("readers.index.writer._SPILL_BYTES", 1000)
+    monkeypatch.setattr("readers.index.writer._HASHES_PER_PASS", 999)
     found = find(shard, Scan(entries))
     index = found.map()
 
@@ -357,7 +357,7 @@ def test_long_tables_are_spilled_and_come_back(
 def test_repeated_keys_are_counted(shard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every sample whose key came before, wherever."""
     entries = [Entry(str(number % 700), ()) for number in range(1000)]
-    monkeypatch.setattr("readers.index_writer._HASHES_PER_PASS", 99)
+    monkeypatch.setattr("readers.index.writer._HASHES_PER_PASS", 99)
 
     assert find(shard, Scan(entries)).head.num_repeated_keys == 300
 

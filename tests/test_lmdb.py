@@ -12,7 +12,7 @@ import pytest
 
 from readers import BadSample, Sample, SourceError
 from readers.lmdb import LmdbDataset
-from readers.lmdb_tree import Tree
+from readers.lmdb.tree import Tree
 
 lmdb = pytest.importorskip("lmdb")
 

@@ -19,9 +19,9 @@ import pytest
 from PIL import Image
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
+from bench import pack
 from bench.cli import main
 from bench.errors import BenchError
-from bench import pack
 from bench.pack import size_from
 from bench.packing import header
 from bench.whole import held

@@ -16,8 +16,8 @@ from readers import BadSample, Sample, SourceError, open_dataset
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 from readers.parquet import ParquetDataset  # noqa: E402
-from readers.parquet_groups import RowGroups  # noqa: E402
-from readers.snappy import BLOCK_BYTES, block_starts, decompress_blocks  # noqa: E402
+from readers.parquet.groups import RowGroups  # noqa: E402
+from readers.parquet.snappy import BLOCK_BYTES, block_starts, decompress_blocks  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +298,7 @@ def test_a_page_is_decompressed_once_for_a_batch(
     tmp_path: Path, images: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even when nothing can be kept."""
-    import readers.parquet_groups as groups
+    import readers.parquet.groups as groups
 
     decompressed = []
     real = groups._decompress

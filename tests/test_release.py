@@ -54,7 +54,9 @@ def dataset(folder: Path) -> Dataset:
 
 
 def our_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "gpu-aug" in thread.name]
+    """The threads of loaders; those that read slow files belong to the datasets, which outlive loops."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if "gpu-aug" in name and "gpu-aug-files" not in name]
 
 
 def load(dataset: Dataset, decoder: str) -> Loader:

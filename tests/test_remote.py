@@ -261,7 +261,7 @@ class TestRefusals:
 
     def test_a_missing_library_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """With the line that installs it."""
-        from readers import storage as module
+        from readers.remote import storage as module
 
         monkeypatch.setattr(module, "_current", module._Runtime())
         monkeypatch.setitem(sys.modules, "obstore", None)

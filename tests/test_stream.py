@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
-import readers.forward
-import readers.storage
+import readers.remote.storage
+import readers.stream.forward
 from dali_pipes import Loader, LoaderError
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Sample, SourceError, TarDataset
@@ -168,13 +168,13 @@ def test_what_lies_before_the_start_is_not_kept(
     """Only the samples that are given have their content taken out of the tar."""
     stream = TarStream(write(tmp_path / "a.tar", tar_of(numbered(9))))
     taken = []
-    read = readers.forward.StoredFile.read
+    read = readers.stream.forward.StoredFile.read
 
-    def counted(file: readers.forward.StoredFile) -> bytes:
+    def counted(file: readers.stream.forward.StoredFile) -> bytes:
         taken.append(file.key)
         return read(file)
 
-    monkeypatch.setattr(readers.forward.StoredFile, "read", counted)
+    monkeypatch.setattr(readers.stream.forward.StoredFile, "read", counted)
     assert len(list(stream.iterate(7))) == 2
     assert taken == ["007", "007", "008", "008"]
 
@@ -353,8 +353,10 @@ def test_leaving_early_ends_the_command(tmp_path: Path) -> None:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A server without range requests; answers for "short" files end before they should."""
     pytest.importorskip("obstore")
-    options = readers.storage.StorageOptions(retries=1, timeout_seconds=5, deadline_seconds=10)
-    monkeypatch.setattr(readers.storage, "_default", options)
+    options = readers.remote.storage.StorageOptions(
+        retries=1, timeout_seconds=5, deadline_seconds=10
+    )
+    monkeypatch.setattr(readers.remote.storage, "_default", options)
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
@@ -451,7 +453,7 @@ def test_zstd_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_zstd(tmp_path: Path) -> None:
     """What zstd compressed is read like the rest."""
     if sys.version_info >= (3, 14):
-        compress = readers.forward.zstd_library().compress
+        compress = readers.stream.forward.zstd_library().compress
     else:
         zstandard: types.ModuleType = pytest.importorskip("zstandard")
         compress = zstandard.ZstdCompressor().compress

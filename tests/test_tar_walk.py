@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from readers import tar_walk
-from readers.tar_walk import stored_files
+from readers.tar import walk as tar_walk
+from readers.tar.walk import stored_files
 
 Found = list[tuple[str, int, int, bool, int]]
 BLOCK = 512

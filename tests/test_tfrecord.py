@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from readers import BadSample, Sample, SourceError
-from readers.crc32c import crc32c, masked
-from readers.example import ExampleReader, decode_fields
-from readers.protobuf import find_features
+from readers.messages.example import ExampleReader, decode_fields
+from readers.messages.protobuf import find_features
 from readers.tfrecord import TfRecordDataset, looks_like_tfrecord
+from readers.tfrecord.crc32c import crc32c, masked
 
 writer = pytest.importorskip("tfrecord.writer")
 reader = pytest.importorskip("tfrecord.reader")

@@ -201,7 +201,7 @@ def test_slow_files_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.Mo
     dataset = FolderDataset(grow(tmp_path, names))
     (tmp_path / "050.jpg").unlink()
     expected = dataset.fetch(range(100))
-    module = importlib.import_module("readers.files")
+    module = importlib.import_module("readers.files.dataset")
     read = module.read_whole
 
     def slow(path: str) -> bytes:

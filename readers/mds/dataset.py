@@ -1,0 +1,309 @@
+"""Folders of MDS shards, as mosaicml-streaming writes them, read at random and without that package."""
+
+import errno
+import hashlib
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property, lru_cache, partial
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.blob import Blob, is_url, open_blob
+from readers.blob.pin import pin_content
+from readers.dataset import ColumnName, IndexedDataset
+from readers.mds.index import NAME, MdsFile, MdsShard, read_mds_index
+from readers.mds.plan import make_plan
+from readers.mds.unpack import check_compression, unpacked
+from readers.sample import (
+    BadSample,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+    checked_indices,
+)
+
+_BLOCK_BYTES = 8_000_000
+
+
+class MdsDataset(IndexedDataset):
+    """Samples in a folder of MDS shards (version 2), read through the places that the shards themselves tell.
+
+    Nothing is indexed: opening reads ``index.json`` and looks at the size of every shard. Fields whose
+    encoding is bytes, str, jpeg, png, json or a number written as text are views into the mapped shard;
+    single numbers become JSON, arrays (ndarray) .npy files, raw pictures (pil) of the modes L and RGB PGM
+    or PPM, and lists of images the fields ``NAME.0``, ``NAME.1`` and so on. Pickled columns are refused.
+
+    Compressed shards are decompressed when they are first needed, into the folder ``unpacked`` of
+    ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug``), unless they lie decompressed beside it.
+
+    Neither sizes of images nor restart intervals are known. A shard must not be shortened while it is in use.
+
+    Args:
+        folder: Holds ``index.json``, or is that file; of a dataset with splits, the folder of one. A path or a URL.
+        image: Name of the column that holds the encoded image; None takes the first of the usual names, else
+            the first column of images.
+        label: Likewise, the class number.
+        key: Likewise, a name for people; where there is none the number in the shard is the key.
+        columns: The columns that become fields; None takes all.
+
+    Raises:
+        SourceError: There is no index or a damaged one, a shard is missing or not as long as the index
+            says, or a column is missing, pickled or of an unfit or unknown encoding.
+    """
+
+    def __init__(
+        self,
+        folder: PathLike,
+        *,
+        image: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._folder = _folder_of(folder)
+        chosen = None if columns is None else tuple(columns)
+        self._options: dict[str, Any] = {
+            "image": image,
+            "label": label,
+            "key": key,
+            "columns": chosen,
+        }
+        shards = _read_index(self._folder)
+        self._shards = [shard for shard in shards if shard.num_samples]
+        if not self._shards:
+            raise SourceError(f"{self._folder} holds no samples: write it anew")
+        plan = lru_cache(
+            lambda columns: make_plan(columns, chosen, image, label, key, self._folder)
+        )
+        self._plans = [plan(shard.columns) for shard in self._shards]
+        for shard in self._shards:
+            _check_files(self._folder, shard)
+        self._starts = list(accumulate((shard.num_samples for shard in self._shards), initial=0))
+        self._open: list[_OpenShard | None] = [None] * len(self._shards)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the shards itself."""
+        return partial(type(self), **self._options), (self._folder,)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over names, sizes and hashes of the shards, their columns and pieces of their content.
+
+        See `readers.blob.pin`: a change that keeps the size of a shard of more than 1 MiB may go unseen.
+        """
+        digest = hashlib.sha256()
+        for shard in self._shards:
+            raw = shard.raw
+            digest.update(
+                f"{raw.path!r} {raw.num_bytes} {sorted(raw.hashes.items())} {shard.columns}\n".encode()
+            )
+            blob = open_blob(_inside(self._folder, _stored_file(self._folder, shard).path))
+            digest.update(f"{pin_content(blob)}\n".encode())
+        return digest.hexdigest()[:32]
+
+    @property
+    def block_size(self) -> int:
+        """Samples in about 8 MB of a shard."""
+        num_bytes = sum(shard.raw.num_bytes for shard in self._shards)
+        return max(1, min(len(self), _BLOCK_BYTES * len(self) // max(1, num_bytes)))
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; heights and widths are not known.
+
+        ``num_bytes`` is -1 where a column is decoded. Labels and sizes are read from the shards, a page each.
+
+        Raises:
+            OSError: A shard cannot be read.
+        """
+        if name in ("height", "width"):
+            return np.zeros(len(self), np.int64)
+        result = np.full(len(self), -1, np.int64)
+        for number, plan in enumerate(self._plans):
+            if name == "label" and plan.label is None:
+                continue
+            if name == "num_bytes" and any(
+                column.decode or column.list_of for column in plan.columns
+            ):
+                continue
+            read = plan.read_label if name == "label" else plan.count_bytes
+            for index, payload in self._stored(number):
+                with suppress(ValueError):
+                    result[index] = read(plan.split(payload))
+        return result
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Return views into the shards where the encoding allows; see `Dataset.fetch`."""
+        places = checked_indices(indices, len(self))
+        result: list[Any] = [None] * len(places)
+        order = sorted(range(len(places)), key=places.__getitem__)
+        for number, group in groupby(order, lambda at: bisect_right(self._starts, places[at]) - 1):
+            positions = list(group)
+            rows = [places[position] - self._starts[number] for position in positions]
+            for position, sample in zip(positions, self._fetch_shard(number, rows), strict=True):
+                result[position] = sample
+        return result
+
+    def verify(self) -> Iterator[BadSample]:
+        """Read everything, and compare the hashes of the shards where the index has some.
+
+        Yields:
+            Every sample that cannot be read. A shard whose hash is wrong counts as its first sample.
+        """
+        for number, shard in enumerate(self._shards):
+            start = self._starts[number]
+            fault = self._wrong_hash(number)
+            if fault:
+                yield BadSample(start, shard.raw.path, "read", fault)
+            for first in range(start, self._starts[number + 1], 256):
+                last = min(first + 256, self._starts[number + 1])
+                samples = self.fetch(range(first, last))
+                yield from (sample for sample in samples if isinstance(sample, BadSample))
+
+    def _wrong_hash(self, number: int) -> str:
+        try:
+            blob = self._shard(number).blob
+            (content,) = blob.read([(0, blob.size_bytes)])
+        except OSError:
+            return ""  # all its samples will say so
+        for name, expected in self._shards[number].raw.hashes.items():
+            if name not in hashlib.algorithms_available or name.startswith("shake"):
+                continue  # xxh64 and its like have no place in the standard library
+            if hashlib.new(name, content).hexdigest() != expected:
+                return f"the shard's {name} is not the one that index.json says"
+        return ""
+
+    def _shard(self, number: int) -> "_OpenShard":
+        found = self._open[number]
+        if found is None:  # several threads may do the same here, to no harm
+            found = self._open[number] = _open_stored(self._folder, self._shards[number])
+        return found
+
+    def _fetch_shard(self, number: int, rows: list[int]) -> list[Sample | BadSample]:
+        start, path = self._starts[number], self._shards[number].raw.path
+        try:
+            shard = self._shard(number)
+            ranges = [shard.place(row) for row in rows]
+            payloads = shard.blob.read(ranges)
+        except OSError as error:
+            reason = f"the shard cannot be read: {error.strerror}"
+            return [BadSample(start + row, f"{path}/{row}", "read", reason) for row in rows]
+        plan, samples = self._plans[number], list[Sample | BadSample]()
+        for row, payload in zip(rows, payloads, strict=True):
+            try:
+                key, fields, label = plan.read(payload)
+            except ValueError as error:
+                samples.append(BadSample(start + row, f"{path}/{row}", "read", str(error)))
+                continue
+            name = f"{path}/{row if key is None else key}"
+            samples.append(Sample(start + row, name, fields, label, image_field=plan.image_field))
+        return samples
+
+    def _stored(self, number: int) -> Iterator[tuple[int, Payload]]:
+        """Yield the index and the stored bytes of every sample of a shard."""
+        shard, start, stop = self._shard(number), self._starts[number], self._starts[number + 1]
+        for first in range(start, stop, 1024):
+            indices = range(first, min(first + 1024, stop))
+            payloads = shard.blob.read([shard.place(index - start) for index in indices])
+            yield from zip(indices, payloads, strict=True)
+
+
+class _OpenShard:
+    """A shard in use.
+
+    Args:
+        blob: Its bytes, decompressed.
+        num_samples: As index.json says.
+    """
+
+    __slots__ = ("blob", "places")
+
+    def __init__(self, blob: Blob, num_samples: int) -> None:
+        self.blob = blob
+        head_bytes = 4 * (num_samples + 2)
+        (head,) = blob.read([(0, min(head_bytes, blob.size_bytes))])
+        if len(head) < head_bytes or int.from_bytes(head[:4], "little") != num_samples:
+            raise OSError(
+                errno.EINVAL,
+                f"it does not begin like an MDS shard with the {num_samples} samples of index.json",
+            )
+        self.places = np.frombuffer(head, "<u4", offset=4)
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Where a sample lies, nowhere if the shard tells nonsense."""
+        start, stop = int(self.places[row]), int(self.places[row + 1])
+        return (start, stop) if start <= stop <= self.blob.size_bytes else (0, 0)
+
+
+def _folder_of(place: PathLike) -> str:
+    """The folder, absolute or a URL, that is meant by itself or by its index."""
+    text = os.fspath(place)
+    if not is_url(text):
+        path = Path(text).absolute()
+        return str(path.parent if path.name == NAME else path)
+    return _same_options(text, text.removesuffix(NAME).rstrip("/"))
+
+
+def _inside(folder: str, name: str) -> str:
+    return _same_options(folder, f"{folder}/{name}")
+
+
+def _same_options(url: str, changed: str) -> str:
+    """A changed URL with what the first one knows of how it is reached; a path as it is."""
+    if not is_url(url):
+        return changed
+    from readers.remote import Url, options_of
+
+    return Url(changed, options_of(url, None))
+
+
+def _read_index(folder: str) -> list[MdsShard]:
+    place = _inside(folder, NAME)
+    try:
+        blob = open_blob(place)
+    except SourceError:
+        inside = [] if is_url(folder) else sorted(Path(folder).glob(f"*/{NAME}"))
+        hint = (
+            f"give one of its splits, such as {inside[0].parent}" if inside else "correct the path"
+        )
+        raise SourceError(f"{folder} holds no {NAME}, as an MDS folder does: {hint}") from None
+    (data,) = blob.read([(0, blob.size_bytes)])
+    return read_mds_index(data, place)
+
+
+def _check_files(folder: str, shard: MdsShard) -> None:
+    """See that a shard of this machine is there and as long as the index says."""
+    file = _stored_file(folder, shard)
+    if file is shard.packed:
+        check_compression(shard.compression, f"{folder}/{file.path}")
+    if is_url(folder):
+        return
+    blob = open_blob(_inside(folder, file.path))
+    if blob.size_bytes != file.num_bytes:
+        raise SourceError(
+            f"{blob.location} has {blob.size_bytes} bytes, and {NAME} says {file.num_bytes}: copy the folder again"
+        )
+
+
+def _stored_file(folder: str, shard: MdsShard) -> MdsFile:
+    """The shard itself where it is there, else the compressed file."""
+    if shard.packed is None or (not is_url(folder) and Path(folder, shard.raw.path).exists()):
+        return shard.raw
+    return shard.packed
+
+
+def _open_stored(folder: str, shard: MdsShard) -> "_OpenShard":
+    file = _stored_file(folder, shard)
+    blob = open_blob(_inside(folder, file.path))
+    if file is shard.packed:
+        blob = unpacked(blob, shard.compression, shard.raw.num_bytes)
+    return _OpenShard(blob, shard.num_samples)

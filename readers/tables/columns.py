@@ -1,0 +1,166 @@
+"""Columns of Arrow data in memory or mapped, and the Python values in them. For Parquet and Arrow files."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.columns import to_label
+from readers.formats import require
+from readers.sample import Payload
+from readers.tables.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Stands for a value that could not be read; the reason is one for people."""
+
+    reason: str
+
+
+class Column:
+    """One column of a row group or record batch, in memory or mapped.
+
+    Args:
+        array: A pyarrow.ChunkedArray or pyarrow.Array.
+        mapped: Its buffers lie in a mapped file: bytes are handed out as views. Others are copied, since
+            a view would keep all of the column in memory as long as a single sample of it lives.
+    """
+
+    def __init__(self, array: Any, mapped: bool = False) -> None:
+        self._chunks = list(array.chunks) if hasattr(array, "chunks") else [array]
+        self._starts = [0]
+        for chunk in self._chunks:
+            self._starts.append(self._starts[-1] + len(chunk))
+        self._mapped = mapped
+        self._plain = _as_numpy(self._chunks)
+        self._bytes = [_as_bytes(chunk) for chunk in self._chunks]
+        self.nbytes = 200 + (0 if mapped else int(array.nbytes))
+
+    def values(self, rows: Sequence[int]) -> list[Any]:
+        """Return Python values: bytes, text, numbers, None, lists and dictionaries of them, times."""
+        if self._plain is not None:
+            numbers: list[Any] = self._plain[rows].tolist()
+            return numbers
+        if len(self._chunks) == 1:
+            return self._of(0, rows)
+        found: list[Any] = [None] * len(rows)
+        for number in range(len(self._chunks)):
+            start, stop = self._starts[number], self._starts[number + 1]
+            places = [place for place, row in enumerate(rows) if start <= row < stop]
+            inside = self._of(number, [rows[place] - start for place in places]) if places else []
+            for place, value in zip(places, inside, strict=True):
+                found[place] = value
+        return found
+
+    def labels(self) -> NDArray[np.int64]:
+        """Return all as class numbers, -1 where there is none."""
+        if self._plain is not None:
+            return np.asarray(self._plain, np.int64)
+        every = self.values(range(self._starts[-1]))
+        return np.array([label_or_none(value) for value in every], np.int64)
+
+    def _of(self, number: int, rows: Sequence[int]) -> list[Any]:
+        chunk, slices = self._chunks[number], self._bytes[number]
+        if slices is not None:
+            return slices.take(rows, copy=not self._mapped)
+        pa = require("pyarrow", extra="arrow")
+        try:
+            taken = chunk.take(pa.array(rows, pa.int64()))
+        except NotImplementedError:  # of pyarrow's newest types
+            return [_python_value(chunk[row]) for row in rows]
+        if pa.types.is_timestamp(chunk.type) or pa.types.is_time(chunk.type):
+            taken = taken.cast(pa.string())  # Python's own times hold no nanoseconds
+        elif pa.types.is_duration(chunk.type):
+            taken = taken.cast(pa.int64())
+        try:
+            values: list[Any] = taken.to_pylist()
+        except ValueError:  # text within lists or structs that is not UTF-8, times beyond year 9999
+            return [_python_value(scalar) for scalar in taken]
+        return values
+
+
+def column_of(
+    layout: Layout, name: str, array: Any, mapped: Callable[[Any], bool] | None = None
+) -> Column:
+    """Return a column of a table or record batch; of Hugging Face's struct the bytes.
+
+    Args:
+        layout: The roles of the columns.
+        name: Of the column.
+        array: A pyarrow.ChunkedArray or pyarrow.Array.
+        mapped: Tells of what is read whether it lies in a mapped file.
+    """
+    pa = require("pyarrow", extra="arrow")
+    texts = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+    if pa.types.is_string_view(array.type):
+        texts[array.type] = pa.binary_view()
+    if array.type in texts:  # the same bytes: whether they are UTF-8 is for others to say
+        array = array.cast(texts[array.type])
+    if mapped is not None:
+        array.validate(full=True)  # what is damaged would end the process when it is used
+    if name == layout.image and layout.image_in_struct:
+        array = require("pyarrow.compute", extra="arrow").struct_field(array, "bytes")
+    return Column(array, mapped is not None and mapped(array))
+
+
+def label_or_none(value: Any) -> int:
+    """A label as class number, -1 where it is none."""
+    try:
+        return to_label(value)
+    except ValueError:
+        return -1
+
+
+def one_line(error: Exception) -> str:
+    """What pyarrow says, without the lines of its source."""
+    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+
+
+class _Slices:
+    """Bytes that lie one behind the other: a whole view, where each begins, and which are not null."""
+
+    def __init__(self, view: memoryview, offsets: NDArray[Any], valid: Any) -> None:
+        self._view, self._offsets, self._valid = view, offsets, valid
+
+    def take(self, rows: Sequence[int], copy: bool) -> list[Payload | None]:
+        """Return those of some rows, as views or as bytes."""
+        view, places = self._view, np.asarray(rows, np.int64)
+        starts, stops = self._offsets[places].tolist(), self._offsets[places + 1].tolist()
+        found: list[Payload | None] = [
+            view[start:stop] for start, stop in zip(starts, stops, strict=True)
+        ]
+        if self._valid is not None:
+            there = self._valid[places].tolist()
+            found = [each if valid else None for each, valid in zip(found, there, strict=True)]
+        return [each if each is None else bytes(each) for each in found] if copy else found
+
+
+def _as_bytes(chunk: Any) -> _Slices | None:
+    """Return the bytes of a chunk of them as slices of its buffer, None for other types."""
+    test = require("pyarrow", extra="arrow").types
+    if not (test.is_binary(chunk.type) or test.is_large_binary(chunk.type)) or not len(chunk):
+        return None
+    _, places, data = chunk.buffers()
+    kind = np.int64 if test.is_large_binary(chunk.type) else np.int32
+    offsets = np.frombuffer(places, kind)[chunk.offset : chunk.offset + len(chunk) + 1]
+    view = memoryview(b"" if data is None else data).cast("B")
+    valid = chunk.is_valid().to_numpy(zero_copy_only=False) if chunk.null_count else None
+    return _Slices(view, offsets, valid)
+
+
+def _python_value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except ValueError as error:
+        return Lost(f"a value cannot be read: {one_line(error)}")
+
+
+def _as_numpy(chunks: Sequence[Any]) -> Any:
+    """Return a single chunk of whole numbers without nulls as NumPy array, None for others."""
+    pa = require("pyarrow", extra="arrow")
+    if len(chunks) != 1 or not pa.types.is_integer(chunks[0].type) or chunks[0].null_count:
+        return None
+    return chunks[0].to_numpy()

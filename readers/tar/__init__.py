@@ -1,0 +1,5 @@
+"""Tar shards in the convention of WebDataset."""
+
+from readers.tar.dataset import TarDataset
+
+__all__ = ["TarDataset"]
