@@ -69,7 +69,14 @@ def audit_and_show(first: str, second: str) -> bool:
     console = Console()
     for line in report(histories, epochs):
         console.print(Text(line), soft_wrap=True)
-    return all(epoch.same for epoch in epochs)
+    return _same(histories, epochs)
+
+
+def _same(histories: tuple[History, History], epochs: Sequence[EpochComparison]) -> bool:
+    """Equal indices are equal samples only in one dataset."""
+    datasets = [history.run.get("dataset") for history in histories]
+    known = None not in datasets
+    return all(epoch.same for epoch in epochs) and not (known and datasets[0] != datasets[1])
 
 
 def compare_histories(first: History, second: History) -> list[EpochComparison]:
@@ -94,7 +101,7 @@ def report(histories: tuple[History, History], epochs: Sequence[EpochComparison]
     ]
     for epoch in epochs:
         lines += _epoch_lines(epoch)
-    if all(epoch.same for epoch in epochs):
+    if _same(histories, epochs):
         return [*lines, "same samples in the same order"]
     return [*lines, "NOT the same samples in the same order"]
 

@@ -76,15 +76,15 @@ class Ledger:
 
 
 def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
-    """The sample that takes the place of a bad one: the same on any rank, batch size and decoder.
+    """The position whose sample takes the place of a bad one: the same on any rank, batch size and decoder.
 
     Args:
         seed: The loader's seed.
         bad: The sample to replace, followed by the substitutes that turned out to be bad, too.
-        length: Number of samples in the dataset.
+        length: Positions in an epoch.
 
     Returns:
-        An index with 0 <= index < length, another one for each epoch and each try; None when so many
+        A position in the epoch, 0 <= position < length, another one for each epoch and each try; None when so many
         substitutes are bad that the dataset must be broken as a whole.
     """
     if len(bad) > MAX_SUBSTITUTES:

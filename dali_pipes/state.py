@@ -58,7 +58,7 @@ _IDENTITY = tuple(RunIdentity.__annotations__)
 
 
 def order_check(places: Callable[[np.ndarray], Sequence[np.ndarray]], length: int) -> str:
-    """Return 16 hex digits that tell an order of `length` positions from others.
+    """Return 16 hex digits over 64 places of an order, which tell it from most others.
 
     Args:
         places: Returns the arrays that say what stands at positions, int64 [n], of epoch 0.
@@ -91,7 +91,7 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, 
             f"this is not a loader's state: it lacks {', '.join(missing)}; give what "
             f"loader.state_dict() returned"
         )
-    names = [name for name in _IDENTITY if state.get(name, own[name]) != own[name]]
+    names = [name for name in _IDENTITY if not _equal(state.get(name, own[name]), own[name])]
     if {"length", "seed", "shuffle"}.intersection(names):
         names = [name for name in names if name != "order"]  # it follows from them
     if names:
@@ -101,7 +101,7 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, 
             f"saved with, or start anew"
         )
     epoch, consumed = state["epoch"], state["consumed"]
-    whole = all(isinstance(value, int) for value in (epoch, consumed))
+    whole = all(type(value) is int for value in (epoch, consumed))  # True is no epoch
     if not whole or epoch < 0 or not 0 <= consumed <= own["length"]:
         raise StateMismatchError(
             f"the state's position is impossible: {epoch=}, {consumed=}, allowed are whole numbers "
@@ -110,8 +110,15 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, 
     return epoch, consumed
 
 
+def _equal(theirs: Any, ours: Any) -> bool:
+    """Whether two entries are one; True is not 1, as a file that somebody edited may have it."""
+    return type(theirs) is type(ours) and bool(theirs == ours)
+
+
 def _difference(name: str, state: Mapping[str, Any], own: Mapping[str, Any]) -> str:
-    theirs, ours = (_short(value) for value in (state[name], own[name]))
+    theirs, ours = state[name], own[name]
+    if name in ("dataset", "recipe", "order"):  # hashes
+        theirs, ours = str(theirs)[:_HASH_CHARS], str(ours)[:_HASH_CHARS]
     plain = f"{name} is {theirs!r} in the state and {ours!r} here"
     words = _words(name, state.get("about"), own.get("about"))
     return f"{plain} ({words})" if words else plain
@@ -129,9 +136,3 @@ def _words(name: str, theirs: Any, ours: Any) -> str:
     except (KeyError, TypeError):  # a state of an earlier version, or one that was edited
         pass
     return ""
-
-
-def _short(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _HASH_CHARS:
-        return value[:_HASH_CHARS]
-    return value

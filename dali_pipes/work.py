@@ -217,11 +217,14 @@ class Workshop:
         work.records.append((row, self._record(work.plan, bad)))
         while self.policy == "replace" and work.data[row] is None:
             bad_so_far = [record for place, record in work.records if place == row]
-            index = substitute(self.seed, bad_so_far, len(self.dataset))
-            if index is None:
+            position = substitute(self.seed, bad_so_far, len(self.order))
+            if position is None:
                 work.failure = no_substitute(bad_so_far[0])
                 return
-            checked = self._check(self.dataset.fetch([index])[0])
+            # Through the order, so that weights hold for substitutes, too.
+            index, repeats = self.order.places(work.plan.epoch, np.array([position]))
+            work.repeats[row] = repeats[0]
+            checked = self._check(self.dataset.fetch(index)[0])
             if isinstance(checked, BadSample):
                 work.records.append((row, self._record(work.plan, checked)))
             else:

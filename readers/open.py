@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _MDS_INDEX = "index.json"
+_METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
+_PACKED = "manifest.json"  # of gpu-aug pack
 # Files that say what the folder around them is.
 _MARKERS = {
     "dataset_info.json": "arrow",
@@ -67,7 +70,12 @@ def open_dataset(
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
     many = not isinstance(source, (str, os.PathLike))
     items = [source] if isinstance(source, (str, os.PathLike)) else source
-    names = [os.fspath(item) for item in items]
+    try:
+        names = [os.fspath(item) for item in items]
+    except TypeError:
+        raise SourceError(
+            f"source={source!r} is no path: give a path, a pattern, a URL, or a list of them"
+        ) from None
     storage = _storage_options(options) if any(map(_is_url, names)) else None
     places = [place for name in names for place in _places(name, storage)]
     if not places:
@@ -93,6 +101,8 @@ def _made(
     reader = kind.load()
     allowed = list(inspect.signature(reader).parameters)[1:]
     unknown = [name for name in options if name not in allowed]
+    if away:
+        allowed += _storage_names()
     if unknown:
         raise SourceError(
             f"{kind.title} has no option {unknown[0]!r}: it has {', '.join(allowed) or 'none'}"
@@ -108,11 +118,17 @@ def _made(
 
 def _storage_options(options: dict[str, object]) -> "StorageOptions":
     """Take the options that say how URLs are reached out of the others."""
-    from readers.remote import StorageOptions, configure
+    from readers.remote import configure
 
-    known = {found.name for found in fields(StorageOptions)}
+    known = _storage_names()
     taken: dict[str, Any] = {name: options.pop(name) for name in list(options) if name in known}
     return replace(configure(), **taken)
+
+
+def _storage_names() -> list[str]:
+    from readers.remote import StorageOptions
+
+    return [found.name for found in fields(StorageOptions)]
 
 
 def _kind(places: list[str]) -> Format:
@@ -173,6 +189,10 @@ def _kind_of_folder(folder: Path) -> tuple[Format, list[str]]:
     marker = next((name for name in _MARKERS if name in files), None)
     if marker:
         return FORMATS[_MARKERS[marker]], []
+    if _METADATA in files:
+        return FORMATS["manifest"], [str(folder / _METADATA)]
+    if _PACKED in files:
+        _require_finished(folder)
     shards = sorted(name for name in files if _is_shard(name))
     others = [name for name in files if is_image_file(name)] + folders
     others = sorted(name for name in others if name[0] != ".")
@@ -187,6 +207,17 @@ def _kind_of_folder(folder: Path) -> tuple[Format, list[str]]:
     if any("=" in name for name in folders) and next(folder.rglob("*.parquet"), None):
         return FORMATS["parquet"], []
     return FORMATS["video-folder" if _holds_videos(folder) else "folder"], []
+
+
+def _require_finished(folder: Path) -> None:
+    """Refuse the shards of a pack that was stopped: they are a part of the data."""
+    with suppress(OSError, ValueError):
+        manifest = json.loads((folder / _PACKED).read_bytes())
+        if isinstance(manifest, dict) and manifest.get("complete") is False:
+            raise SourceError(
+                f"{folder} was not packed to its end: run the same gpu-aug pack again, or give the shards "
+                "that are there as a pattern"
+            )
 
 
 def _holds_videos(folder: Path) -> bool:
@@ -251,11 +282,22 @@ def _listed(url: str, storage: "StorageOptions") -> list[str]:
     if not url.endswith("/"):
         return [Url(url, storage)]
     there = list_remote(url, storage)
+    deeper = [place for place in there if "/" in place.removeprefix(url)]
+    there = [place for place in there if "/" not in place.removeprefix(url)]
     if f"{url}{_MDS_INDEX}" in there:
         return [Url(f"{url}{_MDS_INDEX}", storage)]
     found = [place for place in there if _is_shard(place.rpartition("/")[2])]
+    folders = sorted({place.removeprefix(url).partition("/")[0] for place in deeper})
     if not found:
-        raise SourceError(f"{url} holds no shards: give the URL of files, or of a folder with them")
+        inside = f", but folders ({', '.join(folders[:5])}): give one of them" if folders else ""
+        raise SourceError(
+            f"{url} holds no shards{inside or ': give the URL of files or of their folder'}"
+        )
+    if folders:
+        raise SourceError(
+            f"{url} holds shards and the folder {folders[0]}: give the shards as a pattern, or move them "
+            "to a folder of their own"
+        )
     return [Url(place, storage) for place in found]
 
 

@@ -327,6 +327,16 @@ class TestComparison:
         assert "another seed: 3 in A, 4 in B" in text
         assert text.count("the same samples as a whole, in another order") == 2
 
+    def test_another_dataset(self, jpeg: Callable[..., bytes], tmp_path: Path, whole: str) -> None:
+        """Equal indices of two datasets are not the same samples."""
+        images = [jpeg(12, 14, seed=number) for number in (7, 8, 9)]
+        other = loader(MemoryDataset(images, LENGTH, "another"), audit=tmp_path / "other.jsonl")
+        advance([other])
+        advance([other])
+
+        assert not audit_and_show(whole, str(tmp_path / "other.jsonl"))
+        assert "NOT the same" in verdict(whole, str(tmp_path / "other.jsonl"))[1]
+
     def test_missing_and_doubled_positions(self, tmp_path: Path, whole: str) -> None:
         """Lost and repeated steps are named by their positions, as if a broken resume had made them."""
         path = tmp_path / "broken.jsonl"

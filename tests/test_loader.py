@@ -261,6 +261,7 @@ class TestForeignState:
             ({"consumed": 38}, r"position is impossible: epoch=0, consumed=38"),
             ({"consumed": 1.5}, r"position is impossible"),
             ({"epoch": -1}, r"position is impossible"),
+            ({"epoch": True}, r"position is impossible"),
         ],
         ids=str,
     )

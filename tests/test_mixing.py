@@ -493,6 +493,19 @@ def test_bad_samples_are_replaced_alike(small: SmallDataset, tiny: SmallDataset,
     assert loaders[0].bad_samples or loaders[1].bad_samples
 
 
+def test_substitutes_have_the_weights(small: SmallDataset) -> None:
+    """What replaces a bad sample comes out of the order: a class that was left out stays out."""
+    images = [b"" if index in (0, 3, 6) else image for index, image in enumerate(small.images)]
+    broken = SmallDataset(images, small.labels).balanced({1: 0})
+    for seed in range(4):
+        options: dict[str, Any] = {"on_bad_sample": "replace", "seed": seed}
+        loader = load(broken, **options)
+        labels = {int(label) for batch in loader for label in batch.labels}
+
+        assert loader.bad_samples
+        assert labels == {0, 2}
+
+
 def test_helper_process(small: SmallDataset, tiny: SmallDataset) -> None:
     """A helper process makes the same batches of mixtures, selections and blocks."""
     mixture = mix([small.where("label < 2").split(0.9, 0.1)[0], tiny, small.take(5)], [2, 1, 1])

@@ -164,6 +164,35 @@ def test_one_image(tmp_path: Path) -> None:
     assert keys_of(open_dataset(write_image(tmp_path / "photo.jpg"))) == ["photo.jpg"]
 
 
+def test_images_that_a_file_beside_them_describes(tmp_path: Path) -> None:
+    """A folder with metadata.jsonl, as the Hugging Face hub has them, is what that file says."""
+    write_image(tmp_path / "cat" / "a.jpg")
+    write_image(tmp_path / "b.jpg")
+    lines = ['{"file_name": "cat/a.jpg", "label": 4}', '{"file_name": "b.jpg", "label": 2}']
+    (tmp_path / "metadata.jsonl").write_text("\n".join(lines))
+    dataset = open_dataset(tmp_path)
+
+    assert [entry.label for entry in dataset.fetch([0, 1])] == [4, 2]
+
+
+def test_a_pack_that_was_stopped_is_refused(tmp_path: Path) -> None:
+    """A part of the data is not taken for the whole; named by a pattern it can be had."""
+    write_shard(tmp_path / "shard-000000.tar")
+    (tmp_path / "manifest.json").write_text('{"complete": false}')
+
+    with pytest.raises(SourceError, match="was not packed to its end"):
+        open_dataset(tmp_path)
+    assert len(open_dataset(tmp_path / "*.tar")) == 1
+    (tmp_path / "manifest.json").write_text('{"complete": true}')
+    assert len(open_dataset(tmp_path)) == 1
+
+
+def test_what_is_no_path_is_refused() -> None:
+    """A number is neither a path nor a list of paths."""
+    with pytest.raises(SourceError, match="source=5 is no path"):
+        open_dataset(5)  # type: ignore[call-overload]
+
+
 def test_a_format_that_was_named(tmp_path: Path) -> None:
     """The name of a format says what an unusual file is, and what is taken out of a folder."""
     shard = write_shard(tmp_path / "data" / "shard-0")

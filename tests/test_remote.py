@@ -276,6 +276,16 @@ class TestDatasets:
         found = list_remote("s3://photos/train", StorageOptions(endpoint=s3.url))
         assert found == [f"s3://photos/train/train-00{n}.tar" for n in range(3)]
 
+    def test_a_folder_with_folders_beside_its_shards(self, folder: Path, server: Storage) -> None:
+        """Shards of other folders are not mixed in: what is meant cannot be told, as on a disk."""
+        options = {"endpoint": server.url, "cache_bytes": 0}
+
+        with pytest.raises(SourceError, match=r"holds shards and the folder odd: give the shards"):
+            open_dataset("s3://photos/", **options)
+        assert len(open_dataset("s3://photos/train/", **options)) == len(
+            open_dataset(folder / "photos" / "train")
+        )
+
     @pytest.mark.parametrize("cache_bytes", [0, 1 << 16, None])
     def test_s3_is_the_same_as_local(
         self, folder: Path, s3: Storage, cache_bytes: int | None

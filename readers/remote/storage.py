@@ -267,19 +267,25 @@ def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline
             (EIO, ETIMEDOUT); strerror is a sentence without credentials.
     """
     began = time.monotonic()
+    host = Place.of(url).root
+    most = options.retries
     for number in range(options.retries + 1):
         try:
-            return action()
+            result = action()
+            _reached.add(host)
+            return result
         except Exception as error:  # noqa: BLE001  # obstore's have no common base but this
             if final := _final(error):
                 raise final from None
             reason = _reason(error)
+        if host not in _reached and "error sending request" in reason:
+            most = min(options.retries, _RETRIES_OF_STRANGERS)
         wait = min(_FIRST_WAIT_SECONDS * 2**number, _LONGEST_WAIT_SECONDS) * _jitter.uniform(0.5, 1)
-        if number == options.retries or time.monotonic() + wait > deadline:
+        if number >= most or time.monotonic() + wait > deadline:
             break
         time.sleep(wait)
     spent = time.monotonic() - began
-    code = errno.EIO if number == options.retries else errno.ETIMEDOUT
+    code = errno.EIO if number >= most else errno.ETIMEDOUT
     times = "1 attempt" if number == 0 else f"{number + 1} attempts"
     raise OSError(
         code,
@@ -287,7 +293,9 @@ def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline
     )
 
 
+_RETRIES_OF_STRANGERS = 2
 _jitter = random.Random()
+_reached: set[str] = set()  # hosts and buckets that have answered: others may be misspelt
 
 
 def changed() -> OSError:
