@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import Any, TypeVar
 
@@ -81,6 +82,20 @@ class ProcessCrew(Crew):
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(num_processes, context, _begin, (work,))
         self._num_ahead = _AHEAD * num_processes
+
+    def map(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """See `Crew.map`.
+
+        Raises:
+            BenchError: A process was ended by somebody else.
+        """
+        try:
+            yield from super().map(work, tasks)
+        except BrokenProcessPool:
+            raise BenchError(
+                "a worker process was killed, perhaps for want of memory: run the same command again "
+                "to go on, with fewer --workers if it happens again"
+            ) from None
 
     def _submit(self, work: Callable[[Task], Result], task: Task) -> Future[Result]:
         del work  # the processes have it

@@ -87,6 +87,11 @@ class Manifest:
         """Where the next shard goes."""
         return self._path.with_name(f"shard-{len(self.shards):06d}.{extension}")
 
+    def begin(self) -> None:
+        """Note what the folder is for, before anything else is written into it."""
+        if not self._path.exists():
+            self._write()
+
     def add(self, shard: Mapping[str, object], bad: Sequence[BadSample]) -> None:
         """Note a finished shard, and the bad samples met on the way."""
         self.shards.append(dict(shard))

@@ -1,5 +1,6 @@
 """Any dataset as WebDataset tar or Parquet shards, the former with their indexes beside them."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -120,13 +121,22 @@ def _described(
     source: str, dataset: Dataset | TarStream, settings: PackSettings
 ) -> dict[str, object]:
     described: dict[str, object] = {
-        "source": Path(source).name if isinstance(dataset, TarStream) else dataset.fingerprint,
+        "source": _stream_id(source, dataset)
+        if isinstance(dataset, TarStream)
+        else dataset.fingerprint,
         "samples": None if isinstance(dataset, TarStream) else len(dataset),
         "tile": settings.tile,
         "shard_size_bytes": size_from(settings.shard_size),
         "shuffle": settings.shuffle,
     }
     return described if settings.format == "tar" else described | {"format": settings.format}
+
+
+def _stream_id(source: str, stream: TarStream) -> str:
+    """What tells a stream from another one without reading it: of files also where they lie."""
+    is_elsewhere = source.startswith("pipe:") or "://" in source
+    place = "" if is_elsewhere else str(Path(source).absolute())
+    return hashlib.sha256(f"{stream.fingerprint} {place!r}".encode()).hexdigest()[:32]
 
 
 def _write_shards(
@@ -144,6 +154,7 @@ def _write_shards(
     with _crew(dataset, settings, workers) as (crew, packer):
         stream = Stream(_samples(dataset, crew, packer, manifest.position), manifest.position)
         while stream.peek() is not None:
+            manifest.begin()
             path = manifest.next_path(settings.format)
             if settings.format == "parquet":
                 names = () if isinstance(dataset, TarStream) else dataset.class_names

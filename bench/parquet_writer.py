@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.packing import Packed
+from bench.packing import Packed, free_key
 from bench.shard_writer import Stream
 from bench.whole import whole_file
 from readers.formats import require
-from readers.sample import is_image_field
 
 _ROW_GROUP_BYTES = 16_000_000
 
@@ -36,7 +35,8 @@ def write_parquet(
         SourceError: pyarrow is not installed.
     """
     pq = require("pyarrow.parquet", extra="arrow")
-    begin, before_bytes, num_bytes, count = stream.position, 0, 0, 0
+    begin, before_bytes, num_bytes = stream.position, 0, 0
+    keys: set[str] = set()
     reasons: Counter[str] = Counter()
     fields: tuple[str, ...] | None = None
     with whole_file(path, to_disk=True) as file:
@@ -63,16 +63,16 @@ def write_parquet(
 
         while (sample := stream.peek()) is not None:
             size_bytes = sum(len(data) for _, data in sample.fields) + len(sample.name)
-            if count and num_bytes + size_bytes > most_bytes:
+            if keys and num_bytes + size_bytes > most_bytes:
                 break
             if fields is not None and not set(_extra(sample)) <= set(fields):
                 break
-            rows.append(sample._replace(fields=tuple((n, bytes(d)) for n, d in sample.fields)))
-            num_bytes, pending_bytes, count = (
-                num_bytes + size_bytes,
-                pending_bytes + size_bytes,
-                count + 1,
-            )
+            key = free_key(sample.name, keys)
+            keys.add(key)
+            content = tuple((name, bytes(data)) for name, data in sample.fields)
+            rows.append(sample._replace(name=key, fields=content))
+            num_bytes += size_bytes
+            pending_bytes += size_bytes
             before_bytes += sample.before_bytes
             reasons.update(sample.reasons)
             stream.skip()
@@ -87,7 +87,7 @@ def write_parquet(
         "name": path.name,
         "begin": begin,
         "end": stream.position,
-        "samples": count,
+        "samples": len(keys),
         "bytes": size,
         "source_bytes": before_bytes,
         "tiled": reasons.pop("", 0),
@@ -95,13 +95,9 @@ def write_parquet(
     }
 
 
-def _image(row: Packed) -> str | None:
-    return next((name for name, _ in row.fields if is_image_field(name)), None)
-
-
 def _extra(row: Packed) -> list[str]:
-    image = _image(row)
-    return [name for name, _ in row.fields if name not in (image, "cls")]
+    """The columns besides key, image and label, none of which a field is called."""
+    return [name for name, _ in row.fields[1:]]
 
 
 def _table(rows: Sequence[Packed], fields: Sequence[str], class_names: Sequence[str]) -> Any:
@@ -113,15 +109,16 @@ def _table(rows: Sequence[Packed], fields: Sequence[str], class_names: Sequence[
         pa.field("label", pa.int64()),
     ]
     columns += [pa.field(name, pa.binary()) for name in fields]
-    by_name = [dict(row.fields) for row in rows]
     images = [
-        {"bytes": found[name], "path": f"{row.name}.{name}"} if (name := _image(row)) else None
-        for row, found in zip(rows, by_name, strict=True)
+        {"bytes": image, "path": f"{row.name}.{name}"}
+        for row in rows
+        for name, image in row.fields[:1]
     ]
+    by_name = [dict(row.fields[1:]) for row in rows]
     values = [
         [row.name for row in rows],
         images,
-        [row.label if row.label >= 0 else None for row in rows],
+        [None if row.label == -1 else row.label for row in rows],
         *([found.get(name) for found in by_name] for name in fields),
     ]
     schema = pa.schema(

@@ -3,10 +3,9 @@
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
-from bench.packing import Packed, Refused, headers_of
+from bench.packing import Packed, Refused, free_key, headers_of
 from bench.whole import whole_file
 from readers import BadSample
 from readers.sample import Payload
@@ -63,7 +62,7 @@ def write_shard(path: Path, stream: Stream, *, most_bytes: int) -> dict[str, obj
     reasons: Counter[str] = Counter()
     with whole_file(path, to_disk=True) as file:
         while (sample := stream.peek()) is not None:
-            key = _free_key(sample.name, keys)
+            key = free_key(sample.name, keys)
             pieces = _pieces(key, sample)
             if keys and _finished_bytes(file.tell() + sum(map(len, pieces))) > most_bytes:
                 break
@@ -93,15 +92,6 @@ def _pieces(key: str, sample: Packed) -> list[Payload]:
     for head, (_, data) in zip(headers, sample.fields, strict=True):
         pieces += [head, data, _ZEROS[: -len(data) % _BLOCK_BYTES]]
     return pieces
-
-
-def _free_key(name: str, keys: set[str]) -> str:
-    """Return a key that the shard does not have.
-
-    ``a.jpg`` and ``a.png`` of one folder, or two shards of a source, may ask for the same.
-    """
-    numbered = (f"{name}-{number}" for number in count(2))
-    return name if name not in keys else next(other for other in numbered if other not in keys)
 
 
 def _finished_bytes(size_bytes: int) -> int:

@@ -5,10 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from readers.sample import Payload, SourceError
 
 IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "image/encoded", "picture", "bytes")
 LABEL_NAMES = ("label", "cls", "class", "target", "labels", "image/class/label")
+_LABEL_LIMIT = 1 << 63
+_MAX_SHOWN = 60
 KEY_NAMES = ("__key__", "key", "id", "name", "filename", "file_name", "image/filename", "path")
 
 
@@ -66,27 +71,82 @@ def to_payload(value: Any) -> Payload:
 
     Raises:
         TypeError: JSON cannot hold the value.
+        ValueError: It is text that UTF-8 cannot hold, or nested too deeply.
     """
     if isinstance(value, bytes | memoryview):
         return value
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        try:
+            return value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"the text {shorten(value)} has half a character, which UTF-8 cannot hold"
+            ) from None
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        raise ValueError("a value is nested too deeply") from None
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half characters, which JSON can write as \ud800
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def to_key(value: Any) -> str:
+    """A column's value as the name of a sample, in which half characters (U+D800) are written out.
+
+    Those that stand for a byte which is not UTF-8, as in names of files, stay.
+    """
+    text = str(value)
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 def to_label(value: Any) -> int:
-    """A column's value as class number; -1 where there is none.
+    """A column's value as class number, 0 <= label < 2**63; -1 where it is None, or -1 itself.
 
     Raises:
-        ValueError: It is neither None nor a whole number, not even written as text.
+        ValueError: It is another number, or none that is whole, not even written as text.
     """
+    if value.__class__ is int and -1 <= value < _LABEL_LIMIT:  # nearly always
+        return int(value)
     if value is None:
         return -1
-    if isinstance(value, bool):
-        return int(value)
     if isinstance(value, float) and not value.is_integer():
         raise ValueError(f"the label {value!r} is not a whole number")
     try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"the label {value!r} is not a whole number") from None
+        label = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"the label {shorten(value)} is not a whole number: number the classes, or leave the column out "
+            "with columns="
+        ) from None
+    if -1 <= label < _LABEL_LIMIT:
+        return label
+    kind = "negative" if label < 0 else "2**63 or more"
+    raise ValueError(f"the label {shorten(value)} is {kind}: a class number is from 0 to 2**63 - 1")
+
+
+def label_or_none(value: Any) -> int:
+    """A label as class number, -1 where it is none, or not one that `to_label` takes."""
+    try:
+        return to_label(value)
+    except ValueError:
+        return -1
+
+
+def to_labels(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    """`label_or_none` of whole numbers of at most 64 bits."""
+    return np.maximum(numbers.astype(np.int64), -1)  # the large ones turn negative
+
+
+def shorten(value: Any) -> str:
+    """A value as a message shows it."""
+    try:
+        text = repr(value)
+    except ValueError:  # of a number with thousands of digits
+        return f"of {type(value).__name__}"
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 
 from readers.blob import Content, open_blob
 from readers.blob.pin import pin_content
-from readers.columns import IMAGE_NAMES, to_label, to_payload
+from readers.columns import IMAGE_NAMES, shorten, to_key, to_label, to_payload
 from readers.dataset import ColumnName, IndexedDataset
 from readers.files.beside import FilesBelow
 from readers.index import Entry
@@ -99,11 +101,11 @@ class ManifestDataset(IndexedDataset):
         digest = hashlib.sha256(self._lines.fingerprint.encode())
         digest.update(pin_content(open_blob(self._lines.shards[0])).encode())
         rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
-        names = [
-            self._scan.read(line.fields["line"]).path
-            for line in self._lines.fetch(rows)
-            if isinstance(line, Sample)
-        ]
+        names = []
+        for line in self._lines.fetch(rows):
+            with suppress(ValueError):  # of a file that was damaged since it was opened
+                if isinstance(line, Sample):
+                    names.append(self._scan.read(line.fields["line"]).path)
         digest.update(repr(self._files.sizes(names)).encode())
         return digest.hexdigest()[:32]
 
@@ -197,15 +199,19 @@ class ManifestScan:
         column = _pick(columns, self.image, _IMAGE_COLUMNS)
         path = columns.pop(column, None) if column else None
         if not isinstance(path, str) or not path:
-            what = "no image's path" if path is None else f"an image's path that is {_short(path)}"
+            what = "no image's path" if path is None else f"an image's path that is {shorten(path)}"
             raise ValueError(f"it has {what}")
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError:
+            raise ValueError(f"its image's path {shorten(path)} can be no file's") from None
         label = _pick(columns, self.label, _LABEL_COLUMNS)
         value = columns.get(label) if label else None
         # The list "labels" belongs to boxes.
         number = -1 if self.label is None and isinstance(value, list) else to_label(value)
         key = _pick(columns, self.key, _KEY_COLUMNS)
         name = columns.get(key) if key else None
-        return Record(path, str(path if name is None else name), number, columns)
+        return Record(path, to_key(path if name is None else name), number, columns)
 
     def _check(self, columns: dict[str, Any], name: str) -> None:
         have = ", ".join(columns) or "none"
@@ -241,17 +247,12 @@ def _parse(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"it is no JSON: {error}") from None
     if not isinstance(columns, dict):
-        raise ValueError(f"it is no JSON object but {_short(columns)}")
+        raise ValueError(f"it is no JSON object but {shorten(columns)}")
     return columns
 
 
 def _pick(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...]) -> str | None:
     return asked or next((name for name in usual if name in columns), None)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _mask_files(columns: Mapping[str, Any]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from readers.blob import open_blob
 from readers.blob.pin import pin_content
+from readers.columns import to_label, to_labels
 from readers.dataset import ColumnName, IndexedDataset
 from readers.pixels import row_file
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
@@ -68,9 +69,9 @@ class NpyDataset(IndexedDataset):
         return max(1, _BLOCK_BYTES // self._row_file.num_bytes)
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; nothing but the labels is read."""
+        """See `IndexedDataset.column`; nothing but the labels is read, and bad ones count as none."""
         if name == "label" and self._labels is not None:
-            return self._labels.astype(np.int64)
+            return to_labels(self._labels)
         height, width = self._row_file.size or (0, 0)
         values = {"label": -1, "height": height, "width": width}
         values["num_bytes"] = self._row_file.num_bytes
@@ -78,20 +79,17 @@ class NpyDataset(IndexedDataset):
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Copy rows out of the map; see `Dataset.fetch`."""
-        of, name, size = self._row_file.of, self._path.name, self._row_file.size
-        field, rows, labels = self._row_file.field, self._rows, self._labels
-        image = field if size else None
-        return [
-            Sample(
-                index,
-                f"{name}/{index}",
-                {field: of(rows[index])},
-                -1 if labels is None else int(labels[index]),
-                size,
-                image_field=image,
-            )
-            for index in checked_indices(indices, len(rows))
-        ]
+        return [self._sample(index) for index in checked_indices(indices, len(self._rows))]
+
+    def _sample(self, index: int) -> Sample | BadSample:
+        file, key = self._row_file, f"{self._path.name}/{index}"
+        try:
+            label = -1 if self._labels is None else to_label(self._labels[index].item())
+        except ValueError as error:
+            return BadSample(index, key, "read", str(error))
+        fields = {file.field: file.of(self._rows[index])}
+        image = file.field if file.size else None
+        return Sample(index, key, fields, label, file.size, image_field=image)
 
 
 def _find_labels(path: Path, labels: PathLike | Literal[False] | None) -> Path | None:
@@ -111,7 +109,7 @@ def _map_array(path: Path) -> NDArray[Any]:
     try:
         # A bare ndarray on top of the map: indexing a np.memmap takes 2 us more a row.
         array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, ValueError, EOFError, TypeError, SyntaxError) as error:
+    except Exception as error:  # noqa: BLE001, whatever Python's own parser makes of a damaged header
         raise SourceError(f"{path} {_refusal(path, error)}") from None
     if array.ndim == 0 or array.size == 0:
         raise SourceError(

@@ -128,6 +128,7 @@ class Dataset(Protocol):
 
         Raises:
             IndexError: An index is not in 0 <= index < len.
+            TypeError: The indices are no sequence of integers.
         """
 
 
@@ -155,9 +156,16 @@ def checked_indices(indices: Sequence[int] | NDArray[np.int64], length: int) -> 
 
     Raises:
         IndexError: One of them is not in 0 <= index < length.
-        TypeError: They are not integers.
+        TypeError: They are not integers, or not in a row.
     """
-    array = np.asarray(indices)
+    try:
+        array = np.asarray(indices)
+    except ValueError:  # lists of unequal length
+        raise TypeError("indices must be a sequence of integers, got one of sequences") from None
+    if array.ndim != 1:
+        raise TypeError(
+            f"indices must be a sequence of integers, got an array of the shape {array.shape}"
+        )
     if array.size == 0:
         return []
     if array.dtype.kind not in "iu":

@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from readers.blob.pages import Extent, Foresight, address_of
 from readers.dataset import ColumnName, IndexedDataset
 from readers.index import FoundIndex, open_index
 from readers.index.builder import current_builder
-from readers.index.format import DamagedIndexError, Names, Row, Scan, ShardIndex
+from readers.index.format import ROW, DamagedIndexError, Head, Names, Row, Scan, ShardIndex
 from readers.sample import (
     BadSample,
     PathLike,
@@ -38,6 +39,10 @@ _Part = tuple[int, int, int]
 """The samples of a batch that lie in one shard: its number, and their places in stored order."""
 _LookedUp = tuple[_Take, list[Row], int]
 """What makes their fields, in turn; what the index says of them; address of the shard, 0 if not mapped."""
+
+
+_Content = tuple[int, str, str]
+"""Number of samples, digest of the index, pin of the shard."""
 
 
 class _Found(NamedTuple):
@@ -80,21 +85,51 @@ class ShardDataset(IndexedDataset):
             if builder
             else _on_all(lambda blob: open_index(blob, scan), self._blobs)
         )
-        self._starts = list(accumulate((len(found.head) for found in self._found), initial=0))
-        self._bounds = np.array(self._starts, np.int64)
+        for blob, found in zip(self._blobs, self._found, strict=True):
+            if isinstance(blob, LocalBlob):
+                blob.pin = found.head.identity["content"]
+        self._number()
         self._names = [blob.name for blob in self._blobs]
         # Without a call in between where nothing is decoded further.
         self._make = Sample if type(self)._sample is ShardDataset._sample else None
         self._is_remote = not all(isinstance(blob, LocalBlob) for blob in self._blobs)
         self._foresight = Foresight()
-        blobs, found = self._blobs, self._found  # not self, whose maps should go when it goes
+        blobs, indexes = self._blobs, self._found  # not self, whose maps should go when it goes
         self._open = lru_cache(maxsize=_MOST_OPEN_SHARDS)(
-            lambda shard: _OpenShard(blobs[shard], found[shard].map())
+            lambda shard: _OpenShard(blobs[shard], indexes[shard].map())
         )
+
+    def _number(self) -> None:
+        """Say which samples lie in which shard."""
+        self._starts = list(accumulate((len(found.head) for found in self._found), initial=0))
+        self._bounds = np.array(self._starts, np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the shards itself."""
         return type(self), (self.shards,)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """Whatever a format's `__reduce__` opens in another process must be what was opened in this one.
+
+        The samples of a shard that is not are BadSamples there, as they are here.
+        """
+        del protocol
+        make, arguments = self.__reduce__()
+        return _open_same, (make, arguments, [_content(found.head) for found in self._found])
+
+    def _expect(self, contents: list[_Content]) -> None:
+        """Hold to what was known of the shards when the dataset was pickled."""
+        for shard, (found, (length, digest, pin)) in enumerate(
+            zip(self._found, contents, strict=True)
+        ):
+            head = found.head
+            if _content(head) != (length, digest, pin):
+                # An index of no file: what is asked of it leads to `_trusted`, which says why.
+                places = {**head.places, "rows": (0, length * ROW.size)}
+                identity = {**head.identity, "content": pin}
+                lost = replace(head, identity=identity, digest=digest, places=places, mark=-1)
+                self._found[shard] = found._replace(head=lost)
+        self._number()
 
     @property
     def shards(self) -> list[str]:
@@ -235,7 +270,7 @@ class ShardDataset(IndexedDataset):
             index.verify()
             return index
         after = open_index(self._blobs[shard], self._scan, distrust=True)
-        if (len(after.head), after.head.digest) != (len(before.head), before.head.digest):
+        if _content(after.head) != _content(before.head):
             raise SourceError("the shard has changed since it was opened, open it anew")
         self._found[shard] = after
         self._open.cache_clear()
@@ -275,6 +310,19 @@ class _OpenShard:
         ranges = [pair for one in bounds for pair in zip(one[::2], one[1::2], strict=True)]
         payloads = iter(self._blob.read(ranges))
         return lambda names, _: {name: next(payloads) for name in names}
+
+
+def _content(head: Head) -> _Content:
+    return len(head), head.digest, head.identity["content"]
+
+
+def _open_same(
+    make: Callable[..., "ShardDataset"], arguments: tuple[Any, ...], contents: list[_Content]
+) -> "ShardDataset":
+    """What a pickled dataset is made with."""
+    dataset = make(*arguments)
+    dataset._expect(contents)
+    return dataset
 
 
 def _address(parts: list[_Part], found: _Found, number: int) -> int:

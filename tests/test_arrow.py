@@ -310,3 +310,13 @@ def test_refusals(tmp_path: Path, images: list[bytes], case: str) -> None:
 
     with pytest.raises(SourceError, match=text):
         attempt()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_names_that_are_no_text(tmp_path: Path, images: list[bytes], stream: bool) -> None:
+    """A column whose name is not UTF-8 is refused in one sentence."""
+    path = write(tmp_path / "a.arrow", {"image": images[:2], "QQQQ": [1, 2]}, stream=stream)
+    path.write_bytes(path.read_bytes().replace(b"QQQQ", b"\xff\xed\xa0\x80"))
+
+    with pytest.raises(SourceError, match=r"a\.arrow is no Arrow file, or is cut off \(.*utf-8"):
+        ArrowDataset(path)

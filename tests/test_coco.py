@@ -228,7 +228,7 @@ def test_bad_entries_are_bad_samples(folder: Path) -> None:
         "category_id 77",
         "keypoints must be",
         "",
-        "no file_name",
+        "no JSON object",
         "lies outside",
     )
 
@@ -318,3 +318,42 @@ def test_fingerprint(folder: Path) -> None:
     others.add(CocoDataset(write(folder, objects)).fingerprint)
 
     assert len(others | {first}) == 4
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.jpg", b"\\ud800.jpg", b"a\\u0000.jpg"])
+def test_one_bad_name(folder: Path, name: bytes) -> None:
+    """A byte that is no UTF-8, half a character or a zero takes its image and no other."""
+    path = write(folder, [{"image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4]}])
+    path.write_bytes(path.read_bytes().replace(b"1.jpg", name))
+    dataset = CocoDataset(path)
+    entries = dataset.fetch(range(3))
+
+    assert [isinstance(entry, BadSample) for entry in entries] == [False, True, False]
+    assert told(entries[0])["boxes"] == [[1, 2, 4, 6]]
+    assert len(dataset.fingerprint) == 32
+
+
+def test_a_wrong_byte_elsewhere(folder: Path) -> None:
+    """In the name of a category it is replaced, in an object it takes the image alone."""
+    objects = [{"image_id": 6, "category_id": 1, "bbox": [1, 2, 3, 4], "x": "note"}]
+    path = write(folder, objects)
+    path.write_bytes(path.read_bytes().replace(b"dog", b"d\xffg").replace(b"note", b"n\xffte"))
+    dataset = CocoDataset(path)
+    entries = dataset.fetch(range(3))
+
+    assert dataset.class_names == ("person", "d\ufffdg")
+    assert [isinstance(entry, BadSample) for entry in entries] == [False, True, False]
+    assert "not UTF-8" in entries[1].reason
+
+
+def test_damage_after_opening(folder: Path) -> None:
+    """Fetching gives BadSamples, and the names of the classes are a SourceError."""
+    path = write(folder, [])
+    dataset = CocoDataset(path)
+    with path.open("r+b") as file:
+        file.seek(1)
+        file.write(b"\xff" * (path.stat().st_size - 1))
+
+    assert all(isinstance(entry, BadSample) for entry in dataset.fetch(range(3)))
+    with pytest.raises(SourceError):
+        _ = dataset.class_names

@@ -300,3 +300,56 @@ def test_threads_and_pickling(tmp_path: Path, images: list[bytes]) -> None:
         assert [entry.label for entry in batch] == list(range(start, NUM_ROWS))
         assert [bytes(entry.image) for entry in batch] == images[start:]
         assert list(batch[0].fields) == ["image"]
+
+
+@pytest.mark.parametrize("how", ["gone", "replaced", "no HDF5"])
+def test_a_file_lost_before_its_first_use(tmp_path: Path, how: str) -> None:
+    """Every sample is a BadSample, in the order asked for."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["image"] = np.zeros((4, 3, 3), np.uint8)
+    dataset = Hdf5Dataset(path)
+    path.unlink()
+    if how == "replaced":
+        with h5py.File(path, "w") as file:
+            file["image"] = np.zeros((2, 3, 3), np.uint8)
+    elif how == "no HDF5":
+        path.write_bytes(b"x" * 5000)
+    entries = dataset.fetch([3, 0, 3])
+
+    assert all(isinstance(entry, BadSample) for entry in entries)
+    assert [entry.index for entry in entries] == [3, 0, 3]
+    assert entries[0].key == "a.h5/3"
+    assert str(tmp_path) not in entries[0].reason
+
+
+def test_damaged_files_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    """Wherever 64 bytes are overwritten, h5py's own errors do not come through."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("image", data=np.zeros((4, 3, 3), np.uint8), chunks=(1, 3, 3))
+        file["label"] = np.arange(4)
+        file.create_group("more")["text"] = ["a", "b"]
+    whole = path.read_bytes()
+    refusals = []
+    for place in range(0, min(len(whole), 4096), 40):
+        path.write_bytes(whole[:place] + bytes(64) + whole[place + 64 :])
+        try:
+            dataset = Hdf5Dataset(path)
+        except SourceError as error:
+            refusals.append(str(error))
+        else:
+            assert len(dataset.fetch([0, len(dataset) - 1])) == 2
+    assert len(refusals) > 5
+    assert not any("\n" in text for text in refusals)
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    """Datasets and groups with bytes for names that are not UTF-8 are passed over."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["image"] = np.zeros((2, 3, 3), np.uint8)
+        file[b"\xff\xed\xa0\x80"] = np.arange(2)
+        file.create_group(b"\xfe")["label"] = np.arange(2)
+    samples = Hdf5Dataset(tmp_path / "a.h5").fetch([0, 1])
+
+    assert [list(sample.fields) for sample in samples] == [["pgm"], ["pgm"]]

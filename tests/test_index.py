@@ -14,7 +14,10 @@ import pytest
 
 from readers import IndexFileError, SourceError
 from readers.blob import Content, LocalBlob
+from readers.blob.file import FileState
+from readers.blob.pin import pin_content
 from readers.index import DamagedIndexError, Entry, FoundIndex, open_index
+from readers.index.format import BEFORE_TEXT, PREFIX
 from readers.lock import one_at_a_time
 from readers.sample import BadSample, Payload
 from readers.shards import ShardDataset
@@ -86,6 +89,24 @@ def find(shard: Path, scan: Callable[..., Sequence[Entry]] | Tenths) -> FoundInd
     return open_index(LocalBlob(shard), scan)
 
 
+def without_stamp(index: Path) -> bytes:
+    data = index.read_bytes()
+    return data[: PREFIX.size] + data[BEFORE_TEXT:]
+
+
+@pytest.fixture
+def pins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The shards whose content was looked at to see whether an index fits."""
+    found: list[str] = []
+
+    def pin(blob: LocalBlob) -> str:
+        found.append(blob.name)
+        return pin_content(blob)
+
+    monkeypatch.setattr("readers.index.sidecar.pin_content", pin)
+    return found
+
+
 def entries_of(found: FoundIndex) -> list[Entry]:
     index = found.map()
     return [index.entry(row) for row in range(len(index))]
@@ -117,7 +138,7 @@ def test_second_opening_does_not_scan(shard: Path) -> None:
 
 @pytest.mark.parametrize("change", ["size", "time", "first byte", "last byte"])
 def test_changed_shard_is_scanned_again(shard: Path, change: str) -> None:
-    """Another size, other first or last bytes, or any change after the index was written make it void."""
+    """Another size, another time of change, earlier or later, and other bytes make an index void."""
     scan = Scan()
     find(shard, scan)
     before = shard.stat().st_mtime_ns
@@ -136,6 +157,160 @@ def test_changed_shard_is_scanned_again(shard: Path, change: str) -> None:
     find(shard, scan)
 
     assert scan.count == 2
+
+
+@pytest.mark.parametrize("way", ["replaced", "written over"])
+@pytest.mark.parametrize("settled", [False, True])
+def test_size_and_time_alone_do_not_make_an_index_fit(shard: Path, way: str, settled: bool) -> None:
+    """Where all files have the same time, as in reproducible builds."""
+    os.utime(shard, (0, 0))
+    if settled:
+        time.sleep(0.15)
+    first = find(shard, Tenths())
+    new = bytes(range(200, 0, -1))
+    if way == "replaced":
+        other = shard.with_name("other.tar")
+        other.write_bytes(new)
+        other.replace(shard)
+    else:
+        shard.write_bytes(new)
+    os.utime(shard, (0, 0))
+
+    assert first.built
+    assert find(shard, Tenths()).built
+    assert not find(shard, Tenths()).built
+
+
+@pytest.mark.parametrize("size_bytes", [1_000, 3_000_000])
+def test_another_shard_that_was_made_before_the_index_is_scanned(
+    shard: Path, size_bytes: int
+) -> None:
+    """One byte in the middle is other, and it is moved into place later."""
+    shard.write_bytes(bytes(size_bytes))
+    other = shard.with_name("other.tar")
+    data = bytearray(size_bytes)
+    data[size_bytes // 2 + 100_000 * (size_bytes > 1_000)] = 1
+    time.sleep(0.02)
+    other.write_bytes(data)
+    time.sleep(0.02)
+    scan = Scan()
+    find(shard, scan)
+    other.replace(shard)
+    find(shard, scan)
+
+    assert scan.count == 2
+
+
+def test_the_very_same_file_is_not_looked_into(
+    shard: Path, tmp_path: Path, pins: list[str]
+) -> None:
+    """After other rights, another name or a copy the content is looked at, and then no more."""
+    time.sleep(0.15)
+    scan = Scan()
+    find(shard, scan)
+    pins.clear()
+    find(shard, scan)
+    assert len(pins) == 0
+
+    there = tmp_path / "there"
+    shutil.copytree(shard.parent, there)
+    written = beside(shard).stat().st_mtime_ns
+    for number, path in enumerate([shard, there / shard.name]):
+        path.chmod(0o600)
+        time.sleep(0.15)
+        pins.clear()
+        for _ in range(3):
+            find(path, scan)
+        assert len(pins) == 1, number
+        assert beside(path).stat().st_mtime_ns == written
+    assert scan.count == 1
+
+
+def test_a_changed_copy_is_scanned(shard: Path, tmp_path: Path) -> None:
+    """A copy of the index does not hide that a byte of the shard is other, though its time is early."""
+    shard.write_bytes(bytes(1_000_000))
+    find(shard, Scan())
+    there = tmp_path / "there"
+    shutil.copytree(shard.parent, there)
+    data = bytearray(1_000_000)
+    data[500_000] = 1
+    (there / shard.name).write_bytes(data)
+    os.utime(there / shard.name, (1, 1))
+    scan = Scan()
+    find(there / shard.name, scan)
+
+    assert scan.count == 1
+
+
+def test_a_copy_that_was_changed_after_its_index_is_scanned(shard: Path, tmp_path: Path) -> None:
+    """Also where the change touches no piece of the content that is looked at."""
+    shard.write_bytes(bytes(3_000_000))
+    find(shard, Scan())
+    there = tmp_path / "there"
+    shutil.copytree(shard.parent, there)
+    time.sleep(0.02)
+    with (there / shard.name).open("r+b") as file:
+        file.seek(100_000)
+        file.write(b"1")
+    scan = Scan()
+    find(there / shard.name, scan)
+
+    assert scan.count == 1
+
+
+@pytest.mark.parametrize("clock", ["whole seconds", "coarse"])
+def test_a_time_that_tells_nothing_is_not_trusted(
+    shard: Path, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times of file systems without fine ones, and of a change within one step of the clock."""
+    now = 1_000_000_000 if clock == "whole seconds" else time.time_ns() | 1
+
+    def same_state(status: os.stat_result) -> FileState:
+        return FileState(status.st_size, now, now, 5)
+
+    monkeypatch.setattr("readers.blob.file._state", same_state)
+    scan = Scan()
+    find(shard, scan)
+    shard.write_bytes(bytes(200))
+    find(shard, scan)
+
+    assert scan.count == 2
+
+
+def test_a_damaged_stamp_costs_a_look_at_the_content(shard: Path, pins: list[str]) -> None:
+    """And is written anew."""
+    time.sleep(0.15)
+    scan = Scan()
+    find(shard, scan)
+    intact = beside(shard).read_bytes()
+    for place in range(PREFIX.size, BEFORE_TEXT):
+        beside(shard).write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+        pins.clear()
+        find(shard, scan)
+        find(shard, scan)
+
+        assert len(pins) == 1
+        assert beside(shard).read_bytes() == intact
+    assert scan.count == 1
+
+
+def test_an_index_that_cannot_be_stamped_is_used(
+    shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that was copied and is read-only."""
+    find(shard, Scan())
+    there = tmp_path / "there"
+    shutil.copytree(shard.parent, there)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("readers.index.sidecar.write_stamp", refuse)
+    scan = Scan()
+    find(there / shard.name, scan)
+    find(there / shard.name, scan)
+
+    assert scan.count == 0
 
 
 def test_an_index_goes_with_a_copy(shard: Path, tmp_path: Path) -> None:
@@ -269,9 +444,9 @@ def test_options_of_a_scan_have_indexes_of_their_own(shard: Path) -> None:
 def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
     """A flipped bit before the tables, and a lost end, are seen when it is opened."""
     found = find(shard, Scan())
-    intact = beside(shard).read_bytes()
+    intact, expected = beside(shard).read_bytes(), without_stamp(beside(shard))
     damaged = [intact[:length] for length in (0, 10, 24, 100, len(intact) - 1)]
-    for place in (*range(28), *range(32, found.head.start, 7)):
+    for place in (*range(28), *range(BEFORE_TEXT, found.head.start, 7)):
         damaged.append(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
     for content in damaged:
         beside(shard).write_bytes(content)
@@ -279,7 +454,7 @@ def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
 
         assert entries_of(find(shard, scan)) == ENTRIES
         assert scan.count == 1
-        assert beside(shard).read_bytes() == intact
+        assert without_stamp(beside(shard)) == expected
 
 
 def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
@@ -299,19 +474,19 @@ def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
 def test_a_dataset_builds_a_damaged_index_anew(shard: Path) -> None:
     """In the midst of its work, without a word."""
     ShardDataset([shard], Tenths())
-    intact = beside(shard).read_bytes()
+    intact, expected = beside(shard).read_bytes(), without_stamp(beside(shard))
     beside(shard).write_bytes(intact[:-1] + b"?")
     dataset = ShardDataset([shard], Tenths())
     (sample,) = dataset.fetch([7])
 
     assert sample.fields["txt"] == bytes(range(70, 80))
-    assert beside(shard).read_bytes() == intact
+    assert without_stamp(beside(shard)) == expected
 
     dataset = ShardDataset([shard], Tenths())
     beside(shard).write_bytes(intact[:-1] + b"?")
 
     assert dataset.column("label").tolist() == list(range(0, 200, 10))
-    assert beside(shard).read_bytes() == intact
+    assert without_stamp(beside(shard)) == expected
 
 
 def test_a_shard_that_changed_with_its_index_gives_bad_samples(shard: Path) -> None:
@@ -337,7 +512,7 @@ def test_long_tables_are_spilled_and_come_back(
     ]
     entries[4000] = Entry("bad", (), fault="lost")
     expected = find(shard, Scan(entries)).head.digest
-    intact = beside(shard).read_bytes()
+    intact = without_stamp(beside(shard))
     beside(shard).unlink()
     monkeypatch.setattr("readers.index.writer._SPILL_BYTES", 1000)
     monkeypatch.setattr("readers.index.writer._HASHES_PER_PASS", 999)
@@ -345,7 +520,7 @@ def test_long_tables_are_spilled_and_come_back(
     index = found.map()
 
     assert found.head.digest == expected
-    assert beside(shard).read_bytes() == intact
+    assert without_stamp(beside(shard)) == intact
     assert [index.entry(row) for row in (0, 3999, 4000, 4999)] == [
         entries[row] for row in (0, 3999, 4000, 4999)
     ]
@@ -363,8 +538,8 @@ def test_repeated_keys_are_counted(shard: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_index_is_as_readable_as_the_shard(shard: Path) -> None:
-    """Whoever may read the shard may read its index."""
-    shard.chmod(0o640)
+    """Whoever may read the shard may read its index; its owner may write it, to stamp it anew."""
+    shard.chmod(0o440)
     find(shard, Scan())
 
     assert stat.S_IMODE(beside(shard).stat().st_mode) == 0o640
@@ -577,10 +752,12 @@ def test_more_shards_than_descriptors(tmp_path: Path) -> None:
 def test_version_before_is_replaced(shard: Path) -> None:
     """An index of another version is built anew without a word."""
     find(shard, Scan())
-    new = beside(shard).read_bytes()
-    beside(shard).write_bytes(new.replace(b"gpu-aug index 4", b"gpu-aug index 3"))
+    new = without_stamp(beside(shard))
+    beside(shard).write_bytes(
+        beside(shard).read_bytes().replace(b"gpu-aug index 4", b"gpu-aug index 3")
+    )
     scan = Scan()
     find(shard, scan)
 
     assert scan.count == 1
-    assert beside(shard).read_bytes() == new
+    assert without_stamp(beside(shard)) == new

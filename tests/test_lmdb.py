@@ -307,3 +307,34 @@ def test_payloads_are_views(tmp_path: Path, jpeg: Jpeg) -> None:
     assert np.shares_memory(
         np.frombuffer(first.image, np.uint8), np.frombuffer(second.image, np.uint8)
     )
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "label"), [((3, -2, -2), 1), ((3, 2, 2), -2), ((3, 2, 2), -(2**63))]
+)
+def test_one_bad_datum(
+    tmp_path: Path, first: bool, shape: tuple[int, int, int], label: int
+) -> None:
+    """Lengths below zero and labels that are no class numbers are that record's fault alone."""
+    whole = (1 << 64) - 1
+    sizes = (shape[0], shape[1] & whole, shape[2] & whole)
+    bad = datum(bytes(12), label & whole, False, sizes)
+    good = datum(bytes(12), 4, False, (3, 2, 2))
+    dataset = LmdbDataset(
+        write(tmp_path / "db", {b"a": bad if first else good, b"b": good if first else bad})
+    )
+    entries = dataset.fetch([0, 1])
+
+    assert [isinstance(entry, BadSample) for entry in entries] == [first, not first]
+    assert dataset.column("label").tolist() == ([-1, 4] if first else [4, -1])
+
+
+@pytest.mark.parametrize("key", [b"a\0b", b"\xed\xa0\x80", b"\xff"])
+def test_keys_that_are_no_text(tmp_path: Path, jpeg: Jpeg, key: bytes) -> None:
+    """Zeros, half characters and bytes that are no UTF-8 are kept, in keys and names of fields."""
+    values = {key + b".jpg": jpeg(9, 8), key + b"." + key: b"x", b"zz.jpg": jpeg(9, 8)}
+    entries = fetched(write(tmp_path / "db", values))
+
+    assert len(entries) == 2
+    assert b"x" in map(bytes, {**entries[0].fields, **entries[1].fields}.values())

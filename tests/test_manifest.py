@@ -225,3 +225,61 @@ def test_an_indexed_manifest_opens_without_being_read(folder: Path) -> None:
 
     assert second < first / 5
     assert dataset.fetch([29_999])[0].label == 29_999
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"image": "a.jpg", "label": 10**30},
+        {"image": "a.jpg", "label": 1e300},
+        {"image": "a.jpg", "label": -5},
+        {"image": "\ud800.jpg"},
+        {"image": "\ud800.jpg", "label": 10**30},
+        {"image": "a\0.jpg"},
+        {"image": "a.jpg", "text": "\ud800"},
+        {"image": "a.jpg", "mask": "\ud800.png"},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_one_bad_line(folder: Path, bad: dict[str, Any], first: bool) -> None:
+    """It takes no other line with it, wherever it stands."""
+    good = {"image": "a.jpg", "label": 1}
+    dataset = ManifestDataset(write(folder, [bad, good] if first else [good, bad]))
+    entries = dataset.fetch([0, 1])
+
+    assert [isinstance(entry, BadSample) for entry in entries] == [first, not first]
+    assert dataset.column("label")[int(first)] == 1
+    assert "\n" not in entries[int(not first)].reason
+    assert len(dataset.fingerprint) == 32
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b"])
+def test_half_characters_in_names(folder: Path, text: str) -> None:
+    """In a key or the name of a column they do no harm."""
+    lines = [
+        {"image": "a.jpg", "x": [text], text: 1, "boxes": [text]},
+        {"image": "a.jpg", "key": text},
+    ]
+    dataset = ManifestDataset(write(folder, lines))
+    first, second = dataset.fetch([0, 1])
+
+    assert isinstance(first, Sample)
+    assert isinstance(second, BadSample if text == "\ud800" else Sample)  # the key is a field, too
+    assert second.key == f"train.jsonl/{text}".replace("\ud800", "\\ud800")
+    assert first.fields[text] == b"1"
+    assert json.loads(bytes(first.fields["json"])) == {"boxes": [text]}
+    assert len(dataset.fingerprint) == 32
+
+
+def test_fingerprint_of_a_file_damaged_in_use(folder: Path) -> None:
+    """Lines that are no longer JSON count as no file, and raise nothing."""
+    path = write(folder, [{"image": "a.jpg"}])
+    dataset = ManifestDataset(path)
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"\xff")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    assert len(dataset.fingerprint) == 32
+    assert isinstance(dataset.fetch([0])[0], BadSample)

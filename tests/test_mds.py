@@ -376,3 +376,56 @@ def test_foreign_shard_gives_bad_samples(tmp_path: Path) -> None:
     assert 0 < len(bad) < len(samples)
     assert all("does not begin like an MDS shard" in sample.reason for sample in bad)
     assert all(sample.key.startswith("shard.00000.mds/") for sample in bad)
+
+
+@pytest.mark.parametrize("how", ["gone", "replaced", "a folder"])
+def test_a_shard_lost_before_its_first_use(tmp_path: Path, how: str) -> None:
+    """Its samples are BadSamples, those of other shards are not, and nothing else is raised."""
+    folder = numbered(tmp_path / "mds", num_samples=20, size_limit=400)
+    dataset = MdsDataset(folder)
+    lost = sorted(folder.glob("*.mds"))[1]
+    other = lost.read_bytes()
+    lost.unlink()
+    if how == "replaced":
+        lost.write_bytes(other + b"x")
+    elif how == "a folder":
+        lost.mkdir()
+
+    entries = fetched(dataset)
+    bad = [entry for entry in entries if isinstance(entry, BadSample)]
+
+    assert 0 < len(bad) < len(entries)
+    assert {entry.key.split("/")[0] for entry in bad} == {lost.name}
+    assert all(entry.reason.startswith("the shard cannot be read: ") for entry in bad)
+    assert str(tmp_path) not in bad[0].reason
+    assert len(list(dataset.verify())) == len(bad)
+
+
+def test_a_stream_of_gzip_damaged_within(tmp_path: Path, cache: Path) -> None:
+    """What zlib itself refuses gives BadSamples as well."""
+    import gzip
+
+    folder = numbered(tmp_path / "mds")
+    [shard] = folder.glob("*.mds")
+    packed = bytearray(gzip.compress(shard.read_bytes()))
+    shard.unlink()
+    packed[10:30] = b"\xff" * 20
+    (folder / "x.gz").write_bytes(packed)
+    info = {"basename": "x.gz", "bytes": len(packed), "hashes": {}}
+    changed_index(folder, lambda index: index["shards"][0].update(compression="gz", zip_data=info))
+
+    assert all(isinstance(entry, BadSample) for entry in fetched(MdsDataset(folder)))
+    assert cache.exists()
+
+
+def test_half_characters_in_the_index(tmp_path: Path) -> None:
+    """A name that no file can have is refused; the name of a column is only a name."""
+    folder = numbered(tmp_path / "mds")
+    changed_index(folder, lambda index: index["shards"][0]["column_names"].__setitem__(1, "\ud800"))
+    dataset = MdsDataset(folder)
+    assert dataset.fetch([3])[0].fields["\ud800"] == b"3"
+    assert len(dataset.fingerprint) == 32
+
+    changed_index(folder, lambda index: index["shards"][0]["raw_data"].update(basename="\ud800"))
+    with pytest.raises(SourceError, match=r"index\.json"):
+        MdsDataset(folder)

@@ -125,3 +125,19 @@ def test_threads_and_block_size(tmp_path: Path) -> None:
         assert [sample.index for sample in batch] == list(range(start, 64))
         assert all(s.image.endswith(array[s.index].tobytes()) for s in batch)
     assert dataset.block_size == 8 * 2**20 // len(batches[0][0].image)
+
+
+def test_damaged_headers(tmp_path: Path) -> None:
+    """Wherever a byte of the header is another one, the array is read or refused, and nothing else."""
+    whole = save(tmp_path / "a.npy", np.zeros((3, 2, 2, 3), np.uint8)).read_bytes()
+    refusals = []
+    for place in range(6, 128):
+        for byte in b"\xff\x00('{9":
+            path = tmp_path / "b.npy"
+            path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+            try:
+                NpyDataset(path).fetch([0])
+            except SourceError as error:
+                refusals.append(str(error))
+    assert len(refusals) > 100
+    assert not any("\n" in text for text in refusals)

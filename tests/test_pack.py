@@ -1,31 +1,40 @@
 """`gpu-aug pack`: WebDataset shards of anything, whole and without doubles however often it is killed."""
 
+import errno
 import gzip
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tarfile
+import time
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import cv2
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from bench import pack
 from bench.cli import main
+from bench.crew import ProcessCrew
 from bench.errors import BenchError
-from bench.pack import size_from
-from bench.packing import header
+from bench.pack import PackSettings, pack_and_show, size_from
+from bench.packing import Packed, Packer, header
 from bench.whole import held
-from readers import FolderDataset, Order, Sample, open_dataset
+from readers import BadSample, FolderDataset, Order, Sample, open_dataset
 
 Jpeg = Callable[..., bytes]
 Run = Callable[..., tuple[int, str, str]]
@@ -378,6 +387,8 @@ main(["pack", *sys.argv[2:]])
     "place",
     [
         "bench.shard_writer:_pieces:7",  # within a shard
+        "bench.pack:TarDataset:1",  # behind the first shard, of which nothing is noted
+        "bench.manifest:Manifest.add:1",
         "bench.pack:TarDataset:2",  # between a shard and its index
         "bench.manifest:Manifest.add:2",  # between an index and the manifest
         "bench.manifest:Manifest.finish:1",  # at the end
@@ -412,6 +423,23 @@ def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str
 def manifest_of(folder: Path) -> dict[str, list[dict[str, str]]]:
     path = folder / "manifest.json"
     return json.loads(path.read_bytes()) if path.exists() else {"shards": []}
+
+
+def test_an_index_that_cannot_be_written_is_tried_again(
+    run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk at the first index is one sentence, and the next run goes on."""
+
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pack, "TarDataset", full)
+        printed = refused(run, source, tmp_path / "out")
+
+    assert "cannot be written (No space left on device)" in printed
+    assert run("pack", source, tmp_path / "out")[0] == 0
+    assert len(samples_of(tmp_path / "out")) == 24
 
 
 def test_a_finished_run_writes_nothing(run: Run, source: Path, tmp_path: Path) -> None:
@@ -556,3 +584,281 @@ def test_two_commands_do_not_write_to_one_folder(run: Run, source: Path, tmp_pat
     """A folder that a running command holds is refused."""
     with held(tmp_path / "out"):
         assert "is being written by another command" in refused(run, source, tmp_path / "out")
+
+
+FIELD_NAMES = (
+    *(
+        "cls",
+        "CLS",
+        "cls.bin",
+        "label",
+        "target",
+        "key",
+        "key.bin",
+        "__key__",
+        "image",
+        "png",
+        "jpg",
+    ),
+    *("JPG", "png.bin", "json", "mask.png", "mask/png", "seg.png", "A", "a", "a/b", "a.b", "a/jpg"),
+    *("left.jpg", "\0", "", "\udcff", "b\n", "left/jpg", "\x85", "ü", "Ü"),
+)
+KEYS = ("x", "a.b", "../x", "/etc/x", "a\0b", "a\0c", ".", "..", "", "__x__", "a/../b", "\udcffz")
+
+
+@cache
+def picture(kind: str, seed: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (4, 4), (seed, 0, 0)).save(stream, kind)
+    return stream.getvalue()
+
+
+class Memory:
+    """A dataset of samples that are handed in, of a source that is not WebDataset's."""
+
+    fingerprint, class_names = "0" * 32, ()
+
+    def __init__(self, samples: list[Sample]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def fetch(self, indices: object) -> list[Sample]:
+        """See `readers.Dataset`."""
+        return [self._samples[index] for index in np.asarray(indices)]
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> list[Sample]:
+    made = []
+    for index in range(draw(st.integers(1, 3))):
+        names = draw(st.lists(st.sampled_from(FIELD_NAMES), min_size=1, max_size=9, unique=True))
+        label = draw(st.sampled_from([-1, 0, 7]))
+        key = draw(st.sampled_from(KEYS))
+        texts = [b"7", b"0", b"dog", b" 07", b"-1", os.fsencode(key), b"x", b"", picture("PNG", 99)]
+        fields = {name: draw(st.sampled_from(texts)) for name in names}
+        images = [name for name in names if name.rpartition(".")[2] in ("jpg", "png")]
+        images = [name for name in images if name not in ("mask.png", "seg.png")]
+        image_field = draw(st.sampled_from([None, *names]))
+        image = image_field
+        if image is None and images:
+            image = images[0]
+        if image is not None:
+            fields[image] = picture(draw(st.sampled_from(["JPEG", "PNG"])), index)
+        made.append(Sample(index, f"s.bin/{key}", fields, label, image_field=image_field))
+    return made
+
+
+@pytest.mark.parametrize("kind", ["tar", "parquet"])
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(given_samples=samples())
+def test_whatever_fields_are_called_they_are_read_back(
+    kind: str, given_samples: list[Sample]
+) -> None:
+    """Image and label stay what they are, and every other field is there with its bytes, whatever its name."""
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+        given_samples = [sample for sample in given_samples if sample.image is not None]
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        out = Path(folder) / "out"
+        patch.setattr(pack, "open_source", lambda *_, **__: Memory(given_samples))
+        if not given_samples:
+            return
+        pack_and_show("memory", out, PackSettings(format=kind), num_workers=1)
+        found = samples_of(out)
+
+        assert len(found) == len(given_samples)
+        assert len({sample.key for sample in found}) == len(found)
+        for before, after in zip(given_samples, found, strict=True):
+            assert after.label == before.label
+            assert (after.image is None) == (before.image is None)
+            assert bytes(after.image or b"") == bytes(before.image or b"")
+            own = os.fsencode(after.key.partition("/")[2])
+            needed = Counter(
+                bytes(data)
+                for name, data in before.fields.items()
+                if not (name == "key" and re.fullmatch(re.escape(data) + rb"(-\d)?", own))
+                and not (name in ("label", "cls") and data == b"%d" % before.label)
+            )
+            there = Counter(bytes(data) for data in after.fields.values())
+            told = {bytes(after.fields.get(name, b"")) for name in ("key", "label", "cls")}
+            assert needed <= there
+            assert set(there - needed) <= told  # nothing that was not there
+        if kind == "tar":
+            assert len(by_webdataset(out)) == len(found)
+            for shard in shards_in(out):
+                with tarfile.open(shard) as archive:
+                    for name in archive.getnames():
+                        assert not name.startswith("/")
+                        assert ".." not in name.split("/")
+                        assert name.isprintable() or "\udcff" in name
+
+
+def packed_fields(sample: Sample, *, in_tar: bool) -> dict[str, bytes]:
+    [packed] = Packer(None, None, tiled=False, headers=in_tar, copied=True)([sample])
+    assert isinstance(packed, Packed)
+    return {name: bytes(data) for name, data in packed.fields}
+
+
+@pytest.mark.parametrize("in_tar", [True, False])
+def test_fields_that_clash_have_names_of_their_own(in_tar: bool) -> None:
+    """The image has the first right to its extension, then come names that stay as they are."""
+    image, mask = picture("PNG", 0), picture("PNG", 1)
+    fields = {"png": mask, "image": image, "A": b"1", "a": b"2", "s/x": b"3", "s.x": b"4"}
+    sample = Sample(0, "t/k", {**fields, "cls": b"dog", "target": b"7"}, 7, image_field="image")
+
+    found = packed_fields(sample, in_tar=in_tar)
+
+    expected = {"png": image, "png.bin": mask, "a": b"2", "a.bin": b"1", "s.x": b"4"}
+    expected |= {"s.x.bin": b"3", "cls.bin": b"dog", "target": b"7"}
+    assert found == expected | ({"cls": b"7"} if in_tar else {})
+    assert next(iter(found)) == "png"
+
+
+def test_labels_are_those_of_the_source(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """A text called cls does not hide the class number, in either kind of shard."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"image": [jpeg(9, 9)] * 3, "label": [0, 1, 2], "cls": ["cat", "dog", "7"]}
+    pq.write_table(pa.table({**columns, "target": [0, 9, 9]}), tmp_path / "s.parquet")
+    for kind in ("tar", "parquet"):
+        run("pack", tmp_path / "s.parquet", tmp_path / kind, "--format", kind)
+        found = samples_of(tmp_path / kind)
+
+        assert [sample.label for sample in found] == [0, 1, 2]
+        assert [bytes(sample.fields["cls.bin"]) for sample in found] == [b"cat", b"dog", b"7"]
+        assert [bytes(sample.fields["target"]) for sample in found] == [b"0", b"9", b"9"]
+
+
+def test_parquet_is_packed_anew(run: Run, source: Path, tmp_path: Path) -> None:
+    """From Parquet to Parquet and to tar, keys, labels and columns stay as they are."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    run("pack", source, tmp_path / "a", "--format", "parquet")
+    run("pack", tmp_path / "a", tmp_path / "b", "--format", "parquet")
+    run("pack", tmp_path / "a", tmp_path / "c")
+    one, other = (
+        parquet.read_table(tmp_path / name / "shard-000000.parquet").to_pylist() for name in "ab"
+    )
+
+    assert one == other
+    assert [sample["__key__"] for sample in by_webdataset(tmp_path / "c")] == [
+        row["key"] for row in one
+    ]
+
+
+def test_keys_are_unique_within_a_parquet_shard(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """Equal stems and names that are not UTF-8 are packed, each with a key of its own."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "source" / "\udcfe").mkdir(parents=True)
+    for name in ("\udcfe/x.jpg", "\udcfe/x.png", "\udcfe/\udcff.jpg"):
+        (tmp_path / "source" / name).write_bytes(jpeg(20, 30))
+    code, _, _ = run("pack", tmp_path / "source", tmp_path / "out", "--format", "parquet")
+    rows = parquet.read_table(tmp_path / "out" / "shard-000000.parquet").to_pylist()
+
+    assert code == 0
+    assert [row["key"] for row in rows] == ["\\udcfe/x", "\\udcfe/x-2", "\\udcfe/\\udcff"]
+    assert len(samples_of(tmp_path / "out")) == 3
+
+
+def test_what_parquet_cannot_hold_is_left_out_by_name(
+    run: Run, source: Path, tmp_path: Path
+) -> None:
+    """A sample without an image, which would not be read back, is a bad sample."""
+    pytest.importorskip("pyarrow")
+    run("pack", source, tmp_path / "tar")
+    with tarfile.open(tmp_path / "more.tar", "w") as archive:
+        archive.addfile(tarfile.TarInfo("a.json"))
+        for name in ("0.jpg", "0.cls"):
+            info = tarfile.TarInfo(f"z{name}")
+            data = (source / "cats" / "0.jpg").read_bytes() if name == "0.jpg" else b"3"
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+
+    _, printed, _ = run("pack", tmp_path / "more.tar", tmp_path / "out", "--format", "parquet")
+
+    assert "it has no image, which a Parquet shard needs" in printed
+    assert [sample.label for sample in samples_of(tmp_path / "out")] == [3]
+
+
+def test_labels_that_cannot_be_read_back_are_refused() -> None:
+    """A class number of 19 digits is a bad sample and no other number."""
+    sample = Sample(4, "t/k", {"jpg": picture("JPEG", 0)}, 10**18)
+
+    [refusal] = Packer(None, None, tiled=False, headers=True, copied=False)([sample])
+
+    assert refusal.bad == BadSample(  # type: ignore[union-attr]
+        4, "t/k", "read", f"its label {10**18} has more than 18 digits"
+    )
+
+
+def test_another_stream_of_the_same_name_is_refused(run: Run, source: Path, tmp_path: Path) -> None:
+    """A folder that was begun with one stream takes no other, not even of the same name and size."""
+    run("pack", source, tmp_path / "tar")
+    [shard] = shards_in(tmp_path / "tar")
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        packed = gzip.compress(shard.read_bytes(), mtime=ord(name))
+        (tmp_path / name / "x.tar.gz").write_bytes(packed)
+    out = tmp_path / "out"
+    assert run("pack", tmp_path / "a" / "x.tar.gz", out)[0] == 0
+
+    assert "source was" in refused(run, tmp_path / "b" / "x.tar.gz", out)
+    (tmp_path / "a" / "x.tar.gz").write_bytes(gzip.compress(shard.read_bytes(), 1))
+    assert "source was" in refused(run, tmp_path / "a" / "x.tar.gz", out)
+
+
+def _die(_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_worker_is_one_sentence() -> None:
+    """A worker that the kernel ends for want of memory says what can be done."""
+    with ProcessCrew(1, _die) as crew, pytest.raises(BenchError, match="fewer --workers"):
+        list(crew.map(_die, range(9)))
+
+
+BUSY = """
+import sys, time
+from pathlib import Path
+from bench.crew import ProcessCrew
+from tests.test_pack import linger
+if __name__ == "__main__":
+    with ProcessCrew(2, linger) as crew:
+        list(crew.map(linger, [sys.argv[1]] * 9))
+"""
+
+
+def linger(folder: str) -> None:
+    """A task without end, in a worker that says who it is."""
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def test_workers_end_with_a_killed_command(tmp_path: Path) -> None:
+    """After kill -9 of the command no worker goes on."""
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "busy.py").write_text(BUSY)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(tmp_path / "busy.py"), str(tmp_path / "workers")]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    try:
+        until(lambda: len(list((tmp_path / "workers").iterdir())) == 2, seconds=60)
+        process.kill()
+        workers = [int(path.name) for path in (tmp_path / "workers").iterdir()]
+        until(lambda: not any(map(runs, workers)), seconds=2)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(holds: Callable[[], bool], *, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def runs(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False

@@ -551,3 +551,50 @@ def test_pickles_stay_bytes(tmp_path: Path, images: list[bytes]) -> None:
 
     assert isinstance(entry, Sample)
     assert entry.fields["extra"] == trap
+
+
+def test_a_footer_damaged_since_it_was_opened(tmp_path: Path, images: list[bytes]) -> None:
+    """Its samples are BadSamples: a change that keeps size and time is found when it is read again."""
+    path = write(tmp_path / "a.parquet", images[:4])
+    dataset = ParquetDataset(path)
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.seek(-200, os.SEEK_END)
+        file.write(b"\xff" * 190)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    assert all(isinstance(entry, BadSample) for entry in dataset.fetch(range(4)))
+
+
+@pytest.mark.parametrize("number", [-4, -(2**62), 2**62])
+def test_row_groups_of_no_such_length(
+    tmp_path: Path, images: list[bytes], number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A footer that tells one is refused in a sentence."""
+    from readers.parquet import files
+
+    path = write(tmp_path / "a.parquet", images[:4])
+
+    class Footer:
+        num_row_groups = 1
+        schema = pq.read_metadata(path).schema
+
+        def row_group(self, _: int) -> Any:
+            return type("Group", (), {"num_rows": number})
+
+    monkeypatch.setattr(files, "_metadata", lambda *_: Footer())
+    with pytest.raises(SourceError, match="a row group has no such number of rows"):
+        ParquetDataset(path)
+
+
+@pytest.mark.parametrize("names", [None, 7, "cat", {"a": 1}])
+def test_class_names_that_are_no_list(tmp_path: Path, images: list[bytes], names: Any) -> None:
+    """What a writer noted of them is passed over."""
+    import json
+
+    noted = {"info": {"features": {"label": {"names": names}}}}
+    table = pa.table({"image": images[:2], "label": [0, 1]})
+    table = table.replace_schema_metadata({"huggingface": json.dumps(noted)})
+    pq.write_table(table, tmp_path / "a.parquet")
+
+    assert ParquetDataset(tmp_path / "a.parquet").class_names == ()

@@ -1,6 +1,8 @@
 """Samples at known places of shard files, whatever their format."""
 
+import os
 import pickle
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,6 +102,60 @@ def test_columns_are_those_of_the_samples(shards: list[Path]) -> None:
     assert dataset.column("width").tolist() == [0 if label < 0 else 2 for label in labels]
     assert dataset.column("num_bytes").tolist() == [-1 if label < 0 else 10 for label in labels]
     assert dataset.column("label").dtype == np.int64
+
+
+@pytest.mark.parametrize("change", ["fewer samples", "other bytes", "same size and time"])
+def test_what_is_unpickled_is_what_was_pickled(shards: list[Path], change: str) -> None:
+    """A shard that is another one by then gives BadSamples there as here; the others are read."""
+    dataset = Tens(shards)
+    expected = dataset.fetch(range(13))
+    pickled = pickle.dumps(Tens(shards))
+    dataset = Tens(shards)
+    data = bytearray(shards[0].read_bytes())
+    data[19] ^= 1  # neither key nor size nor label
+    new = shards[0].with_name("new")
+    new.write_bytes(data[:30] if change == "fewer samples" else data)
+    if change == "same size and time":
+        status = shards[0].stat()
+        os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
+    new.replace(shards[0])
+    Tens(shards)  # its index is of the new one
+    there = pickle.loads(pickled)
+    again = pickle.loads(pickle.dumps(there))
+
+    for one in (dataset, there, again):
+        found = one.fetch(range(13))
+        assert len(one) == 13
+        assert found[5:] == expected[5:]
+        assert all(isinstance(entry, BadSample) for entry in found[:5])
+        assert "open it anew" in found[0].reason
+    assert len(Tens(shards)) == (11 if change == "fewer samples" else 13)
+    assert there.fingerprint == again.fingerprint == dataset.fingerprint
+
+
+def test_a_shard_of_the_same_size_and_time_is_not_mistaken(shards: list[Path]) -> None:
+    """While a dataset is open another file takes the place of one that was not read yet."""
+    dataset = Tens(shards)
+    status = shards[0].stat()
+    new = shards[0].with_name("new")
+    new.write_bytes(shards[0].read_bytes()[::-1])
+    os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
+    new.replace(shards[0])
+    found = dataset.fetch(range(13))
+
+    assert all(isinstance(entry, BadSample) for entry in found[:5])
+    assert all(isinstance(entry, Sample) for entry in found[5:])
+
+
+def test_other_rights_are_no_other_content(shards: list[Path]) -> None:
+    """While a dataset is open a shard may get other rights and another name beside its own."""
+    expected = Tens(shards).fetch(range(13))
+    dataset = Tens(shards)
+    time.sleep(0.02)
+    shards[0].chmod(0o600)
+    os.link(shards[1], shards[1].with_name("link"))
+
+    assert dataset.fetch(range(13)) == expected
 
 
 def test_a_block_is_about_eight_megabytes(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ class ArrowDataset(IndexedDataset):
                 raise ValueError("it has changed")
             for name in names:
                 found[name] = column_of(self._layout, name, batch.column(name), file.is_mapped)
-        except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's are among them
+        except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
             lost = Lost(f"record batch {inside} cannot be read: {one_line(error)}")
             found = dict.fromkeys(names, lost)
         return _Batch(found)

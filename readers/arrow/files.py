@@ -134,7 +134,8 @@ class ArrowFile:
         self._batches: list[Any] | None = None
         try:
             rows = self._open(bytes(view[: len(_FILE_MAGIC)]) == _FILE_MAGIC)
-        except (OSError, ValueError, NotImplementedError) as error:
+            _ = self.schema.names  # may be no text
+        except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
             raise SourceError(
                 f"{path} is no Arrow file, or is cut off ({one_line(error)}): correct the path, or write it again"
             ) from None

@@ -5,9 +5,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from readers.blob.pages import map_file
+from readers.blob.pin import pin_content
 from readers.sample import PathLike, Payload, SourceError
 
 _CHANGED = "it has changed since it was indexed, open it anew"
@@ -28,7 +29,8 @@ class Blob(Protocol):
         name: Last part of its path or URL.
         location: Path or URL, for people and for the helper process.
         size_bytes: Its length.
-        stamp: Text that changes whenever the content does: size and time of change, or an object's ETag.
+        stamp: Text that changes whenever the content does: which file it is and its times, or an object's
+            ETag.
     """
 
     name: str
@@ -47,8 +49,31 @@ class Blob(Protocol):
         """The whole file to scan through once."""
 
 
+class FileState(NamedTuple):
+    """What changes with a file.
+
+    Attributes:
+        size_bytes: Its length.
+        mtime_ns: Time of its last change, or what somebody set in its place.
+        ctime_ns: Time of its last change or of a change of its name, rights or times; nobody sets it.
+        inode: Another one where another file took its place.
+    """
+
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
 class LocalBlob:
     """A file of this machine. What `read` returns are views into its memory map, and keep it mapped.
+
+    It is mapped when it is first read, and must then have the size and the time of change that it had when
+    it was opened. Where these are the same and yet something was done to it (it got another name or other
+    rights, or a file of the same time took its place) its content decides, if its `pin` is set.
+
+    Attributes:
+        pin: What `pin_content` gave for it, empty where that is not known.
 
     Args:
         path: Of a regular file.
@@ -57,7 +82,7 @@ class LocalBlob:
         OSError: There is no such file.
     """
 
-    __slots__ = ("_view", "location", "mode", "name", "size_bytes", "stamp")
+    __slots__ = ("_view", "location", "mode", "name", "pin", "size_bytes", "stamp", "state")
 
     def __init__(self, path: PathLike) -> None:
         absolute = Path(path).absolute()
@@ -67,7 +92,9 @@ class LocalBlob:
             raise OSError(errno.EINVAL, "not a regular file", self.location)
         self.mode = status.st_mode & 0o666
         self.size_bytes = status.st_size
-        self.stamp = _stamp(status)
+        self.state = _state(status)
+        self.stamp = "-".join(map(str, self.state))
+        self.pin = ""
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
@@ -77,7 +104,7 @@ class LocalBlob:
             OSError: It is gone or has changed.
         """
         if self._view is None:
-            self._view = map_file(self.location, self._check)
+            self._view = self.content()
         return self._view
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
@@ -87,18 +114,28 @@ class LocalBlob:
 
     def content(self) -> memoryview:
         """See `Blob.content`."""
-        return map_file(self.location, self._check)
+        found: list[FileState] = []
+
+        def check(status: os.stat_result) -> None:
+            found.append(_state(status))
+            if found[0][:2] != self.state[:2]:
+                raise OSError(errno.ESTALE, _CHANGED)
+
+        view = map_file(self.location, check)
+        if found[0] != self.state and self.pin and pin_content(self._mapped_as(view)) != self.pin:
+            raise OSError(errno.ESTALE, _CHANGED)
+        return view
 
     def unmapped(self) -> "LocalBlob":
         """The same file, with a map of its own when it is read."""
+        return self._mapped_as(None)
+
+    def _mapped_as(self, view: memoryview | None) -> "LocalBlob":
         other = object.__new__(LocalBlob)
         other.location, other.name, other.mode = self.location, self.name, self.mode
-        other.size_bytes, other.stamp, other._view = self.size_bytes, self.stamp, None
+        other.size_bytes, other.stamp, other.state = self.size_bytes, self.stamp, self.state
+        other.pin, other._view = self.pin, view
         return other
-
-    def _check(self, status: os.stat_result) -> None:
-        if _stamp(status) != self.stamp:
-            raise OSError(errno.ESTALE, _CHANGED)
 
 
 def open_blob(location: PathLike) -> Blob:
@@ -124,5 +161,5 @@ def is_url(location: PathLike) -> bool:
     return "://" in os.fspath(location)
 
 
-def _stamp(status: os.stat_result) -> str:
-    return f"{status.st_size}-{status.st_mtime_ns}"
+def _state(status: os.stat_result) -> FileState:
+    return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

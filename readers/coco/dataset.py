@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from readers.blob import Content, open_blob
 from readers.blob.pin import pin_content
 from readers.coco.masks import rasterise, write_png
-from readers.columns import to_payload
+from readers.columns import shorten, to_payload
 from readers.dataset import ColumnName, IndexedDataset
 from readers.files.beside import FilesBelow
 from readers.index import Entry
@@ -94,7 +96,7 @@ class CocoDataset(IndexedDataset):
         digest = hashlib.sha256(self._stored.fingerprint.encode())
         digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
         rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
-        names = [_name(entry) for entry in self._stored.fetch(rows)]
+        names = [_name_or_key(entry) for entry in self._stored.fetch(rows)]
         digest.update(repr(self._files.sizes(names)).encode())
         digest.update(repr((self._options["masks"], self._options["crowd"])).encode())
         return digest.hexdigest()[:32]
@@ -113,9 +115,9 @@ class CocoDataset(IndexedDataset):
         ]
 
     def _read(self, entry: Sample) -> Sample | BadSample:
-        name = _name(entry)
-        image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
         try:
+            name = _name(entry)
+            image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
             objects = [
                 one
                 for field, text in entry.fields.items()
@@ -128,7 +130,7 @@ class CocoDataset(IndexedDataset):
                 for number, one in enumerate(objects):
                     mask = rasterise(one.get("segmentation"), height, width)
                     fields[f"mask.{number}.png"] = write_png(mask)
-        except ValueError as error:
+        except (ValueError, SourceError) as error:
             return BadSample(entry.index, entry.key, "read", str(error))
         # Not the size: the file says it for people, and an image of another size shall be found out.
         return Sample(entry.index, entry.key, fields, image_field=image)
@@ -144,9 +146,14 @@ class CocoDataset(IndexedDataset):
     def _categories(self) -> dict[int, dict[str, Any]]:
         """Number in the file -> category, sorted by number."""
         entry = self._first()
-        listed = (
-            json.loads(bytes(entry.fields["categories"])) if "categories" in entry.fields else []
-        )
+        listed: Any = []
+        if "categories" in entry.fields:
+            listed = None
+            with suppress(ValueError, RecursionError):
+                # A wrong byte in a name is no reason to lose all objects.
+                listed = json.loads(str(entry.fields["categories"], "utf-8", "replace"))
+        if not _are_categories(listed):
+            raise SourceError(f"{self._stored.shards[0]} has changed since it was opened")
         return {one["id"]: one for one in sorted(listed, key=lambda one: int(one["id"]))}
 
     def _first(self) -> Sample:
@@ -164,16 +171,16 @@ def scan_coco(content: Content, name: str) -> Iterator[Entry]:
     categories = (("categories", *lists.categories),) if lists.categories else ()
     any_sound = False
     for number, (start, stop) in enumerate(lists.images):
-        image = json.loads(bytes(content[start:stop]))
-        file = image.get("file_name") if isinstance(image, dict) else None
-        if not isinstance(file, str) or not file or type(image.get("id")) is not int:
-            fault = f"images[{number}] has no file_name or no id that is a whole number"
-            yield Entry(f"images[{number}]", (), fault=fault)
+        try:
+            image = _parse(content[start:stop])
+            file = _file_name(image)
+        except ValueError as error:
+            yield Entry(f"images[{number}]", (), fault=f"images[{number}]: {error}")
             continue
         any_sound = True
         found = enumerate(lists.objects.get(image["id"], ()))
         members = (("image", start, stop), *categories, *((str(i), *place) for i, place in found))
-        size = (image.get("height"), image.get("width"))
+        size: Any = (image.get("height"), image.get("width"))
         known = all(type(length) is int and 0 < length < 1 << 31 for length in size)
         key = f"images[{number}]" if file.startswith("/") else file
         yield Entry(key, members, size=size if known else None)
@@ -257,14 +264,48 @@ def _are_categories(value: Any) -> bool:
 
 
 def _parse(text: Payload) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(bytes(text))
+    """Read an image or an object.
+
+    Raises:
+        ValueError: It is no JSON in UTF-8, or no object.
+    """
+    try:
+        parsed = json.loads(str(text, "utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it has a byte that is not UTF-8 ({error.reason})") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise ValueError(f"it is no JSON object but {shorten(parsed)}")
     return parsed
 
 
-def _name(entry: Sample | BadSample) -> str:
-    if isinstance(entry, BadSample):
-        return entry.key
-    return str(_parse(entry.fields["image"])["file_name"])
+def _file_name(image: Mapping[str, Any]) -> str:
+    """Return the name of an image's file.
+
+    Raises:
+        ValueError: The image lacks it or its number, or no file can have it.
+    """
+    name = image.get("file_name")
+    if not isinstance(name, str) or not name or type(image.get("id")) is not int:
+        raise ValueError("it has no file_name or no id that is a whole number")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise ValueError(f"its file_name {shorten(name)} can be no file's") from None
+    return name
+
+
+def _name(entry: Sample) -> str:
+    return _file_name(_parse(entry.fields["image"]))
+
+
+def _name_or_key(entry: Sample | BadSample) -> str:
+    """Return what a file is looked for under; of one whose name cannot be had the key."""
+    with suppress(ValueError):
+        if isinstance(entry, Sample):
+            return _name(entry)
+    return entry.key
 
 
 def _is_box(box: Any) -> bool:

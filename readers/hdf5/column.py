@@ -44,6 +44,9 @@ class Found:
 
     def _walk(self, group: Any, prefix: str) -> None:
         for short in group:
+            if isinstance(short, bytes):  # h5py can look up no such name
+                self.refused[f"{prefix}{short!r}"] = "has a name that is not UTF-8: rename it"
+                continue
             name = f"{prefix}{short}"
             if not isinstance(group.get(short, getlink=True), self._h5py.HardLink):
                 self.refused[name] = "is a link to another place: name the dataset itself"

@@ -3,8 +3,8 @@
 import hashlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,17 +14,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.blob import open_blob
+from readers.blob import LocalBlob, open_blob
 from readers.blob.pin import pin_content
 from readers.columns import IMAGE_NAMES, Roles, find_roles, to_label
 from readers.dataset import ColumnName, IndexedDataset
 from readers.formats import require
 from readers.hdf5.column import Column, Found
-from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
+from readers.sample import (
+    BadSample,
+    PathLike,
+    ReadersError,
+    Sample,
+    SourceError,
+    checked_indices,
+)
 
 _MORE_IMAGE_NAMES = ("images", "imgs", "data", "x", "X")
 Rows = Sequence[Any] | NDArray[Any]
 _LABELS_AT_ONCE = 1 << 16
+_DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError, OverflowError)
 
 
 class Hdf5Dataset(IndexedDataset):
@@ -64,15 +72,19 @@ class Hdf5Dataset(IndexedDataset):
     ) -> None:
         self._path = Path(file).absolute()
         self._h5py = require("h5py", extra="hdf5")
-        with _open(self._h5py, self._path) as opened:
-            found = Found(self._h5py, opened)
-            for name in (image, label, key, *(columns or ())):
-                if name is not None:
-                    found.check(name, self._path)
-            self._roles, self._fields = _choose(found, image, label, key, columns, self._path)
-            assert self._roles.image is not None
-            self._length = found.lengths[self._roles.image]
-            pixels = Column(self._h5py, opened[self._roles.image], self._path)
+        if not self._path.is_file():
+            raise SourceError(f"{self._path} is not a file: give an HDF5 file")
+        with _damage(self._path):
+            self._stamp = LocalBlob(self._path).stamp
+            with self._h5py.File(self._path, "r") as opened:
+                found = Found(self._h5py, opened)
+                for name in (image, label, key, *(columns or ())):
+                    if name is not None:
+                        found.check(name, self._path)
+                self._roles, self._fields = _choose(found, image, label, key, columns, self._path)
+                assert self._roles.image is not None
+                self._length = found.lengths[self._roles.image]
+                pixels = Column(self._h5py, opened[self._roles.image], self._path)
         if not pixels.is_encoded and (pixels.file is None or pixels.file.size is None):
             raise SourceError(
                 f"{self._path}: the rows of {self._roles.image} are no images: they must be encoded files, or "
@@ -103,7 +115,11 @@ class Hdf5Dataset(IndexedDataset):
         return self._num_chunk_rows if self._num_chunk_rows > 1 else super().block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; of the datasets only the labels are read."""
+        """See `IndexedDataset.column`; of the datasets only the labels are read, and bad ones count as none.
+
+        Raises:
+            SourceError: The file is gone or has changed.
+        """
         label = self._roles.label
         if name != "label" or label is None:
             height, width = (self._pixels and self._pixels.size) or (0, 0)
@@ -123,7 +139,13 @@ class Hdf5Dataset(IndexedDataset):
         wanted = np.asarray(checked_indices(indices, self._length), np.int64)
         rows, places = np.unique(wanted, return_inverse=True)
         names = dict.fromkeys((*self._fields, self._roles.label, self._roles.key))
-        columns, values = self._read([name for name in names if name is not None], rows)
+        try:
+            columns, values = self._read([name for name in names if name is not None], rows)
+        except SourceError as error:
+            return [
+                BadSample(row, f"{self._path.name}/{row}", "read", str(error))
+                for row in wanted.tolist()
+            ]
         entries = [
             self._sample(row, columns, {name: values[name][place] for name in values})
             for place, row in enumerate(rows.tolist())
@@ -156,13 +178,22 @@ class Hdf5Dataset(IndexedDataset):
     def _read(
         self, names: Sequence[str], rows: NDArray[np.int64]
     ) -> tuple[Mapping[str, Column], dict[str, Rows]]:
-        """Read rows of some datasets; an OSError stands for a row that is damaged."""
+        """Read rows of some datasets; an OSError stands for a row that is damaged.
+
+        Raises:
+            SourceError: The file is gone or has changed, or is damaged as a whole.
+        """
         opened = self._open_file
         if opened is None or opened.process != os.getpid():
             # HDF5 keeps its state in memory that a fork copies, and another thread may hold the lock.
             every = dict.fromkeys((*self._fields, self._roles.label, self._roles.key))
             wanted = [name for name in every if name is not None]
-            self._open_file = opened = _OpenFile(self._h5py, self._path, wanted)
+            with _damage(self._path):
+                if not self._path.is_file() or LocalBlob(self._path).stamp != self._stamp:
+                    raise SourceError(
+                        "the file is gone or has changed since it was opened, open it anew"
+                    )
+                self._open_file = opened = _OpenFile(self._h5py, self._path, wanted)
         with opened.lock:
             return opened.columns, {name: _read_all(opened.columns[name], rows) for name in names}
 
@@ -173,18 +204,21 @@ class _OpenFile:
     def __init__(self, h5py: ModuleType, path: Path, names: Sequence[str]) -> None:
         self.process = os.getpid()
         self.lock = threading.Lock()
-        self.file = _open(h5py, path)
+        self.file = h5py.File(path, "r")
         self.columns = {name: Column(h5py, self.file[name], path) for name in names}
 
 
-def _open(h5py: ModuleType, path: Path) -> Any:
-    if not path.is_file():
-        raise SourceError(f"{path} is not a file: give an HDF5 file")
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Make a SourceError of whatever h5py raises where a file is damaged."""
     try:
-        return h5py.File(path, "r")
-    except OSError as error:
+        yield
+    except ReadersError:
+        raise
+    except Exception as error:  # noqa: BLE001, RuntimeError and KeyError among others
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise SourceError(
-            f"{path} is cut off or no HDF5 file ({error}): write it again, or correct the path"
+            f"{path} is cut off or no HDF5 file ({reason}): write it again, or correct the path"
         ) from None
 
 
@@ -221,15 +255,15 @@ def _choose(
 def _read_all(column: Column, rows: NDArray[np.int64]) -> Rows:
     try:
         return column.read(rows)
-    except OSError:
+    except _DAMAGE:
         return [_read_one(column, row) for row in rows.tolist()]
 
 
 def _read_one(column: Column, row: int) -> Any:
     try:
         return column.read(np.array([row]))[0]
-    except OSError as error:
-        return error
+    except _DAMAGE as error:
+        return error if isinstance(error, OSError) else OSError(str(error))
 
 
 def _whole(value: Any) -> Any:

@@ -2,14 +2,16 @@
 
 One file holds, in this order, all numbers little-endian:
 
-    32 bytes    name and version of the format, lengths of the next two, checksum of both
+    32 bytes    name and version of the format, lengths of the two behind the stamp, checksum of both
+    40 bytes    stamp: which file of this machine the shard was, with a checksum of its own
     JSON        which shard and which scan it belongs to, digest, field names, places of the tables
     uint32      CRC-32 of every 16 KiB of the tables
     tables      a row per sample, a pair (start, stop) per member, restart intervals, keys and faults
 
-It holds no code and no pickle. It is mapped, not read: opening reads the first two, and a piece of the
+It holds no code and no pickle. It is mapped, not read: opening reads what stands before the tables, and a piece of the
 tables is read, and checked against its checksum, when a sample is asked for that needs it. So ten
-million samples are opened as fast as ten, and processes share what they read.
+million samples are opened as fast as ten, and processes share what they read. The stamp alone is ever written
+over, when the index is found to fit a shard that is another file than before.
 """
 
 import json
@@ -32,6 +34,9 @@ FORMAT = b"gpu-aug index 4\n"
 PREFIX = struct.Struct(
     "<16sIII4x"
 )  # format, bytes of JSON, number of checksums, CRC-32 of these two
+STAMP = struct.Struct("<QqqQII")
+"""inode of the shard, its times of change, inode of the index, settled, CRC-32 of those before."""
+BEFORE_TEXT = PREFIX.size + STAMP.size
 CHUNK_SHIFT = 14
 CHUNK_BYTES = 1 << CHUNK_SHIFT
 _DROP_CHUNKS = 128
@@ -62,6 +67,7 @@ TABLES = {
     "text": 1,  # keys and faults in UTF-8
 }
 _ROW_BYTES, _PAIR_BYTES = ROW.size, PAIR.size
+_STAMPED_BYTES = STAMP.size - 4
 
 Names = tuple[str, ...]
 Kind = tuple[Names, str | None, struct.Struct]
@@ -115,6 +121,41 @@ class DamagedIndexError(ValueError):
     """The file is no index of this format, or not as it was written."""
 
 
+class Stamp(NamedTuple):
+    """Which file of this machine an index was last found to fit.
+
+    Attributes:
+        inode: See `FileState`.
+        mtime_ns: See `FileState`.
+        ctime_ns: See `FileState`.
+        index_inode: Of the index itself: a copy of the index has another one.
+        settled: Whether any later change of the shard gives it another ``ctime_ns``.
+    """
+
+    inode: int
+    mtime_ns: int
+    ctime_ns: int
+    index_inode: int
+    settled: bool
+
+    def pack(self) -> bytes:
+        """The bytes that `unpack` takes."""
+        data = STAMP.pack(*self, 0)
+        return data[:_STAMPED_BYTES] + _checksum(data)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self | None:
+        """Read a stamp; None where there is none, or a damaged one."""
+        if _checksum(data) != data[_STAMPED_BYTES:]:
+            return None
+        inode, mtime_ns, ctime_ns, index_inode, settled, _ = STAMP.unpack(data)
+        return cls(inode, mtime_ns, ctime_ns, index_inode, bool(settled))
+
+
+def _checksum(stamp: bytes) -> bytes:
+    return zlib.crc32(stamp[:_STAMPED_BYTES]).to_bytes(4, "little")
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """What is read of an index when it is opened.
@@ -127,7 +168,7 @@ class Head:
         num_repeated_keys: How many samples have the key of an earlier one.
         checksums: Of the tables' pieces, 4 bytes each.
         start: Where the first table begins in the file.
-        mark: CRC-32 of all this, by which the same file is known again.
+        mark: CRC-32 of all this but the stamp, by which the same file is known again.
     """
 
     identity: dict[str, Any]
@@ -157,8 +198,8 @@ class Head:
         """
         mark = cls.mark_of(data)
         _, num_text, num_checksums, _ = PREFIX.unpack_from(data)
-        start = PREFIX.size + num_text + 4 * num_checksums
-        rest = bytes(data[PREFIX.size : start])
+        start = BEFORE_TEXT + num_text + 4 * num_checksums
+        rest = bytes(data[BEFORE_TEXT:start])
         found = json.loads(rest[:num_text])
         kinds = tuple(
             (tuple(names), image, struct.Struct(f"<{2 * len(names)}Q"))
@@ -186,22 +227,26 @@ class Head:
         if len(data) < PREFIX.size:
             raise DamagedIndexError("too short")
         name, num_text, num_checksums, mark = PREFIX.unpack_from(data)
-        stop = PREFIX.size + num_text + 4 * num_checksums
-        if name != FORMAT or len(data) < stop or _mark(data[PREFIX.size : stop], num_text) != mark:
+        stop = BEFORE_TEXT + num_text + 4 * num_checksums
+        if name != FORMAT or len(data) < stop or _mark(data[BEFORE_TEXT:stop], num_text) != mark:
             raise DamagedIndexError("not an index of this format, or a damaged one")
         return int(mark)
 
     @staticmethod
     def pack(description: dict[str, Any], checksums: bytes) -> bytes:
-        """Return the bytes that stand before the tables."""
+        """Return the bytes that stand before the tables, without a stamp."""
         text = json.dumps(description).encode()
         text += b" " * (-(len(text) + len(checksums)) % 8)  # the tables' numbers lie even
         mark = _mark(text + checksums, len(text))
-        return PREFIX.pack(FORMAT, len(text), len(checksums) // 4, mark) + text + checksums
+        prefix = PREFIX.pack(FORMAT, len(text), len(checksums) // 4, mark)
+        return prefix + bytes(STAMP.size) + text + checksums
 
 
-def read_head(place: Path) -> Head:
+def read_head(place: Path) -> tuple[Head, Stamp | None]:
     """Read what stands before the tables of an index file.
+
+    Returns:
+        The head and the stamp, which is None where the file is a copy of what was stamped.
 
     Raises:
         DamagedIndexError: It is no index, or a damaged one, or cut off.
@@ -209,19 +254,30 @@ def read_head(place: Path) -> Head:
     """
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        size_bytes = os.fstat(descriptor).st_size
+        status = os.fstat(descriptor)
         data = os.pread(descriptor, 1 << 13, 0)
         if len(data) >= PREFIX.size:
             _, num_text, num_checksums, _ = PREFIX.unpack_from(data)
-            length = PREFIX.size + num_text + 4 * num_checksums
-            if len(data) < length <= size_bytes:
+            length = BEFORE_TEXT + num_text + 4 * num_checksums
+            if len(data) < length <= status.st_size:
                 data = os.pread(descriptor, length, 0)
     finally:
         os.close(descriptor)
     head = Head.parse(data)
-    if head.file_bytes != size_bytes:
+    if head.file_bytes != status.st_size:
         raise DamagedIndexError("cut off")
-    return head
+    stamp = Stamp.unpack(data[PREFIX.size : BEFORE_TEXT])
+    return head, stamp if stamp and stamp.index_inode == status.st_ino else None
+
+
+def write_stamp(descriptor: int, stamp: Stamp) -> None:
+    """Write over the stamp of an index, with the inode of the file that it stands in.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    stamp = stamp._replace(index_inode=os.fstat(descriptor).st_ino)
+    os.pwrite(descriptor, stamp.pack(), PREFIX.size)
 
 
 def _mark(rest: bytes | memoryview, num_text: int) -> int:

@@ -1,14 +1,30 @@
 """The side-car index of a shard: where it lies, whether it fits, and that one process builds it.
 
-It is rebuilt when it does not fit the shard or is damaged. It fits a shard of the same size and stamp; and
-one of another stamp, such as a copy, when its first and last 64 kB are the same and it was not changed
-after the index was written. An index that lies beside an object is taken when the same 64 kB fit.
+It is rebuilt when it does not fit the shard or is damaged. An index has the stamp of the shard that it was
+made of: inode and both times. It fits
+
+-   the very same file, without a look into it: the size and all of the stamp are the same (of the two
+    times, no program can set the one, ctime), and any later change would have given it another ctime;
+-   a file of the same size and time of change of which the rest is not the same, such as one with a new
+    name or new rights, when its content fits;
+-   a copy, if the index is a copy too, when its content fits and it was not changed after the index.
+
+A file of another size, or one with another time of change beside an index that was not copied with it, is
+scanned anew. Whether the content fits is told by `readers.blob.pin.pin_content`: all of it up to 1 MiB, else
+16 pieces of 64 KiB, evenly from the first byte to the last. An index that fits by its content is stamped
+anew, if it can be written: the next time is fast. An index that lies beside an object is taken when size and
+content fit.
+
+What is not seen is a change of a shard of more than 1 MiB that keeps its size, touches none of the pieces,
+and either keeps the time of change as well (somebody sets it back) or was made in a copy of shard and index
+before the copy was first opened, with a time before that of the index.
 """
 
 import dataclasses
 import hashlib
 import mmap
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,12 +32,15 @@ from typing import Any, NamedTuple
 
 from readers.blob import Blob, LocalBlob, is_url, open_blob
 from readers.blob.pages import address_of, advise
+from readers.blob.pin import pin_content
 from readers.index.format import (
     Entry,
     Head,
     Scan,
     ShardIndex,
+    Stamp,
     read_head,
+    write_stamp,
 )
 from readers.index.writer import IndexWriter, WriteError, write_all
 from readers.lock import one_at_a_time
@@ -30,7 +49,9 @@ from readers.sample import IndexFileError, ReadersError, SourceError
 SUFFIX = ".gpuaug-index"
 _FORGET_BYTES = 1 << 26
 _COPIED_BYTES = 1 << 23
-_SAMPLED_BYTES = 1 << 16
+_SETTLED_NS = 100_000_000
+"""Clocks of file systems go in steps of some ms: two changes within one have one time."""
+_SECOND_NS = 1_000_000_000
 
 
 class FoundIndex(NamedTuple):
@@ -113,8 +134,9 @@ class _ReadError(Exception):
 def _find(blob: Blob, made_by: str, places: list[Path], *, distrust: bool) -> FoundIndex | None:
     for place in places:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            found = FoundIndex(place, read_head(place))
-            if not _fits(found, blob, made_by):
+            head, stamp = read_head(place)
+            found = FoundIndex(place, head)
+            if not _fits(found, stamp, blob, made_by):
                 continue
             if distrust:
                 found.map().verify()
@@ -122,31 +144,56 @@ def _find(blob: Blob, made_by: str, places: list[Path], *, distrust: bool) -> Fo
     return None
 
 
-def _fits(found: FoundIndex, blob: Blob, made_by: str) -> bool:
-    identity = found.head.identity
-    if identity["scan"] != made_by or identity["size_bytes"] != blob.size_bytes:
+def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, made_by: str) -> bool:
+    if not _is_of(found.head, blob, made_by):
         return False
-    if is_url(blob.location) or identity["stamp"] == blob.stamp:
+    if not isinstance(blob, LocalBlob):
         return True  # the index of an object is named after its stamp
-    if _is_newer(Path(blob.location), found.place):
+    state = blob.state
+    if stamp:
+        if stamp.mtime_ns != state.mtime_ns:
+            return False
+        if stamp.settled and (stamp.inode, stamp.ctime_ns) == (state.inode, state.ctime_ns):
+            return True
+    elif state.mtime_ns > found.place.stat().st_mtime_ns:
         return False
-    return bool(identity["sampled"] == _sampled(blob))
+    if found.head.identity["content"] != _pin(blob):
+        return False
+    _stamp_anew(found, blob)
+    return True
 
 
-def _is_newer(shard: Path, index: Path) -> bool:
-    return shard.stat().st_mtime_ns > index.stat().st_mtime_ns
+def _is_of(head: Head, blob: Blob, made_by: str) -> bool:
+    identity = head.identity
+    return bool(identity["scan"] == made_by and identity["size_bytes"] == blob.size_bytes)
 
 
-def _sampled(blob: Blob) -> str:
-    """A checksum of the first and the last bytes, the same wherever the shard lies."""
-    size_bytes = blob.size_bytes
-    ends = [(0, min(size_bytes, _SAMPLED_BYTES)), (max(0, size_bytes - _SAMPLED_BYTES), size_bytes)]
-    digest = hashlib.blake2b(digest_size=16)
-    if isinstance(blob, LocalBlob):
-        blob = blob.unmapped()  # so that its map goes with it
-    for data in blob.read(ends):
-        digest.update(data)
-    return digest.hexdigest()
+def _pin(blob: Blob) -> str:
+    # A map of its own goes with it.
+    return pin_content(blob.unmapped() if isinstance(blob, LocalBlob) else blob)
+
+
+def _stamp_anew(found: FoundIndex, blob: LocalBlob) -> None:
+    with suppress(OSError, ValueError):
+        descriptor = os.open(found.place, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if Head.mark_of(os.pread(descriptor, found.head.start, 0)) == found.head.mark:
+                status = os.fstat(descriptor)
+                write_stamp(descriptor, _stamp_of(blob))
+                # What it says of the shard is as old as it was.
+                os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
+        finally:
+            os.close(descriptor)
+
+
+def _stamp_of(blob: LocalBlob) -> Stamp:
+    """The stamp of a shard whose content was just looked at."""
+    _, mtime_ns, ctime_ns, inode = blob.state
+    # Read-only images and some network file systems give every change the time that they like.
+    is_fine = ctime_ns % _SECOND_NS != 0
+    is_old = time.time_ns() - ctime_ns > _SETTLED_NS
+    is_same = LocalBlob(blob.location).state == blob.state
+    return Stamp(inode, mtime_ns, ctime_ns, 0, is_fine and is_old and is_same)
 
 
 def _download(
@@ -158,14 +205,14 @@ def _download(
     try:
         other = open_blob(_beside(blob.location, suffix))
         _copy(other, descriptor)
-        found = FoundIndex(_part(place), read_head(_part(place)))
-        if not _fits(found, blob, made_by) or found.head.identity["sampled"] != _sampled(blob):
+        head, _ = read_head(_part(place))
+        if not _is_of(head, blob, made_by) or head.identity["content"] != _pin(blob):
             return None
-        found.map().verify()
+        FoundIndex(_part(place), head).map().verify()
     except (ReadersError, OSError, ValueError, KeyError, TypeError):
         return None
     _publish(descriptor, place, 0o644)
-    return FoundIndex(place, found.head)
+    return FoundIndex(place, head)
 
 
 def _copy(blob: Blob, descriptor: int) -> None:
@@ -191,11 +238,14 @@ def _build(blob: Blob, scan: Scan, made_by: str, place: Path, descriptor: int) -
         identity = {
             "scan": made_by,
             "size_bytes": blob.size_bytes,
-            "stamp": blob.stamp,
-            "sampled": _read(_sampled, blob),
+            "content": _read(_pin, blob),
         }
         head = writer.write(descriptor, identity)
-        _publish(descriptor, place, blob.mode if isinstance(blob, LocalBlob) else 0o644)
+        mode = 0o644
+        if isinstance(blob, LocalBlob):
+            write_stamp(descriptor, _stamp_of(blob))
+            mode = blob.mode | 0o200  # so that it can be stamped anew
+        _publish(descriptor, place, mode)
     finally:
         writer.close()
     return FoundIndex(place, head, built=True)

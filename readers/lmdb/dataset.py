@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import Content, is_url
+from readers.columns import to_label
 from readers.header import read_header
 from readers.index import Entry
 from readers.lmdb.tree import Node, Tree
@@ -168,17 +169,17 @@ def _recognise(content: Content, tree: Tree, name: str) -> Layout:
         found and is_image_field(found[2].decode("utf-8", "replace").lower()) for found in split
     ):
         return "files"
-    whole = next((node for node in first if not node.fault), None)
-    if whole is None:
+    whole = [content[node.start : node.stop] for node in first if not node.fault]
+    if not whole:
         raise SourceError(f"{name} is damaged: {first[0].fault}")
-    value = content[whole.start : whole.stop]
-    with suppress(HeaderError):
-        read_header(value)
-        return "values"
-    with suppress(ValueError):
-        read_datum(value)
-        return "datum"
-    raise SourceError(f"{name} {_refusal(bytes(value[:16]))}")
+    for value in whole:  # a bad one shall not decide
+        with suppress(HeaderError):
+            read_header(value)
+            return "values"
+        with suppress(ValueError):
+            read_datum(value)
+            return "datum"
+    raise SourceError(f"{name} {_refusal(bytes(whole[0][:16]))}")
 
 
 def _refusal(start: bytes) -> str:
@@ -278,11 +279,16 @@ def _datums(content: Content, tree: Tree) -> Iterator[Entry]:
         except ValueError as error:
             yield Entry(key, (), fault=f"the value is no Datum: {error}")
             continue
+        try:
+            label = to_label(datum.label)
+        except ValueError as error:
+            yield Entry(key, (), fault=str(error))
+            continue
         place = (node.start + datum.start, node.start + datum.stop)
         if datum.encoded:
-            yield _entry(content, key, {"data": place}, "data", datum.label)
+            yield _entry(content, key, {"data": place}, "data", label)
         else:
-            yield Entry(key, (("planes", *place),), datum.label, datum.shape[1:])
+            yield Entry(key, (("planes", *place),), label, datum.shape[1:])
 
 
 _SCANS: dict[str, Callable[[Content, Tree], Iterator[Entry]]] = {

@@ -6,6 +6,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -24,6 +25,7 @@ from readers.sample import (
     BadSample,
     PathLike,
     Payload,
+    ReadersError,
     Sample,
     SourceError,
     checked_indices,
@@ -83,8 +85,8 @@ class MdsDataset(IndexedDataset):
             lambda columns: make_plan(columns, chosen, image, label, key, self._folder)
         )
         self._plans = [plan(shard.columns) for shard in self._shards]
-        for shard in self._shards:
-            _check_files(self._folder, shard)
+        # What is there now is what is read later: another file in its place is found out.
+        self._files = [_find_file(self._folder, shard) for shard in self._shards]
         self._starts = list(accumulate((shard.num_samples for shard in self._shards), initial=0))
         self._open: list[_OpenShard | None] = [None] * len(self._shards)
 
@@ -102,13 +104,12 @@ class MdsDataset(IndexedDataset):
         See `readers.blob.pin`: a change that keeps the size of a shard of more than 1 MiB may go unseen.
         """
         digest = hashlib.sha256()
-        for shard in self._shards:
+        for shard, file in zip(self._shards, self._files, strict=True):
             raw = shard.raw
             digest.update(
                 f"{raw.path!r} {raw.num_bytes} {sorted(raw.hashes.items())} {shard.columns}\n".encode()
             )
-            blob = open_blob(_inside(self._folder, _stored_file(self._folder, shard).path))
-            digest.update(f"{pin_content(blob)}\n".encode())
+            digest.update(f"{pin_content(file.open())}\n".encode())
         return digest.hexdigest()[:32]
 
     @property
@@ -120,10 +121,11 @@ class MdsDataset(IndexedDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; heights and widths are not known.
 
-        ``num_bytes`` is -1 where a column is decoded. Labels and sizes are read from the shards, a page each.
+        ``num_bytes`` is -1 where a column is decoded, a label that is no class number counts as none. Labels and sizes are read from the shards, a page each.
 
         Raises:
             OSError: A shard cannot be read.
+            SourceError: A shard elsewhere is gone.
         """
         if name in ("height", "width"):
             return np.zeros(len(self), np.int64)
@@ -173,7 +175,7 @@ class MdsDataset(IndexedDataset):
         try:
             blob = self._shard(number).blob
             (content,) = blob.read([(0, blob.size_bytes)])
-        except OSError:
+        except (OSError, ReadersError):
             return ""  # all its samples will say so
         for name, expected in self._shards[number].raw.hashes.items():
             if name not in hashlib.algorithms_available or name.startswith("shake"):
@@ -185,7 +187,8 @@ class MdsDataset(IndexedDataset):
     def _shard(self, number: int) -> "_OpenShard":
         found = self._open[number]
         if found is None:  # several threads may do the same here, to no harm
-            found = self._open[number] = _open_stored(self._folder, self._shards[number])
+            found = _open_stored(self._files[number], self._shards[number])
+            self._open[number] = found
         return found
 
     def _fetch_shard(self, number: int, rows: list[int]) -> list[Sample | BadSample]:
@@ -194,8 +197,9 @@ class MdsDataset(IndexedDataset):
             shard = self._shard(number)
             ranges = [shard.place(row) for row in rows]
             payloads = shard.blob.read(ranges)
-        except OSError as error:
-            reason = f"the shard cannot be read: {error.strerror}"
+        except (OSError, ReadersError) as error:
+            text = getattr(error, "strerror", None) or error
+            reason = f"the shard cannot be read: {text}"
             return [BadSample(start + row, f"{path}/{row}", "read", reason) for row in rows]
         plan, samples = self._plans[number], list[Sample | BadSample]()
         for row, payload in zip(rows, payloads, strict=True):
@@ -276,22 +280,50 @@ def _read_index(folder: str) -> list[MdsShard]:
             f"give one of its splits, such as {inside[0].parent}" if inside else "correct the path"
         )
         raise SourceError(f"{folder} holds no {NAME}, as an MDS folder does: {hint}") from None
-    (data,) = blob.read([(0, blob.size_bytes)])
+    try:
+        (data,) = blob.read([(0, blob.size_bytes)])
+    except OSError as error:
+        raise SourceError(f"{place} cannot be read: {error.strerror or error}") from None
     return read_mds_index(data, place)
 
 
-def _check_files(folder: str, shard: MdsShard) -> None:
+@dataclass(frozen=True, slots=True)
+class _File:
+    """The file that a shard is read from.
+
+    Attributes:
+        place: Path or URL.
+        is_packed: It is compressed.
+        blob: It, where it is of this machine; others are opened when they are needed.
+    """
+
+    place: str
+    is_packed: bool
+    blob: Blob | None
+
+    def open(self) -> Blob:
+        """Return its bytes.
+
+        Raises:
+            SourceError: It is not there.
+        """
+        return self.blob or open_blob(self.place)
+
+
+def _find_file(folder: str, shard: MdsShard) -> _File:
     """See that a shard of this machine is there and as long as the index says."""
     file = _stored_file(folder, shard)
-    if file is shard.packed:
+    is_packed, place = file is shard.packed, _inside(folder, file.path)
+    if is_packed:
         check_compression(shard.compression, f"{folder}/{file.path}")
     if is_url(folder):
-        return
-    blob = open_blob(_inside(folder, file.path))
+        return _File(place, is_packed, None)
+    blob = open_blob(place)
     if blob.size_bytes != file.num_bytes:
         raise SourceError(
             f"{blob.location} has {blob.size_bytes} bytes, and {NAME} says {file.num_bytes}: copy the folder again"
         )
+    return _File(place, is_packed, blob)
 
 
 def _stored_file(folder: str, shard: MdsShard) -> MdsFile:
@@ -301,9 +333,8 @@ def _stored_file(folder: str, shard: MdsShard) -> MdsFile:
     return shard.packed
 
 
-def _open_stored(folder: str, shard: MdsShard) -> "_OpenShard":
-    file = _stored_file(folder, shard)
-    blob = open_blob(_inside(folder, file.path))
-    if file is shard.packed:
+def _open_stored(file: _File, shard: MdsShard) -> "_OpenShard":
+    blob = file.open()
+    if file.is_packed:
         blob = unpacked(blob, shard.compression, shard.raw.num_bytes)
     return _OpenShard(blob, shard.num_samples)

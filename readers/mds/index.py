@@ -1,6 +1,7 @@
 """index.json of an MDS folder: which shards it has, and what their columns hold."""
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +102,7 @@ def _read_shard(shard: dict[str, Any], source: str) -> MdsShard:
 def _read_file(file: dict[str, Any], source: str) -> MdsFile:
     path = _text(file["basename"])
     parts = path.split("/")
+    os.fsencode(path)  # a ValueError where no file can be called so
     if "\\" in path or "\0" in path or _DRIVE.match(path) or not {"", ".", ".."}.isdisjoint(parts):
         raise SourceError(
             f"{source} names the file {path!r}, which may lie outside its folder: correct the index"

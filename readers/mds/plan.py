@@ -105,13 +105,12 @@ class Plan(NamedTuple):
         value = values[self.label.number]
         payload = self.label.decode(value) if self.label.decode else value
         text = str(payload[:64], "latin-1")
+        label: int | float | str
         try:
             label = int(text)
         except ValueError:
-            label = to_label(float(text) if self.label.decode else text)
-        if not -(1 << 63) <= label < 1 << 63:
-            raise ValueError(f"the label {text} has more than 64 bits")
-        return label
+            label = float(text) if self.label.decode else text
+        return to_label(label)
 
 
 def make_plan(

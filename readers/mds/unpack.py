@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import zlib
 from pathlib import Path
 from typing import IO
 
@@ -78,7 +79,7 @@ def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> 
                 while left and (piece := stream.read(min(left, _STEP_BYTES))):
                     file.write(piece)
                     left -= len(piece)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, zlib.error) as error:
         if isinstance(error, OSError) and error.errno:
             raise
         raise OSError(

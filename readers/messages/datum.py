@@ -1,5 +1,6 @@
 """Caffe's Datum, a message that holds an encoded image or raw pixels, and its label."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ class Datum(NamedTuple):
     Attributes:
         start: Of the image or the pixels, in bytes from the start of the message.
         stop: Half open.
-        label: Class number, -1 when there is none.
+        label: As it says, -1 when it does not.
         encoded: The bytes are an image file; else pixels [channels, height, width], uint8.
         shape: (channels, height, width), zeros where it does not say.
     """
@@ -49,7 +50,9 @@ def read_datum(message: Payload) -> Datum:
         raise WireError("it has no bytes, as a Datum has")
     shape = (numbers[_CHANNELS], numbers[_HEIGHT], numbers[_WIDTH])
     encoded = bool(numbers[_ENCODED])
-    if not encoded and (shape[0] not in (1, 3) or np.prod(shape) != place[1] - place[0]):
+    if not encoded and (
+        shape[0] not in (1, 3) or min(shape) < 1 or math.prod(shape) != place[1] - place[0]
+    ):
         raise ValueError(
             f"the Datum says {shape[0]} channels of {shape[1]}x{shape[2]} and holds "
             f"{place[1] - place[0]} bytes: it must be 1 or 3 channels of 8 bits"

@@ -196,10 +196,7 @@ def _read_label(record: Payload, feature: Feature) -> int:
         if len(numbers) > 1:
             raise ValueError(f"the label {numbers[:8]} is not one whole number")
         value = numbers[0] if numbers else None
-    label = to_label(value)
-    if not -(1 << 63) <= label < 1 << 63:
-        raise ValueError(f"the label {value!r} has more than 64 bits")
-    return label
+    return to_label(value)
 
 
 def _read_key(record: Payload, feature: Feature) -> str | None:

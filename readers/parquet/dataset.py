@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.columns import label_or_none
 from readers.dataset import ColumnName, IndexedDataset
 from readers.formats import require
 from readers.parquet.files import File, Place, find_files
 from readers.parquet.groups import RowGroups
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
-from readers.tables.columns import Column, label_or_none
+from readers.tables.columns import Column
 from readers.tables.layout import Layout, find_layout
 from readers.tables.values import make_samples
 

@@ -144,6 +144,10 @@ class File:
         self.rows: NDArray[np.int64] = np.array(
             [metadata.row_group(group).num_rows for group in groups], np.int64
         )
+        if self.rows.min(initial=0) < 0 or sum(self.rows.tolist()) >= 1 << 62:
+            raise SourceError(
+                f"the footer of {place.shown} cannot be read: a row group has no such number of rows"
+            )
         self.schema: Any = metadata.schema.to_arrow_schema()
         self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(metadata)
 
@@ -247,7 +251,8 @@ def _metadata(footer: bytes, place: Place) -> Any:
     whole = _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
     try:
         metadata = parquet.read_metadata(pa.BufferReader(whole))
-    except (OSError, ValueError, NotImplementedError) as error:
+        _ = metadata.schema.to_arrow_schema().names  # may be none, or no text
+    except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
         raise SourceError(
             f"the footer of {place.shown} cannot be read: {one_line(error)}"
         ) from None

@@ -19,7 +19,7 @@ from readers.parquet.values import (
     take,
 )
 from readers.recent import Recent
-from readers.sample import Payload
+from readers.sample import Payload, SourceError
 from readers.tables.columns import Column, Lost, column_of, one_line
 from readers.tables.layout import Layout
 
@@ -84,8 +84,8 @@ class RowGroups:
                 else:  # of some columns what lies in other pages can be had
                     paged = self._paged(file, group, name, rows, any_size=True)
                     values[name] = paged or [column] * len(rows)
-        except OSError as error:
-            lost = Lost(f"the file cannot be read: {error.strerror or error}")
+        except (OSError, SourceError) as error:
+            lost = Lost(f"the file cannot be read: {getattr(error, 'strerror', None) or error}")
             values = {name: [lost] * len(rows) for name in self._layout.columns}
         return values
 
@@ -113,7 +113,7 @@ class RowGroups:
         source = open_for_arrow(self._files[file].blob)
         try:
             return self._decode_small(source, file, group, names)
-        except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's are among them
+        except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
             if len(names) == 1:
                 reason = (
                     f"column {names[0]!r} of row group {group} cannot be read: {one_line(error)}"

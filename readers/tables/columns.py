@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.columns import to_label
+from readers.columns import label_or_none, to_labels
 from readers.formats import require
 from readers.sample import Payload
 from readers.tables.layout import Layout
@@ -56,9 +56,9 @@ class Column:
         return found
 
     def labels(self) -> NDArray[np.int64]:
-        """Return all as class numbers, -1 where there is none."""
+        """Return all as class numbers, -1 where there is none or a bad one."""
         if self._plain is not None:
-            return np.asarray(self._plain, np.int64)
+            return to_labels(self._plain)
         every = self.values(range(self._starts[-1]))
         return np.array([label_or_none(value) for value in every], np.int64)
 
@@ -104,14 +104,6 @@ def column_of(
     if name == layout.image and layout.image_in_struct:
         array = require("pyarrow.compute", extra="arrow").struct_field(array, "bytes")
     return Column(array, mapped is not None and mapped(array))
-
-
-def label_or_none(value: Any) -> int:
-    """A label as class number, -1 where it is none."""
-    try:
-        return to_label(value)
-    except ValueError:
-        return -1
 
 
 def one_line(error: Exception) -> str:

@@ -97,7 +97,7 @@ def find_layout(
         label=label_name,
         key=roles.key,
         fields=tuple(name for name in names if columns is None or name in {*columns, found}),
-        class_names=tuple(map(str, class_names)),
+        class_names=tuple(map(str, class_names)) if isinstance(class_names, list) else (),
     )
 
 
@@ -173,7 +173,7 @@ def _hugging_face(schema: Any) -> dict[str, dict[str, Any]]:
     noted = (schema.metadata or {}).get(b"huggingface")
     try:
         features = json.loads(noted)["info"]["features"] if noted else {}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {}
     if not isinstance(features, dict):
         return {}

@@ -35,7 +35,11 @@ def make_samples(
     no_bytes = Lost(
         f"the column {image!r} holds no bytes here" + _ONLY_A_PATH * layout.image_in_struct
     )
-    labels = _each(to_label, int, values[layout.label]) if layout.label else [-1] * len(rows)
+    labels = (
+        [_converted(to_label, value) for value in values[layout.label]]
+        if layout.label
+        else [-1] * len(rows)
+    )
     own = (
         [_own(*pair) for pair in zip(values[layout.key], rows, strict=True)] if layout.key else rows
     )
