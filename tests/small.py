@@ -70,6 +70,9 @@ class SmallDataset(IndexedDataset):
 class HugeDataset(IndexedDataset):
     """As many samples as wanted, all of one image, labelled by what is left over from a division by 10."""
 
+    def __repr__(self) -> str:
+        return f"HugeDataset({len(self)})"
+
     def __init__(self, length: int, image: bytes = b"") -> None:
         self.length, self.image = length, image
 

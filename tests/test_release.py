@@ -53,10 +53,13 @@ def dataset(folder: Path) -> Dataset:
     return open_dataset(folder)
 
 
+_OF_READERS = ("gpu-aug-files", "gpu-aug-request", "gpu-aug-ahead")
+
+
 def our_threads() -> list[str]:
-    """The threads of loaders; those that read slow files belong to the datasets, which outlive loops."""
+    """The threads of loaders; those of readers serve all datasets of a process, and last."""
     names = [thread.name for thread in threading.enumerate()]
-    return [name for name in names if "gpu-aug" in name and "gpu-aug-files" not in name]
+    return [name for name in names if "gpu-aug" in name and not name.startswith(_OF_READERS)]
 
 
 def load(dataset: Dataset, decoder: str) -> Loader:
