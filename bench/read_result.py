@@ -122,7 +122,7 @@ def show(result: Result, console: Console) -> None:
         highlight=False,
     )
     table = Table(box=SIMPLE_HEAD)
-    table.add_column("shuffled reads")
+    table.add_column("shuffled reads", no_wrap=True)
     for kind in ("warm", "cold"):
         for title in (f"{kind} samples/s", "MB/s", "x own", "x all"):
             table.add_column(title, justify="right")
@@ -131,7 +131,9 @@ def show(result: Result, console: Console) -> None:
         if entry.name in result.warm:
             style = "green" if entry.way == "ours" else ""
             cells = [*_cells(result.warm, warm, entry.name), *_cells(result.cold, cold, entry.name)]
-            table.add_row(entry.name, *cells, style=style)
+            # A format's other readers stand below ours.
+            shown = entry.name if entry.way == "ours" else f"  {entry.way}"
+            table.add_row(shown, *cells, style=style)
     console.print(table)
     console.print(
         "x own, x all: to the fastest other reader of the same format and of any, median over rounds"
