@@ -388,12 +388,16 @@ def pack(
     allow_pipe: Annotated[
         bool, typer.Option("--allow-pipe", help="Let DATA be pipe:COMMAND, which is run.")
     ] = False,
+    source_format: Annotated[
+        str | None,
+        typer.Option(help="Format of DATA; stream reads tars of any server front to back."),
+    ] = None,
     workers: WorkersOption = None,
 ) -> None:
     """Pack DATA into WebDataset tar shards with their indexes, or Parquet; a second run goes on with the first."""
     from bench.pack import PackSettings, pack_and_show
 
-    settings = PackSettings(format, tile, shard_size, shuffle, allow_pipe)
+    settings = PackSettings(format, tile, shard_size, shuffle, allow_pipe, source_format)
     pack_and_show(source, destination, settings, num_workers=workers)
 
 

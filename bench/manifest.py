@@ -78,6 +78,22 @@ class Manifest:
         """Whether every sample of the source has been packed or found bad."""
         return bool(self._content["complete"])
 
+    def check_shards(self) -> None:
+        """See that the finished shards are there and as long as they were.
+
+        Raises:
+            BenchError: One is not.
+        """
+        for shard in self.shards:
+            path = self._path.with_name(shard["name"])
+            size_bytes = path.stat().st_size if path.exists() else None
+            if size_bytes != shard["bytes"]:
+                found = "is missing" if size_bytes is None else f"has {size_bytes} bytes"
+                raise BenchError(
+                    f"{path} {found}, and {NAME} says {shard['bytes']} bytes: give a new folder, or put "
+                    "it back"
+                )
+
     @property
     def position(self) -> int:
         """How many samples of the order are done."""

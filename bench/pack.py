@@ -45,6 +45,7 @@ class PackSettings:
         shard_size: The largest size of a shard, such as 256MB or 1GiB.
         shuffle: Seed of the order; the order of the source when None.
         allow_pipe: Whether the source may be a command.
+        source_format: Name of the source's format, such as "stream"; None tells it from the source.
     """
 
     format: str = "tar"
@@ -52,6 +53,7 @@ class PackSettings:
     shard_size: str = "256MB"
     shuffle: int | None = None
     allow_pipe: bool = False
+    source_format: str | None = None
 
     def __post_init__(self) -> None:
         if self.format not in ("tar", "parquet"):
@@ -89,7 +91,10 @@ def pack_and_show(
     """
     workers = checked_workers(num_workers)
     _check_apart(source, destination)
-    dataset, console = open_source(source, allow_pipe=settings.allow_pipe), Console()
+    dataset, console = (
+        open_source(source, format=settings.source_format, allow_pipe=settings.allow_pipe),
+        Console(),
+    )
     if isinstance(dataset, TarStream) and settings.shuffle is not None:
         raise BenchError(
             f"{source} can only be read forward, so --shuffle cannot be: pack it in order, and the "
@@ -146,6 +151,7 @@ def _write_shards(
     workers: int,
     bar: Progress,
 ) -> None:
+    manifest.check_shards()
     if manifest.complete:
         return
     total = None if isinstance(dataset, TarStream) else len(dataset)

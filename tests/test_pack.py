@@ -451,6 +451,32 @@ def test_a_finished_run_writes_nothing(run: Run, source: Path, tmp_path: Path) -
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("change", "message"), [("unlink", "is missing"), ("cut", "has 100 bytes")]
+)
+def test_a_lost_shard_is_noticed(
+    run: Run, source: Path, tmp_path: Path, change: str, message: str
+) -> None:
+    """A finished folder from which a shard is gone, or a part of one, is not called finished again."""
+    run("pack", source, tmp_path / "out", "--shard-size", "30kB")
+    shard = shards_in(tmp_path / "out")[1]
+    shard.unlink() if change == "unlink" else os.truncate(shard, 100)
+
+    assert message in refused(run, source, tmp_path / "out", "--shard-size", "30kB")
+
+
+def test_a_source_is_read_forward_where_that_is_asked_for(
+    run: Run, source: Path, tmp_path: Path
+) -> None:
+    """As for a server that gives no ranges; an ordinary tar shows it as well."""
+    run("pack", source, tmp_path / "first")
+    [shard] = shards_in(tmp_path / "first")
+    code, printed, _ = run("pack", shard, tmp_path / "out", "--source-format", "stream")
+
+    assert code == 0, printed
+    assert by_webdataset(tmp_path / "out") == by_webdataset(tmp_path / "first")
+
+
 def test_bad_samples_are_named_and_left_out(run: Run, source: Path, tmp_path: Path) -> None:
     """What cannot be read or is no image is missing in the shards and stands in the manifest."""
     (source / "cats" / "0.jpg").write_text("<html>404</html>")
