@@ -220,10 +220,7 @@ def _look_and_decode(entry: Entry) -> Look:
 
 
 def _add_columns(found: Survey, dataset: IndexedDataset) -> None:
-    try:
-        labels, sizes = dataset.column("label"), dataset.column("num_bytes")
-    except NotImplementedError:
-        return
+    labels, sizes = dataset.column("label"), dataset.column("num_bytes")
     numbers, counts = np.unique(labels, return_counts=True)
     found.labels = Counter(dict(zip(numbers.tolist(), counts.tolist(), strict=True)))
     found.all_labels = True

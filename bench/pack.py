@@ -112,6 +112,12 @@ def pack_and_show(
                     "are whole, so mend it and run the same command again"
                 ) from None
     _summarise(manifest, settings, console)
+    lost = [bad for bad in manifest.bad_samples if bad["stage"] == "read"]
+    if lost and isinstance(dataset, TarStream):  # not one sample, but all that came behind it
+        raise BenchError(
+            f"{source} breaks off in {len(lost)} places, the first at {printable(lost[0]['key'])}: what could be "
+            "read is packed; mend the source and pack it into a new folder to have the rest"
+        )
 
 
 def _check_apart(source: str, destination: Path) -> None:
