@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from bench.packing import Packed, free_key
 from bench.shard_writer import Stream
@@ -34,54 +34,23 @@ def write_parquet(
     Raises:
         SourceError: pyarrow is not installed.
     """
-    pq = require("pyarrow.parquet", extra="arrow")
     begin, before_bytes, num_bytes = stream.position, 0, 0
     keys: set[str] = set()
     reasons: Counter[str] = Counter()
-    fields: tuple[str, ...] | None = None
     with whole_file(path, to_disk=True) as file:
-        writer = None
-        rows: list[Packed] = []
-        pending_bytes = 0
-
-        def flush() -> None:
-            nonlocal writer, fields, pending_bytes
-            if fields is None:
-                fields = tuple(dict.fromkeys(name for row in rows for name in _extra(row)))
-            table = _table(rows, fields, class_names)
-            if writer is None:
-                writer = pq.ParquetWriter(
-                    file,
-                    table.schema,
-                    compression="none",  # photographs are compressed already
-                    use_dictionary=False,
-                    write_page_index=True,
-                )
-            writer.write_table(table, row_group_size=len(rows))
-            rows.clear()
-            pending_bytes = 0
-
-        while (sample := stream.peek()) is not None:
+        groups = _RowGroups(file, class_names)
+        while (sample := stream.peek()) is not None and groups.has_columns_of(sample):
             size_bytes = sum(len(data) for _, data in sample.fields) + len(sample.name)
             if keys and num_bytes + size_bytes > most_bytes:
                 break
-            if fields is not None and not set(_extra(sample)) <= set(fields):
-                break
             key = free_key(sample.name, keys)
             keys.add(key)
-            content = tuple((name, bytes(data)) for name, data in sample.fields)
-            rows.append(sample._replace(name=key, fields=content))
+            groups.add(sample._replace(name=key), size_bytes)
             num_bytes += size_bytes
-            pending_bytes += size_bytes
             before_bytes += sample.before_bytes
             reasons.update(sample.reasons)
             stream.skip()
-            if pending_bytes >= _ROW_GROUP_BYTES:
-                flush()
-        if rows:
-            flush()
-        if writer is not None:
-            writer.close()
+        groups.close()
         size = file.tell()
     return {
         "name": path.name,
@@ -93,6 +62,51 @@ def write_parquet(
         "tiled": reasons.pop("", 0),
         "left": dict(reasons),
     }
+
+
+class _RowGroups:
+    """Writes rows to a file, a group whenever enough are there; the first group decides about the columns."""
+
+    def __init__(self, file: BinaryIO, class_names: Sequence[str]) -> None:
+        self._file, self._class_names = file, class_names
+        self._rows: list[Packed] = []
+        self._num_bytes = 0
+        self._fields: tuple[str, ...] | None = None
+        self._writer: Any = None
+
+    def has_columns_of(self, row: Packed) -> bool:
+        return self._fields is None or set(_extra(row)) <= set(self._fields)
+
+    def add(self, row: Packed, size_bytes: int) -> None:
+        content = tuple(
+            (name, bytes(data)) for name, data in row.fields
+        )  # views go when their file does
+        self._rows.append(row._replace(fields=content))
+        self._num_bytes += size_bytes
+        if self._num_bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        if self._rows:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        if self._fields is None:
+            self._fields = tuple(dict.fromkeys(name for row in self._rows for name in _extra(row)))
+        table = _table(self._rows, self._fields, self._class_names)
+        if self._writer is None:
+            self._writer = require("pyarrow.parquet", extra="arrow").ParquetWriter(
+                self._file,
+                table.schema,
+                compression="none",  # photographs are compressed already
+                use_dictionary=False,
+                write_page_index=True,
+            )
+        self._writer.write_table(table, row_group_size=len(self._rows))
+        self._rows.clear()
+        self._num_bytes = 0
 
 
 def _extra(row: Packed) -> list[str]:
