@@ -16,6 +16,7 @@ from readers.recent import Recent
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
 from readers.tables.columns import Column, Lost, column_of, one_line
 from readers.tables.layout import find_layout
+from readers.tables.parts import by_part, median_rows
 from readers.tables.values import make_samples
 
 _MANY = 8
@@ -122,18 +123,13 @@ class ArrowDataset(IndexedDataset):
     @property
     def block_size(self) -> int:
         """Rows of the median record batch."""
-        rows = np.diff(self._starts)
-        return max(1, int(np.median(rows[rows > 0])))
+        return median_rows(self._starts)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Return views into the files; see `Dataset.fetch`."""
         wanted = np.array(checked_indices(indices, len(self)), np.int64)
         result: list[Any] = [None] * len(wanted)
-        order = np.argsort(wanted, kind="stable")
-        batches = np.searchsorted(self._starts, wanted[order], "right") - 1
-        for positions in (
-            np.split(order, np.flatnonzero(np.diff(batches)) + 1) if len(order) else ()
-        ):
+        for _, positions in by_part(wanted, self._starts):
             samples = self._fetch_batch(wanted[positions])
             for position, sample in zip(positions.tolist(), samples, strict=True):
                 result[position] = sample

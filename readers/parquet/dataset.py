@@ -18,6 +18,7 @@ from readers.parquet.groups import RowGroups
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
 from readers.tables.columns import Column
 from readers.tables.layout import Layout, find_layout
+from readers.tables.parts import by_part, median_rows
 from readers.tables.values import make_samples
 
 _MANY = 8
@@ -115,18 +116,12 @@ class ParquetDataset(IndexedDataset):
     @property
     def block_size(self) -> int:
         """Rows of the median row group."""
-        rows = np.diff(self._starts)
-        return max(1, int(np.median(rows[rows > 0])))
+        return median_rows(self._starts)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read each row group once that the batch touches; see `Dataset.fetch`."""
         wanted = np.array(checked_indices(indices, len(self)), np.int64)
         result: list[Any] = [None] * len(wanted)
-        order = np.argsort(wanted, kind="stable")
-        groups = np.searchsorted(self._starts, wanted[order], "right") - 1
-        borders = np.flatnonzero(np.diff(groups)) + 1
-        parts = np.split(order, borders) if len(order) else []
-        numbers = groups[np.concatenate([[0], borders])].tolist() if len(order) else []
 
         def fetch(task: tuple[int, NDArray[np.int64]]) -> None:
             number, positions = task
@@ -134,9 +129,9 @@ class ParquetDataset(IndexedDataset):
             for position, sample in zip(positions.tolist(), samples, strict=True):
                 result[position] = sample
 
-        tasks = list(zip(numbers, parts, strict=True))
+        tasks = by_part(wanted, self._starts)
         live = self._here()
-        if len(tasks) > 1 and any(map(self._waits, numbers)):
+        if len(tasks) > 1 and any(self._waits(number) for number, _ in tasks):
             list(live.pool.map(fetch, tasks))
         else:
             for task in tasks:
