@@ -38,6 +38,7 @@ class View:
         dtype: Of the finished images.
         memory_format: Of the finished images.
         device: Where the engine runs.
+        num_frames: Frames of a clip; 0 where samples are images.
     """
 
     recipe: Recipe
@@ -45,9 +46,16 @@ class View:
     dtype: torch.dtype
     memory_format: torch.memory_format
     device: torch.device
+    num_frames: int = 0
+
+    @property
+    def images_per_row(self) -> int:
+        """How many images a sample has."""
+        return self.num_frames or 1
 
     def empty(self, count: int) -> torch.Tensor:
-        """Memory for a batch, [count, 3, H, W]."""
+        """Memory for the images of `count` samples, [images, 3, H, W]; see `shape`."""
+        count *= self.images_per_row
         size = self.recipe.fixed_size
         shape = (count, 3, *size)
         if self.device.type != "cpu":
@@ -81,25 +89,29 @@ class Sheets:
         self, work: Work, rows: Sequence[int], views: Sequence[View], *, pinned: bool
     ) -> None:
         self._work = work
+        self._times = views[0].images_per_row
         self.rows = rows
         self._empty = partial(torch.empty, dtype=torch.uint8, pin_memory=pinned)
+        count = len(rows) * self._times
         self.canvases: list[Canvases] = [
-            [torch.empty(0)] * len(rows) if size is None else self._empty((len(rows), *size, 3))
+            [torch.empty(0)] * count if size is None else self._empty((count, *size, 3))
             for size in (view.recipe.decode_size for view in views)
         ]
 
-    def canvas(self, place: int, view: int) -> torch.Tensor:
-        """The canvas at a place, uint8 [height, width, 3]; of several sizes it is made here."""
+    def canvas(self, place: int, view: int, frame: int = 0) -> torch.Tensor:
+        """The canvas of a frame at a place, uint8 [height, width, 3]; of several sizes it is made here."""
         canvases = self.canvases[view]
+        number = place * self._times + frame
         if isinstance(canvases, list):
             height, width = self._work.draws[view].windows.canvas[self.rows[place]].tolist()
-            canvases[place] = self._empty((height, width, 3))
-        return canvases[place]
+            canvases[number] = self._empty((height, width, 3))
+        return canvases[number]
 
     def blacken(self, place: int) -> None:
         """Fill the canvases at a place with zeros."""
         for view in range(len(self.canvases)):
-            self.canvas(place, view).zero_()
+            for frame in range(self._times):
+                self.canvas(place, view, frame).zero_()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +123,7 @@ class Pending:
     collect: Callable[[], tuple[torch.Tensor, ...]]
 
     def wait(self) -> tuple[torch.Tensor, ...]:
-        """Return the images [E, 3, H, W] of each view once every chunk is done; raise what one raised."""
+        """Return the images [images, 3, H, W] of each view once every chunk is done; raise what one raised."""
         for chunk in self.chunks:
             chunk.result()
         return self.collect()
@@ -157,7 +169,9 @@ class Finisher:
         done early finds something to do.
         """
         share = -(-count // (2 * self._num_threads))
-        size = min(-(-share // _GROUP) * _GROUP, _LARGEST_CHUNK)
+        times = self.views[0].images_per_row
+        group = _GROUP if times == 1 else max(view.recipe.group for view in self.views)
+        size = min(-(-share // group) * group, max(_LARGEST_CHUNK // times // group, 1) * group)
         return [(start, min(start + size, count)) for start in range(0, count, size or 1)]
 
     def augment(self, work: Work, canvases: Sequence[Canvases]) -> tuple[torch.Tensor, ...]:
@@ -215,8 +229,10 @@ class Finisher:
         stop: int,
     ) -> None:
         for number, view in enumerate(self.views):
-            draws = work.drawn(number, start, stop)
-            view.engine.run(canvases[number], draws, images[number][start:stop])
+            draws, times = work.drawn(number, start, stop), view.images_per_row
+            if times > 1:
+                draws = draws.repeat(times)
+            view.engine.run(canvases[number], draws, images[number][start * times : stop * times])
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:

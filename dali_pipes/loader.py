@@ -177,6 +177,7 @@ class Loader:
                 dtype,
                 memory_format,
                 self.device,
+                self._workshop.num_frames,
             )
             for view in views.recipes
         )
@@ -388,6 +389,8 @@ class Loader:
         kept = np.array([work.data[row] is not None for row in work.plan.rows.tolist()], bool)
         rows = work.plan.rows[kept]
         found = [work.found[row] for row in rows.tolist()]
+        if self._workshop.clips is not None:
+            images = [view.unflatten(0, (len(work), -1)) for view in images]
         views = tuple(take_rows(view, rows) for view in images)
         return Batch(
             images=views[0],

@@ -17,6 +17,7 @@ from dali_pipes.finish import Canvases, Finisher, Pending, Sheets
 from dali_pipes.plan import Plan
 from dali_pipes.streams import SideStream
 from dali_pipes.targets import upload
+from dali_pipes.video.draw import ClipDrawer
 from dali_pipes.work import Work, Workshop, rows_for_cpu
 
 
@@ -31,7 +32,7 @@ class Producer(Protocol):
         """Start on a batch; returns at once."""
 
     def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
-        """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
+        """Wait for the oldest batch: its work and per view the images of all its rows, [images, 3, H, W]."""
 
     def close(self) -> None:
         """Drop what is under way and end the threads."""
@@ -54,7 +55,7 @@ class CpuProducer:
         self._under_way.append(self._finisher.pool.submit(self._begin, plan))
 
     def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
-        """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
+        """Wait for the oldest batch: its work and per view the images of all its rows, [images, 3, H, W]."""
         pending = self._under_way.popleft().result()
         return pending.work, pending.wait()
 
@@ -64,6 +65,8 @@ class CpuProducer:
 
     def _begin(self, plan: Plan) -> Pending:
         work = self._workshop.prepare(plan)
+        if self._workshop.clips is not None:
+            return self._finisher.spawn(work, ClipDrawer(self._workshop, work))
         draw = partial(draw_encoded, self._workshop, work, fast=self._fast)
         return self._finisher.spawn(work, draw)
 
@@ -92,7 +95,7 @@ class DaliProducer:
         self._preparing.append(self._finisher.pool.submit(self._workshop.prepare, plan))
 
     def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
-        """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
+        """Wait for the oldest batch: its work and per view the images of all its rows, [images, 3, H, W]."""
         self._push()
         while len(self._finishing) < self._lookahead and len(self._feed):
             self._finishing.append(self._collect())

@@ -13,6 +13,7 @@ from dali_pipes.errors import BadSampleError, DecodeError, LoaderError
 from dali_pipes.faults import BadRecord, Policy, no_substitute, substitute
 from dali_pipes.plan import Plan
 from dali_pipes.targets import Found, TargetReader
+from dali_pipes.video.clips import Clips
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.views import Views
@@ -43,6 +44,7 @@ class Work:
             recipe moved them.
         records: (row, what was bad there), in the order in which it was noticed.
         failure: The error to raise once the records are written down.
+        frames: int64 [E, T], the frames of each clip, places in the order of presentation; T is 0 for images.
         draws: One entry per view.
     """
 
@@ -56,6 +58,7 @@ class Work:
     restarts: list[NDArray[np.int64] | None]
     sizes: NDArray[np.int64]
     found: list[Found]
+    frames: NDArray[np.int64]
     records: list[tuple[int, BadRecord]] = field(default_factory=list)
     failure: BadSampleError | None = None
     draws: tuple[Draws, ...] = field(init=False)
@@ -125,6 +128,7 @@ class Workshop:
             restarts=[None] * count,
             sizes=np.ones((count, 2), np.int64),
             found=[NOTHING] * count,
+            frames=np.zeros((count, self.num_frames), np.int64),
         )
         for row, sample in enumerate(fetched):
             checked = self._check(sample)
@@ -134,6 +138,7 @@ class Workshop:
             else:
                 _fill(work, row, *checked)
         work.draws = self._draw(work, slice(None))
+        self._choose_frames(work, slice(None))
         return work
 
     def decode(self, work: Work, row: int) -> NDArray[np.uint8] | None:
@@ -147,7 +152,7 @@ class Workshop:
             try:
                 whole = cpu.decode(data, (int(height), int(width)))
             except DecodeError as error:
-                self._lose_late(work, row, "decode", error)
+                self.lose_late(work, row, "decode", error)
                 continue
             if self.read_targets(work, row):
                 return whole
@@ -163,11 +168,11 @@ class Workshop:
         try:
             work.found[row] = self.targets.read(fields, (height, width))
         except TargetsError as error:
-            self._lose_late(work, row, "targets", error)
+            self.lose_late(work, row, "targets", error)
             return False
         return True
 
-    def _lose_late(
+    def lose_late(
         self, work: Work, row: int, stage: Literal["decode", "targets"], error: Exception
     ) -> None:
         """Lose a row whose parameters are drawn, and draw those of the substitute."""
@@ -176,6 +181,7 @@ class Workshop:
         drawn = self._draw(work, slice(row, row + 1))
         for draws, again in zip(work.draws, drawn, strict=True):
             draws.put(row, again)
+        self._choose_frames(work, slice(row, row + 1))
 
     def _draw(self, work: Work, rows: slice) -> tuple[Draws, ...]:
         """Draw the parameters of some rows; a sample that comes again in an epoch has others each time."""
@@ -187,6 +193,22 @@ class Workshop:
             positions=work.plan.positions[rows],
             length=len(self.order),
         )
+
+    def _choose_frames(self, work: Work, rows: slice) -> None:
+        if self.clips is not None:
+            work.frames[rows] = self.clips.frames(
+                self.seed, work.plan.epoch, work.indices[rows], work.repeats[rows]
+            )
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of a clip; 0 where samples are images."""
+        return self.clips.num_frames if self.clips else 0
+
+    @property
+    def clips(self) -> Clips | None:
+        """The dataset, where it is one of clips."""
+        return self.dataset if isinstance(self.dataset, Clips) else None
 
     def _check(
         self, sample: Sample | BadSample

@@ -1,0 +1,93 @@
+"""What is known of a video before any of its frames is wanted."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNSPECIFIED_MATRIX = 2
+"""Of ITU-T H.273: the video does not say how its colours were made."""
+
+
+@dataclass(frozen=True)
+class VideoInfo:
+    """The video stream of a file: how it is coded, and where its packets lie.
+
+    Frames are numbered from 0 in the order of presentation, packets in the order of decoding; each packet
+    holds one frame.
+
+    Attributes:
+        container: FFmpeg's name of the container, such as ``mov,mp4,m4a,3gp,3g2,mj2``.
+        codec: FFmpeg's name of the codec: ``h264``, ``hevc``, ``av1``, ``vp9``, ``mpeg4``, ``mjpeg``.
+        decoder: FFmpeg's name of the decoder that took the first frame.
+        codec_tag: Four characters by which the container calls the codec, "" for none.
+        extradata: What the decoder is given before the first packet.
+        height: In pixels, upright.
+        width: In pixels, upright.
+        rotation: By how many degrees decoded frames are turned clockwise to be upright: 0, 90, 180 or 270.
+        pixel_format: FFmpeg's name, such as ``yuv420p`` or ``yuv420p10le``.
+        matrix: How colours are made of luma and chroma, by the numbers of ITU-T H.273: 1 is BT.709, 5 and
+            6 are BT.601, 9 is BT.2020, 2 is unknown.
+        full_range: Whether luma of 8 bits goes from 0 to 255, else from 16 to 235.
+        time_base: Seconds per unit of `packet_pts`.
+        last_duration: How long the last frame is shown, in units of `time_base`.
+        has_audio: Whether there is a stream of sound.
+        damage: Why there are fewer frames than the file should hold, "" where nothing is known to be wrong.
+        packet_pts: int64 [F], when the frame of each packet is shown, in units of `time_base`.
+        packet_offsets: int64 [F], where the packets' bytes lie in the file; int64 [0] where they do not lie
+            there as the decoder takes them.
+        packet_sizes: int32 [F], in bytes.
+        keyframes: int64 [K], the packets with which decoding can begin, ascending.
+    """
+
+    container: str
+    codec: str
+    decoder: str
+    codec_tag: str
+    extradata: bytes
+    height: int
+    width: int
+    rotation: int
+    pixel_format: str
+    matrix: int
+    full_range: bool
+    time_base: Fraction
+    last_duration: int
+    has_audio: bool
+    damage: str
+    packet_pts: NDArray[np.int64]
+    packet_offsets: NDArray[np.int64]
+    packet_sizes: NDArray[np.int32]
+    keyframes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Number of frames."""
+        return len(self.packet_pts)
+
+    @cached_property
+    def pts(self) -> NDArray[np.int64]:
+        """int64 [F], when each frame is shown, ascending, in units of `time_base`."""
+        return np.sort(self.packet_pts)
+
+    @cached_property
+    def seconds(self) -> NDArray[np.float64]:
+        """float64 [F], when each frame is shown, in seconds after the first one."""
+        return (self.pts - self.pts[0]) * float(self.time_base)
+
+    @property
+    def duration_seconds(self) -> float:
+        """From the first frame to the end of the last one."""
+        return float((self.pts[-1] - self.pts[0] + self.last_duration) * self.time_base)
+
+    @property
+    def fps(self) -> float:
+        """Frames per second, on average; 0 where the video lasts no time."""
+        return len(self) / self.duration_seconds if self.duration_seconds else 0.0
+
+    @property
+    def constant_rate(self) -> bool:
+        """Whether all frames are shown equally long, to within one unit of `time_base`."""
+        steps = np.diff(self.pts)
+        return len(steps) == 0 or bool(steps.max() - steps.min() <= 1)
