@@ -8,7 +8,7 @@
 
 SHELL := /bin/bash
 BIN := .venv/bin
-CODE := readers gpu_aug dali_pipes bench tests
+CODE := readers gpu_aug dali_pipes bench examples tests
 
 DATA ?=
 demo: OUT ?= demo

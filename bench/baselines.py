@@ -17,7 +17,7 @@ from bench.translations import albumentations_transforms, kornia_modules, torchv
 from gpu_aug import Recipe, Resize
 
 
-def _one_opencv_thread(worker: int) -> None:  # noqa: ARG001 - in every worker alike
+def one_opencv_thread(worker: int) -> None:  # noqa: ARG001 - in every worker alike
     """Keep OpenCV to one thread, as those who use it in workers are told to."""
     import cv2
 
@@ -122,7 +122,7 @@ class OpencvAlbumentations(Baseline):
 
     name = "opencv-albumentations"
     note = "cv2.imread, then Albumentations, whose resizing is not antialiased"
-    worker_init = staticmethod(_one_opencv_thread)
+    worker_init = staticmethod(one_opencv_thread)
 
     def __init__(self, recipe: Recipe) -> None:
         import albumentations as A
@@ -144,7 +144,7 @@ class Kornia(Baseline):
     """OpenCV reads and resizes to one size in the workers, Kornia augments the whole batch."""
 
     name = "kornia"
-    worker_init = staticmethod(_one_opencv_thread)
+    worker_init = staticmethod(one_opencv_thread)
 
     def __init__(self, recipe: Recipe) -> None:
         import kornia.augmentation as K

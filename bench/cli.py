@@ -33,6 +33,23 @@ Data = Annotated[
 RecipeOption = Annotated[
     str, typer.Option(metavar="NAME|FILE", help="A preset, or a recipe in a YAML or JSON file.")
 ]
+AnyRecipeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME|FILE",
+        help="A preset, or a recipe in a YAML or JSON file; imagenet_train when left out, and "
+        "video_train for videos.",
+    ),
+]
+BatchSizeOption = Annotated[int | None, typer.Option(help="Images per batch, 64; or clips, 8.")]
+FramesOption = Annotated[int | None, typer.Option(help="Of videos: frames of a clip; 16.")]
+StrideOption = Annotated[
+    int | None, typer.Option(help="Of videos: every how many-th frame a clip takes; 4.")
+]
+FpsOption = Annotated[
+    float | None, typer.Option(help="Of videos: frames per second of a clip, instead of a stride.")
+]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 SeedOption = Annotated[int, typer.Option(help="Of the order and of every draw.")]
 ThreadsOption = Annotated[
@@ -61,11 +78,11 @@ def _options(
 @app.command()
 def run(
     data: Data,
-    recipe: RecipeOption = "imagenet_train",
+    recipe: AnyRecipeOption = None,
     device: DeviceOption = "auto",
     decoder: Annotated[str, typer.Option(help="auto, dali or cpu.")] = "auto",
     engine: Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")] = "auto",
-    batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 64,
+    batch_size: BatchSizeOption = None,
     epochs: Annotated[
         int | None, typer.Option(help="How often to go through the data; once when left out.")
     ] = None,
@@ -80,21 +97,26 @@ def run(
     ledger: Annotated[
         Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
     ] = None,
+    num_frames: FramesOption = None,
+    stride: StrideOption = None,
+    fps: FpsOption = None,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     json: JsonOption = None,
 ) -> None:
     """Run a loader over DATA, show its speed as it goes, and sum up."""
     from bench.run import RunSettings, run_epochs
+    from bench.video.clips import clip_settings, usual_batch_size, usual_recipe
 
+    clips = clip_settings(data, num_frames=num_frames, stride=stride, fps=fps)
     run_epochs(
         data,
-        recipe,
+        recipe or usual_recipe(clips),
         RunSettings(
             device=device,
             decoder=decoder,
             engine=engine,
-            batch_size=batch_size,
+            batch_size=usual_batch_size(clips) if batch_size is None else batch_size,
             epochs=epochs,
             steps=steps,
             dtype=dtype,
@@ -103,6 +125,7 @@ def run(
             ledger=ledger,
             seed=seed,
             threads=threads,
+            clips=clips,
         ),
         json_path=json,
     )
@@ -111,14 +134,22 @@ def run(
 @bench_app.command("compare")
 def bench_compare(
     data: Data,
-    recipe: RecipeOption = "imagenet_train",
+    recipe: AnyRecipeOption = None,
     seconds: Annotated[float, typer.Option(help="Measured time per pipeline, in all.")] = 10.0,
     rounds: Annotated[int, typer.Option(help="Turns per pipeline that the time is cut into.")] = 5,
-    batch_size: Annotated[int, typer.Option(help="Images per batch.")] = 64,
+    batch_size: BatchSizeOption = None,
+    num_frames: FramesOption = None,
+    stride: StrideOption = None,
+    fps: FpsOption = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     seed: SeedOption = 0,
-    dtype: Annotated[str, typer.Option(help="bfloat16, as people train, or float32.")] = "bfloat16",
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="bfloat16 or float32; images have bfloat16, as people train, clips float32."
+        ),
+    ] = None,
     peers: Annotated[
         list[str] | None,
         typer.Option(
@@ -137,20 +168,37 @@ def bench_compare(
     """Compare every engine of ours with other pipelines, in turns, on the same files."""
     from bench.compare import Settings
     from bench.report import compare_and_show
+    from bench.video.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
 
+    clips = clip_settings(data, num_frames=num_frames, stride=stride, fps=fps)
     settings = Settings(
         seconds=seconds,
         rounds=rounds,
-        batch_size=batch_size,
+        batch_size=usual_batch_size(clips) if batch_size is None else batch_size,
         device=device,
         num_threads=threads,
         seed=seed,
         only=tuple(only or ()),
-        dtype=dtype,
+        dtype=dtype or usual_dtype(clips),
         peers=tuple(peers or ()),
         tiled=tiled,
+        clips=clips,
     )
-    compare_and_show(data, recipe, settings, json_path=json)
+    compare_and_show(data, recipe or usual_recipe(clips), settings, json_path=json)
+
+
+@bench_app.command("make-videos")
+def bench_make_videos(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Gets one folder per class.")],
+    size: Annotated[str, typer.Option(metavar="WIDTHxHEIGHT", help="In pixels.")] = "340x256",
+    count: Annotated[int, typer.Option(help="Videos in all.")] = 16,
+    seconds: Annotated[float, typer.Option(help="Of each.")] = 10.0,
+    seed: SeedOption = 0,
+) -> None:
+    """Make videos: a camera that moves over real photographs, H.264 with x264's default settings."""
+    from bench.video.making import make_and_show
+
+    make_and_show(folder, size, count=count, seconds=seconds, seed=seed)
 
 
 @bench_app.command("windows")
@@ -339,17 +387,44 @@ def recipe_convert(
 @app.command()
 def preview(
     data: Data,
-    recipe: RecipeOption = "imagenet_train",
+    recipe: AnyRecipeOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The picture to write.")] = Path(
         "preview.png"
     ),
-    count: Annotated[int, typer.Option(help="How many images.")] = 6,
+    count: Annotated[int | None, typer.Option(help="How many images, 6; or clips, 4.")] = None,
+    animate: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of videos: also write a moving picture of the first clip, .webp, .gif or .png."
+        ),
+    ] = None,
+    num_frames: FramesOption = None,
+    stride: StrideOption = None,
+    fps: FpsOption = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Draw originals beside what every engine makes of them, with the same draws."""
+    """Draw originals beside what every engine makes of them, with the same draws; of videos, strips of frames."""
+    from bench.errors import BenchError
     from bench.preview import draw_preview
+    from bench.video.clips import clip_settings, usual_recipe
+    from bench.video.preview import draw_clips
 
-    draw_preview(data, recipe, out, count=count, seed=seed)
+    clips = clip_settings(data, num_frames=num_frames, stride=stride, fps=fps)
+    recipe = recipe or usual_recipe(clips)
+    if clips is not None:
+        draw_clips(
+            data,
+            recipe,
+            clips,
+            out,
+            count=4 if count is None else count,
+            seed=seed,
+            animate=animate,
+        )
+    elif animate is not None:
+        raise BenchError(f"--animate {animate} is for videos, and {data} has none: leave it out")
+    else:
+        draw_preview(data, recipe, out, count=6 if count is None else count, seed=seed)
 
 
 @app.command()

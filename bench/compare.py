@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from bench.arguments import dtype_from
 from bench.contestant import Footing
@@ -14,6 +15,9 @@ from bench.lineup import Entry, lineup
 from bench.machine import num_cores
 from bench.race import Progress, opened, race
 from bench.result import Comparison
+from bench.video.clips import ClipSettings
+from bench.video.lineup import clip_lineup
+from bench.video.plan import ClipFooting, make_plan
 from dali_pipes.choose import choose
 from gpu_aug import Recipe
 from readers import Dataset
@@ -28,7 +32,7 @@ class Settings:
     Attributes:
         seconds: Measured time per contestant, over all rounds.
         rounds: Turns of each contestant; every turn gives one run.
-        batch_size: Images in a batch.
+        batch_size: Images, or clips, in a batch.
         device: "cpu", "cuda" or "auto".
         num_threads: Worker threads or processes; None takes the cores.
         seed: Of the shuffling and the draws.
@@ -37,6 +41,7 @@ class Settings:
         peers: Names of baselines; ("all",), ("none",), or empty for those that need no environment of
             their own.
         tiled: Whether our fused rows also run on tiled copies of the images.
+        clips: How clips are taken out of the data, where these are videos; None for images.
     """
 
     seconds: float = 10.0
@@ -49,6 +54,7 @@ class Settings:
     dtype: str = "bfloat16"
     peers: tuple[str, ...] = ()
     tiled: bool = False
+    clips: ClipSettings | None = None
 
     def __post_init__(self) -> None:
         for name in ("seconds", "rounds", "batch_size", "num_threads"):
@@ -76,27 +82,14 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
 
     Raises:
         readers.ReadersError: There is nothing to read.
-        BenchError: Nothing there decodes.
+        BenchError: Nothing there decodes, or a setting is not for these data.
         dali_pipes.LoaderError: There is no such device.
     """
     entries = _entries(settings)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpu-aug-")))
-        progress("looking at the images")
-        images = collect(source, folder)
-        footing = Footing(
-            images.dataset,
-            images.files,
-            images.labels,
-            recipe,
-            settings.batch_size,
-            choose(settings.device, "auto", "auto").device,
-            settings.num_threads or num_cores(),
-            settings.seed,
-            dtype_from(settings.dtype),
-            _tiled(images, folder, progress) if settings.tiled else None,
-        )
-        comparison = Comparison(settings=_described(source, settings, footing, images.left_out))
+        footing, left_out = _footing(source, recipe, settings, folder, progress)
+        comparison = Comparison(settings=_described(source, settings, footing, left_out))
         contestants = []
         for contestant in opened(entries, footing, comparison, progress):
             stack.callback(contestant.close)
@@ -107,6 +100,30 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
     return comparison
 
 
+def _footing(
+    source: str, recipe: Recipe, settings: Settings, folder: Path, progress: Progress
+) -> tuple[Footing, list[str]]:
+    """What everyone gets, and what was left out of it."""
+    alike: dict[str, Any] = {
+        "recipe": recipe,
+        "batch_size": settings.batch_size,
+        "device": choose(settings.device, "auto", "auto").device,
+        "num_threads": settings.num_threads or num_cores(),
+        "seed": settings.seed,
+        "dtype": dtype_from(settings.dtype),
+    }
+    if settings.clips is not None:
+        progress("looking at the videos")
+        plan, left_out = make_plan(source, settings.clips, settings.seed, folder)
+        return ClipFooting(plan.clips, plan.files, plan.labels, plan=plan, **alike), left_out
+    progress("looking at the images")
+    images = collect(source, folder)
+    tiled = _tiled(images, folder, progress) if settings.tiled else None
+    return Footing(
+        images.dataset, images.files, images.labels, tiled=tiled, **alike
+    ), images.left_out
+
+
 def _tiled(images: Images, folder: Path, progress: Progress) -> Dataset:
     from bench.tiled import tiled_copy  # loads numba
 
@@ -114,7 +131,11 @@ def _tiled(images: Images, folder: Path, progress: Progress) -> Dataset:
 
 
 def _entries(settings: Settings) -> list[Entry]:
-    everyone, only = lineup(settings.peers, tiled=settings.tiled), settings.only
+    if settings.clips is not None:
+        everyone = _clip_entries(settings)
+    else:
+        everyone = lineup(settings.peers, tiled=settings.tiled)
+    only = settings.only
     names = [entry.name for entry in everyone]
     unknown = [name for name in only if name not in names]
     if unknown:
@@ -125,15 +146,27 @@ def _entries(settings: Settings) -> list[Entry]:
     return [entry for entry in everyone if not only or entry.name in wanted]
 
 
+def _clip_entries(settings: Settings) -> list[Entry]:
+    """Raise BenchError where something was asked for that is for images."""
+    for name, value in (("tiled", settings.tiled), ("peers", settings.peers)):
+        if value:
+            raise BenchError(f"--{name} is for images, and these are videos: leave it out")
+    return clip_lineup()
+
+
 def _described(
     source: str, settings: Settings, footing: Footing, left_out: list[str]
 ) -> dict[str, object]:
+    clips = settings.clips
+    taken = {"images": len(footing.files)}
+    if clips is not None:
+        taken = {"videos": len(footing.files), "num_frames": clips.num_frames, **clips.step}
     return {
         "data": source,
-        "images": len(footing.files),
+        **taken,
         "left_out": left_out,
         "recipe": footing.recipe.to_dict(),
-        "batch": f"{settings.dtype} {[footing.batch_size, 3, *footing.recipe.fixed_size]}",
+        "batch": f"{settings.dtype} {list(footing.shape)}",
         "dtype": settings.dtype,
         "tiled": settings.tiled,
         "device": str(footing.device),

@@ -49,6 +49,17 @@ class Footing:
     dtype: torch.dtype = torch.float32
     tiled: Dataset | None = None
 
+    @property
+    def num_frames(self) -> int:
+        """Frames of a clip; 0 where samples are images."""
+        return 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of every batch."""
+        clip = (self.num_frames,) if self.num_frames else ()
+        return (self.batch_size, *clip, 3, *self.recipe.fixed_size)
+
     def spread(self, count: int) -> list[Path]:
         """At most so many files, spread evenly over all."""
         count = min(count, len(self.files))

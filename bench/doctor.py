@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bench.contestant import Unable
 from bench.machine import machine, num_cores, versions
+from bench.video.libraries import load_torchcodec
 from readers.formats import FORMATS
 
 _LIBRARIES = {
@@ -68,6 +70,7 @@ def examination() -> Iterator[Finding]:
     yield _cuda()
     yield _dali()
     yield _cpu_decoder()
+    yield _videos()
     yield _formats()
     yield from (_engine(name) for name in ("fused", "kornia", "albumentations"))
     yield _chosen()
@@ -120,6 +123,22 @@ def _cpu_decoder() -> Finding:
         )
     return Finding(
         "decoder cpu", f"our own for baseline JPEGs, OpenCV {cv2.__version__} for the rest"
+    )
+
+
+def _videos() -> Finding:
+    """What decodes videos on the CPU, and whether torchcodec loads, which comparisons use."""
+    try:
+        av = importlib.import_module("av")
+    except ImportError:
+        return Finding("videos", "PyAV is missing", "to read videos: pip install 'gpu-aug[video]'")
+    found = f"PyAV {av.__version__} with FFmpeg {av.ffmpeg_version_info}"
+    try:
+        load_torchcodec()
+    except Unable as error:
+        return Finding("videos", f"{found}; for comparisons: {error}")
+    return Finding(
+        "videos", f"{found}; torchcodec {versions()['torchcodec']} loads, for comparisons"
     )
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, TaskID
 
+from bench.index_videos import holds_videos, open_index, show_videos
 from bench.progress import bytes_bar
 from bench.tiling import printable
-from readers import open_dataset
+from readers import IndexedDataset, open_dataset
 from readers.blob import Blob, is_url
 from readers.index import FoundIndex
 from readers.index.builder import build_indexes
@@ -18,7 +19,8 @@ from readers.index.builder import build_indexes
 def index_and_show(data: str, *, num_workers: int | None = None) -> None:
     """Index every shard of a source and say how much that was, how fast, and where the indexes lie.
 
-    What is there and fits is left as it is, so a second run goes on with the first.
+    What is there and fits is left as it is, so a second run goes on with the first. Videos are looked through
+    as well, and what they are is told.
 
     Raises:
         SourceError: The source cannot be opened.
@@ -33,14 +35,17 @@ def index_and_show(data: str, *, num_workers: int | None = None) -> None:
         ) as builder:
             dataset = open_dataset(data)
     seconds = time.perf_counter() - start_seconds
-    if not builder.found:
+    has_videos = isinstance(dataset, IndexedDataset) and holds_videos(dataset)
+    if builder.found:
+        _show(builder.found, seconds, console)
+    elif not has_videos:
         kind = type(dataset).__name__.removesuffix("Dataset")
         console.print(
             f"{printable(data)} needs no index: what {kind} holds is found without one.",
             highlight=False,
         )
-        return
-    _show(builder.found, seconds, console)
+    if has_videos:
+        show_videos(dataset, open_index(dataset, console), console)
 
 
 class _Watch:

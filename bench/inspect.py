@@ -1,9 +1,5 @@
 """What is in the data, before anybody trains on it."""
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +10,7 @@ from bench.errors import BenchError
 from bench.inspect_show import show, to_dict
 from bench.inspect_survey import survey
 from bench.progress import samples_bar
+from bench.quiet import hushed
 from bench.report import write_json
 from bench.source import open_source
 from readers import Dataset
@@ -51,7 +48,7 @@ def inspect_and_show(
     workers = checked_workers(num_workers)
     dataset = open_source(source, format=settings.format, allow_pipe=settings.allow_pipe)
     console = Console()
-    with Crew(workers) as crew, _hushed(), samples_bar(console) as bar:
+    with Crew(workers) as crew, hushed(), samples_bar(console) as bar:
         task = bar.add_task("", total=None)
         found = survey(
             dataset,
@@ -66,20 +63,6 @@ def inspect_and_show(
         except OSError as error:
             raise BenchError(f"{json_path} cannot be written ({error.strerror})") from None
     return found.num_bad == 0
-
-
-@contextmanager
-def _hushed() -> Iterator[None]:
-    """Keep away what decoders write to standard error by themselves, since it stands in no file's name."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _title(dataset: Dataset | TarStream) -> str:

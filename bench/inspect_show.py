@@ -67,6 +67,7 @@ def to_dict(
             {"height": height, "width": width, "images": count}
             for (height, width), count in found.shapes.most_common(100)
         ],
+        "videos": found.videos.to_dict() if found.videos.codecs else None,
         "labels_of_all": found.all_labels,
         "classes": classes,
         "unlabelled": found.labels[-1],
@@ -94,6 +95,8 @@ def _facts(source: str, title: str, found: Survey) -> list[tuple[str, str]]:
     looked = f"{found.num_looked_at:,}"
     if found.verified:
         decoded = "; every image was decoded" if found.formats else ""
+        if found.videos.codecs:
+            decoded = "; every frame was decoded"
         facts.append(("looked at", "all of them" + decoded))
     elif found.length == found.num_looked_at:
         facts.append(("looked at", "the headers of all; --verify decodes them, too"))
@@ -114,6 +117,7 @@ def _facts(source: str, title: str, found: Survey) -> list[tuple[str, str]]:
         facts.append(("shapes", _shapes(found.shapes, total)))
     elif found.num_imageless:
         facts.append(("images", "none"))
+    facts += found.videos.facts()
     return facts + _label_facts(found)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from bench.crew import Crew
 from bench.inspect_spread import Spread
+from bench.inspect_video import VideoLook, VideoSurvey, look_at_video
 from readers import (
     BadSample,
     Dataset,
@@ -24,6 +25,7 @@ from readers import (
     read_header,
 )
 from readers.stream import TarStream
+from readers.video import VideoError
 
 MOST_LISTED = 10_000  # bad entries that are kept; the others are counted
 _MOST_SHAPES = 10_000
@@ -42,6 +44,7 @@ class Look(NamedTuple):
         label: -1 for none.
         sizes: Bytes by field.
         header: Of its image, None when it has none or it cannot be read.
+        video: Of its video; None as for the image.
         bad: What is wrong with it.
     """
 
@@ -50,6 +53,7 @@ class Look(NamedTuple):
     label: int
     sizes: dict[str, int]
     header: Header | None = None
+    video: VideoLook | None = None
     bad: BadSample | None = None
 
 
@@ -63,10 +67,11 @@ class Survey:
         verified: Whether these are all, and were decoded.
         fields: Sizes in bytes by field.
         formats: How often which kind of image.
-        num_imageless: Samples without an image, which a loader of images takes for bad.
+        num_imageless: Samples without image and video, which a loader takes for bad.
         heights: In pixels, of images.
         widths: In pixels.
         shapes: How often which (height, width); the first 10,000 different ones.
+        videos: What the videos are like.
         labels: How many samples by class number, -1 for none; of all where the data tells them, else of
             those that were looked at.
         all_labels: Which of both.
@@ -84,6 +89,7 @@ class Survey:
     fields: dict[str, Spread] = field(default_factory=dict)
     formats: Counter[str] = field(default_factory=Counter)
     num_imageless: int = 0
+    videos: VideoSurvey = field(default_factory=VideoSurvey)
     heights: Spread = field(default_factory=Spread)
     widths: Spread = field(default_factory=Spread)
     shapes: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -100,6 +106,8 @@ class Survey:
         self.num_looked_at += 1
         if look.bad is not None:
             self.add_bad(look.bad)
+        elif look.video is not None:
+            self.videos.add(look.video)
         elif look.header is None:
             self.num_imageless += 1
         if count_label and look.sizes:
@@ -194,7 +202,7 @@ def _look(entry: Entry) -> Look:
         entry.index, digest, entry.label, {name: len(data) for name, data in entry.fields.items()}
     )
     if entry.image is None:
-        return seen
+        return seen if entry.video is None else _with_video(seen, entry, decode=False)
     try:
         return seen._replace(header=read_header(entry.image))
     except HeaderError as error:
@@ -206,6 +214,8 @@ def _look_and_decode(entry: Entry) -> Look:
     from dali_pipes.errors import DecodeError
 
     look = _look(entry)
+    if look.video is not None and isinstance(entry, Sample):
+        return _with_video(look, entry, decode=True)
     if look.header is None or isinstance(entry, BadSample) or entry.image is None:
         return look
     height, width = look.header.height, look.header.width
@@ -217,6 +227,14 @@ def _look_and_decode(entry: Entry) -> Look:
     except DecodeError as error:
         return look._replace(bad=BadSample(entry.index, entry.key, "decode", str(error)))
     return look
+
+
+def _with_video(look: Look, sample: Sample, *, decode: bool) -> Look:
+    try:
+        return look._replace(video=look_at_video(sample, decode=decode))
+    except VideoError as error:
+        stage: Literal["header", "decode"] = "decode" if decode else "header"
+        return look._replace(video=None, bad=BadSample(sample.index, sample.key, stage, str(error)))
 
 
 def _add_columns(found: Survey, dataset: IndexedDataset) -> None:

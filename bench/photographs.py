@@ -39,14 +39,10 @@ def make_photographs(folder: Path, *, per_class: int = 30, seed: int = 0) -> int
     Raises:
         BenchError: scikit-image is not installed, or ships none of the photographs.
     """
-    data = _shipped_folder()
     rng = np.random.default_rng(seed)
     num_made = 0
-    for name, sources in _SOURCES.items():
-        shipped = [data / source for source in sources if (data / source).is_file()]
-        if not shipped:
-            continue
-        images = [Image.open(path).convert("RGB") for path in shipped]
+    for name, paths in shipped_photographs().items():
+        images = [Image.open(path).convert("RGB") for path in paths]
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number in range(per_class):
             image = _cut(images[number % len(images)], rng)
@@ -56,9 +52,24 @@ def make_photographs(folder: Path, *, per_class: int = 30, seed: int = 0) -> int
                 subsampling=str(rng.choice(_SUBSAMPLINGS)),
             )
             num_made += 1
-    if not num_made:
-        raise BenchError(f"{data} has none of the photographs: give a folder with DATA=folder")
     return num_made
+
+
+def shipped_photographs() -> dict[str, list[Path]]:
+    """The colour photographs inside the scikit-image wheel, by class.
+
+    Raises:
+        BenchError: scikit-image is not installed, or ships none of them.
+    """
+    data = _shipped_folder()
+    found = {
+        name: shipped
+        for name, sources in _SOURCES.items()
+        if (shipped := [data / source for source in sources if (data / source).is_file()])
+    }
+    if not found:
+        raise BenchError(f"{data} has none of the photographs: give a folder with DATA=folder")
+    return found
 
 
 def _shipped_folder() -> Path:

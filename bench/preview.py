@@ -24,13 +24,13 @@ from gpu_aug.boxes import to_xyxy
 from gpu_aug.errors import TargetsError
 from readers import Dataset, Sample, open_dataset, read_header
 
-_FONT_SIZE = 15
+FONT_SIZE = 15
 _GAP = 6
 _CELL_MAX = 320  # height and width of a cell; larger pictures are shrunk
 _MARGIN = 250  # for the names of the rows
 _HEADING = 28  # for the names of the samples
-_INK = (230, 230, 230)
-_PAPER = (24, 24, 24)
+INK = (230, 230, 230)
+PAPER = (24, 24, 24)
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,15 @@ def grid(keys: Sequence[str], lines: Sequence[Line]) -> Image.Image:
         _MARGIN + len(keys) * (width + _GAP),
         _HEADING + len(lines) * (height + _GAP),
     )
-    canvas = Image.new("RGB", size, _PAPER)
+    canvas = Image.new("RGB", size, PAPER)
     pen = ImageDraw.Draw(canvas)
-    font = ImageFont.load_default(_FONT_SIZE)
+    font = ImageFont.load_default(FONT_SIZE)
     for column, key in enumerate(keys):
         left = _MARGIN + column * (width + _GAP)
-        pen.text((left, _GAP), _shortened(key, width, font), _INK, font)
+        pen.text((left, _GAP), shortened(key, width, font), INK, font)
     for row, line in enumerate(lines):
         top = _HEADING + row * (height + _GAP)
-        pen.multiline_text((_GAP, top + _GAP), "\n".join(line.words), _INK, font)
+        pen.multiline_text((_GAP, top + _GAP), "\n".join(line.words), INK, font)
         for column, cell in enumerate(line.cells):
             canvas.paste(Image.fromarray(cell), (_MARGIN + column * (width + _GAP), top))
     return canvas
@@ -110,13 +110,13 @@ def _engine_lines(
             console.print(Text(f"{name} is not drawn: {error}", style="yellow"), soft_wrap=True)
             continue
         images = [
-            _viewable(view.cpu(), recipe)
+            viewable(view.cpu(), recipe)
             for view, recipe in zip(batch.views, views.recipes, strict=True)
         ]
         for place, pictures in enumerate(images if first is None else images[:1]):
             words = [name, *([f"view {place + 1} of {len(images)}"] if len(images) > 1 else [])]
             words += _distance(images, *first) if first else []
-            cells = _pictures(pictures)
+            cells = to_pictures(pictures)
             if place == 0:  # targets are those of the first view
                 cells = _with_targets(cells, batch, views.recipes[0])
             lines.append(Line(words, cells))
@@ -145,7 +145,7 @@ def _augmented(
         return next(iter(loader))
 
 
-def _viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
+def viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
     """Undo Normalize, so that values are in [0, 1] again, as far as they were."""
     for leaf in reversed(recipe.leaves):
         if isinstance(leaf, Normalize):
@@ -190,7 +190,7 @@ def _original(sample: Sample, recipe: Recipe, cell: NDArray[np.int64]) -> Pictur
     except TargetsError:
         pass  # the loader says below what is wrong with them
     [shrunk] = apply(shrink, [sample_of])
-    [pixels] = _pictures(shrunk.pop("image")[None])
+    [pixels] = to_pictures(shrunk.pop("image")[None])
     return _annotated(pixels, recipe, Targets(**shrunk))
 
 
@@ -219,7 +219,8 @@ def _distance(views: list[torch.Tensor], first_name: str, first: list[torch.Tens
     ]
 
 
-def _pictures(images: torch.Tensor) -> list[Picture]:
+def to_pictures(images: torch.Tensor) -> list[Picture]:
+    """Turn floats [N, 3, height, width] in [0, 1] into uint8 [height, width, 3]."""
     pixels = (images.clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1)
     return list(pixels.contiguous().numpy())
 
@@ -229,12 +230,12 @@ def _in_cell(picture: Picture, size: NDArray[np.int64]) -> Picture:
     height, width = size.tolist()
     image = Image.fromarray(picture)
     image.thumbnail((width, height))
-    cell = Image.new("RGB", (width, height), _PAPER)
+    cell = Image.new("RGB", (width, height), PAPER)
     cell.paste(image, ((width - image.width) // 2, (height - image.height) // 2))
     return np.asarray(cell)
 
 
-def _shortened(key: str, width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
+def shortened(key: str, width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
     """Keep the end of a key, which tells samples apart."""
     text = key
     while font.getlength(text) > width and len(key) > 1:

@@ -77,7 +77,8 @@ def race(
             _rest(contestant, turn, footing)
     for contestant in running:
         progress(f"where the time goes: {contestant.name}")
-        comparison.rows.append(_row(contestant, slices[contestant.name]))
+        row = _row(contestant, slices[contestant.name], footing.num_frames)
+        comparison.rows.append(row)
 
 
 def _turn(contestant: Contestant, seconds: float, footing: Footing) -> Slice:
@@ -98,14 +99,15 @@ def _check(contestant: Contestant, footing: Footing) -> None:
         made = Made.of(contestant.next_batch())
     if contestant.kind == "ceiling":
         return
-    expected = (footing.batch_size, 3, *footing.recipe.fixed_size)
-    if (made.shape, made.dtype) != (expected, footing.dtype):
-        raise Unable(f"made {made.dtype} {list(made.shape)}, not {footing.dtype} {list(expected)}")
+    if (made.shape, made.dtype) != (footing.shape, footing.dtype):
+        raise Unable(
+            f"made {made.dtype} {list(made.shape)}, not {footing.dtype} {list(footing.shape)}"
+        )
     if made.device != footing.device:
         raise Unable(f"left the batch on {made.device}, not on {footing.device}")
 
 
-def _row(contestant: Contestant, turns: list[Slice]) -> Row:
+def _row(contestant: Contestant, turns: list[Slice], num_frames: int) -> Row:
     wait = sum(turn.wait_seconds for turn in turns) / sum(turn.seconds for turn in turns)
     return Row(
         contestant.name,
@@ -113,6 +115,7 @@ def _row(contestant: Contestant, turns: list[Slice]) -> Row:
         Rate(tuple(turn.images_per_second for turn in turns)),
         {**contestant.share(), "wait": round(wait, 3)},
         contestant.note,
+        num_frames,
     )
 
 

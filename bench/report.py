@@ -35,7 +35,7 @@ _COUNTERPARTS = {
     "gpu-aug/cpu+albumentations": "opencv-albumentations",
     "gpu-aug/dali+kornia": "dali-cpu",
 }
-_WIDTH = 96  # columns that the whole table takes
+_WIDTH, _CLIPS_WIDTH = 96, 112  # columns that the whole table takes
 _COLOURS = {"engine": "green", "baseline": "", "ceiling": "dim"}
 
 
@@ -49,7 +49,8 @@ def compare_and_show(
         raise BenchError(
             f"the baselines make one view, got {len(parsed)} in {recipe}: give a Recipe"
         )
-    console = wide_console()
+    width = _WIDTH if settings.clips is None else _CLIPS_WIDTH
+    console = wide_console(width)
     with console.status("starting") as status:
         progress = status.update if console.is_terminal else _PartPrinter()
         comparison = compare(source, parsed, settings, progress)
@@ -71,10 +72,10 @@ def install_and_show(names: Sequence[str]) -> None:
         console.print(Text(f"{result.name} {words}", style=style), soft_wrap=True)
 
 
-def wide_console() -> Console:
+def wide_console(width: int = _WIDTH) -> Console:
     """A console that, where it is no terminal but a file or a pipe, is wide enough for the table."""
     console = Console()
-    return console if console.is_terminal else Console(width=_WIDTH)
+    return console if console.is_terminal else Console(width=width)
 
 
 def overhead_and_show(
@@ -140,7 +141,8 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 
 def show_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, who is absent and why, and the verdicts."""
-    console.print(_table(comparison, with_runs=console.width >= _WIDTH))
+    width = _CLIPS_WIDTH if "videos" in comparison.settings else _WIDTH
+    console.print(_table(comparison, with_runs=console.width >= width))
     if (ratios_found := ratio_table(comparison.rows)) is not None:
         console.print(ratios_found)
     for row in comparison.rows:
@@ -188,10 +190,11 @@ def _median(row: Row) -> float:
 
 def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     settings = comparison.settings
+    kind, unit = ("videos", "clips/s") if "videos" in settings else ("images", "images/s")
     table = Table(
         title=f"{settings['batch']} on {settings['device']}, {settings['threads']} threads, "
-        f"{settings['images']} images of {settings['data']}",
-        caption="images/s: median of the runs; ratio: to the fastest baseline",
+        f"{settings[kind]} {kind} of {settings['data']}",
+        caption=f"{unit}: median of the runs; ratio: to the fastest baseline",
         title_justify="left",
         caption_justify="left",
         box=SIMPLE_HEAD,
@@ -199,16 +202,19 @@ def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     )
     table.add_column("pipeline", no_wrap=True)
     runs = ("runs",) if with_runs else ()
-    for heading in ("images/s", *runs, "ratio", *STAGES, "wait"):
+    more = ("frames/s",) if kind == "videos" else ()
+    for heading in (unit, *runs, *more, "ratio", *STAGES, "wait"):
         table.add_column(heading, justify="right", no_wrap=True)
     best = max((_median(row) for row in comparison.rows if row.kind == "baseline"), default=None)
     for row in comparison.rows:
         shares = [row.share.get(part) for part in (*STAGES, "wait")]
-        spread = f"{min(row.rate.runs):.0f}-{max(row.rate.runs):.0f}"
+        digits = 1 if kind == "videos" else 0
+        spread = f"{min(row.rate.runs):.{digits}f}-{max(row.rate.runs):.{digits}f}"
         table.add_row(
             row.name,
-            f"{_median(row):.0f}",
+            f"{_median(row):.{digits}f}",
             *([spread] if with_runs else []),
+            *(f"{_median(row) * row.num_frames:.0f}" for _ in more),
             f"{_median(row) / best:.2f}" if best else "-",
             *("-" if share is None else f"{share:.0%}" for share in shares),
             style=_COLOURS[row.kind],

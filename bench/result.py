@@ -8,23 +8,37 @@ from bench.timer import Rate
 
 @dataclass(frozen=True)
 class Row:
-    """One contestant's result."""
+    """One contestant's result.
+
+    Attributes:
+        rate: Images, or clips, per second.
+        num_frames: Frames of a clip; 0 for images.
+    """
 
     name: str
     kind: Kind
     rate: Rate
     share: Share
     note: str
+    num_frames: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """As it stands in the JSON."""
         return {
             "name": self.name,
             "kind": self.kind,
-            "images_per_second": self.rate.to_dict(),
+            **rates_of(self.rate, self.num_frames),
             "share": self.share,
             "note": self.note,
         }
+
+
+def rates_of(rate: Rate, num_frames: int) -> dict[str, object]:
+    """Images per second; or clips per second, and frames per second."""
+    if not num_frames:
+        return {"images_per_second": rate.to_dict()}
+    frames = Rate(tuple(run * num_frames for run in rate.runs))
+    return {"clips_per_second": rate.to_dict(), "frames_per_second": frames.to_dict()}
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,11 @@ from bench.contestant import STAGES, share_of
 from bench.errors import BenchError
 from bench.ours import row_name
 from bench.report import document, write_json
+from bench.result import rates_of
 from bench.timer import Rate
+from bench.video.clips import ClipSettings
 from dali_pipes import Batch, Loader
-from readers import open_dataset
+from readers import Dataset, open_dataset
 
 _STRETCH_SECONDS = 1.0
 _NUM_BAD_SHOWN = 5
@@ -33,6 +35,7 @@ class RunSettings:
     Attributes:
         epochs: None means one epoch, or with `steps` as many as those take.
         steps: Batches in all; None means whole epochs.
+        clips: How clips are taken out of the data, where these are videos; None for images.
     """
 
     device: str = "auto"
@@ -47,6 +50,12 @@ class RunSettings:
     ledger: Path | None = None
     seed: int = 0
     threads: int | None = None
+    clips: ClipSettings | None = None
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "images" if self.clips is None else "clips"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "steps"):
@@ -121,10 +130,10 @@ def run_epochs(source: str, recipe: str, settings: RunSettings, *, json_path: Pa
         with _progress(console) as progress:
             task = progress.add_task("", total=_num_steps(loader, settings), speed="")
             for batch in _batches(loader, settings, tally):
-                progress.update(task, completed=tally.steps, speed=_speed(tally, loader))
+                progress.update(task, completed=tally.steps, speed=_speed(tally, loader, settings))
                 del batch
-        row = _row(loader, tally)
-        _summarise(loader, tally, console)
+        row = _row(loader, tally, settings)
+        _summarise(loader, tally, settings, console)
     if json_path is not None:
         described = {name: _plain(value) for name, value in vars(settings).items()}
         described |= {"data": source, "recipe": recipe, "device": str(loader.device)}
@@ -133,8 +142,11 @@ def run_epochs(source: str, recipe: str, settings: RunSettings, *, json_path: Pa
 
 
 def _loader(source: str, recipe: str, settings: RunSettings) -> Loader:
+    dataset: Dataset = open_dataset(source)
+    if settings.clips is not None:
+        dataset = settings.clips.clips(dataset)
     return Loader(
-        open_dataset(source),
+        dataset,
         recipe_from(recipe),
         batch_size=settings.batch_size,
         device=settings.device,
@@ -189,32 +201,35 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _speed(tally: Tally, loader: Loader) -> str:
+def _speed(tally: Tally, loader: Loader, settings: RunSettings) -> str:
     now = tally.rates[-1] if tally.rates else tally.rate.median
-    return f"{now:.0f} images/s, waited {tally.wait_share:.0%}, bad {len(loader.bad_samples)}"
+    return (
+        f"{now:.0f} {settings.unit}/s, waited {tally.wait_share:.0%}, bad {len(loader.bad_samples)}"
+    )
 
 
-def _row(loader: Loader, tally: Tally) -> dict[str, object]:
+def _row(loader: Loader, tally: Tally, settings: RunSettings) -> dict[str, object]:
     if loader.device.type == "cuda":
         torch.cuda.synchronize(loader.device)
     return {
         "name": row_name(loader.decoder, loader.engine),
         "kind": "engine",
-        "images_per_second": tally.rate.to_dict(),
+        **rates_of(tally.rate, settings.clips.num_frames if settings.clips else 0),
         "share": {**share_of(tally.stage_seconds), "wait": round(tally.wait_share, 3)},
-        "images": tally.images,
+        settings.unit: tally.images,
         "steps": tally.steps,
         "seconds": round(tally.seconds, 3),
         "bad_samples": len(loader.bad_samples),
     }
 
 
-def _summarise(loader: Loader, tally: Tally, console: Console) -> None:
+def _summarise(loader: Loader, tally: Tally, settings: RunSettings, console: Console) -> None:
     share = share_of(tally.stage_seconds)
+    unit, digits = settings.unit, 0 if settings.clips is None else 1
     parts = ", ".join(f"{stage} {part:.0%}" for stage, part in share.items() if part is not None)
     console.print(
-        f"{tally.images} images in {tally.steps} batches, {tally.seconds:.1f} s, "
-        f"{tally.rate.median:.0f} images/s (median of {len(tally.rate.runs)}); "
+        f"{tally.images} {unit} in {tally.steps} batches, {tally.seconds:.1f} s, "
+        f"{tally.rate.median:.{digits}f} {unit}/s (median of {len(tally.rate.runs)}); "
         f"work: {parts}; waited {tally.wait_share:.0%}",
         soft_wrap=True,
         highlight=False,
@@ -230,4 +245,6 @@ def _summarise(loader: Loader, tally: Tally, console: Console) -> None:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, ClipSettings):
+        return vars(value)
     return str(value) if isinstance(value, Path) else value

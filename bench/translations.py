@@ -12,7 +12,9 @@ from gpu_aug import (
     HorizontalFlip,
     Normalize,
     Operation,
+    RandomCrop,
     RandomResizedCrop,
+    RandomShortestSize,
     Recipe,
     Resize,
 )
@@ -40,6 +42,12 @@ def torchvision_transforms(recipe: Recipe, *, before_float: list[Any]) -> list[A
                 )
             case Resize():
                 transforms.append(v2.Resize(step.size, antialias=step.antialias))
+            case RandomShortestSize():
+                transforms.append(
+                    v2.RandomShortestSize(step.min_size, step.max_size, antialias=step.antialias)
+                )
+            case RandomCrop(padding=None):
+                transforms.append(v2.RandomCrop(step.size, pad_if_needed=True))
             case CenterCrop():
                 transforms.append(v2.CenterCrop(step.size))
             case HorizontalFlip():
@@ -70,6 +78,10 @@ def albumentations_transforms(recipe: Recipe) -> list[Any]:
                 transforms.append(A.SmallestMaxSize(step.size))
             case Resize(size=(height, width)):
                 transforms.append(A.Resize(height, width))
+            case RandomShortestSize(max_size=None):
+                transforms.append(A.SmallestMaxSize(max_size=_several(step.min_size)))
+            case RandomCrop(size=(height, width), padding=None):
+                transforms.append(A.RandomCrop(height, width, pad_if_needed=True))
             case CenterCrop(size=(height, width)):
                 transforms.append(A.CenterCrop(height, width))
             case HorizontalFlip():
@@ -110,6 +122,10 @@ def kornia_modules(recipe: Recipe) -> list[Any]:
             case _:
                 raise _unknown(step)
     return modules
+
+
+def _several(lengths: int | tuple[int, ...]) -> list[int]:
+    return [lengths] if isinstance(lengths, int) else list(lengths)
 
 
 def _unknown(step: Operation) -> Unable:

@@ -5,6 +5,7 @@ from dali_pipes import (
 )  # first: a foreign module called readers would break the rest
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import available_decoders
+from dali_pipes.dali_decoder import from_dali
 from dali_pipes.errors import (
     BadSampleError,
     DecodeError,
@@ -15,11 +16,14 @@ from dali_pipes.errors import (
 from dali_pipes.faults import BadRecord
 from dali_pipes.loader import Loader
 from dali_pipes.state import LoaderState
+from dali_pipes.video.clips import Clips
+from dali_pipes.video.join import ViewMean
 
 __all__ = [
     "BadRecord",
     "BadSampleError",
     "Batch",
+    "Clips",
     "DecodeError",
     "Loader",
     "LoaderError",
@@ -27,5 +31,7 @@ __all__ = [
     "MissingPackageError",
     "StateMismatchError",
     "Timings",
+    "ViewMean",
     "available_decoders",
+    "from_dali",
 ]

@@ -19,12 +19,12 @@ class Batch:
     B is `batch_size`, except for the last batch under last_batch="partial" and for batches that lost
     samples under on_bad_sample="skip"; then B may be smaller, down to 0.
 
-    Everything but `indices`, `keys` and `valid` lies on the loader's device. Boxes, masks and keypoints
+    Everything but `indices`, `keys`, `valid` and what is said of frames lies on the loader's device. Boxes, masks and keypoints
     are those of `images`, moved by the recipe. Each is None where no sample of the batch has any; where
     some have, the others have none of them: 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 throughout.
 
     Attributes:
-        images: [B, 3, H, W], of the loader's dtype. In [0, 1] unless the recipe normalises; 0 to 255 for
+        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype. In [0, 1] unless the recipe normalises; 0 to 255 for
             torch.uint8. With several views it is the first of `views`.
         labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
             [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label
@@ -41,6 +41,10 @@ class Batch:
         box_labels: B int64 [Ni]; -1 where the data has no label.
         keypoints: B float32 [Ni, 2], (x, y) in pixels.
         keypoint_labels: B int64 [Ni]; -1 where the data has no label.
+        frames: int64 [B, T] on the CPU: which frames of its video each clip is made of, counted from 0 in
+            the order of presentation. None where samples are images, as the next two.
+        seconds: float64 [B, T] on the CPU: when these frames are shown, in seconds after the video's first.
+        videos: The keys of the videos, which clips of one video have in common.
     """
 
     images: torch.Tensor
@@ -54,6 +58,9 @@ class Batch:
     box_labels: list[torch.Tensor] | None = None
     keypoints: list[torch.Tensor] | None = None
     keypoint_labels: list[torch.Tensor] | None = None
+    frames: torch.Tensor | None = None
+    seconds: torch.Tensor | None = None
+    videos: list[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.views:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import torch
 
+from dali_pipes.dali_decoder import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.feed import INSTALL_DALI
 from gpu_aug.engines.engine import EngineName
@@ -24,7 +25,9 @@ class Choice:
     reasons: tuple[str, ...]
 
 
-def choose(device: str | torch.device, decoder: DecoderName, engine: EngineChoice) -> Choice:
+def choose(
+    device: str | torch.device, decoder: DecoderName | DaliDecoder, engine: EngineChoice
+) -> Choice:
     """Fill in every "auto".
 
     Args:
@@ -93,7 +96,11 @@ def _parse(asked: str | torch.device) -> torch.device | None:
         return None
 
 
-def _decoder(asked: DecoderName, device: torch.device) -> tuple[Literal["dali", "cpu"], str]:
+def _decoder(
+    asked: DecoderName | DaliDecoder, device: torch.device
+) -> tuple[Literal["dali", "cpu"], str]:
+    if isinstance(asked, DaliDecoder):
+        return "dali", _why_pipeline(asked, device)
     if asked == "auto":
         if device.type == "cpu":
             return "cpu", "decoder cpu: it decodes only the window of each JPEG, faster than DALI"
@@ -101,10 +108,23 @@ def _decoder(asked: DecoderName, device: torch.device) -> tuple[Literal["dali", 
             return "dali", f"decoder dali: it is installed, and decodes on {device}"
         return "cpu", "decoder cpu: NVIDIA DALI is not installed"
     if asked not in ("dali", "cpu"):
-        raise LoaderError(f'decoder={asked!r} is not known; allowed are "auto", "dali", "cpu"')
+        raise LoaderError(
+            f'decoder={asked!r} is not known; allowed are "auto", "dali", "cpu", and from_dali(pipeline)'
+        )
     if asked == "dali" and not _dali_is_installed():
         raise MissingPackageError(INSTALL_DALI)
     return asked, f"decoder {asked}: asked for"
+
+
+def _why_pipeline(decoder: DaliDecoder, device: torch.device) -> str:
+    place = decoder.device_id
+    if place is not None and (device.type != "cuda" or device.index != place):
+        raise LoaderError(
+            f'the pipeline of from_dali makes images on GPU {place}, but {device=!s}; use device="cuda:{place}", or '
+            f"end the pipeline with images.cpu()"
+        )
+    where = "the CPU" if place is None else f"GPU {place}"
+    return f"decoder dali: a pipeline of your own, with images on {where}"
 
 
 def _engine(asked: EngineChoice, device: torch.device) -> tuple[EngineName, str]:

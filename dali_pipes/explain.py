@@ -23,6 +23,11 @@ def explain(
             f"views: {len(views)} of each sample, which is read and decoded once; labels and targets "
             f"are those of the first"
         )
+    if workshop.clips is not None:
+        steps = ", then ".join(map(repr, views[0].recipe.temporal_operations))
+        lines.append(
+            f"clips: {workshop.num_frames} frames each{', chosen with ' * bool(steps)}{steps}"
+        )
     for view in views:
         lines += _stages(view)
     if schedule.group > 1:
@@ -47,7 +52,7 @@ def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
     decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
     canvas = "of several sizes" if size is None else str([*size, 3])
-    after = recipe.operations[len(recipe.decode_operations) :]
+    after = recipe.image_operations[len(recipe.decode_operations) :]
     batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves

@@ -38,7 +38,14 @@ class RingFinisher(Finisher):
 
     def __init__(self, job: Job, timings: Timings, ring: Ring) -> None:
         views = [
-            View(recipe, _engine_of(job, recipe), job.dtype, job.memory_format, _CPU)
+            View(
+                recipe,
+                _engine_of(job, recipe),
+                job.dtype,
+                job.memory_format,
+                _CPU,
+                job.num_frames,
+            )
             for recipe in job.parts["views"].recipes
         ]
         super().__init__(views, timings, job.num_threads)
@@ -47,7 +54,7 @@ class RingFinisher(Finisher):
 
     def spawn(self, work: Work, draw: Draw) -> Pending:
         """Start drawing the canvases of a batch, and augmenting them unless a GPU does that."""
-        images = self._ring.images(work.plan.step, len(work))
+        images = self._ring.images(work.plan.step, len(work) * self.views[0].images_per_row)
         chunks = self.chunks(len(work))
         if self._canvases:
             sheets = Sheets(work, range(len(work)), self.views, pinned=False)

@@ -27,6 +27,7 @@ class Job:
         exact: As for Loader.
         dtype: Of the finished images.
         memory_format: Of the finished images.
+        num_frames: Frames of a clip; 0 where samples are images.
         canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
         fast: Whether JPEGs may be decoded at a smaller size.
         num_threads: Of the helper process.
@@ -39,6 +40,7 @@ class Job:
     exact: bool
     dtype: torch.dtype
     memory_format: torch.memory_format
+    num_frames: int
     canvases: bool
     fast: bool
     num_threads: int
@@ -106,6 +108,7 @@ def make_job(
         exact,
         views[0].dtype,
         views[0].memory_format,
+        views[0].num_frames,
         views[0].device.type == "cuda",
         fast,
         num_threads,
@@ -118,11 +121,12 @@ def make_job(
 
 
 def frame_of(view: View, count: int) -> Frame:
-    """Return what a slot holds of a view, for batches of at most `count`.
+    """Return what a slot holds of a view, for batches of at most `count` samples.
 
     Raises:
         LoaderError: On a GPU, where its canvases have several sizes.
     """
+    count *= view.images_per_row
     if view.device.type == "cuda":
         size = view.recipe.decode_size
         if size is None:

@@ -18,17 +18,23 @@ from dali_pipes.about import About, about
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import DecoderName, EngineChoice, choose
+from dali_pipes.dali_decoder import DaliDecoder
 from dali_pipes.explain import explain
 from dali_pipes.faults import BadRecord, Ledger, Policy
 from dali_pipes.feed import Feed, FeedOptions
 from dali_pipes.finish import Finisher, View
 from dali_pipes.job import Job, make_job
 from dali_pipes.labels import labels_of
+from dali_pipes.pipeline import PipelineProducer
 from dali_pipes.plan import LastBatch
 from dali_pipes.process import Helper, ProcessProducer
 from dali_pipes.produce import CpuProducer, DaliProducer, Producer
 from dali_pipes.state import VERSION, LoaderState, RunIdentity, check_state, order_check
 from dali_pipes.targets import Kind, TargetReader, collate, upload
+from dali_pipes.video import options
+from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
+from dali_pipes.video.produce import DaliClipProducer
+from dali_pipes.video.source import find_clips, require_clips
 from dali_pipes.work import Work, Workshop
 from gpu_aug import Recipe, compile_engine
 from gpu_aug.views import Views
@@ -47,20 +53,22 @@ class Loader:
     not continued, unless its state is loaded.
 
     Args:
-        dataset: What `readers.open_dataset` returns, or anything with its interface.
-        recipe: What happens to each image. Views make several pictures of each sample, which is read and
+        dataset: What `readers.open_dataset` returns, or anything with its interface. Clips of a dataset of
+            videos, and selections and mixtures of them, give clips of T frames.
+        recipe: What happens to each image; all frames of a clip get the same. Views make several pictures of each sample, which is read and
             decoded once. A recipe that mixes samples makes `batch.labels` soft; who is mixed with whom
             follows from the order alone. All images of a view must end with one size.
         batch_size: Samples per rank and step.
         device: Where the batches end up and the engine runs; "auto" takes a GPU where there is one.
-        decoder: "dali", or "cpu" for our own decoder of ordinary JPEGs and OpenCV for everything else; "auto"
-            takes DALI on a GPU, where it is installed.
+        decoder: "dali", or "cpu" for our own decoder of ordinary JPEGs, OpenCV for other images and FFmpeg for
+            videos; "auto" takes DALI on a GPU, where it is installed. What DALI is not trusted with is decoded
+            on the CPU. `from_dali(pipeline)` decodes with a pipeline of your own.
         engine: What carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU.
         exact: Whether the fused engine resamples warps that follow each other one by one, as the other
             engines always do, instead of once.
         decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size where
             the crop is shrunk by at least twice as much; pixels then differ a little. "exact" decodes as
-            everybody does, and so does DALI in any case.
+            everybody does, and so does DALI in any case, and so are clips.
         seed: Of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of some blocks at a time, for storage
@@ -71,7 +79,8 @@ class Loader:
         world_size: Number of processes that share each step; None as for `rank`.
         dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe
             normalises; uint8 is for recipes that do not.
-        channels_last: The memory format of the images; their shape is [B, 3, H, W] either way.
+        channels_last: The memory format of the images; their shape is [B, 3, H, W] either way, for clips
+            [B, T, 3, H, W].
         last_batch: What becomes of an incomplete last batch: "drop" it, hand it over "partial", or "pad"
             it with repeated samples for which `batch.valid` is False.
         on_bad_sample: "raise", "replace" by another sample drawn from the dataset, or "skip", which makes
@@ -89,7 +98,7 @@ class Loader:
         targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and handed
             over, moved as `batch.images` are; "auto" takes all that the data has. See TargetReader for
             how they are stored: `mask.png`, `json`, in coordinates of the upright image. Where they
-            are damaged or do not fit their image the sample is bad.
+            are damaged or do not fit their image the sample is bad. Clips have none.
         helper_process: Whether one process beside this one reads, decodes and, on a CPU, augments with
             `num_threads` threads of its own; this process takes finished batches out of shared memory,
             so Python code that computes here does not hold the loader up. The batches are the same. It
@@ -102,6 +111,7 @@ class Loader:
         decoder: The decoder that was chosen.
         engine: The engine that was chosen.
         timings: Where the time of the current epoch went.
+        schedule: The steps of an epoch; who replaces it changes them from the next loop on.
 
     Raises:
         LoaderError: An argument that cannot work; the text says what would.
@@ -118,7 +128,7 @@ class Loader:
         *,
         batch_size: int,
         device: str | torch.device = "auto",
-        decoder: DecoderName = "auto",
+        decoder: DecoderName | DaliDecoder = "auto",
         engine: EngineChoice = "auto",
         exact: bool = False,
         decode: Literal["exact", "fast"] = "exact",
@@ -152,7 +162,10 @@ class Loader:
             num_threads = arguments.usable_cores()
         arguments.require_positive(num_threads=num_threads)
         place = arguments.place_of(rank, world_size)
-        reader = TargetReader(views.recipes[0], arguments.target_kinds(targets))
+        clips = find_clips(dataset)
+        options.require_fits(clips, targets=targets, decode=decode)
+        kinds = arguments.target_kinds(targets if clips is None else [])
+        reader = TargetReader(views.recipes[0], kinds)
 
         choice = choose(device, decoder, engine)
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
@@ -160,10 +173,11 @@ class Loader:
         self._reasons = choice.reasons
         self._recipe = recipe
         order = arguments.order_of(dataset, seed, shuffle, shuffle_window)
-        self._schedule = arguments.schedule(len(order), batch_size, place, last_batch, views.group)
+        self.schedule = arguments.schedule(len(order), batch_size, place, last_batch, views.group)
         self._workshop = Workshop(
             dataset, views, order, seed, on_bad_sample, max_pixels, place[0], reader, self.timings
         )
+        require_clips(views, self._workshop.clips)
         budget = arguments.budget_of(max_bad_samples, len(dataset))
         self._ledger = Ledger(on_bad_sample, budget, Path(ledger) if ledger else None)
         self._audit = Audit(audit, *place)
@@ -181,6 +195,11 @@ class Loader:
             )
             for view in views.recipes
         )
+        self._pipeline = decoder if isinstance(decoder, DaliDecoder) else None
+        if self._pipeline is not None:
+            self._pipeline.require_fits(
+                self.schedule.largest, clips=self._workshop.clips is not None
+            )
         self._num_threads, self._prefetch = num_threads, prefetch
         self._fast, self._exact = decode == "fast", exact
         self._job: Job | None = None
@@ -188,7 +207,7 @@ class Loader:
             self._job = make_job(
                 self._workshop,
                 self._views,
-                self._schedule.largest,
+                self.schedule.largest,
                 decoder=self.decoder,
                 engine=self.engine,
                 exact=exact,
@@ -196,14 +215,14 @@ class Loader:
                 num_threads=num_threads,
                 prefetch=prefetch,
             )
-        self._kept: Feed | Helper | None = None
+        self._kept: Feed | ClipFeed | Helper | None = None
         self._epoch, self._consumed, self._began = 0, 0, False
         self._num_loops = 0
         self._live: weakref.ref[Generator[Batch]] | None = None
 
     def __len__(self) -> int:
         """Steps of a whole epoch, on this and every other rank."""
-        return self._schedule.num_steps()
+        return self.schedule.num_steps()
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the next epoch, or go on where a loaded state stands."""
@@ -266,13 +285,16 @@ class Loader:
         sizes = "decoded at a smaller size where they are shrunk a lot (fast)"
         fast = sizes if self._fast and self.decoder == "cpu" else "decoded exactly"
         warps = ", warps one by one" if self._exact or self.engine != "fused" else ""
+        decoded = f"images {fast}"
+        if self._workshop.clips is not None:
+            decoded = options.describe(self.decoder, on_gpu=self.device.type == "cuda")
         return explain(
             self._reasons,
             self._views,
-            self._schedule,
+            self.schedule,
             self._workshop,
             self._num_classes,
-            f"images {fast}{warps}\nthreads: {self._num_threads}, {where}prefetch: {self._prefetch}",
+            f"{decoded}{warps}\nthreads: {self._num_threads}, {where}prefetch: {self._prefetch}",
         )
 
     def close(self) -> None:
@@ -298,7 +320,8 @@ class Loader:
     @cached_property
     def _identity(self) -> RunIdentity:
         """What a state must agree with."""
-        order, length = self._workshop.order, self._schedule.length
+        order = self._workshop.order
+        length = len(order)  # a schedule that was replaced may end an epoch earlier
         return {
             "version": VERSION,
             "dataset": self._workshop.dataset.fingerprint,
@@ -322,7 +345,7 @@ class Loader:
         producer, keep = self._producer()
         under_way = 0
         try:
-            for plan in self._schedule.plans(epoch, consumed):
+            for plan in self.schedule.plans(epoch, consumed):
                 producer.submit(plan)
                 under_way += 1
                 if under_way > producer.capacity:
@@ -337,18 +360,27 @@ class Loader:
             if isinstance(keep, Helper) and keep is not self._kept:
                 keep.close()
 
-    def _producer(self) -> tuple[Producer, Feed | Helper | None]:
+    def _producer(self) -> tuple[Producer, Feed | ClipFeed | Helper | None]:
         """Return what makes the batches of a loop, and what of it serves later ones."""
         kept, self._kept = self._kept, None
         if self._job is not None:
             helper = kept if isinstance(kept, Helper) else Helper(self._job)
             return ProcessProducer(helper, self._views, self.timings), helper
+        if self._pipeline is not None:
+            self._pipeline.begin()
+            end_loops_at_exit()
+            finisher = Finisher(self._views, self.timings, self._num_threads)
+            return PipelineProducer(self._workshop, finisher, self._pipeline), None
+        if self.decoder == "dali" and self._workshop.clips is not None:
+            clip_feed = kept if isinstance(kept, ClipFeed) else self._clip_feed()
+            finisher = Finisher(self._views, self.timings, self._num_threads)
+            return DaliClipProducer(self._workshop, finisher, clip_feed), clip_feed
         feed = kept if isinstance(kept, Feed) else None
         if self.decoder == "dali" and feed is None:
             on_gpu = self.device.type == "cuda"
             feed = Feed(
                 FeedOptions(
-                    batch_size=self._schedule.largest,
+                    batch_size=self.schedule.largest,
                     antialias=tuple(view.recipe.antialias for view in self._views),
                     device="mixed" if on_gpu else "cpu",
                     canvases=on_gpu,
@@ -363,6 +395,19 @@ class Loader:
         if feed is None:
             return CpuProducer(self._workshop, finisher, self._prefetch, fast=self._fast), None
         return DaliProducer(self._workshop, finisher, feed), feed
+
+    def _clip_feed(self) -> ClipFeed:
+        end_loops_at_exit()
+        on_gpu = self.device.type == "cuda"
+        return ClipFeed(
+            ClipFeedOptions(
+                batch_size=self.schedule.largest,
+                backend="mixed" if on_gpu else "cpu",
+                device_id=self.device.index if on_gpu else None,
+                num_threads=self._num_threads,
+                depth=self._prefetch,
+            )
+        )
 
     def _hand_over(self, producer: Producer, loop: int) -> Batch:
         with self.timings.measure("wait"):
@@ -390,7 +435,8 @@ class Loader:
         rows = work.plan.rows[kept]
         found = [work.found[row] for row in rows.tolist()]
         if self._workshop.clips is not None:
-            images = [view.unflatten(0, (len(work), -1)) for view in images]
+            num_frames = self._workshop.num_frames
+            images = [view.view(len(work), num_frames, *view.shape[1:]) for view in images]
         views = tuple(take_rows(view, rows) for view in images)
         return Batch(
             images=views[0],
@@ -402,8 +448,20 @@ class Loader:
             keys=[work.keys[row] for row in rows.tolist()],
             valid=torch.from_numpy(work.plan.valid[kept]),
             views=views,
+            **clip_columns(work, rows),
             **collate(found, self._views[0].recipe.fixed_size, self.device),
         )
+
+
+def clip_columns(work: Work, rows: NDArray[np.int64]) -> dict[str, Any]:
+    """Return what a batch says of its clips, nothing where samples are images."""
+    if not work.frames.shape[1]:
+        return {}
+    return {
+        "frames": torch.from_numpy(work.frames[rows]),
+        "seconds": torch.from_numpy(work.seconds[rows]),
+        "videos": [work.keys[row].rpartition("#")[0] for row in rows.tolist()],
+    }
 
 
 @cache

@@ -116,7 +116,7 @@ class ProcessProducer:
         self._under_way.append(plan.step)
 
     def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
-        """Wait for the oldest batch: its work and per view the images of all its rows, [E, 3, H, W]."""
+        """Wait for the oldest batch: its work and per view the images of all its rows, [images, 3, H, W]."""
         reply = self._helper.receive()
         for stage, seconds in reply.seconds.items():
             self._timings.add(stage, seconds)
@@ -124,7 +124,8 @@ class ProcessProducer:
             raise reply.error
         ring, step = self._helper.ring, self._under_way.popleft()
         work: Work = pickle.loads(ring.read_note(step, reply.num_bytes))
-        return work, self._fetch(work, ring.images(step, len(work)))
+        count = len(work) * self._views[0].images_per_row
+        return work, self._fetch(work, ring.images(step, count))
 
     def close(self) -> None:
         """End the thread, if there is one; what is under way is dropped by closing the helper."""

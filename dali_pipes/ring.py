@@ -22,9 +22,10 @@ class Frame:
     """What a slot holds of one view.
 
     Attributes:
-        shape: [B, height, width, 3], or [B, 3, height, width], of the largest batch, as it lies in memory.
+        shape: [images, height, width, 3], or [images, 3, height, width], of the largest batch, as it lies in
+            memory.
         dtype: Of its numbers.
-        permuted: Whether it is handed out as [B, 3, height, width] though channels lie last.
+        permuted: Whether it is handed out as [images, 3, height, width] though channels lie last.
     """
 
     shape: tuple[int, int, int, int]

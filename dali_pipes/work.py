@@ -13,9 +13,10 @@ from dali_pipes.errors import BadSampleError, DecodeError, LoaderError
 from dali_pipes.faults import BadRecord, Policy, no_substitute, substitute
 from dali_pipes.plan import Plan
 from dali_pipes.targets import Found, TargetReader
-from dali_pipes.video.clips import Clips
+from dali_pipes.video.source import ClipSource, find_clips
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
+from gpu_aug.temporal import drawn_speed, frame_order
 from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
 from readers.order import AnyOrder
@@ -45,6 +46,7 @@ class Work:
         records: (row, what was bad there), in the order in which it was noticed.
         failure: The error to raise once the records are written down.
         frames: int64 [E, T], the frames of each clip, places in the order of presentation; T is 0 for images.
+        seconds: float64 [E, T], when these are shown in their video.
         draws: One entry per view.
     """
 
@@ -59,6 +61,7 @@ class Work:
     sizes: NDArray[np.int64]
     found: list[Found]
     frames: NDArray[np.int64]
+    seconds: NDArray[np.float64]
     records: list[tuple[int, BadRecord]] = field(default_factory=list)
     failure: BadSampleError | None = None
     draws: tuple[Draws, ...] = field(init=False)
@@ -129,6 +132,7 @@ class Workshop:
             sizes=np.ones((count, 2), np.int64),
             found=[NOTHING] * count,
             frames=np.zeros((count, self.num_frames), np.int64),
+            seconds=np.zeros((count, self.num_frames)),
         )
         for row, sample in enumerate(fetched):
             checked = self._check(sample)
@@ -137,8 +141,8 @@ class Workshop:
                 self._lose(work, row, checked)
             else:
                 _fill(work, row, *checked)
-        work.draws = self._draw(work, slice(None))
-        self._choose_frames(work, slice(None))
+        work.draws = self.draw(work, slice(None))
+        self._choose_frames(work, 0, count)
         return work
 
     def decode(self, work: Work, row: int) -> NDArray[np.uint8] | None:
@@ -178,12 +182,12 @@ class Workshop:
         """Lose a row whose parameters are drawn, and draw those of the substitute."""
         index = int(work.indices[row])
         self._lose(work, row, BadSample(index, work.keys[row], stage, str(error)))
-        drawn = self._draw(work, slice(row, row + 1))
+        drawn = self.draw(work, slice(row, row + 1))
         for draws, again in zip(work.draws, drawn, strict=True):
             draws.put(row, again)
-        self._choose_frames(work, slice(row, row + 1))
+        self._choose_frames(work, row, row + 1)
 
-    def _draw(self, work: Work, rows: slice) -> tuple[Draws, ...]:
+    def draw(self, work: Work, rows: slice) -> tuple[Draws, ...]:
         """Draw the parameters of some rows; a sample that comes again in an epoch has others each time."""
         return self.views.draw(
             self.seed,
@@ -194,21 +198,30 @@ class Workshop:
             length=len(self.order),
         )
 
-    def _choose_frames(self, work: Work, rows: slice) -> None:
-        if self.clips is not None:
-            work.frames[rows] = self.clips.frames(
-                self.seed, work.plan.epoch, work.indices[rows], work.repeats[rows]
-            )
+    def _choose_frames(self, work: Work, start: int, stop: int) -> None:
+        """Choose the frames of the clips in rows start to stop (half open), which are drawn."""
+        clips, rows = self.clips, slice(start, stop)
+        if clips is None:
+            return
+        recipe, draws = self.views.recipes[0], work.draws[0].rows(start, stop)
+        indices = work.indices[rows]
+        identities = indices + work.repeats[rows] * len(self.dataset)
+        speed = drawn_speed(recipe, draws)
+        chosen = clips.choose(self.seed, work.plan.epoch, indices, identities, speed)
+        order = frame_order(recipe, draws, clips.num_frames)
+        work.frames[rows] = np.take_along_axis(chosen, order, axis=1)
+        work.seconds[rows] = clips.seconds(indices, work.frames[rows])
 
     @property
     def num_frames(self) -> int:
         """Frames of a clip; 0 where samples are images."""
-        return self.clips.num_frames if self.clips else 0
+        clips = self.clips
+        return clips.num_frames if clips is not None else 0
 
     @property
-    def clips(self) -> Clips | None:
-        """The dataset, where it is one of clips."""
-        return self.dataset if isinstance(self.dataset, Clips) else None
+    def clips(self) -> ClipSource | None:
+        """What is known of the clips, where samples are clips."""
+        return find_clips(self.dataset)
 
     def _check(
         self, sample: Sample | BadSample

@@ -1,6 +1,7 @@
 """Applying a recipe to decoded images, without a loader."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gpu_aug.resample import resample
 from gpu_aug.samples import Sample, read_sample
 from gpu_aug.soft_labels import soft_labels
 from gpu_aug.targets import Targets, as_array
+from gpu_aug.temporal import decoded_order
 from gpu_aug.views import Views
 
 
@@ -37,8 +39,8 @@ def apply(
     A sample is a dictionary with ``image`` or ``images``, and any of the other keys:
 
     - ``image``: [H, W, 3], [H, W, 1] or [H, W] as an array or a Pillow image, [3, H, W], [1, H, W] or [H, W]
-      as a tensor; uint8, or float in [0, 1] (taken as float32). A clip has a first axis more. Gray
-      images become three equal channels.
+      as a tensor; uint8, or float in [0, 1] (taken as float32). A clip has a first axis more, and what
+      the recipe does to its time is done to the frames it has. Gray images become three equal channels.
     - ``images``: More images of the sample, of one size: a list, or a dictionary of names. All get the
       same draws.
     - ``mask``, ``masks``: whole numbers or bool, [H, W] and [M, H, W].
@@ -139,6 +141,8 @@ def _apply(
 ) -> list[dict[str, Any]]:
     if not samples:
         return []
+    if recipe.temporal_operations:
+        samples = [_retimed(recipe, sample, draws, row) for row, sample in enumerate(samples)]
     results = _run(recipe, samples, draws, engine, device)
     moved = move_batch(recipe, draws, [sample.targets for sample in samples])
     labels = _labels(recipe, draws, samples)
@@ -146,6 +150,23 @@ def _apply(
         _result(sample, frames, targets, label)
         for sample, frames, targets, label in zip(samples, results, moved, labels, strict=True)
     ]
+
+
+def _retimed(recipe: Recipe, sample: Sample, draws: Draws, row: int) -> Sample:
+    """Move the frames of a sample's clips in time; all are drawn alike."""
+    frames: list[Tensor] = []
+    start = 0
+    for key, count in sample.shapes.items():
+        if count is None:
+            name = type(recipe.temporal_operations[0]).__name__
+            raise TargetsError(
+                f"sample {row}: {key if isinstance(key, str) else key[0]} must be a clip, [T, ...], for "
+                f"{name} moves frames in time, got one image: give a clip, or take {name} out of the recipe"
+            )
+        [order] = decoded_order(recipe, draws.rows(row, row + 1), count)
+        frames += [sample.frames[start + frame] for frame in order.tolist()]
+        start += count
+    return replace(sample, frames=frames)
 
 
 def _run(

@@ -39,6 +39,7 @@ class Draws:
         partners: int64 [B, 4], rows of the batch that each row may be mixed with: its neighbour in
             a pair of positions, then its three neighbours in four positions. A row that has none
             in the batch is its own partner. int64 [B, 0] where nothing is mixed.
+        temporal: One entry per operation on the time of clips; see gpu_aug.temporal.
     """
 
     windows: Windows
@@ -46,6 +47,7 @@ class Draws:
     decode_params: tuple[Params, ...]
     sizes: NDArray[np.int64]
     partners: NDArray[np.int64]
+    temporal: tuple[Params, ...] = ()
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -67,6 +69,7 @@ class Draws:
             _rows(self.decode_params, rows),
             self.sizes[rows],
             partners,
+            _rows(self.temporal, rows),
         )
 
     def put(self, row: int, one: "Draws") -> None:
@@ -74,7 +77,11 @@ class Draws:
         for name in ("start", "shape", "resize", "paste", "canvas"):
             getattr(self.windows, name)[row] = getattr(one.windows, name)[0]
         self.sizes[row] = one.sizes[0]
-        for mine, other in ((self.params, one.params), (self.decode_params, one.decode_params)):
+        for mine, other in (
+            (self.params, one.params),
+            (self.decode_params, one.decode_params),
+            (self.temporal, one.temporal),
+        ):
             for params, drawn in zip(mine, other, strict=True):
                 for name, values in params.items():
                     params[name] = _with_room(values, drawn[name].shape[1:])
@@ -95,6 +102,7 @@ class Draws:
             _repeat(self.decode_params, times),
             np.repeat(self.sizes, times, axis=0),
             np.repeat(self.partners, times, axis=0) * times + frame,
+            _repeat(self.temporal, times),
         )
 
 

@@ -6,7 +6,7 @@ They resize bilinearly, so that decoding does it; where a source resizes otherwi
 from gpu_aug.ops.blurs import GaussianBlur
 from gpu_aug.ops.colour import Grayscale, Normalize, Solarize
 from gpu_aug.ops.combine import OneOf
-from gpu_aug.ops.crops import CenterCrop, RandomCrop
+from gpu_aug.ops.crops import CenterCrop, FixedCrop, RandomCrop
 from gpu_aug.ops.geometry import HorizontalFlip
 from gpu_aug.ops.jitter import ColorJitter
 from gpu_aug.ops.operation import Operation
@@ -134,14 +134,15 @@ def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) ->
 def video_train(size: int = 224, *, shorter: tuple[int, int] = (256, 320)) -> Recipe:
     """Train video classifiers as SlowFast: a random length of the shorter side, a crop, a flip.
 
-    All frames of a clip are treated alike.
+    All frames of a clip are treated alike. SlowFast 8x8 takes Clips(num_frames=32, stride=2).
 
     Args:
         size: Height and width of the result.
         shorter: Smallest and largest length of the shorter side, both included.
 
-    Source: Feichtenhofer et al. 2019, https://arxiv.org/abs/1812.03982, and transform.py in
-    https://github.com/facebookresearch/SlowFast.
+    Source: Feichtenhofer et al. 2019, https://arxiv.org/abs/1812.03982, section 4, and transform.py in
+    https://github.com/facebookresearch/SlowFast; the same steps with other sizes and means are those of
+    references/video_classification in https://github.com/pytorch/vision.
     """
     lengths = tuple(range(shorter[0], shorter[1] + 1))
     return Recipe([RandomShortestSize(lengths), RandomCrop(size), HorizontalFlip(), _VIDEO])
@@ -153,6 +154,23 @@ def video_eval(size: int = 256) -> Recipe:
     Args:
         size: Length of the shorter side, and height and width of the result.
 
-    Source: as ``video_train``; there three squares of each clip are evaluated.
+    Source: as ``video_train``; there three squares of each clip are evaluated, see ``video_test``.
     """
     return Recipe([Resize(size), CenterCrop(size), _VIDEO])
+
+
+def video_test(size: int = 256) -> Views:
+    """Evaluate video classifiers on three squares of each clip, along its longer side; nothing is random.
+
+    With ten clips, Clips(sampling="uniform", clips_per_video=10), these are the "30 views" of a video;
+    dali_pipes.video.join.ViewMean takes their mean.
+
+    Args:
+        size: Length of the shorter side, and height and width of the results: left, middle and right, or
+            top, middle and bottom.
+
+    Source: as ``video_train``, and uniform_crop in transform.py there, which rounds half a pixel of the
+    middle up.
+    """
+    crops = [FixedCrop(size, position) for position in ("top_left", "center", "bottom_right")]
+    return Views([Recipe([Resize(size), crop, _VIDEO]) for crop in crops])

@@ -25,6 +25,7 @@ from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.resized_crops import RandomResizedCrop
 from gpu_aug.ops.resizes import Resize
 from gpu_aug.ops.spatial import Crop, Resample, Spatial
+from gpu_aug.ops.temporal import Temporal, check_place
 from gpu_aug.ops.wrapping import as_operation
 from gpu_aug.targets import BoxParams, KeypointParams, differences
 from gpu_aug.windows import compose_windows
@@ -43,6 +44,7 @@ PRESETS = (
     "segmentation",
     "simclr",
     "video_eval",
+    "video_test",
     "video_train",
 )
 
@@ -56,6 +58,7 @@ class Recipe:
 
     The leading size operations (crops and at most one resampling) are the decode stage: they
     are carried out while decoding. The rest is the batch stage, which an engine carries out.
+    Operations on the time of clips are neither: they say which frames are decoded.
 
     Args:
         operations: At least one.
@@ -99,6 +102,7 @@ class Recipe:
                     f"{name} of a recipe must be {params.__name__}(...) or None, got {given!r}"
                 )
             object.__setattr__(self, name, given)
+        check_place(self.operations)
         self._check_range()
         self._sizes  # noqa: B018 - checks that the operations fit
 
@@ -148,6 +152,16 @@ class Recipe:
         return recipe
 
     @cached_property
+    def temporal_operations(self) -> tuple[Temporal, ...]:
+        """Those that say which frames of a clip stand where."""
+        return tuple(step for step in self.operations if isinstance(step, Temporal))
+
+    @cached_property
+    def image_operations(self) -> tuple[Operation, ...]:
+        """All others: what happens to every image or frame."""
+        return tuple(step for step in self.operations if not isinstance(step, Temporal))
+
+    @cached_property
     def leaves(self) -> tuple[Operation, ...]:
         """What is carried out, in order, with combinators taken apart."""
         return tuple(chain.from_iterable(operation.leaves for operation in self.operations))
@@ -156,16 +170,16 @@ class Recipe:
     def decode_operations(self) -> tuple[Operation, ...]:
         """The leading crops, at most one operation that resamples, and at most one crop after it."""
         resampled = padded = False
-        for place, operation in enumerate(self.operations):
+        for place, operation in enumerate(self.image_operations):
             resamples = isinstance(operation, Resample)
             # A border that is resampled would lie on the nearest whole pixel.
             if not suits_decoding(operation) or (resamples and (resampled or padded)):
-                return self.operations[:place]
+                return self.image_operations[:place]
             if resampled:
-                return self.operations[: place + 1]
+                return self.image_operations[: place + 1]
             resampled = resamples
             padded = padded or (isinstance(operation, Spatial) and operation.may_pad)
-        return self.operations
+        return self.image_operations
 
     @cached_property
     def batch_leaves(self) -> tuple[Operation, ...]:
@@ -174,9 +188,9 @@ class Recipe:
 
     @cached_property
     def _sizes(self) -> tuple[NDArray[np.int64], ...]:
-        """Every size, int64 [n, 2], possible before each operation and after the last."""
+        """Every size, int64 [n, 2], possible before each of `image_operations` and after the last."""
         sizes = [_ANY_SIZES]
-        for operation in self.operations:
+        for operation in self.image_operations:
             sizes.append(np.unique(operation.possible_sizes(sizes[-1]), axis=0))
         return tuple(sizes)
 
@@ -213,7 +227,7 @@ class Recipe:
         After them all images have one size.
         """
         single = leaves = 0
-        for place, operation in enumerate(self.operations):
+        for place, operation in enumerate(self.image_operations):
             leaves += len(operation.leaves)
             before, after = self._sizes[place : place + 2]
             inside = [before, after] if isinstance(operation, Combinator) else [after]
@@ -231,7 +245,7 @@ class Recipe:
     @property
     def group(self) -> int:
         """How many neighbouring positions of the epoch's order are mixed: 1, 2 or 4."""
-        return max(leaf.group for leaf in self.leaves)
+        return max((leaf.group for leaf in self.leaves), default=1)
 
     def draw(
         self,
@@ -275,8 +289,12 @@ class Recipe:
             choices = zip(by_group, numbers, shared, strict=True)
             numbers = iter([theirs if same else own for same, own, theirs in choices])
         drawn: list[Params] = []
+        temporal: list[Params] = []
         sizes_now = sizes
         for operation in self.operations:
+            if isinstance(operation, Temporal):
+                temporal.append(operation.draw(next(numbers), sizes_now))
+                continue
             params, sizes_now = operation.draw_leaves(numbers, sizes_now)
             # Copies: an operation may give views, of which Draws.put could not change one row.
             drawn += [{name: np.array(leaf[name]) for name in leaf} for leaf in params]
@@ -288,6 +306,7 @@ class Recipe:
             decode_params,
             sizes,
             self._partners(positions, length, len(sizes)),
+            tuple(temporal),
         )
 
     def result_sizes(self, draws: Draws) -> NDArray[np.int64]:
@@ -431,7 +450,9 @@ class Recipe:
 
         from gpu_aug.engines.fused.explain import explain
 
-        return explain(self, device=torch.device(device), exact=exact)
+        steps = ", ".join(map(repr, self.temporal_operations))
+        frames = f"before decoding, which frames: {steps}\n" if steps else ""
+        return frames + explain(self, device=torch.device(device), exact=exact)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, Self
@@ -20,10 +20,12 @@ from gpu_aug.recipe import FORMAT_VERSION, Recipe
 class Views:
     """Several pictures of every sample, each by a recipe of its own, as in multi-crop training.
 
-    Every view draws for itself, even if two recipes are equal.
+    Every view draws for itself, even if two recipes are equal. Which frames a clip is made of is drawn
+    once for all views.
 
     Raises:
-        RecipeError: No recipes, or something that is not a recipe.
+        RecipeError: No recipes, something that is not a recipe, or recipes that differ in what they do to
+            the time of clips.
     """
 
     recipes: tuple[Recipe, ...]
@@ -32,6 +34,12 @@ class Views:
         object.__setattr__(self, "recipes", tuple(recipes))
         if not self.recipes or not all(isinstance(recipe, Recipe) for recipe in self.recipes):
             raise RecipeError(f"views must be a list of at least one Recipe, got {recipes!r}")
+        if len({recipe.temporal_operations for recipe in self.recipes}) > 1:
+            raise RecipeError(
+                "views must all have the same operations on the time of clips, for they are made of the "
+                f"same frames, got {[recipe.temporal_operations for recipe in self.recipes]}: give all "
+                "recipes those of the first"
+            )
 
     def __len__(self) -> int:
         return len(self.recipes)
@@ -52,10 +60,11 @@ class Views:
         length: int | None = None,
     ) -> tuple[Draws, ...]:
         """Draw for every view; see Recipe.draw."""
-        return tuple(
+        drawn = [
             recipe.draw(seed, epoch, indices, sizes, positions=positions, length=length, view=view)
             for view, recipe in enumerate(self.recipes)
-        )
+        ]
+        return tuple(replace(draws, temporal=drawn[0].temporal) for draws in drawn)
 
     def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
         """Say for every view how the fused engine carries it out; see Recipe.explain."""

@@ -12,6 +12,7 @@ FormatName = Literal[
     "list",
     "video-folder",
     "clip-list",
+    "frame-folder",
     "tar",
     "parquet",
     "arrow",
@@ -66,8 +67,22 @@ FORMATS = {
         Format(
             "list", "list of files", "readers.folder:ListDataset", "file", (".txt", ".lst", ".tsv")
         ),
-        Format("video-folder", "video folders", "readers.video:VideoFolderDataset", "folder"),
-        Format("clip-list", "list of clips", "readers.video:ClipListDataset", "file"),
+        Format(
+            "video-folder",
+            "video folders",
+            "readers.video:VideoFolderDataset",
+            "folder",
+            zero_copy=True,
+        ),
+        Format(
+            "clip-list",
+            "list of videos or clips",
+            "readers.video:ClipListDataset",
+            "file",
+            (".csv",),
+            zero_copy=True,
+        ),
+        Format("frame-folder", "folders of frames", "readers.video:FrameFolderDataset", "folder"),
         Format(
             "tar",
             "WebDataset tar",

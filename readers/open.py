@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
 from readers.formats import FORMATS, Format, FormatName, format_of
-from readers.sample import PathLike, SourceError, is_image_file
+from readers.sample import VIDEO_FIELDS, PathLike, SourceError, is_image_file
 
 if TYPE_CHECKING:
     from readers.remote import StorageOptions
@@ -33,8 +33,9 @@ _MARKERS = {
     "data.mdb": "lmdb",
     _MDS_INDEX: "mds",
 }
-_VIDEO_SUFFIXES = (".mp4", ".webm", ".avi", ".mkv", ".mov", ".m4v")
-_VIDEO_IN_LINE = re.compile(rf"({'|'.join(map(re.escape, _VIDEO_SUFFIXES))})(\s|$)", re.IGNORECASE)
+_VIDEO_SUFFIXES = tuple(f".{name}" for name in VIDEO_FIELDS)
+_VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
+_FRAME = re.compile(r"(?:img|frame)[-_]?[0-9]{4,}\.[a-z]+", re.IGNORECASE)
 
 
 @overload
@@ -53,8 +54,11 @@ def open_dataset(
     Args:
         source: One of
             a folder: of images or class folders, of videos, of files of one format (.tar, .parquet,
-            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face),
-            a file of any format in `readers.formats.FORMATS`,
+            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face); also
+            ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
+            frames look like images of a class: say ``format="frame-folder"``,
+            a file of any format in `readers.formats.FORMATS`, among them lists of images, of videos and
+            their clips, and of folders of frames,
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``,
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``http://``, ``https://``,
             a sequence of files or patterns of one format, or of image files.
@@ -163,8 +167,7 @@ def _kind_of_file(place: str) -> Format:
     if place.rpartition("/")[2] == _MDS_INDEX:
         return FORMATS["mds"]
     if found:
-        videos = found.name == "list" and not _is_url(place) and _names_videos(Path(place))
-        return FORMATS["clip-list"] if videos else found
+        return _kind_of_list(Path(place)) if found.name == "list" and not _is_url(place) else found
     if is_image_file(place):
         return FORMATS["list"]
     if not _is_url(place):
@@ -206,7 +209,9 @@ def _kind_of_folder(folder: Path) -> tuple[Format, list[str]]:
         return _kind(places), places
     if any("=" in name for name in folders) and next(folder.rglob("*.parquet"), None):
         return FORMATS["parquet"], []
-    return FORMATS["video-folder" if _holds_videos(folder) else "folder"], []
+    if _holds_videos(folder):
+        return FORMATS["video-folder"], []
+    return FORMATS["frame-folder" if _holds_frames(folder) else "folder"], []
 
 
 def _require_finished(folder: Path) -> None:
@@ -232,13 +237,28 @@ def _holds_videos(folder: Path) -> bool:
     return False
 
 
-def _names_videos(path: Path) -> bool:
-    """Whether the first line of a list that says something names a video."""
+def _holds_frames(folder: Path) -> bool:
+    """Whether the first folder two levels below holds frames of a video, by their names."""
+    for place, folders, files in os.walk(folder):
+        names = [name for name in files if name[0] != "." and is_image_file(name)]
+        depth = len(Path(place).relative_to(folder).parts)
+        if names or depth == 2:
+            return depth == 2 and len(names) > 1 and all(map(_FRAME.fullmatch, names))
+        folders[:] = sorted(name for name in folders if name[0] != ".")[:1]
+    return False
+
+
+def _kind_of_list(path: Path) -> Format:
+    """Tell what a list names by the first line that says something."""
+    first = ""
     with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8-sig") as file:
         lines = (line.strip() for line in file)
         first = next((line for line in lines if line and not line.startswith("#")), "")
-        return _VIDEO_IN_LINE.search(first) is not None
-    return False
+    if _VIDEO_IN_LINE.search(first):
+        return FORMATS["clip-list"]
+    named = (first, first.rpartition(" ")[0], first.rpartition(" ")[0].rpartition(" ")[0])
+    is_folder = any((path.parent / name).is_dir() for name in named if name)
+    return FORMATS["frame-folder" if is_folder else "list"]
 
 
 def _is_shard(name: str) -> bool:

@@ -21,6 +21,16 @@ PathLike = str | os.PathLike[str]
 IMAGE_FIELDS = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "gif", "ppm", "pgm")
 """File extensions, in lower case and without the dot, that say "this is an image"."""
 
+VIDEO_FIELDS = (
+    *("mp4", "webm", "avi", "mkv", "mov", "m4v"),
+    *("mpg", "mpeg", "mts", "m2ts", "wmv", "flv", "ogv", "3gp"),
+)
+"""File extensions, in lower case and without the dot, that say "this is a video".
+
+``ts`` is none of them: as a field it is a time stamp more often. Name such files .mts.
+"""
+
+_VIDEO_NAME = "video"  # what columns of tables are called
 _MASK = re.compile(r"(?:mask|seg)(?:\.([0-9]{1,9}))?\.png")
 
 Payload = bytes | memoryview
@@ -67,6 +77,23 @@ class Sample:
     size: tuple[int, int] | None = None
     restarts: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     image_field: str | None = None
+
+    @property
+    def video_field(self) -> str | None:
+        """Name of the field that holds a video: `image_field` where that names no image, else the first.
+
+        None where there is none.
+        """
+        named = self.image_field
+        if named is not None and named in self.fields and not is_image_field(named):
+            return named
+        return next((name for name in self.fields if is_video_field(name)), None)
+
+    @property
+    def video(self) -> Payload | None:
+        """The bytes of `video_field`, or None."""
+        name = self.video_field
+        return None if name is None else self.fields[name]
 
     @property
     def image(self) -> Payload | None:
@@ -135,6 +162,12 @@ class Dataset(Protocol):
 def is_image_field(name: str) -> bool:
     """Whether a field holds an image: ``jpg``, ``left.jpg``, but not ``jpg.txt`` or ``mask.png``."""
     return name.rpartition(".")[2] in IMAGE_FIELDS and mask_number(name) is None
+
+
+def is_video_field(name: str) -> bool:
+    """Whether a field holds a video: ``mp4``, ``left.mp4``, and ``video`` as columns are called."""
+    ending = name.rpartition(".")[2]
+    return ending in VIDEO_FIELDS or ending == _VIDEO_NAME
 
 
 def mask_number(name: str) -> int | None:

@@ -289,7 +289,8 @@ def test_every_operation_has_a_row():
 COMBINATORS = {"RandomApply", "OneOf", "SomeOf", "RandomOrder", "SomeOfRepeated"}  # test_combine.py
 FOREIGN = {"AlbumentationsTransform", "KorniaModule", "TorchvisionTransform", "BatchFunction"}
 ON_TARGETS = {"ClampBoundingBoxes", "SanitizeBoundingBoxes"}  # test_move.py
-UNCOMPARED = COMBINATORS | FOREIGN | ON_TARGETS | {"Identity"}
+ON_TIME = {"FrameDrop", "SpeedJitter", "TemporalReverse"}  # test_temporal.py
+UNCOMPARED = COMBINATORS | FOREIGN | ON_TARGETS | ON_TIME | {"Identity"}
 
 
 def test_the_table_in_the_documentation_lists_every_row():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from PIL import Image
 from rich.console import Console
 
 from bench.gpu import Step, steps, visit
+from bench.gpu_visit import video
 from bench.gpu_visit.photographs import photographs
+from bench.gpu_visit.scale import Notes, scale_for
 from bench.gpu_visit.step import STEPS
+from bench.gpu_visit.videos import KINDS
 
 
 def test_every_step_exists(tmp_path: Path) -> None:
@@ -88,3 +92,47 @@ def test_photographs_of_any_size(tmp_path: Path) -> None:
     assert pixels.shape == (150, 200, 3)
     assert max(np.abs(np.diff(pixels, axis=axis)).max() for axis in (0, 1)) <= 8
     assert one != other
+
+
+@pytest.fixture(scope="module")
+def smooth(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one picture to pan over."""
+    folder = tmp_path_factory.mktemp("smooth")
+    rows, columns = np.mgrid[:400, :600]
+    waves = [127 + 120 * np.sin(rows / a + columns / b) for a, b in ((9, 13), (17, 7), (11, 19))]
+    Image.fromarray(np.stack(waves, -1).astype(np.uint8)).save(folder / "one.jpg", quality=95)
+    return folder
+
+
+@pytest.mark.needs_dali
+def test_frames_of_videos_are_judged(
+    smooth: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames that are right are called right, and those of a decoder that is one frame late are not."""
+    monkeypatch.setattr(video, "KINDS", {name: KINDS[name] for name in ("vp9", "mpeg4")})
+    notes = Notes(tmp_path / "right.json")
+    video.frames(scale_for(rehearse=True), smooth, notes)
+    decode = video._decode
+    monkeypatch.setattr(video, "_decode", lambda *given: decode(*given).roll(1, 0))
+    monkeypatch.setattr(video, "KINDS", {"vp9": KINDS["vp9"]})
+    late = Notes(tmp_path / "late.json")
+    video.frames(scale_for(rehearse=True), smooth, late)
+
+    assert notes.failures == []
+    assert notes.found["vp9"]["excerpt"] == notes.found["vp9"]["whole file"] == "right"
+    assert notes.found["mpeg4"]["excerpt"] == "left to the CPU"
+    assert notes.found["mpeg4"]["whole file"].startswith("refused")
+    assert late.found["vp9"]["excerpt"].startswith("gives others: {41: 0, 5: 41")
+
+
+@pytest.mark.needs_dali
+@pytest.mark.parametrize("step", [video.decode, video.loader], ids=["decode", "loader"])
+def test_videos_are_measured(smooth: Path, tmp_path: Path, step: Any) -> None:
+    """The steps that measure clips run in a rehearsal, and give speeds."""
+    notes = Notes(tmp_path / "step.json")
+    step(scale_for(rehearse=True), smooth, notes)
+
+    assert notes.failures == []
+    rows = [row for name, row in notes.found.items() if "vp9" in name and "encoding" not in name]
+    assert len(rows) == 2
+    assert all(row["clips_per_second"] > 0 for row in rows)

@@ -14,10 +14,11 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from bench import inspect, inspect_survey
+from bench import inspect_survey
 from bench.cli import main
 from bench.crew import Crew
 from bench.inspect_spread import Spread
+from bench.quiet import hushed
 from bench.source import open_source
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.dataset import ColumnName, IndexedDataset
@@ -138,7 +139,7 @@ def test_decoders_do_not_write_between_the_lines(
     with pytest.raises(SystemExit):
         main(["inspect", str(folder), "--verify"])
     assert capfd.readouterr().err == ""
-    with inspect._hushed():
+    with hushed():
         pass
     with pytest.raises(SystemExit):
         main(["inspect", str(folder / "nowhere")])

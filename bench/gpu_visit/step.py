@@ -26,6 +26,9 @@ STEPS = {
     "memory": ("loop", "memory"),
     "batch-stage": ("peers", "batch_stage"),
     "compare": ("peers", "compare_loaders"),
+    "video-frames": ("video", "frames"),
+    "video-decode": ("video", "decode"),
+    "video-loader": ("video", "loader"),
     "regions-dali": ("decode", "regions_of_dali"),
     "regions-nvimgcodec": ("decode", "regions_of_nvimgcodec"),
 }

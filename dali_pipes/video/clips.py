@@ -2,21 +2,31 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.video.positions import Padding, frames_by_stride, frames_by_time
+from dali_pipes.arguments import require_one_of, require_positive
+from dali_pipes.errors import LoaderError
+from dali_pipes.video.positions import Padding, Start, fixed_start, random_start, uniform_start
+from dali_pipes.video.rate import Rate, read_rate
+from dali_pipes.video.segment import Segment, cut
 from gpu_aug.draws import uniforms
+from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
-from readers.dataset import ColumnName, IndexedDataset
-from readers.video import VIDEO_FIELDS, VideoError, VideoInfo, scan_video
+from readers.dataset import ColumnName, IndexedDataset, SelectionError
+from readers.sample import Payload, checked_indices
+from readers.selection import Subset
+from readers.video import VideoError, VideoIndex, VideoInfo
 
 Sampling = Literal["random", "uniform", "all", "first"]
+OnDamagedVideo = Literal["raise", "truncate"]
 
 _SLOT = 1 << 30  # far from those of all operations and views
 
@@ -24,18 +34,38 @@ _SLOT = 1 << 30  # far from those of all operations and views
 class Clips(IndexedDataset):
     """Clips of a fixed number of frames, taken from videos.
 
+    A clip is a sample whose key is that of its video with ``#0``, ``#1`` and so on behind it, and whose
+    label is its video's. Which frames it is made of depends on the seed, the epoch, the clip's place in the
+    dataset and the video, and on nothing else. Where a sample has the field ``clip`` (see
+    `readers.video.ClipListDataset`), it is these seconds of its video that count as the video here: frames
+    that begin to be shown before or after them are not taken.
+
+    The videos are looked through once, see `readers.video.VideoIndex`. A selection of clips costs nothing;
+    clips of selected videos look through these videos alone.
+
     Args:
-        dataset: Samples of which each holds a video.
-        num_frames: Frames of a clip.
+        dataset: Samples of which each holds a video. Not one that says itself how often a sample comes: clips
+            can be mixed and balanced, not the videos before.
+        num_frames: Frames of a clip, T.
         stride: Places from one frame of a clip to the next; 1 takes all. Either this or `fps`.
         fps: Frames per second of the clip. The frame that is shown at a moment is taken, which is exact
-            for videos of variable frame rate, too.
-        sampling: "random" draws where each clip begins, anew in every epoch; "uniform" spreads
-            `clips_per_video` from the beginning to the end (one: in the middle); "all" cuts the whole video
-            into clips that follow each other; "first" begins at the first frame.
+            for videos of variable frame rate, too. Taken as the nearest fraction with a denominator up to
+            100,000, so 30000 / 1001 and 29.97 are what they should be.
+        sampling: "random" draws where each clip begins, anew in every epoch, among all places at which
+            the whole clip fits; "uniform" spreads `clips_per_video` from the beginning to the end (one: in
+            the middle); "all" cuts the whole video into clips that follow each other, the last one padded,
+            so that with stride=1 every frame is in one of them; "first" begins at the first frame.
         clips_per_video: For "random" and "uniform".
-        padding: What becomes of a video that is too short: "edge" holds its last frame, "loop" begins again,
-            "repeat" shows every frame equally often.
+        padding: What becomes of a clip that reaches beyond the end: "edge" holds the last frame, "loop" goes
+            on from the beginning, "repeat" shows every frame from the clip's first one on equally often.
+        on_damaged_video: What becomes of a video that breaks off: "raise" makes its clips bad samples (see
+            `on_bad_sample` of Loader), "truncate" takes clips from the readable part, where a frame that
+            cannot be decoded is replaced by the last one before it.
+
+    Raises:
+        LoaderError: An argument that cannot work.
+        IndexFileError: The index of the videos can be kept nowhere.
+        SelectionError: The dataset says itself how often each sample comes.
     """
 
     def __init__(
@@ -44,21 +74,36 @@ class Clips(IndexedDataset):
         *,
         num_frames: int,
         stride: int | None = None,
-        fps: float | None = None,
+        fps: float | Fraction | None = None,
         sampling: Sampling = "random",
         clips_per_video: int = 1,
         padding: Padding = "edge",
+        on_damaged_video: OnDamagedVideo = "raise",
     ) -> None:
+        if isinstance(dataset, Clips):
+            raise LoaderError(
+                "Clips takes a dataset of videos, got one of clips; give it their videos"
+            )
+        if isinstance(dataset, IndexedDataset):
+            dataset._require_selectable("Clips")
+        require_positive(num_frames=num_frames, clips_per_video=clips_per_video)
+        require_one_of("sampling", sampling, ("random", "uniform", "all", "first"))
+        require_one_of("padding", padding, ("edge", "loop", "repeat"))
+        require_one_of("on_damaged_video", on_damaged_video, ("raise", "truncate"))
+        if clips_per_video > 1 and sampling in ("all", "first"):
+            raise LoaderError(
+                f'clips_per_video={clips_per_video} is for sampling="random" and "uniform", got {sampling=}; '
+                "leave it out"
+            )
         self.dataset = dataset
-        self.num_frames = num_frames
-        self._stride, self._fps = stride, fps
-        self._sampling, self._padding = sampling, padding
-        self._infos = [_scan(entry) for entry in dataset.fetch(range(len(dataset)))]
-        counts = [
-            clips_per_video if sampling in ("random", "uniform") else self._count(info)
-            for info in self._infos
-        ]
-        self._first = np.cumsum([0, *counts])
+        self.num_frames = int(num_frames)
+        self.on_damaged_video: OnDamagedVideo = on_damaged_video
+        self._rate: Rate = read_rate(stride, fps)
+        self._sampling: Sampling = sampling
+        self._clips_per_video = int(clips_per_video)
+        self._padding: Padding = padding
+        self._index = VideoIndex.open(dataset)
+        self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 
     def __len__(self) -> int:
         return int(self._first[-1])
@@ -68,39 +113,58 @@ class Clips(IndexedDataset):
         """Those of the videos."""
         return self.dataset.class_names
 
+    @property
+    def block_size(self) -> int:
+        """About as many clips as a block of the videos has."""
+        videos = int(getattr(self.dataset, "block_size", 256))
+        return max(1, round(videos * len(self) / max(len(self.dataset), 1)))
+
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the videos and how clips are taken from them."""
-        how = [self.num_frames, self._stride, self._fps, self._sampling, self._padding, len(self)]
-        text = json.dumps([self.dataset.fingerprint, how])
+        """32 hex digits over the videos, how many frames they have, and how clips are taken from them."""
+        how = [
+            *(self.num_frames, repr(self._rate), self._sampling, self._clips_per_video),
+            *(self._padding, self.on_damaged_video, len(self)),
+        ]
+        frames = hashlib.sha256(np.asarray(self._index.num_frames, "<i8").tobytes()).hexdigest()
+        text = json.dumps([self.dataset.fingerprint, frames, how])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; a clip has what its video has."""
+        if not isinstance(self.dataset, IndexedDataset):
+            raise SelectionError(
+                f"{type(self.dataset).__name__} has no columns; derive it from readers.IndexedDataset"
+            )
+        if name in ("height", "width"):
+            values = self._index.sizes[:, int(name == "width")]
+        else:
+            values = self.dataset.column(name)
+        return np.repeat(values, np.diff(self._first))
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the videos of clips, each once; see `Dataset.fetch`."""
+        clips = np.array(checked_indices(indices, len(self)), np.int64)
+        videos, places = np.unique(self.videos(clips), return_inverse=True)
+        entries = self.dataset.fetch(videos)
+        return [
+            self._clip(entries[place], clip, int(videos[place]))
+            for clip, place in zip(clips.tolist(), places.tolist(), strict=True)
+        ]
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The video of each clip, int64 [n]."""
         return np.searchsorted(self._first, indices, side="right") - 1
 
     def info(self, video: int) -> VideoInfo | VideoError:
-        """What is known of a video, or why it is none."""
-        return self._infos[video]
-
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read the videos of clips; see `Dataset.fetch`. A clip is its video with another index and key."""
-        clips = np.asarray(indices, np.int64)
-        videos = self.videos(clips)
-        fetched = self.dataset.fetch(videos)
-        return [
-            self._clip(entry, clip, video)
-            for entry, clip, video in zip(fetched, clips.tolist(), videos.tolist(), strict=True)
-        ]
-
-    def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`."""
-        raise NotImplementedError
+        """What is known of a video, or why no clip can be taken from it."""
+        found = self._look(video)
+        return found if isinstance(found, VideoError) else found[0]
 
     def frames(
         self, seed: int, epoch: int, indices: NDArray[np.int64], repeats: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Choose the frames of clips.
+        """Choose the frames of clips as a Loader of this dataset does without operations on time.
 
         Args:
             seed: Not negative.
@@ -109,72 +173,97 @@ class Clips(IndexedDataset):
             repeats: int64 [n], tells apart the times that an epoch has one clip.
 
         Returns:
-            int64 [n, num_frames], places in the order of presentation; 0 for what is no video.
+            int64 [n, T], places in the order of presentation; 0 for what is no video.
         """
-        identities = indices + repeats * len(self)
-        shares = uniforms(seed, epoch, identities, [1], first_slot=_SLOT)[0][:, 0]
+        speed = np.full(len(indices), SPEED_UNIT)
+        return self.choose(seed, epoch, indices, indices + repeats * len(self), speed)
+
+    def choose(
+        self,
+        seed: int,
+        epoch: int,
+        indices: NDArray[np.int64],
+        identities: NDArray[np.int64],
+        speed: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
+        """See `ClipSource.choose`."""
+        [numbers] = uniforms(seed, epoch, identities, [1], first_slot=_SLOT)
+        words = (numbers[:, 0] * 2.0**32).astype(np.int64)
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
-        for row, (clip, video) in enumerate(
-            zip(indices.tolist(), self.videos(indices).tolist(), strict=True)
-        ):
-            info = self._infos[video]
-            if isinstance(info, VideoInfo):
-                number = clip - int(self._first[video])
-                chosen[row] = self._choose(info, self._share(number, video, shares[row]))
+        rows = zip(indices.tolist(), self.videos(indices).tolist(), strict=True)
+        for row, (clip, video) in enumerate(rows):
+            found = self._look(video)
+            if not isinstance(found, VideoError):
+                segment = found[1]
+                start = self._start(clip - int(self._first[video]), int(words[row]), segment)
+                how = (self.num_frames, start, self._padding, int(speed[row]))
+                chosen[row] = segment.first + self._rate.choose(segment, *how)
         return chosen
 
-    def _share(self, number: int, video: int, drawn: float) -> float:
-        if self._sampling == "random":
-            return float(drawn)
-        if self._sampling == "first":
-            return 0.0
-        count = int(self._first[video + 1] - self._first[video])
-        return 0.5 if count == 1 else number / (count - 1)
+    def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
+        """See `ClipSource.seconds`."""
+        seconds = np.zeros(frames.shape)
+        for row, video in enumerate(self.videos(indices).tolist()):
+            info = self._index[video]
+            if isinstance(info, VideoInfo):
+                seconds[row] = info.seconds[frames[row]]
+        return seconds
 
-    def _choose(self, info: VideoInfo, share: float) -> NDArray[np.int64]:
-        if self._fps is None:
-            return frames_by_stride(
-                len(info), self.num_frames, self._stride or 1, share, self._padding
-            )
-        return frames_by_time(
-            info.seconds,
-            info.duration_seconds,
-            self.num_frames,
-            1 / self._fps,
-            share,
-            self._padding,
-        )
-
-    def _count(self, info: VideoInfo | VideoError) -> int:
-        del info
-        return 1
+    def fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
+        """See `ClipSource.fetch_frames`."""
+        dataset: Any = self.dataset
+        while isinstance(dataset, Subset):
+            [video] = dataset.indices_in_whole([video]).tolist()
+            dataset = dataset.whole
+        found: list[Payload | BadSample] = dataset.fetch_frames(video, frames)
+        return found
 
     def _clip(self, entry: Sample | BadSample, clip: int, video: int) -> Sample | BadSample:
-        number = clip - int(self._first[video])
-        key = f"{entry.key}#{number}"
+        key = f"{entry.key}#{clip - int(self._first[video])}"
         if isinstance(entry, BadSample):
             return replace(entry, index=clip, key=key)
-        info = self._infos[video]
+        info = self.info(video)
         if isinstance(info, VideoError):
             return BadSample(clip, key, "header", str(info))
-        name = _video_field(entry)
-        return replace(entry, index=clip, key=key, size=(info.height, info.width), image_field=name)
+        size = (info.height, info.width)
+        return replace(entry, index=clip, key=key, size=size, image_field=entry.video_field)
 
+    def _look(self, video: int) -> tuple[VideoInfo, Segment] | VideoError:
+        """Return what is known of a video and the part of it that clips are taken from, or why there is none."""
+        info = self._index[video]
+        if isinstance(info, VideoError):
+            return info
+        if info.damage and self.on_damaged_video == "raise":
+            return VideoError(
+                f'{info.damage} after {len(info)} frames; on_damaged_video="truncate" takes clips from these'
+            )
+        start, stop = self._index.segment_seconds[video].tolist()
+        try:
+            return info, cut(info, None if math.isnan(start) else (start, stop))
+        except VideoError as error:
+            return error
 
-def _video_field(sample: Sample) -> str | None:
-    for name in sample.fields:
-        if name.rpartition(".")[2] in VIDEO_FIELDS:
-            return name
-    return None
+    def _start(self, number: int, word: int, segment: Segment) -> Start:
+        """Return where a clip begins: the `number`-th of its video."""
+        match self._sampling:
+            case "random":
+                return random_start(word)
+            case "uniform":
+                return uniform_start(number, self._clips_per_video)
+            case "first":
+                return fixed_start(0)
+            case "all":
+                return fixed_start(number * self._rate.span(segment, self.num_frames))
 
+    def _counts(self) -> NDArray[np.int64]:
+        """Clips of each video, int64 [n]; those that are bad have one at least, which tells of it."""
+        num = len(self.dataset)
+        if self._sampling != "all":
+            return np.full(num, self._clips_per_video)
+        return np.array([self._count(video) for video in range(num)], np.int64)
 
-def _scan(entry: Sample | BadSample) -> VideoInfo | VideoError:
-    if isinstance(entry, BadSample):
-        return VideoError(entry.reason)
-    name = _video_field(entry)
-    if name is None:
-        return VideoError(f"no field with a video; its fields: {', '.join(entry.fields)}")
-    try:
-        return scan_video(entry.fields[name])
-    except VideoError as error:
-        return error
+    def _count(self, video: int) -> int:
+        found = self._look(video)
+        if isinstance(found, VideoError):
+            return 1
+        return -(-self._rate.length(found[1]) // self._rate.span(found[1], self.num_frames))

@@ -1,24 +1,29 @@
-"""Decoding the frames of a clip on the CPU, with PyAV."""
+"""Decoding some frames of a video on the CPU."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
-from dali_pipes.video.packets import Run, plan_runs
+from dali_pipes.video.codec import Deadline, UndecodableError, decode_run, stored_size
+from dali_pipes.video.colour import to_rgb
+from dali_pipes.video.packets import packets_of, plan_runs
+from dali_pipes.video.sound import sound_frames
 from readers.sample import Payload
 from readers.video import VideoInfo
 
-_BT601 = 5
+DECODE_SECONDS = 30.0
+"""After which a clip is given up. It is looked at between packets: one packet is not interrupted."""
 
-# Decoders that ask before each packet whether it may be passed over; libdav1d asks once, others never.
-_SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8"})
+_BACK = (0, 1, 1 << 40)
+"""How many keyframes earlier it is tried again what does not decode: the last try is from the beginning."""
 
 
-def decode_frames(
-    data: Payload, info: VideoInfo, frames: NDArray[np.int64]
-) -> dict[int, NDArray[np.uint8]]:
+def read_frames(
+    data: Payload, info: VideoInfo, frames: NDArray[np.int64], deadline: Deadline | None = None
+) -> Iterator[tuple[int, Any]]:
     """Decode some frames of a video, each once.
 
     Packets whose frames are not wanted and that no other frame refers to are not decoded.
@@ -26,65 +31,55 @@ def decode_frames(
     Args:
         data: The whole file.
         info: What was found in it.
-        frames: int64 [n], 0 <= frame < len(info), repetitions allowed.
+        frames: int64 [n], 0 <= frame < len(info), repetitions allowed, in any order.
+        deadline: When to give up; None is `DECODE_SECONDS` from now on.
+
+    Yields:
+        Frame, and its `av.VideoFrame`, as it is stored; in no certain order.
+
+    Raises:
+        DecodeError: One of them cannot be decoded, is damaged as far as FFmpeg notices, or has not the size
+            of the first one.
+    """
+    deadline = deadline or Deadline(DECODE_SECONDS)
+    wanted = np.unique(frames)
+    left = dict(zip(packets_of(info)[wanted].tolist(), wanted.tolist(), strict=True))
+    tried: set[tuple[int, int]] = set()
+    reason = ""
+    for back in _BACK:
+        for run in plan_runs(info, list(left), back=back):
+            if (run.start, run.stop) in tried:
+                continue
+            tried.add((run.start, run.stop))
+            try:
+                decoded = decode_run(data, info, run, deadline)
+                for packet, frame in sound_frames(info, run, decoded):
+                    if packet in left:
+                        check_size(frame, info, left[packet])
+                        yield left.pop(packet), frame
+            except UndecodableError as error:
+                reason = reason or f": {error}"
+        if not left:
+            return
+    raise DecodeError(f"frame {min(left.values())} of {len(info)} cannot be decoded{reason}")
+
+
+def decode_frames(
+    data: Payload, info: VideoInfo, frames: NDArray[np.int64]
+) -> dict[int, NDArray[np.uint8]]:
+    """Decode some frames of a video whole; arguments and errors are those of `read_frames`.
 
     Returns:
         Frame -> uint8 [height, width, 3], RGB, upright.
-
-    Raises:
-        DecodeError: One of them cannot be decoded.
     """
-    import av
-
-    found: dict[int, NDArray[np.uint8]] = {}
-    context = _open(info)
-    view = memoryview(data)
-    try:
-        for run in plan_runs(info, frames):
-            for frame in _decode_run(context, info, view, run):
-                place = int(np.searchsorted(info.pts, frame.pts))
-                found[place] = _to_rgb(frame, info)
-            context.flush_buffers()
-    except av.FFmpegError as error:
-        raise DecodeError(f"FFmpeg: {error.strerror}") from error
-    missing = set(np.unique(frames).tolist()) - set(found)
-    if missing:
-        raise DecodeError(f"frame {min(missing)} of {len(info)} cannot be decoded")
-    return found
+    found = read_frames(data, info, frames)
+    return {frame: to_rgb(picture, info).copy() for frame, picture in found}
 
 
-def _open(info: VideoInfo) -> Any:
-    import av
-
-    context = av.CodecContext.create(info.decoder, "r")
-    context.extradata = info.extradata
-    context.thread_count = 1
-    context.thread_type = "NONE"
-    return context
-
-
-def _decode_run(context: Any, info: VideoInfo, view: memoryview, run: Run) -> Any:
-    import av
-
-    wanted = set(info.packet_pts[run.start : run.stop][run.wanted].tolist())
-    skips = info.decoder in _SKIPPING
-    for place, shown in enumerate(run.wanted.tolist(), start=run.start):
-        offset, size = int(info.packet_offsets[place]), int(info.packet_sizes[place])
-        packet = av.Packet(view[offset : offset + size])
-        packet.pts = int(info.packet_pts[place])
-        if skips:
-            context.skip_frame = "DEFAULT" if shown else "NONREF"
-        for frame in context.decode(packet):
-            if frame.pts in wanted:
-                yield frame
-    for frame in context.decode(None):
-        if frame.pts in wanted:
-            yield frame
-
-
-def _to_rgb(frame: Any, info: VideoInfo) -> NDArray[np.uint8]:
-    matrix = _BT601 if info.matrix == 2 else info.matrix
-    rgb = frame.reformat(format="rgb24", src_colorspace=matrix).to_ndarray()
-    if info.rotation:
-        rgb = np.ascontiguousarray(np.rot90(rgb, -info.rotation // 90))
-    return rgb
+def check_size(frame: Any, info: VideoInfo, number: int) -> None:
+    """Raise DecodeError where a frame has not the size of the first one."""
+    height, width = stored_size(info)
+    if (frame.height, frame.width) != (height, width):
+        raise DecodeError(
+            f"frame {number} has {frame.height}x{frame.width} pixels, the first one {height}x{width}"
+        )

@@ -1,24 +1,34 @@
-"""The decode stage of clips on the CPU: frames decoded once for all clips of a batch, and their canvases."""
+"""The decode stage of clips on the CPU: each frame is drawn on the canvases of all views and let go."""
 
 import threading
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from dali_pipes import cpu
 from dali_pipes.errors import DecodeError
 from dali_pipes.finish import Sheets
-from dali_pipes.video.decode import decode_frames
+from dali_pipes.video.decode import read_frames
+from dali_pipes.video.salvage import read_readable
+from dali_pipes.video.stencil import Stencil
 from dali_pipes.work import Work, Workshop
-from gpu_aug.resample import resample
+from readers import BadSample
 from readers.video import VideoInfo
+from readers.video.frames import FRAMES_CODEC
 
-Frames = dict[int, NDArray[np.uint8]]
+Picture = Any
+"""An `av.VideoFrame` as it is stored, or uint8 [height, width, 3]."""
+
+_SHARED_BYTES = 1 << 28
+"""Of decoded frames that several clips of one video share; what would be more is decoded for each clip."""
 
 
 class ClipDrawer:
-    """Draws the canvases of a batch of clips; see finish.Draw. Threads that need one video share its frames.
+    """Draws the canvases of a batch of clips; see finish.Draw. Clips of one video share its frames.
 
     Args:
         workshop: Deals with clips that cannot be decoded.
@@ -28,73 +38,120 @@ class ClipDrawer:
     def __init__(self, workshop: Workshop, work: Work) -> None:
         assert workshop.clips is not None
         self._workshop, self._work, self._clips = workshop, work, workshop.clips
-        self._videos = self._clips.videos(work.indices)
-        self._left = Counter(self._videos.tolist())
-        self._locks = {video: threading.Lock() for video in self._left}
-        self._decoded: dict[int, Frames | DecodeError] = {}
+        self._shared = self._share()
 
     def __call__(self, sheets: Sheets, start: int, stop: int) -> None:
         """Draw the canvases at places start to stop (half open)."""
         for place in range(start, stop):
-            frames = self._frames(sheets.rows[place])
-            if frames is None:
-                sheets.blacken(place)
-            else:
-                draw_frames(frames, self._work, sheets, place)
+            self._draw(sheets, place)
 
-    def _frames(self, row: int) -> list[NDArray[np.uint8]] | None:
-        """Decode a row's frames, or those of its substitute; None where the row is lost."""
+    def _draw(self, sheets: Sheets, place: int) -> None:
+        """Draw a row, or its substitute where it is lost."""
+        work, row = self._work, sheets.rows[place]
+        shared = self._shared.get(row)
+        while work.data[row] is not None:
+            try:
+                pictures = shared.take(row) if shared else None
+                self._draw_clip(pictures or self.decode(row, work.frames[row]), sheets, place)
+                return
+            except DecodeError as error:
+                self._workshop.lose_late(work, row, "decode", error)
+                shared = None  # a substitute is another video
+        sheets.blacken(place)
+
+    def _draw_clip(
+        self, pictures: Iterable[tuple[int, Picture]], sheets: Sheets, place: int
+    ) -> None:
+        """Draw frames as they come, in any order; a frame that a clip has several times is copied."""
+        work, row = self._work, sheets.rows[place]
+        stencil = Stencil(work, row, self._info(row))
+        views = range(len(work.draws))
+        for frame, picture in pictures:
+            first, *others = np.flatnonzero(work.frames[row] == frame).tolist()
+            drawn = [sheets.canvas(place, view, first) for view in views]
+            stencil.draw(picture, drawn)
+            for number in others:
+                for view in views:
+                    sheets.canvas(place, view, number).copy_(drawn[view])
+
+    def decode(self, row: int, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
+        """Decode some frames of a row's video; see `read_frames`."""
+        info, data = self._info(row), self._work.data[row]
+        assert data is not None
+        if info.codec == FRAMES_CODEC:
+            return self._read_files(row, info, np.unique(frames))
+        read = read_readable if self._clips.on_damaged_video == "truncate" else read_frames
+        return read(data, info, frames)
+
+    def _read_files(
+        self, row: int, info: VideoInfo, frames: NDArray[np.int64]
+    ) -> Iterator[tuple[int, Picture]]:
+        fetched = self._clips.fetch_frames(self._video(row), frames)
+        for frame, content in zip(frames.tolist(), fetched, strict=True):
+            if isinstance(content, BadSample):
+                raise DecodeError(f"frame {frame} of {len(info)}: {content.reason}")
+            try:
+                yield frame, cpu.decode(content, (info.height, info.width))
+            except DecodeError as error:
+                raise DecodeError(f"frame {frame} of {len(info)}: {error}") from error
+
+    def _share(self) -> "dict[int, _Shared]":
+        """Find the rows that have a video together with others, and whose frames are few enough to keep."""
         work = self._work
-        try:
-            decoded = self._shared(row)
-        except DecodeError as error:
-            decoded = {}
-            self._workshop.lose_late(work, row, "decode", error)
-            while work.data[row] is not None:
-                try:
-                    decoded = self._decode(row, work.frames[row])
-                    break
-                except DecodeError as again:
-                    self._workshop.lose_late(work, row, "decode", again)
-        if work.data[row] is None:
-            return None
-        return [decoded[frame] for frame in work.frames[row].tolist()]
+        shared: dict[int, _Shared] = {}
+        videos = self._clips.videos(work.indices)
+        for video in [video for video, times in Counter(videos.tolist()).items() if times > 1]:
+            rows = np.flatnonzero(videos == video).tolist()
+            rows = [row for row in rows if work.data[row] is not None]
+            info = self._clips.info(video)
+            if len(rows) < 2 or not isinstance(info, VideoInfo):
+                continue
+            frames = {row: np.unique(work.frames[row]) for row in rows}
+            together = np.unique(np.concatenate(list(frames.values())))
+            if len(together) * info.height * info.width * 3 <= _SHARED_BYTES:
+                one = _Shared(self, rows[0], together, frames)
+                shared.update(dict.fromkeys(rows, one))
+        return shared
 
-    def _shared(self, row: int) -> Frames:
-        """Decode what all rows of a video need, once.
+    def _video(self, row: int) -> int:
+        return int(self._clips.videos(self._work.indices[row : row + 1])[0])
 
-        Raises:
-            DecodeError: It cannot be decoded, which all these rows are told.
-        """
-        video = int(self._videos[row])
-        with self._locks[video]:
-            decoded = self._decoded.get(video)
-            if decoded is None:
-                same = self._videos == video
-                try:
-                    decoded = self._decode(row, self._work.frames[same].ravel())
-                except DecodeError as error:
-                    decoded = error
-                self._decoded[video] = decoded
-            self._left[video] -= 1
-            if not self._left[video]:
-                del self._decoded[video]
-        if isinstance(decoded, DecodeError):
-            raise decoded
-        return decoded
-
-    def _decode(self, row: int, frames: NDArray[np.int64]) -> Frames:
-        data = self._work.data[row]
-        info = self._clips.info(int(self._clips.videos(self._work.indices[row : row + 1])[0]))
-        if data is None or not isinstance(info, VideoInfo):
-            return {}
-        return decode_frames(data, info, frames)
+    def _info(self, row: int) -> VideoInfo:
+        info = self._clips.info(self._video(row))
+        if not isinstance(info, VideoInfo):
+            raise DecodeError(str(info))
+        return info
 
 
-def draw_frames(frames: list[NDArray[np.uint8]], work: Work, sheets: Sheets, place: int) -> None:
-    """Draw the canvases of every view and frame of a clip."""
-    row = sheets.rows[place]
-    for view, draws in enumerate(work.draws):
-        for number, frame in enumerate(frames):
-            pixels = torch.from_numpy(frame)
-            resample(pixels, draws.windows, row, sheets.canvas(place, view, number))
+class _Shared:
+    """The frames of a video that several rows need: decoded once, each let go with the last row that needs it."""
+
+    def __init__(
+        self,
+        drawer: ClipDrawer,
+        row: int,
+        frames: NDArray[np.int64],
+        of_row: dict[int, NDArray[np.int64]],
+    ) -> None:
+        self._drawer, self._row, self._frames, self._of_row = drawer, row, frames, of_row
+        self._left = Counter(frame for wanted in of_row.values() for frame in wanted.tolist())
+        self._lock = threading.Lock()
+        self._tried = False
+        self._decoded: dict[int, Picture] = {}
+
+    def take(self, row: int) -> list[tuple[int, Picture]] | None:
+        """Return a row's frames; None where a frame of any of the rows cannot be had: each row tries for itself."""
+        with self._lock:
+            if not self._tried:
+                self._tried = True
+                with suppress(DecodeError):
+                    self._decoded = dict(self._drawer.decode(self._row, self._frames))
+            if not self._decoded:
+                return None
+            frames = self._of_row[row].tolist()
+            taken = [(frame, self._decoded[frame]) for frame in frames]
+            for frame in frames:
+                self._left[frame] -= 1
+                if not self._left[frame]:
+                    del self._decoded[frame]
+            return taken

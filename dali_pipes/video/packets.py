@@ -1,12 +1,13 @@
 """Which packets of a video must be decoded for the frames that are wanted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.video import VideoInfo
+from readers.video.info import HIDDEN
 
 
 class Run(NamedTuple):
@@ -15,15 +16,21 @@ class Run(NamedTuple):
     Attributes:
         start: The first packet.
         stop: The packet after the last.
-        wanted: bool [stop - start], whose frames are wanted.
+        needed: bool [stop - start], False for those whose frames are not wanted: they may be passed over where no
+            other frame refers to them.
     """
 
     start: int
     stop: int
-    wanted: NDArray[np.bool_]
+    needed: NDArray[np.bool_]
 
 
-def plan_runs(info: VideoInfo, frames: NDArray[np.int64]) -> Iterator[Run]:
+def packets_of(info: VideoInfo) -> NDArray[np.int64]:
+    """The packet of each frame, int64 [F]."""
+    return np.argsort(info.packet_pts, kind="stable")[: len(info)]
+
+
+def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iterator[Run]:
     """Divide what must be decoded into runs; no packet is in two of them.
 
     Decoding begins at the last keyframe that is shown no later than the frame: the frames of an open group
@@ -31,26 +38,44 @@ def plan_runs(info: VideoInfo, frames: NDArray[np.int64]) -> Iterator[Run]:
 
     Args:
         info: Of the video.
-        frames: int64 [n], places in the order of presentation, at least one.
+        packets: Those whose frames are wanted, in the order of presentation, at least one.
+        back: How many keyframes earlier to begin.
     """
-    packet_of = np.argsort(info.packet_pts, kind="stable")
-    wanted = packet_of[np.unique(frames)]
-    key_pts = info.packet_pts[info.keyframes]
-    by_pts = np.argsort(key_pts, kind="stable")
-    place = np.searchsorted(key_pts[by_pts], info.packet_pts[wanted], side="right") - 1
-    starts = np.where(place >= 0, info.keyframes[by_pts[np.maximum(place, 0)]], 0)
+    wanted = np.asarray(packets, np.int64)
+    starts = first_packets(info, wanted, back=back)
     start, members = int(starts[0]), [int(wanted[0])]
     for packet, first in zip(wanted[1:].tolist(), starts[1:].tolist(), strict=True):
         if first > max(members) + 1:
-            yield _run(start, members)
+            yield _run(info, start, members)
             start, members = first, []
         start = min(start, first)
         members.append(packet)
-    yield _run(start, members)
+    yield _run(info, start, members)
 
 
-def _run(start: int, members: list[int]) -> Run:
+def first_packets(
+    info: VideoInfo, packets: NDArray[np.int64], *, back: int = 0
+) -> NDArray[np.int64]:
+    """Where decoding begins for the frame of each packet; arguments as for `plan_runs`.
+
+    Returns:
+        int64 [n], packets, none behind the frame's own.
+    """
+    if not len(info.keyframes):
+        return np.zeros_like(packets)
+    key_pts = info.packet_pts[info.keyframes]
+    by_pts = np.argsort(key_pts, kind="stable")
+    place = np.searchsorted(key_pts[by_pts], info.packet_pts[packets], side="right") - 1 - back
+    starts = np.where(place >= 0, info.keyframes[by_pts[np.maximum(place, 0)]], 0)
+    return np.where(starts <= packets, starts, 0)
+
+
+def _run(info: VideoInfo, start: int, members: list[int]) -> Run:
     stop = max(members) + 1
-    wanted = np.zeros(stop - start, bool)
-    wanted[np.array(members) - start] = True
-    return Run(start, stop, wanted)
+    hidden = info.packet_pts >= HIDDEN
+    # The second field of a picture is a packet of its own, whose frame is not shown.
+    while stop < len(hidden) and hidden[stop]:
+        stop += 1
+    needed = hidden[start:stop].copy()
+    needed[np.array(members) - start] = True
+    return Run(start, stop, needed)

@@ -1,75 +1,127 @@
-"""Which frames a clip is made of: places in the order of presentation, from a start and a step."""
+"""Which frames a clip is made of: places in the order of presentation, from a start and a step.
 
+Everything is counted in whole numbers, so no machine rounds to another frame.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Padding = Literal["repeat", "loop", "edge"]
+from gpu_aug.ops.temporal import SPEED_UNIT
+
+Padding = Literal["edge", "loop", "repeat"]
+
+Start = Callable[[int], int]
+"""The room (the last place at which all of a clip fits; below 0 where it fits nowhere) -> where it begins."""
+
+
+def random_start(word: int) -> Start:
+    """Begin at any place at which the clip fits, all equally likely.
+
+    Args:
+        word: Drawn, 0 <= word < 2**32.
+    """
+    return lambda room: max(room + 1, 0) * word >> 32
+
+
+def uniform_start(number: int, count: int) -> Start:
+    """Spread `count` clips evenly, the first at the first place and the last at the last; one in the middle.
+
+    Args:
+        number: Which of them, 0 <= number < count.
+        count: At least 1.
+    """
+    if count == 1:
+        return lambda room: max(room, 0) // 2
+    return lambda room: max(room, 0) * number // (count - 1)
+
+
+def fixed_start(place: int) -> Start:
+    """Begin there, whether the clip fits or not."""
+    return lambda room: place  # noqa: ARG005 - a Start
 
 
 def frames_by_stride(
-    num_available: int, num_frames: int, stride: float, share: float, padding: Padding
+    num_available: int,
+    num_frames: int,
+    stride: int,
+    start: Start,
+    padding: Padding,
+    *,
+    speed: int = SPEED_UNIT,
 ) -> NDArray[np.int64]:
     """Take every `stride`-th frame.
 
     Args:
         num_available: Frames to choose from, at least 1.
         num_frames: Frames of the clip.
-        stride: Places from one frame to the next, > 0; places between frames are rounded down.
-        share: Where it begins, 0 <= share <= 1 of the places at which all of it fits.
-        padding: What a video does that is too short; see Clips.
+        stride: Places from one frame to the next, at least 1.
+        start: Where it begins, in frames.
+        padding: What a clip does that reaches beyond the last frame; see Clips.
+        speed: What `stride` is multiplied by, in units of 1 / SPEED_UNIT; places are rounded down.
 
     Returns:
         int64 [num_frames], 0 <= place < num_available.
     """
-    last = (num_frames - 1) * stride
-    room = num_available - 1 - int(last)  # the places at which it may begin, less one
-    if room < 0:
-        return _pad(num_available, np.floor(np.arange(num_frames) * stride), padding)
-    start = min(int(share * (room + 1)), room)
-    return start + np.floor(np.arange(num_frames) * stride).astype(np.int64)
+    offsets = np.arange(num_frames) * (stride * speed) // SPEED_UNIT
+    places = start(num_available - 1 - int(offsets[-1])) + offsets
+    if padding == "repeat" and places[-1] >= num_available:
+        return _repeat(int(places[0]), num_available, num_frames)
+    return places % num_available if padding == "loop" else np.minimum(places, num_available - 1)
 
 
 def frames_by_time(
-    seconds: NDArray[np.float64],
-    duration_seconds: float,
+    pts: NDArray[np.int64],
+    stop: int,
+    time_base: Fraction,
     num_frames: int,
-    step_seconds: float,
-    share: float,
+    fps: Fraction,
+    start: Start,
     padding: Padding,
+    *,
+    speed: int = SPEED_UNIT,
 ) -> NDArray[np.int64]:
     """Take the frame that is shown at each of several moments.
 
     Args:
-        seconds: float64 [n], when each frame begins to be shown, ascending, from 0 on.
-        duration_seconds: When the last one ends.
+        pts: int64 [n], when each frame begins to be shown, ascending, at least one.
+        stop: When the last one ends, after it began; all in units of `time_base`.
+        time_base: In seconds.
         num_frames: Frames of the clip.
-        step_seconds: Between two moments, > 0.
-        share: Where it begins, 0 <= share <= 1 of the time at which all of it fits.
-        padding: What a video does that is too short; see Clips.
+        fps: Moments per second.
+        start: Where it begins, in `ticks` after `pts[0]`.
+        padding: What a clip does that reaches to `stop` or beyond; see Clips.
+        speed: What the time from moment to moment is multiplied by, in units of 1 / SPEED_UNIT.
 
     Returns:
         int64 [num_frames], 0 <= place < n.
     """
-    moments = np.arange(num_frames) * step_seconds
-    room = max(duration_seconds, float(seconds[-1])) - float(moments[-1])
-    if room < 0:
-        if padding == "repeat":
-            return _pad(len(seconds), moments, padding)
-        if padding == "loop":
-            moments = moments % duration_seconds
-    else:
-        moments = moments + share * room
-    # A moment that rounding put a hair before a frame still means that frame.
-    places = np.searchsorted(seconds, moments + 1e-9, side="right") - 1
-    return np.clip(places, 0, len(seconds) - 1).astype(np.int64)
-
-
-def _pad(num_available: int, places: NDArray[np.float64], padding: Padding) -> NDArray[np.int64]:
-    if padding == "edge":
-        return np.minimum(places, num_available - 1).astype(np.int64)
+    unit, step = ticks(time_base, fps)
+    step = step * speed // SPEED_UNIT
+    duration = (stop - int(pts[0])) * unit
+    begin = start(duration - 1 - (num_frames - 1) * step)
+    moments = [begin + number * step for number in range(num_frames)]  # too large for int64
     if padding == "loop":
-        return (places % num_available).astype(np.int64)
-    # Each frame comes equally often, give or take one, in order.
-    return np.arange(len(places)) * num_available // len(places)
+        moments = [moment % duration for moment in moments]
+    elapsed = [min(moment, duration - 1) // unit for moment in moments]
+    places = np.searchsorted(pts - pts[0], elapsed, side="right") - 1
+    if padding == "repeat" and moments[-1] >= duration:
+        return _repeat(int(places[0]), len(pts), num_frames)
+    return places.astype(np.int64)
+
+
+def ticks(time_base: Fraction, fps: Fraction) -> tuple[int, int]:
+    """Return how many ticks a unit of `time_base` and the time from moment to moment last.
+
+    A tick is 1 / (SPEED_UNIT * time_base.denominator * fps.numerator) seconds.
+    """
+    unit = time_base.numerator * fps.numerator * SPEED_UNIT
+    return unit, time_base.denominator * fps.denominator * SPEED_UNIT
+
+
+def _repeat(first: int, num_available: int, num_frames: int) -> NDArray[np.int64]:
+    """Show each frame from `first` on equally often, give or take one, in order."""
+    return first + np.arange(num_frames) * (num_available - first) // num_frames

@@ -93,7 +93,7 @@ def leading_normalize(recipe: Recipe, exact: int) -> Normalize | None:
     It can then take values in [0, 255]: one pass over the images less.
     """
     leaves = -len(recipe.decode_operations)
-    for operation in recipe.operations:
+    for operation in recipe.image_operations:
         if leaves == exact:
             return operation if isinstance(operation, Normalize) else None
         leaves += len(operation.leaves)

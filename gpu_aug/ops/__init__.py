@@ -38,3 +38,4 @@ from gpu_aug.ops.shading import *
 from gpu_aug.ops.stains import *
 from gpu_aug.ops.steps import *
 from gpu_aug.ops.tables import *
+from gpu_aug.ops.temporal import *

@@ -1,14 +1,23 @@
 """Videos as encoded bytes: where they lie, and an index that says which frames they hold."""
 
-from readers.video.files import VIDEO_FIELDS, ClipListDataset, VideoFolderDataset
-from readers.video.info import VideoInfo
-from readers.video.scan import VideoError, scan_video
+from readers.sample import VIDEO_FIELDS
+from readers.video.container import VideoError, read_packets
+from readers.video.files import ClipListDataset, VideoFolderDataset
+from readers.video.frames import FRAMES_CODEC, FrameFolderDataset
+from readers.video.index import VideoIndex
+from readers.video.info import HIDDEN, VideoInfo
+from readers.video.scan import scan_video
 
 __all__ = [
+    "FRAMES_CODEC",
+    "HIDDEN",
     "VIDEO_FIELDS",
     "ClipListDataset",
+    "FrameFolderDataset",
     "VideoError",
     "VideoFolderDataset",
+    "VideoIndex",
     "VideoInfo",
+    "read_packets",
     "scan_video",
 ]

@@ -7,16 +7,17 @@ import math
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from readers.blob.pages import map_file
 from readers.files import FileDataset, open_regular
 from readers.folder import FileKind, find_files
-from readers.sample import BadSample, PathLike, Payload, Sample, SourceError
-
-VIDEO_FIELDS = ("mp4", "webm", "avi", "mkv", "mov", "m4v")
-"""File extensions, in lower case and without the dot, that say "this is a video"."""
+from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
 
 _VIDEOS = FileKind("videos", VIDEO_FIELDS)
 # Behind the extension there are numbers alone, so a path may hold spaces.
@@ -32,13 +33,16 @@ class VideoFolderDataset(FileDataset):
     looks at it, and no descriptor stays open. A file must not be shortened in place as long as views of it
     live.
 
+    Attributes:
+        source: The folder.
+
     Raises:
         SourceError: There are no videos, a class has none, or they lie in the folder and in its folders.
     """
 
     def __init__(self, root: PathLike) -> None:
-        root = Path(root).absolute()
-        super().__init__(root, *find_files(root, _VIDEOS))
+        self.source = Path(root).absolute()
+        super().__init__(self.source, *find_files(self.source, _VIDEOS))
 
     def _payload(self, path: str) -> Payload:
         return _mapped(path)
@@ -55,18 +59,44 @@ class ClipListDataset(FileDataset):
     A clip has the field ``clip`` beside the video, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, and the
     key ``path@1.5-4.0``. Its video is the whole file, mapped as for `VideoFolderDataset`.
 
+    Attributes:
+        source: The list.
+
     Raises:
         SourceError: The list cannot be read, names nothing, a path leaves its folder, or a line is none of
             these.
     """
 
     def __init__(self, source: PathLike) -> None:
-        path = Path(source).absolute()
+        self.source = path = Path(source).absolute()
         clips = list(_read_clips(path))
         if not clips:
             raise SourceError(f"the list {path} names no videos: write one path per line")
         super().__init__(path.parent, [clip.path for clip in clips], [clip.label for clip in clips])
         self._seconds = [clip.seconds for clip in clips]
+
+    @property
+    def segment_seconds(self) -> NDArray[np.float64]:
+        """float64 [n, 2], start and end of each clip; NaN, NaN where it is the whole video."""
+        whole = (math.nan, math.nan)
+        return np.array([seconds or whole for seconds in self._seconds], np.float64)
+
+    @cached_property
+    def videos(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which clips are of one file.
+
+        Returns:
+            int64 [files], the first clip of each; and int64 [n], the number of each clip's file.
+        """
+        numbers: dict[str, int] = {}
+        firsts: list[int] = []
+        videos = np.empty(len(self), np.int64)
+        for index, name in enumerate(self._names):
+            if name not in numbers:
+                numbers[name] = len(firsts)
+                firsts.append(index)
+            videos[index] = numbers[name]
+        return np.array(firsts, np.int64), videos
 
     def _payload(self, path: str) -> Payload:
         return _mapped(path)

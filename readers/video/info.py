@@ -11,12 +11,20 @@ UNSPECIFIED_MATRIX = 2
 """Of ITU-T H.273: the video does not say how its colours were made."""
 
 
+HIDDEN = 1 << 62
+"""From here on `VideoInfo.packet_pts` says that what a packet holds is never shown."""
+
+
 @dataclass(frozen=True)
 class VideoInfo:
     """The video stream of a file: how it is coded, and where its packets lie.
 
-    Frames are numbered from 0 in the order of presentation, packets in the order of decoding; each packet
-    holds one frame.
+    Frames are numbered from 0 in the order of presentation, packets in the order of decoding. Each packet
+    holds one frame; some are not shown by themselves, but are needed to decode others: what an edit list cuts
+    off, alternative references of VP8, the second field of a picture. So there are P packets and F <= P frames,
+    and ``np.argsort(packet_pts)[:F]`` is the packet of each frame.
+
+    Pixels count as they are stored: pixels that are not square, and mirrored display, are not followed.
 
     Attributes:
         container: FFmpeg's name of the container, such as ``mov,mp4,m4a,3gp,3g2,mj2``.
@@ -35,11 +43,13 @@ class VideoInfo:
         last_duration: How long the last frame is shown, in units of `time_base`.
         has_audio: Whether there is a stream of sound.
         damage: Why there are fewer frames than the file should hold, "" where nothing is known to be wrong.
-        packet_pts: int64 [F], when the frame of each packet is shown, in units of `time_base`.
-        packet_offsets: int64 [F], where the packets' bytes lie in the file; int64 [0] where they do not lie
-            there as the decoder takes them.
-        packet_sizes: int32 [F], in bytes.
+        packet_pts: int64 [P], when the frame of each packet is shown, in units of `time_base`; all differ. It
+            is `HIDDEN` or more for packets whose frames are not shown.
+        packet_offsets: int64 [P], where the packets' bytes lie in the file; int64 [0] where one of them does not
+            lie there in one piece: `readers.video.read_packets` reads both.
+        packet_sizes: int32 [P], in bytes.
         keyframes: int64 [K], the packets with which decoding can begin, ascending.
+        stream_index: Which stream of the container it is.
     """
 
     container: str
@@ -61,20 +71,26 @@ class VideoInfo:
     packet_offsets: NDArray[np.int64]
     packet_sizes: NDArray[np.int32]
     keyframes: NDArray[np.int64]
+    stream_index: int = 0
 
     def __len__(self) -> int:
-        """Number of frames."""
-        return len(self.packet_pts)
+        """Number of frames, F."""
+        return self._num_frames
+
+    @cached_property
+    def _num_frames(self) -> int:
+        return int(np.count_nonzero(self.packet_pts < HIDDEN))
 
     @cached_property
     def pts(self) -> NDArray[np.int64]:
         """int64 [F], when each frame is shown, ascending, in units of `time_base`."""
-        return np.sort(self.packet_pts)
+        return np.sort(self.packet_pts)[: len(self)]
 
     @cached_property
     def seconds(self) -> NDArray[np.float64]:
         """float64 [F], when each frame is shown, in seconds after the first one."""
-        return (self.pts - self.pts[0]) * float(self.time_base)
+        ticks = (self.pts - self.pts[0]) * self.time_base.numerator
+        return np.asarray(ticks / self.time_base.denominator, np.float64)  # rounded once
 
     @property
     def duration_seconds(self) -> float:

@@ -1,120 +1,245 @@
 """Looking through a video once: its stream, its packets, and the first frame."""
 
-import io
-from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.sample import Payload, ReadersError
-from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
+from readers.sample import Payload
+from readers.video.container import (
+    SCAN_SECONDS,
+    Deadline,
+    VideoError,
+    find_stream,
+    open_container,
+    prepare_decoder,
+)
+from readers.video.extent import missing_bytes
+from readers.video.info import HIDDEN, VideoInfo
+from readers.video.learn import Learned, learn_frames
+from readers.video.vpx import count_vp8, count_vp9
 
 _FULL_RANGE = 2  # AVCOL_RANGE_JPEG
+_PROGRESSIVE = 1  # AV_FIELD_PROGRESSIVE
 _SEARCHED_BYTES = 64  # the heads of blocks and chunks that stand before a packet are shorter
-_INVISIBLE_VP8 = 0x10
 
-
-class VideoError(ReadersError):
-    """A file that is no video, or one of which no frame can be had; the text is a short reason."""
+# Their time stamps say when frames are shown; others leave them out, or count packets.
+_TRUSTED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "flv"})
+_COUNTS = {"vp8": count_vp8, "vp9": count_vp9}
 
 
 def scan_video(data: Payload) -> VideoInfo:
-    """Read all packets of a video and decode its first frame.
+    """Read all packets of a video and decode its first frame, or all where its container tells too little.
+
+    All of it is decoded for containers other than MP4, Matroska and FLV, for interlaced video, and where
+    time stamps are missing or repeat, the first frame cannot be decoded by itself, or all packets claim to
+    be keyframes. The frames are then those that FFmpeg gives, in its order.
 
     Args:
         data: The whole file.
 
     Raises:
-        VideoError: There is no video in it, or its first frame cannot be decoded.
-        ModuleNotFoundError: PyAV is not installed.
+        VideoError: There is no video in it, its first frame cannot be decoded, or it takes 5 minutes.
+        SourceError: PyAV is not installed.
     """
-    import av
-
+    if not len(data):
+        raise VideoError("the file is empty")
     try:
-        with av.open(io.BytesIO(data), timeout=_TIMEOUT_SECONDS) as container:
-            return _scan(container, data)
-    except av.FFmpegError as error:
-        raise VideoError(f"FFmpeg: {error.strerror}") from None
+        return _scan(data, Deadline(SCAN_SECONDS))
+    except VideoError as error:
+        lost = missing_bytes(data)
+        if not lost or str(lost) in str(error):
+            raise
+        raise VideoError(f"{error}; the file ends {lost} bytes too early") from None
 
 
-_TIMEOUT_SECONDS = 30.0
-
-
-def _scan(container: Any, data: Payload) -> VideoInfo:
-    if not container.streams.video:
-        has = ", ".join(sorted({stream.type for stream in container.streams})) or "nothing"
-        raise VideoError(f"it has no video stream, only {has}")
-    stream = container.streams.video[0]
-    context = stream.codec_context
-    packets, damage = _packets(container, stream)
-    first = _first_frame(context, packets)
-    pts = np.array([packet.pts for packet in packets], np.int64)
-    offsets = _offsets(packets, data)
-    matrix = int(first.colorspace)
-    turned = round(-first.rotation / 90) * 90 % 360
-    height, width = first.height, first.width
+def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
+    with open_container(data, deadline) as container:
+        stream = find_stream(container)
+        described = _described(container, stream)
+        rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
+        found = _Packets(data, _COUNTS.get(described["codec"]))
+        first = _read(container, stream, found, deadline)
+        found.end(stream.frames)
+        doubtful = _is_doubtful(container, stream, found, first)
+    if doubtful:
+        learned = learn_frames(data, found.sizes, deadline)
+        first, times = learned.first, _learned_times(found, learned, described["time_base"], rate)
+    else:
+        times = found.times()
     return VideoInfo(
-        container=container.format.name,
-        codec=context.codec.canonical_name,
-        decoder=context.name,
-        codec_tag=context.codec_tag if context.codec_tag.isprintable() else "",
-        extradata=bytes(context.extradata or b""),
-        height=width if turned % 180 else height,
-        width=height if turned % 180 else width,
-        rotation=turned,
-        pixel_format=first.format.name,
-        matrix=UNSPECIFIED_MATRIX if matrix == UNSPECIFIED_MATRIX else matrix,
-        full_range=int(first.color_range) == _FULL_RANGE,
-        time_base=Fraction(stream.time_base),
-        last_duration=int(packets[int(np.argmax(pts))].duration or 0),
-        has_audio=bool(container.streams.audio),
-        damage=damage,
-        packet_pts=pts,
-        packet_offsets=offsets,
-        packet_sizes=np.array([packet.size for packet in packets], np.int32),
-        keyframes=np.flatnonzero([packet.is_keyframe for packet in packets]),
+        **{**described, **_shape(first), **times},
+        damage=found.damage,
+        packet_offsets=np.array(found.offsets if found.are_whole else [], np.int64),
+        packet_sizes=np.array(found.sizes, np.int32),
     )
 
 
-def _packets(container: Any, stream: Any) -> tuple[list[Any], str]:
+@dataclass
+class _Packets:
+    """What is noted of each packet; its bytes are let go."""
+
+    data: Payload
+    count: Any
+    pts: list[int | None] = field(default_factory=list)
+    dts: list[int | None] = field(default_factory=list)
+    durations: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    shown: list[int] = field(default_factory=list)
+    keys: list[bool] = field(default_factory=list)
+    are_whole: bool = True
+    is_cut: bool = False
+    damage: str = ""
+
+    def add(self, packet: Any) -> None:
+        if packet.has_sidedata("new_extradata") and self.sizes:
+            raise VideoError(f"its codec is set up anew at packet {len(self.sizes)}")
+        content = bytes(packet)
+        self.pts.append(packet.pts)
+        self.dts.append(packet.dts)
+        self.durations.append(int(packet.duration or 0))
+        self.sizes.append(packet.size)
+        self.keys.append(packet.is_keyframe)
+        counted = self.count(content) if self.count else 1
+        self.shown.append(0 if packet.is_discard else counted)
+        self.is_cut = packet.is_corrupt
+        if self.are_whole:
+            self._place(packet.pos, content)
+
+    def _place(self, position: int | None, content: bytes) -> None:
+        found = -1
+        if position is not None and position >= 0:
+            stop = position + len(content) + _SEARCHED_BYTES
+            found = bytes(self.data[position:stop]).find(content)
+        self.are_whole = found >= 0
+        self.offsets.append((position or 0) + found)
+
+    def end(self, num_promised: int) -> None:
+        """Take a last packet away that is cut off, and say what is missing."""
+        if self.is_cut:
+            for column in (self.pts, self.dts, self.durations, self.sizes, self.shown, self.keys):
+                column.pop()
+            del self.offsets[len(self.sizes) :]
+        lost = missing_bytes(self.data)
+        if self.is_cut or lost or self.damage:
+            promised = f" of {num_promised}" if num_promised > len(self.sizes) else ""
+            missing = f", {lost} bytes too early" if lost else ""
+            cause = f" ({self.damage})" if self.damage else ""
+            self.damage = f"the file ends after {len(self.sizes)}{promised} packets{missing}{cause}"
+        if not self.sizes:
+            raise VideoError(self.damage or "it has no frames")
+
+    def times(self) -> dict[str, Any]:
+        """What the time stamps say, where they are all there."""
+        shown = np.array(self.shown) > 0
+        pts = np.array([0 if stamp is None else stamp for stamp in self.pts], np.int64)
+        last = int(np.argmax(np.where(shown, pts, np.iinfo(np.int64).min)))
+        step = self.durations[last] or _usual_step(pts[shown])
+        pts[~shown] = HIDDEN + np.flatnonzero(~shown)
+        return {
+            "packet_pts": pts,
+            "keyframes": np.flatnonzero(self.keys),
+            "last_duration": step,
+        }
+
+
+def _read(container: Any, stream: Any, found: _Packets, deadline: Deadline) -> Any:
+    """Note all packets; return the first frame if it can be decoded by itself, else None."""
     import av
 
-    packets: list[Any] = []
-    damage = ""
+    context, first = prepare_decoder(stream), None
+    is_trying = True
     try:
         for packet in container.demux(stream):
-            if packet.size and not packet.is_discard and _is_shown(stream, packet):
-                packets.append(packet)
+            deadline.check()
+            if packet.size:
+                found.add(packet)
+            if is_trying:
+                with suppress(av.FFmpegError):
+                    first = next(iter(context.decode(packet if packet.size else None)), None)
+                is_trying = first is None
     except av.FFmpegError as error:
-        damage = f"FFmpeg: {error.strerror}"
-    if not packets:
-        raise VideoError(damage or "it has no frames")
-    return packets, damage
+        deadline.check()
+        found.damage = f"FFmpeg: {error.strerror}"
+    return first
 
 
-def _is_shown(stream: Any, packet: Any) -> bool:
-    return stream.codec_context.name != "vp8" or bool(bytes(packet)[0] & _INVISIBLE_VP8)
+def _is_doubtful(container: Any, stream: Any, found: _Packets, first: Any) -> bool:
+    """Whether the frames must be decoded to know which there are."""
+    stamps = [stamp for stamp, count in zip(found.pts, found.shown, strict=True) if count]
+    shown = [stamp for stamp in stamps if stamp is not None]
+    if first is None or not shown or len(set(shown)) < len(stamps) or max(found.shown) > 1:
+        return True
+    if stream.codec_context.codec.intra_only:
+        return False
+    is_interlaced = stream.codec_context.field_order > _PROGRESSIVE or first.interlaced_frame
+    claims_too_much = all(found.keys) and len(found.keys) > 1
+    starts_late = not found.keys[0] or min(shown) < (found.pts[0] or 0)
+    is_trusted = container.format.name in _TRUSTED
+    return not is_trusted or is_interlaced or claims_too_much or starts_late
 
 
-def _first_frame(context: Any, packets: Iterable[Any]) -> Any:
-    for packet in [*packets, None]:
-        for frame in context.decode(packet):
-            return frame
-    raise VideoError("no frame can be decoded")
+def _learned_times(
+    found: _Packets, learned: Learned, time_base: Fraction, rate: Fraction
+) -> dict[str, Any]:
+    """Give frames their times in the order in which they were decoded."""
+    order = np.array(learned.packets, np.int64)
+    stamps = _stamps([found.pts[place] for place in learned.packets])
+    if stamps is None:
+        stamps = _stamps([found.dts[place] for place in learned.packets])
+    if stamps is None:
+        stamps, time_base = np.arange(len(order)), 1 / rate
+    pts = HIDDEN + np.arange(len(found.sizes), dtype=np.int64)
+    pts[order] = stamps
+    return {
+        "packet_pts": pts,
+        "keyframes": np.array(sorted(set(learned.keys) & set(np.flatnonzero(found.keys).tolist()))),
+        "last_duration": found.durations[int(order[-1])] or _usual_step(stamps),
+        "time_base": time_base,
+    }
 
 
-def _offsets(packets: list[Any], data: Payload) -> NDArray[np.int64]:
-    """Find the packets' bytes in the file; int64 [0] if one of them does not lie there in one piece."""
-    view = memoryview(data)
-    offsets = np.empty(len(packets), np.int64)
-    for place, packet in enumerate(packets):
-        content = bytes(packet)
-        if packet.pos is None or packet.pos < 0:
-            return np.empty(0, np.int64)
-        found = bytes(view[packet.pos : packet.pos + packet.size + _SEARCHED_BYTES]).find(content)
-        if found < 0:
-            return np.empty(0, np.int64)
-        offsets[place] = packet.pos + found
-    return offsets
+def _stamps(stamps: list[int | None]) -> NDArray[np.int64] | None:
+    """Sort time stamps, moving those up that repeat; None where one is missing."""
+    if None in stamps:
+        return None
+    places = np.arange(len(stamps), dtype=np.int64)
+    ascending = np.sort(np.array(stamps, np.int64))
+    return np.asarray(np.maximum.accumulate(ascending - places) + places)
+
+
+def _usual_step(pts: NDArray[np.int64]) -> int:
+    return int(np.median(np.diff(np.sort(pts)))) if len(pts) > 1 else 1
+
+
+def _described(container: Any, stream: Any) -> dict[str, Any]:
+    context = stream.codec_context
+    tag = context.codec_tag
+    return {
+        "container": container.format.name,
+        "codec": context.codec.canonical_name,
+        "decoder": context.name,
+        "codec_tag": tag if tag.isprintable() else "",
+        "extradata": bytes(context.extradata or b""),
+        "time_base": Fraction(stream.time_base),
+        "has_audio": bool(container.streams.audio),
+        "stream_index": stream.index,
+    }
+
+
+def _shape(first: Any) -> dict[str, Any]:
+    # FFmpeg tells by how much the display turns frames counterclockwise.
+    turned = round(-first.rotation / 90) * 90 % 360
+    height, width = first.height, first.width
+    return {
+        "height": width if turned % 180 else height,
+        "width": height if turned % 180 else width,
+        "rotation": turned,
+        "pixel_format": first.format.name,
+        "matrix": int(first.colorspace),
+        "full_range": int(first.color_range) == _FULL_RANGE,
+    }

@@ -14,6 +14,7 @@ Each module has
     write_plain(folder, samples) -> Any
                as write, in the way whose payloads can be views, where write does not
     DECODED    True where a sample's image is not the file that was written
+    HOLDS_VIDEOS  True where samples are videos of one picture, loaded as clips
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,162 @@
+"""What the videos of a dataset are like."""
+
+import io
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from bench.inspect_spread import Spread
+from readers import Sample
+from readers.video import VideoError, VideoInfo, scan_video
+
+_MOST_RATES = 3
+
+
+class VideoLook(NamedTuple):
+    """What was seen of one video, without its packets."""
+
+    codec: str
+    height: int
+    width: int
+    num_frames: int
+    seconds: float
+    fps: float
+    constant_rate: bool
+    rotation: int
+    has_audio: bool
+
+
+@dataclass
+class VideoSurvey:
+    """What was found in all.
+
+    Attributes:
+        codecs: How often which.
+        shapes: How often which (height, width), upright.
+        frames: Of a video.
+        milliseconds: Of a video.
+        rates: How often which number of frames per second, to a hundredth.
+        num_variable: Videos whose frames are not all shown equally long.
+        num_turned: Videos that are stored on their side or upside down.
+        num_with_audio: Videos with sound.
+    """
+
+    codecs: Counter[str] = field(default_factory=Counter)
+    shapes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    frames: Spread = field(default_factory=Spread)
+    milliseconds: Spread = field(default_factory=Spread)
+    rates: Counter[float] = field(default_factory=Counter)
+    num_variable: int = 0
+    num_turned: int = 0
+    num_with_audio: int = 0
+
+    def add(self, look: VideoLook) -> None:
+        """Count a video in."""
+        self.codecs[look.codec] += 1
+        self.shapes[look.height, look.width] += 1
+        self.frames.add(look.num_frames)
+        self.milliseconds.add(round(1000 * look.seconds))
+        self.rates[round(look.fps, 2)] += 1
+        self.num_variable += not look.constant_rate
+        self.num_turned += look.rotation != 0
+        self.num_with_audio += look.has_audio
+
+    def facts(self) -> list[tuple[str, str]]:
+        """As lines of a table; none without videos."""
+        if not self.codecs:
+            return []
+        sizes = [f"{height}x{width}" for height, width in self.shapes]
+        named = Counter(dict(zip(sizes, self.shapes.values(), strict=True)))
+        rates = Counter({f"{rate:g}": count for rate, count in self.rates.items()})
+        variable = f"; {self.num_variable:,} of variable rate" if self.num_variable else ""
+        return [
+            ("videos", _listed(self.codecs)),
+            ("shapes", f"{_listed(named)} (height x width)"),
+            ("frames", f"{_ends(self.frames, 1)}; {self.frames.total:,} in all"),
+            (
+                "lengths",
+                f"{_ends(self.milliseconds, 1000)} seconds; {self.milliseconds.total / 3.6e6:.3g} hours in all",
+            ),
+            ("frames per second", _listed(rates) + variable),
+            ("sound", f"in {self.num_with_audio:,}"),
+            *([("turned", f"{self.num_turned:,}, drawn upright")] if self.num_turned else []),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "codecs": dict(self.codecs),
+            "shapes": [
+                {"height": height, "width": width, "videos": count}
+                for (height, width), count in self.shapes.most_common(100)
+            ],
+            "frames": self.frames.to_dict(),
+            "milliseconds": self.milliseconds.to_dict(),
+            "frames_per_second": {
+                f"{rate:g}": count for rate, count in self.rates.most_common(100)
+            },
+            "variable_rate": self.num_variable,
+            "turned": self.num_turned,
+            "with_audio": self.num_with_audio,
+        }
+
+
+def look_at_video(sample: Sample, *, decode: bool) -> VideoLook:
+    """Look through the packets of a sample's video.
+
+    Args:
+        sample: With a video.
+        decode: Also decode all of its frames.
+
+    Raises:
+        VideoError: It is no video, is damaged, or does not decode to as many frames as it should.
+    """
+    data = sample.video
+    assert data is not None
+    info = scan_video(data)
+    if info.damage:
+        raise VideoError(info.damage)
+    if decode:
+        _decode(bytes(data), info)
+    return VideoLook(
+        info.codec,
+        info.height,
+        info.width,
+        len(info),
+        info.duration_seconds,
+        info.fps,
+        info.constant_rate,
+        info.rotation,
+        info.has_audio,
+    )
+
+
+def _decode(data: bytes, info: VideoInfo) -> None:
+    import av
+
+    try:
+        with av.open(io.BytesIO(data), "r") as container:
+            stream = container.streams.video[0]
+            stream.thread_type, stream.thread_count = "NONE", 1
+            found = len([frame.pts for frame in container.decode(stream)])
+    except av.FFmpegError as error:
+        raise VideoError(f"FFmpeg: {error.strerror}") from None
+    if found != len(info):
+        raise VideoError(f"{found} frames can be decoded, {len(info)} should be there")
+
+
+def _listed(counts: Counter[str]) -> str:
+    total = counts.total()
+    named = [f"{name} ({count:,} of {total:,})" for name, count in counts.most_common(_MOST_RATES)]
+    if total == next(iter(counts.values())):
+        return f"all {next(iter(counts))}"
+    more = len(counts) - len(named)
+    return ", ".join(named) + (f", and {more:,} others" if more else "")
+
+
+def _ends(spread: Spread, unit: int) -> str:
+    if spread.lowest == spread.highest:
+        return f"all {spread.lowest / unit:g}"
+    ends = (spread.lowest, spread.highest, spread.percentile(50))
+    low, high, middle = (f"{number / unit:g}" for number in ends)
+    return f"{low} to {high}, median {middle}"

@@ -1,0 +1,20 @@
+"""Silence for what libraries write to standard error by themselves."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Keep away what decoders write to standard error by themselves, since it stands in no file's name."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

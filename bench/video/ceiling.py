@@ -1,0 +1,139 @@
+"""Decoding alone: what no pipeline that decodes these clips with these libraries can exceed."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench.contestant import Kind, Share
+from bench.turns import one_thread
+from bench.video.libraries import NUM_TRIED, fastest_seek, load_torchcodec, torchcodec_frames
+from bench.video.plan import Clip, ClipFooting
+from readers.blob.pages import map_file
+
+_NUM_AHEAD = 2
+
+# Decoders that ask before each packet whether it may be passed over.
+_SKIPPING = frozenset({"h264", "hevc", "mpeg4", "vp8"})
+
+
+class _Decoding:
+    """Clips decoded on threads, and then forgotten."""
+
+    kind: Kind = "ceiling"
+    num_ahead = _NUM_AHEAD
+    num_discard = _NUM_AHEAD + 1
+    name: str
+    note: str
+
+    def __init__(self, footing: ClipFooting) -> None:
+        self._footing = footing
+        self._decode: Callable[[Clip], object] | None = None
+        self._pool = ThreadPoolExecutor(footing.num_threads)
+        self._under_way: deque[list[Future[object]]] = deque()
+        self._starts = count(0, footing.batch_size)
+
+    def next_batch(self) -> torch.Tensor:
+        """Decode a batch; what is returned has its length and no pixels."""
+        while len(self._under_way) <= _NUM_AHEAD:
+            self._submit()
+        for future in self._under_way.popleft():
+            future.result()
+        return torch.empty(self._footing.batch_size, 0)
+
+    def share(self) -> Share:
+        """Nothing but reading and decoding, which are not told apart."""
+        return {"read": None, "decode": 1.0, "augment": 0.0, "copy": 0.0}
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _submit(self) -> None:
+        if self._decode is None:
+            raise RuntimeError(f"{self.name} is not open")
+        start, plan = next(self._starts), self._footing.plan
+        positions = range(start, start + self._footing.batch_size)
+        self._under_way.append(
+            [self._pool.submit(self._decode, plan[position]) for position in positions]
+        )
+
+
+class LibavcodecOnly(_Decoding):
+    """FFmpeg's decoder on the packets that the frames need: no container, no colours, no resizing."""
+
+    name = "libavcodec alone"
+    note = (
+        "the packets from the keyframes on, those passed over that nobody needs, one thread per clip; "
+        "frames stay as YUV in the decoder's memory"
+    )
+
+    def open(self) -> None:
+        """Take PyAV for the way to libavcodec."""
+        self._decode = decode_packets
+
+
+class TorchcodecOnly(_Decoding):
+    """torchcodec's whole frames as RGB: no resizing."""
+
+    name = "torchcodec decode only"
+    note = "VideoDecoder.get_frames_at, one FFmpeg thread per clip, on threads"
+
+    def open(self) -> None:
+        """Choose among the ways of seeking.
+
+        Raises:
+            Unable: It does not load.
+        """
+        load_torchcodec()
+        with one_thread():
+            seek, _ = fastest_seek(self._footing.plan.first(NUM_TRIED))
+        self.note += f"; {seek} seeking"
+        self._decode = lambda clip: torchcodec_frames(clip, seek)
+
+
+def decode_packets(clip: Clip) -> int:
+    """Decode what a clip needs and count its frames.
+
+    Raises:
+        RuntimeError: Frames are missing.
+    """
+    import av
+
+    info = clip.info
+    context: Any = av.CodecContext.create(info.decoder, "r")
+    context.extradata = info.extradata
+    context.thread_count, context.thread_type = 1, "NONE"
+    content: Any = memoryview(map_file(clip.path))
+    wanted = set(clip.pts.tolist())
+    found: set[int] = set()
+    for packets in _runs(clip):
+        for place in packets:
+            start, pts = int(info.packet_offsets[place]), int(info.packet_pts[place])
+            packet = av.Packet(content[start : start + int(info.packet_sizes[place])])
+            packet.pts = pts
+            if info.decoder in _SKIPPING:
+                context.skip_frame = "DEFAULT" if pts in wanted else "NONREF"
+            found |= {frame.pts for frame in context.decode(packet)}
+        found |= {frame.pts for frame in context.decode(None)}
+        context.flush_buffers()
+    if wanted - found:
+        raise RuntimeError(f"{len(wanted - found)} frames of {clip.path.name} are missing")
+    return len(wanted)
+
+
+def _runs(clip: Clip) -> Iterator[range]:
+    """The packets from each keyframe that is needed to the last wanted frame behind it."""
+    info = clip.info
+    packet_of = np.argsort(info.packet_pts, kind="stable")
+    places = packet_of[np.unique(clip.frames)]
+    keys = info.keyframes[np.argsort(info.packet_pts[info.keyframes], kind="stable")]
+    group = np.searchsorted(info.packet_pts[keys], info.packet_pts[places], side="right") - 1
+    starts = keys[np.maximum(group, 0)]
+    bounds = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(starts)]
+    for first, last in pairwise(bounds):
+        yield range(int(starts[first]), int(places[first:last].max()) + 1)

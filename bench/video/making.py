@@ -1,0 +1,110 @@
+"""Videos without a download: a camera that moves over the photographs that scikit-image ships."""
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+
+from bench.errors import BenchError
+from bench.photographs import shipped_photographs
+
+FPS = 25
+
+_ROOM = 1.6  # how many times as large as a frame the photograph is
+_NOISE = 2.0  # of a camera, standard deviation of 255
+_SHAKE = 1.5  # of a hand, pixels of 256
+
+
+def make_and_show(folder: Path, size: str, *, count: int, seconds: float, seed: int) -> None:
+    """Make videos, as `make_videos` does, and say so; the size is text such as "340x256", width and height.
+
+    Raises:
+        BenchError: A number that cannot work, or scikit-image or PyAV is missing.
+    """
+    found = re.fullmatch(r"(\d+)x(\d+)", size)
+    if found is None:
+        raise BenchError(f"a size must be WIDTHxHEIGHT, for example 1280x720, got {size!r}")
+    width, height = map(int, found.groups())
+    console = Console()
+    with console.status("encoding"):
+        make_videos(folder, size=(height, width), count=count, seconds=seconds, seed=seed)
+    console.print(f"{count} videos of {size}: {folder}", soft_wrap=True, highlight=False)
+
+
+def make_videos(
+    folder: Path,
+    *,
+    size: tuple[int, int] = (256, 340),
+    count: int = 16,
+    seconds: float = 10.0,
+    seed: int = 0,
+) -> None:
+    """Write class folders of MP4 files, H.264 with x264's default settings, 25 frames per second.
+
+    Args:
+        folder: Gets one folder per class.
+        size: (height, width) in pixels, both even.
+        count: Videos in all.
+        seconds: Of each.
+        seed: The same seed gives the same pictures.
+
+    Raises:
+        BenchError: A number that cannot work, or scikit-image or PyAV is missing.
+    """
+    for name, value in (("count", count), ("seconds", seconds), ("size", min(size))):
+        if not value > 0:
+            raise BenchError(f"{name} must be greater than 0, got {value}: leave it out")
+    if any(side % 2 for side in size):
+        raise BenchError(f"a size must be even for H.264, got {size[0]}x{size[1]}: round it")
+    photographs = [(name, path) for name, paths in shipped_photographs().items() for path in paths]
+    for number in range(count):
+        name, path = photographs[number % len(photographs)]
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        rng = np.random.default_rng((seed, number))
+        frames = _walk(_photograph(path, size), size, round(seconds * FPS), rng)
+        _encode(folder / name / f"{name}-{number:03d}.mp4", frames, size)
+
+
+def _photograph(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """A photograph that is larger than a frame."""
+    image = Image.open(path).convert("RGB")
+    scale = _ROOM * max(size[0] / image.height, size[1] / image.width)
+    wide = (round(image.width * scale), round(image.height * scale))
+    return np.asarray(image.resize(wide, Image.Resampling.LANCZOS))
+
+
+def _walk(
+    still: NDArray[np.uint8], size: tuple[int, int], count: int, rng: np.random.Generator
+) -> Iterator[NDArray[np.uint8]]:
+    """Frames along a smooth way, with a shaking hand and noise."""
+    room = np.array(still.shape[:2]) - size
+    turns, phases = rng.uniform(0.4, 1.2, (2, 2)), rng.uniform(0, 2 * np.pi, (2, 2))
+    for number in range(count):
+        angles = 2 * np.pi * turns * number / count + phases
+        shake = rng.normal(0, _SHAKE * size[0] / 256, 2)
+        place = room * (0.5 + 0.25 * np.sin(angles).sum(axis=0)) + shake
+        top, left = np.clip(np.rint(place).astype(int), 0, room).tolist()
+        cut = still[top : top + size[0], left : left + size[1]]
+        noise = rng.normal(0, _NOISE, (*size, 1)).astype(np.float32)
+        yield np.clip(cut + noise, 0, 255).astype(np.uint8)
+
+
+def _encode(path: Path, frames: Iterator[NDArray[np.uint8]], size: tuple[int, int]) -> None:
+    try:
+        import av
+    except ImportError:
+        raise BenchError("videos are made by PyAV, which is missing: pip install av") from None
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS)
+        stream.height, stream.width = size
+        stream.pix_fmt = "yuv420p"
+        for number, pixels in enumerate(frames):
+            frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+            frame.pts, frame.time_base = number, Fraction(1, FPS)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))

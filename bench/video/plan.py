@@ -1,0 +1,166 @@
+"""The clips of a race: the same frames of the same videos in the same order for everyone."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.contestant import Footing
+from bench.errors import BenchError
+from bench.video.clips import ClipSettings
+from dali_pipes.video.clips import Clips
+from readers import BadSample, Order, Sample, open_dataset
+from readers.selection import Subset
+from readers.video import VideoInfo
+
+MAX_VIDEOS = 256
+"""So many are taken, spread evenly: enough to be typical, few enough to stay in memory."""
+
+NUM_CLIPS = 20_000
+"""More than a race takes, so that no epoch ends while the clock runs."""
+
+
+class Clip(NamedTuple):
+    """Frames of a video.
+
+    Attributes:
+        path: The video's file.
+        info: What is known of it.
+        frames: int64 [T], places in the order of presentation.
+        label: Of the video, 0 where it has none.
+    """
+
+    path: Path
+    info: VideoInfo
+    frames: NDArray[np.int64]
+    label: int
+
+    @property
+    def pts(self) -> NDArray[np.int64]:
+        """int64 [T], the time stamps of the frames."""
+        return self.info.pts[self.frames]
+
+
+@dataclass(frozen=True)
+class ClipPlan:
+    """Which clip stands at which position, as in our loader's first epoch.
+
+    Attributes:
+        clips: What our loader reads.
+        files: Of each video.
+        labels: Of each video.
+        videos: int64 [n], the video at each position.
+        frames: int64 [n, T], its frames.
+    """
+
+    clips: Clips
+    files: list[Path]
+    labels: list[int]
+    videos: NDArray[np.int64]
+    frames: NDArray[np.int64]
+
+    def __getitem__(self, position: int) -> Clip:
+        """The clip at a position; after the last position the first one comes again."""
+        place = position % len(self.videos)
+        video = int(self.videos[place])
+        info = self.clips.info(video)
+        assert isinstance(info, VideoInfo)
+        return Clip(self.files[video], info, self.frames[place], self.labels[video])
+
+    def first(self, count: int) -> list[Clip]:
+        """The clips at the first positions."""
+        return [self[position] for position in range(count)]
+
+    @property
+    def num_frames(self) -> int:
+        """T, the frames of a clip."""
+        return int(self.frames.shape[1])
+
+
+@dataclass(frozen=True)
+class ClipFooting(Footing):
+    """What every contestant gets: a batch is [batch_size, T, 3, height, width].
+
+    Attributes:
+        plan: The clips, position by position.
+    """
+
+    plan: ClipPlan = field(kw_only=True)
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of a clip."""
+        return self.plan.num_frames
+
+
+def make_plan(
+    source: str, settings: ClipSettings, seed: int, folder: Path, *, num_clips: int = NUM_CLIPS
+) -> tuple[ClipPlan, list[str]]:
+    """Open videos, leave out those that are damaged, and choose random clips.
+
+    Args:
+        source: Whatever `readers.open_dataset` takes.
+        settings: How long clips are, and how far their frames are apart.
+        seed: Of the order and of the frames.
+        folder: Where videos go that are not files already, such as those in tar shards.
+        num_clips: So many at least.
+
+    Returns:
+        The plan, and why videos were left out for everybody, one sentence each.
+
+    Raises:
+        readers.ReadersError: There is nothing to read.
+        BenchError: Not one video is sound.
+    """
+    videos, left_out = sound_videos(source, settings, most=MAX_VIDEOS)
+    samples = [entry for entry in videos.fetch(range(len(videos))) if isinstance(entry, Sample)]
+    clips = settings.clips(videos, sampling="random", clips_per_video=-(-num_clips // len(videos)))
+    positions = np.arange(len(clips))
+    indices = Order(len(clips), seed=seed).indices(0, positions)
+    frames = clips.frames(seed, 0, indices, np.zeros_like(indices))
+    files = [_as_file(sample, source, folder) for sample in samples]
+    labels = [max(0, sample.label) for sample in samples]
+    return ClipPlan(clips, files, labels, clips.videos(indices), frames), left_out
+
+
+def sound_videos(source: str, settings: ClipSettings, *, most: int) -> tuple[Subset, list[str]]:
+    """Videos spread evenly over a dataset, without those that are damaged.
+
+    Returns:
+        The videos, and what is wrong with the others, one sentence each.
+
+    Raises:
+        readers.ReadersError: There is nothing to read.
+        BenchError: Not one of them is sound.
+    """
+    dataset = open_dataset(source)
+    count = min(len(dataset), most)
+    spread = [number * len(dataset) // count for number in range(count)]
+    clips = settings.clips(dataset.take(spread), sampling="first")
+    sound, left_out = [], []
+    for place, entry in enumerate(clips.fetch(range(count))):
+        if isinstance(entry, BadSample):
+            left_out.append(f"{entry.key.rpartition('#')[0]}: {entry.reason}")
+        else:
+            sound.append(spread[place])
+    if not sound:
+        raise BenchError(
+            f"{source} has no sound video (the first of {len(left_out)} is {left_out[0]}): "
+            "give a folder, a list or shards with videos"
+        )
+    return dataset.take(sound), left_out
+
+
+def _as_file(sample: Sample, source: str, folder: Path) -> Path:
+    own = Path(source) / sample.key
+    if own.is_file():
+        return own.absolute()
+    if sample.video_field is None or sample.video is None:
+        raise BenchError(
+            f"{sample.key} is no video file, which is what the other libraries read: give videos"
+        )
+    copy = folder / f"{sample.index:08d}.{sample.video_field.rpartition('.')[2]}"
+    copy.write_bytes(sample.video)
+    return copy

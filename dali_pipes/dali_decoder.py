@@ -1,0 +1,193 @@
+"""A user's own DALI pipeline as the decode stage of a loader."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.errors import LoaderError
+
+_NEXT = "give one made with fn.external_source(name=...) for encoded bytes, and one output"
+
+
+class DaliDecoder:
+    """A pipeline that turns encoded bytes into images, driven by pushing batches into it; see `from_dali`.
+
+    Attributes:
+        batch_size: The largest batch that it takes.
+        device_id: The GPU on which its images are; None for images on the CPU.
+        depth: How many batches it works on at once.
+        refusal: What DALI said when it last refused a batch.
+    """
+
+    def __init__(self, pipeline: Any, name: str, device_id: int | None) -> None:
+        self.batch_size = int(pipeline.max_batch_size)
+        self.device_id = device_id
+        self.depth = int(pipeline.input_feed_count(name))
+        self.refusal = ""
+        self._pipeline, self._name = pipeline, name
+        self._warm = False
+        self._under_way: deque[Sequence[Any]] = deque()
+        self._early: deque[Any | None] = deque()
+        self._busy = False
+
+    def require_fits(self, largest: int, *, clips: bool) -> None:
+        """Refuse batches of more than `largest` images, and clips.
+
+        Raises:
+            LoaderError: The loader's batches do not go through the pipeline.
+        """
+        if clips:
+            raise LoaderError(
+                "a pipeline of from_dali decodes images, not clips; use another decoder"
+            )
+        if largest > self.batch_size:
+            raise LoaderError(
+                f"the pipeline was made with batch_size={self.batch_size}, but the loader works on up to "
+                f"{largest} images at once; make the pipeline with batch_size={largest}"
+            )
+
+    def begin(self) -> None:
+        """Serve a loop from now on.
+
+        Raises:
+            LoaderError: It serves another one.
+        """
+        if self._busy:
+            raise LoaderError(
+                "this pipeline serves another loop; end that first (loader.close()), or make a pipeline for "
+                "each loader"
+            )
+        self._busy = True
+
+    def end(self) -> None:
+        """Wait for the batches under way and drop them."""
+        self._early.clear()
+        while self._under_way:
+            self._take(None)
+        self._busy = False
+
+    def push(self, encoded: Sequence[NDArray[np.uint8]]) -> None:
+        """Start decoding a batch of at least one image, each uint8 [num_bytes]."""
+        if not self._warm:
+            # The first schedule_run starts `depth` runs at once, so it is spent on an image that comes again.
+            for _ in range(self.depth):
+                self._feed(encoded[:1])
+            self._pipeline.schedule_run()
+            for _ in range(self.depth):
+                self._take(None)
+            self._warm = True
+        self._feed(encoded)
+        self._pipeline.schedule_run()
+
+    def take(self, cuda_stream: Any = None) -> Any | None:
+        """Wait for the oldest batch.
+
+        Args:
+            cuda_stream: The stream that will read the result; None waits on the host.
+
+        Returns:
+            DALI's TensorList of the images, or None when it refused the batch.
+        """
+        return self._early.popleft() if self._early else self._take(cuda_stream)
+
+    def decode_now(
+        self, encoded: Sequence[NDArray[np.uint8]], cuda_stream: Any = None
+    ) -> Any | None:
+        """Decode a batch out of turn; those under way keep their places. Returns as `take`."""
+        while self._under_way:
+            self._early.append(self._take(cuda_stream))
+        self.push(encoded)
+        return self._take(cuda_stream)
+
+    def _feed(self, encoded: Sequence[NDArray[np.uint8]]) -> None:
+        self._pipeline.feed_input(self._name, list(encoded))
+        self._under_way.append(encoded)  # a pipeline with no_copy reads it until it is taken
+
+    def _take(self, cuda_stream: Any) -> Any | None:
+        try:
+            return self._pipeline.share_outputs(cuda_stream=cuda_stream)[0]
+        except RuntimeError as error:  # DALI has no narrower class
+            self.refusal = _short(str(error))
+            return None
+        finally:
+            # With DALI's default executor the outputs stay valid for as long as they are referenced.
+            self._pipeline.release_outputs()
+            self._under_way.popleft()
+
+
+def from_dali(pipeline: Any) -> DaliDecoder:
+    """Make a DALI pipeline the decoder of a loader: ``Loader(dataset, recipe, decoder=from_dali(pipeline), ...)``.
+
+    The pipeline has one input, `fn.external_source` without a source, which gets encoded bytes, uint8
+    [num_bytes] on the CPU; and one output, uint8 [height, width, 3] on the CPU or on the loader's GPU, of any
+    size, which may be another for each image. The recipe's windows are drawn from the sizes that come out.
+    Samples, order, draws, resuming and what happens to bad samples are the loader's, so nothing in
+    the pipeline may draw random numbers. Samples whose masks, boxes or keypoints are asked for must
+    come out at the size they are stored with, unturned.
+
+    Args:
+        pipeline: A `nvidia.dali.Pipeline` that has not run; it is built here. Its `batch_size` is at least the
+            loader's (with a recipe that mixes samples, somewhat more). It serves one loader at a time.
+
+    Raises:
+        LoaderError: A pipeline that reads or draws by itself, has run, or has other inputs or outputs.
+    """
+    if not hasattr(pipeline, "share_outputs"):
+        raise LoaderError(f"{pipeline!r} is not a pipeline of DALI; {_NEXT}")
+    if not pipeline.exec_dynamic:
+        raise LoaderError(
+            "the pipeline does not use DALI's default executor, and the others end with the first bad image; "
+            "leave exec_dynamic, exec_async and exec_pipelined out"
+        )
+    pipeline.build()
+    if not pipeline._first_iter:
+        raise LoaderError(
+            "the pipeline has run already, and batches may be left in it; make a new one"
+        )
+    readers = ", ".join(pipeline.reader_meta())
+    if readers:
+        raise LoaderError(
+            f"the pipeline reads by itself ({readers}), but the loader reads its dataset; {_NEXT}"
+        )
+    name = _input_of(pipeline)
+    if pipeline.num_outputs != 1:
+        raise LoaderError(
+            f"the pipeline has {pipeline.num_outputs} outputs, but only images are taken, labels come from "
+            f"the dataset; {_NEXT}"
+        )
+    ((_, place),) = pipeline._names_and_devices
+    return DaliDecoder(pipeline, name, pipeline.device_id if place == "gpu" else None)
+
+
+def _input_of(pipeline: Any) -> str:
+    """Return the name of the only input."""
+    inputs = []
+    for instance in pipeline._ops:
+        operator = instance._op
+        kind = type(operator).__name__
+        if kind == "ExternalSource":
+            if operator._callback is not None or instance._callback is not None:
+                raise LoaderError(
+                    f"the input {instance.name!r} has a source, but the loader feeds it; leave source out"
+                )
+            inputs.append(instance.name)
+        elif operator.schema.HasRandomSeedArg():
+            raise LoaderError(
+                f"the pipeline draws random numbers of its own ({kind}), which no state of a run holds; leave "
+                f"that to the recipe"
+            )
+    if len(inputs) != 1:
+        named = ", ".join(map(repr, inputs)) or "none"
+        raise LoaderError(f"the pipeline must have one input, but has {named}; {_NEXT}")
+    return str(inputs[0])
+
+
+def _short(refusal: str) -> str:
+    """Return what DALI met, without what stands around it in each of its errors."""
+    before, met, after = refusal.partition("encountered:")
+    lines = [line.strip() for line in (after if met else before).splitlines()]
+    frame = ("", "Critical error in pipeline:", "Current pipeline object is no longer valid.")
+    return "DALI: " + " ".join(line for line in lines if line not in frame).rstrip(" :")

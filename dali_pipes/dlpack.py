@@ -1,0 +1,131 @@
+"""Handing batches to JAX and CuPy: arrays that lie in the batch's memory, by DLPack."""
+
+from typing import Any
+
+import torch
+
+from dali_pipes.batch import Batch
+from dali_pipes.errors import LoaderError, MissingPackageError
+
+Tensors = dict[str, torch.Tensor | list[torch.Tensor]]
+
+
+def to_jax(batch: Batch) -> dict[str, Any]:
+    """Return a batch as JAX arrays on the device on which its images are.
+
+    Nothing is copied on a GPU but what is named here. An array keeps the memory that it shares alive, after the
+    batch is gone, too. JAX takes its arrays for constants: do not write to the tensors of the batch any more.
+
+    Args:
+        batch: B samples, as a Loader hands them over.
+
+    Returns:
+        A dictionary:
+
+        - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied under
+          Loader(channels_last=False), and by JAX on a CPU where they do not begin at a multiple of 64 bytes.
+        - "labels": int32 [B], or float32 [B, num_classes] under a recipe that mixes samples.
+        - "valid": bool [B], copied to the device.
+        - "views": where there are several, a list of arrays like the images, which are the first of them.
+        - "masks", "boxes", "box_labels", "keypoints", "keypoint_labels": where the batch has them, of its shapes.
+
+        Whole numbers are int64, and not copied, where JAX's `jax_enable_x64` is on. The batch's `indices`
+        and `keys` are for people and logs, and stay in the batch.
+
+    Raises:
+        MissingPackageError: JAX is not installed.
+        LoaderError: The images are on a GPU, and JAX sees none.
+    """
+    try:
+        import jax
+    except ImportError as error:
+        raise MissingPackageError(
+            "to_jax needs JAX, which is not installed: pip install 'gpu-aug[jax]'"
+        ) from error
+    _require_jax_device(batch.images.device)
+    wide = jax.config.jax_enable_x64
+
+    def array(tensor: torch.Tensor) -> Any:
+        narrow = tensor.dtype == torch.int64 and not wide  # JAX would do it with a warning, or wrap
+        return jax.dlpack.from_dlpack(tensor.to(torch.int32) if narrow else tensor)
+
+    return {name: _each(array, value) for name, value in _tensors(batch).items()}
+
+
+def to_cupy(batch: Batch) -> dict[str, Any]:
+    """Return a batch as CuPy arrays on the GPU on which its images are.
+
+    Nothing is copied but what is named here. An array keeps the memory that it shares alive, after the
+    batch is gone, too. It is ready for CuPy's current stream, and its memory is given out again only when
+    that stream is through with it; a kernel on another stream is for the caller to wait for.
+
+    Args:
+        batch: B samples, as a Loader on a GPU hands them over.
+
+    Returns:
+        A dictionary as that of `to_jax`, whose whole numbers are int64. "images" are [B, H, W, 3], copied
+        under Loader(channels_last=False); "valid" is copied to the device.
+
+    Raises:
+        MissingPackageError: CuPy is not installed, or ml_dtypes, which has its bfloat16.
+        LoaderError: The images are not on a GPU.
+    """
+    try:
+        import cupy
+        import ml_dtypes  # noqa: F401 - CuPy takes bfloat16 from it
+    except ImportError as error:
+        raise MissingPackageError(
+            "to_cupy needs CuPy and ml_dtypes, which are not both installed: pip install "
+            "'gpu-aug[cupy12]' for CUDA 12, or 'gpu-aug[cupy13]' for CUDA 13"
+        ) from error
+    device = batch.images.device
+    if device.type != "cuda":
+        raise LoaderError(
+            f'to_cupy takes batches on a GPU, got images on {device}; give Loader(device="cuda"), or use '
+            f"to_jax(batch), or batch.images and batch.labels as they are"
+        )
+    foreign: Any = torch.cuda.ExternalStream
+    with cupy.cuda.Device(device.index):
+        stream = foreign(cupy.cuda.get_current_stream().ptr, device=device)
+
+        def array(tensor: torch.Tensor) -> Any:
+            tensor.record_stream(stream)
+            return cupy.from_dlpack(tensor)
+
+        return {name: _each(array, value) for name, value in _tensors(batch).items()}
+
+
+def _tensors(batch: Batch) -> Tensors:
+    """What is handed over, row-major and on one device."""
+    views = [view.movedim(-3, -1).contiguous() for view in batch.views]
+    fields: dict[str, torch.Tensor | list[torch.Tensor] | None] = {
+        "images": views[0],
+        "views": views if len(views) > 1 else None,
+        "labels": batch.labels,
+        "valid": batch.valid.to(batch.images.device),
+        "masks": batch.masks,
+        "boxes": batch.boxes,
+        "box_labels": batch.box_labels,
+        "keypoints": batch.keypoints,
+        "keypoint_labels": batch.keypoint_labels,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _each(array: Any, value: torch.Tensor | list[torch.Tensor]) -> Any:
+    if isinstance(value, list):
+        return [array(tensor.contiguous()) for tensor in value]
+    return array(value.contiguous())
+
+
+def _require_jax_device(device: torch.device) -> None:
+    """Refuse a GPU that JAX does not see."""
+    import jax
+
+    try:
+        jax.local_devices(backend="gpu" if device.type == "cuda" else device.type)
+    except RuntimeError as error:
+        raise LoaderError(
+            f"the batch is on {device}, but JAX has no such device, only {jax.local_devices()}; install "
+            f"JAX for it, as in pip install 'jax[cuda12]', or give Loader(device=\"cpu\")"
+        ) from error

@@ -1,0 +1,10 @@
+"""Iterators with the interface of DALI's own PyTorch iterators, over loaders instead of pipelines.
+
+A training script for `nvidia.dali.plugin.pytorch` imports these names from here, and makes a Loader where it made a
+pipeline. Nothing here needs DALI.
+"""
+
+from dali_pipes.plugin.iterator import DALIClassificationIterator, DALIGenericIterator
+from dali_pipes.plugin.policy import LastBatchPolicy
+
+__all__ = ["DALIClassificationIterator", "DALIGenericIterator", "LastBatchPolicy"]

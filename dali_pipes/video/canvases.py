@@ -1,0 +1,74 @@
+"""Canvases of frames that DALI decoded, drawn by torch on the device where they lie."""
+
+import torch
+from torch.nn import functional as F
+
+from dali_pipes.video.dali_colour import correction
+from dali_pipes.video.turning import stored_rect
+from gpu_aug.windows import Windows
+from readers.video import VideoInfo
+
+# Frames that are resampled at once; as float32 they and what comes of them take about five times that.
+_PIECE_BYTES = 16 << 20
+
+
+def draw_canvases(
+    frames: torch.Tensor, info: VideoInfo, windows: Windows, row: int
+) -> torch.Tensor:
+    """Cut a row's window out of frames, turn, resize and paste it.
+
+    The rules are those of `gpu_aug.resample`; sums are rounded once, at the end.
+
+    Args:
+        frames: uint8 [n, height, width, 3], as they are stored.
+        info: Of their video.
+        windows: The batch's windows, one row of which is used.
+        row: That row.
+
+    Returns:
+        uint8 [n, canvas height, canvas width, 3] on the same device.
+    """
+    upright = (*windows.start[row].tolist(), *windows.shape[row].tolist())
+    size = (int(frames.shape[1]), int(frames.shape[2]))
+    top, left, height, width = stored_rect(upright, size, info.rotation)
+    cut = frames[:, top : top + height, left : left + width]
+    cut = torch.rot90(cut, -info.rotation // 90, dims=(1, 2))
+    drawn = _resample(cut, tuple(windows.resize[row].tolist()), info.matrix, windows.antialias)
+    paste = (int(windows.paste[row, 0]), int(windows.paste[row, 1]))
+    return _paste(drawn, paste, tuple(windows.canvas[row].tolist()))
+
+
+def _resample(
+    cut: torch.Tensor, size: tuple[int, ...], matrix: int, antialias: bool
+) -> torch.Tensor:
+    colours = correction(matrix)
+    if size == tuple(cut.shape[1:3]) and colours is None:
+        return cut
+    if colours is not None:
+        colours = colours.to(cut.device)
+    out = torch.empty((len(cut), *size, 3), dtype=torch.uint8, device=cut.device)
+    count = max(1, _PIECE_BYTES // max(1, cut[:1].numel()))
+    for start in range(0, len(cut), count):
+        piece = cut[start : start + count].permute(0, 3, 1, 2).float()
+        if size != tuple(piece.shape[2:]):
+            piece = F.interpolate(piece, size=size, mode="bilinear", antialias=antialias)
+        piece = piece.permute(0, 2, 3, 1)
+        if colours is not None:
+            piece = piece @ colours.T
+        out[start : start + count] = piece.add_(0.5).clamp_(0, 255)  # the cast rounds down
+    return out
+
+
+def _paste(drawn: torch.Tensor, place: tuple[int, int], canvas: tuple[int, ...]) -> torch.Tensor:
+    size = (int(drawn.shape[1]), int(drawn.shape[2]))
+    if place == (0, 0) and size == canvas:
+        return drawn
+    out = drawn.new_zeros((len(drawn), *canvas, 3))
+    (top, bottom), (left, right) = (
+        (max(at, 0), max(min(at + length, limit), max(at, 0)))
+        for at, length, limit in zip(place, size, canvas, strict=True)
+    )
+    rows = slice(top - place[0], bottom - place[0])
+    columns = slice(left - place[1], right - place[1])
+    out[:, top:bottom, left:right] = drawn[:, rows, columns]
+    return out

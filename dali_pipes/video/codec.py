@@ -1,0 +1,126 @@
+"""Feeding packets of a video to FFmpeg's decoder, through PyAV."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from dali_pipes.errors import DecodeError
+from dali_pipes.video.packets import Run
+from readers.sample import Payload
+from readers.video import VideoError, VideoInfo, read_packets
+
+# Decoders that ask before each packet whether it may be passed over; libdav1d asks once, others never.
+_SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8"})
+
+# Those that hide errors unless told otherwise, and whose sound files have none. H.264, HEVC and MPEG-4 mark the frames.
+_EXPLODING = frozenset({"mjpeg"})
+
+
+class Deadline:
+    """A moment after which a clip is given up.
+
+    Args:
+        seconds: From now on.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise DecodeError when it has passed."""
+        if time.monotonic() > self._end:
+            raise DecodeError(f"it takes longer than {self._seconds:g} s to decode")
+
+
+class UndecodableError(Exception):
+    """FFmpeg refuses a packet; the text says why."""
+
+
+def decode_run(
+    data: Payload, info: VideoInfo, run: Run, deadline: Deadline
+) -> Iterator[tuple[int, Any]]:
+    """Decode packets one after the other.
+
+    Yields:
+        The packet, and its frame; also of packets that are not needed.
+
+    Raises:
+        UndecodableError: FFmpeg refuses one; what was decoded before is yielded first.
+        DecodeError: The time is up.
+    """
+    import av
+
+    context = _open(info)
+    refused: int | None = None
+    try:
+        for packet in _packets(data, info, run, context, deadline):
+            refused = packet.pts
+            for frame in context.decode(packet):
+                yield frame.pts, frame
+        refused = None
+        for frame in context.decode(None):
+            yield frame.pts, frame
+    except av.FFmpegError as error:
+        if refused is not None:
+            yield from _rest(context, refused)
+        raise UndecodableError(f"FFmpeg: {error.strerror}") from error
+    except VideoError as error:
+        raise UndecodableError(str(error)) from error
+
+
+def _packets(
+    data: Payload, info: VideoInfo, run: Run, context: Any, deadline: Deadline
+) -> Iterator[Any]:
+    """Yield packets, numbered by their time stamps, and tell the decoder which it may pass over."""
+    import av
+
+    skips = info.decoder in _SKIPPING
+    is_skipping = False
+    number = -1
+    contents = read_packets(data, info, run.start, run.stop)
+    for number, (content, needed) in enumerate(zip(contents, run.needed.tolist(), strict=False)):
+        deadline.check()
+        packet = av.Packet(content)  # type: ignore[arg-type]  # any buffer
+        packet.pts = run.start + number
+        if skips and needed == is_skipping:
+            is_skipping = not needed
+            context.skip_frame = "NONREF" if is_skipping else "DEFAULT"
+        yield packet
+    if number + 1 < len(run.needed):
+        raise VideoError(f"the container ends after {run.start + number + 1} packets")
+
+
+def _rest(context: Any, refused: int) -> Iterator[tuple[int, Any]]:
+    """Yield the frames that wait in the decoder, but for that of the packet that it refused."""
+    import av
+
+    with suppress(av.FFmpegError):
+        for frame in context.decode(None):
+            if frame.pts != refused:
+                yield frame.pts, frame
+
+
+def stored_size(info: VideoInfo) -> tuple[int, int]:
+    """Height and width of frames before they are turned."""
+    return (info.width, info.height) if info.rotation % 180 else (info.height, info.width)
+
+
+def _open(info: VideoInfo) -> Any:
+    """Make a decoder: 0.2 ms, and nothing of another clip is left in it."""
+    import av
+
+    try:
+        context: Any = av.CodecContext.create(info.decoder, "r")
+    except (av.FFmpegError, ValueError) as error:
+        raise DecodeError(f"FFmpeg has no decoder {info.decoder}") from error
+    context.extradata = info.extradata
+    context.thread_count = 1
+    context.thread_type = "NONE"
+    height, width = stored_size(info)
+    # Coded frames are larger than shown ones by less than 256 pixels either way.
+    context.options = {"max_pixels": str((height + 256) * (width + 256))}
+    if info.decoder in _EXPLODING:
+        context.options = {**context.options, "err_detect": "explode"}
+    return context

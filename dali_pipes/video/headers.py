@@ -1,0 +1,90 @@
+"""What the first bytes of a packet say of its frames."""
+
+from collections.abc import Iterator
+
+from readers.sample import Payload
+
+_IDR = 5  # of H.264
+_IRAP = range(16, 22)  # of HEVC: pictures with which decoding can begin
+_HEADER = 3  # the kind of the unit of AV1 that is a frame's header alone
+
+
+def has_lengths(codec: str, extradata: bytes) -> bool:
+    """Whether each unit of H.264 or HEVC comes behind its length in four bytes, as in MP4 and Matroska.
+
+    Source: ISO/IEC 14496-15, 5.3.3 and 8.3.3.
+    """
+    place = 4 if codec == "h264" else 21
+    return len(extradata) > place and extradata[0] == 1 and extradata[place] & 3 == 3
+
+
+def begins_anew(codec: str, packet: Payload) -> bool:
+    """Whether decoders that were not given the packets before can begin with this one.
+
+    Some files mark packets of H.264 as keyframes whose pictures are only sound after a while. Of units
+    with lengths; other codecs' keyframes all do.
+    """
+    if codec == "h264":
+        return any(unit[0] & 31 == _IDR for unit in _units(packet))
+    if codec == "hevc":
+        return any(unit[0] >> 1 & 63 in _IRAP for unit in _units(packet))
+    return True
+
+
+def shows_earlier(codec: str, packet: Payload) -> bool:
+    """Whether a packet only says that a frame which is decoded already is shown: in VP9 and AV1.
+
+    Sources: VP9 bitstream specification 6.2 and annex B; AV1 bitstream specification 5.3 and 5.9.2.
+    """
+    if codec == "vp9":
+        return any(_vp9_shows_earlier(frame) for frame in _vp9_frames(packet))
+    if codec == "av1":
+        return any(kind == _HEADER and unit[0] >> 7 for kind, unit in _av1_units(packet))
+    return False
+
+
+def _units(packet: Payload) -> Iterator[Payload]:
+    start = 0
+    while start + 4 < len(packet):
+        stop = start + 4 + int.from_bytes(packet[start : start + 4], "big")
+        yield packet[start + 4 : max(stop, start + 5)]
+        start = stop
+
+
+def _vp9_shows_earlier(frame: Payload) -> bool:
+    profile_3 = frame[0] & 0x30 == 0x30  # it has one bit more before the one that is asked for
+    return bool(frame[0] >> (2 if profile_3 else 3) & 1)
+
+
+def _vp9_frames(packet: Payload) -> Iterator[Payload]:
+    """Divide a superframe, at whose end stands the size of each frame."""
+    marker = packet[-1]
+    count, width = (marker & 7) + 1, (marker >> 3 & 3) + 1
+    index = len(packet) - 2 - count * width
+    if marker >> 5 != 6 or index < 0 or packet[index] != marker:
+        yield packet
+        return
+    start = 0
+    for number in range(count):
+        at = index + 1 + number * width
+        size = int.from_bytes(packet[at : at + width], "little")
+        if size and start + size <= index:
+            yield packet[start : start + size]
+        start += size
+
+
+def _av1_units(packet: Payload) -> Iterator[tuple[int, Payload]]:
+    start = 0
+    while start < len(packet):
+        head = packet[start]
+        start += 2 if head & 4 else 1
+        size, shift = 0, 0
+        while head & 2 and start < len(packet):
+            size |= (packet[start] & 127) << shift
+            shift, start = shift + 7, start + 1
+            if packet[start - 1] < 128:
+                break
+        stop = start + size if head & 2 else len(packet)
+        if start < min(stop, len(packet)):
+            yield head >> 3 & 15, packet[start:stop]
+        start = stop

@@ -1,0 +1,176 @@
+"""From scores of clips to scores of videos: evaluation with several clips and views of each video."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+import torch.distributed
+from numpy.typing import NDArray
+
+from dali_pipes.batch import Batch
+from dali_pipes.errors import LoaderError
+
+
+class VideoScores(NamedTuple):
+    """Scores of N videos, sorted by key.
+
+    Attributes:
+        videos: Their keys.
+        scores: float64 [N, C], on the CPU.
+        labels: int64 [N], -1 where the data has no label.
+    """
+
+    videos: list[str]
+    scores: torch.Tensor
+    labels: torch.Tensor
+
+    def accuracy(self) -> float:
+        """Share of the videos with a label whose label has the highest score; NaN where none has a label."""
+        right = self.scores.argmax(dim=1) == self.labels
+        return float(right[self.labels >= 0].double().mean())
+
+
+class ViewMean:
+    """Averages what a model says of the clips and views of each video.
+
+    Clips of one video may come in any batches, on any ranks and in any order; each counts once, however
+    often it comes, and rows that fill up the last batch (`batch.valid`) do not count. Scores are added up in
+    float64, so their order changes the last digits at most. Memory: C + a few numbers per video.
+
+    Args:
+        num_clips: Clips that each video should have, as `Clips(clips_per_video=...)`; None where it differs.
+        average: "softmax" takes the mean of the probabilities, as SlowFast and most others do, "logits" that
+            of the scores themselves.
+
+    Example:
+        >>> mean = ViewMean(num_clips=10)
+        >>> for batch in loader:                                  # Clips(..., clips_per_video=10)
+        ...     mean.add(batch, [model(view) for view in batch.views])
+        >>> mean.gather()                                         # with torch.distributed
+        >>> mean.scores().accuracy()
+    """
+
+    def __init__(
+        self, *, num_clips: int | None = None, average: Literal["softmax", "logits"] = "softmax"
+    ) -> None:
+        if average not in ("softmax", "logits"):
+            raise LoaderError(f'{average=} is not known; allowed are "softmax", "logits"')
+        if num_clips is not None and (isinstance(num_clips, bool) or num_clips < 1):
+            raise LoaderError(f"{num_clips=} is not allowed; give an integer of 1 or more, or None")
+        self.num_clips = num_clips
+        self._average = average
+        self._videos: dict[str, _Video] = {}
+
+    def __len__(self) -> int:
+        """How many videos there are so far."""
+        return len(self._videos)
+
+    def add(self, batch: Batch, scores: torch.Tensor | Sequence[torch.Tensor]) -> None:
+        """Count the scores of a batch.
+
+        Args:
+            batch: Of clips, B of them.
+            scores: [B, C] of logits, or one such tensor for each view.
+
+        Raises:
+            LoaderError: The batch has no clips, or the scores do not belong to it.
+        """
+        views = [scores] if isinstance(scores, torch.Tensor) else list(scores)
+        if batch.videos is None:
+            raise LoaderError(
+                "the batch has images, not clips; give the loader Clips(dataset, ...)"
+            )
+        if not views or any(view.ndim != 2 or len(view) != len(batch) for view in views):
+            shapes = [list(view.shape) for view in views]
+            raise LoaderError(
+                f"scores must be [{len(batch)}, C], or a list of such tensors with one for each view, "
+                f"got {shapes}"
+            )
+        # One copy to the host for the batch.
+        logits = torch.stack([view.detach().double() for view in views])
+        each = logits.softmax(dim=2) if self._average == "softmax" else logits
+        means = each.mean(dim=0).cpu().numpy()
+        labels = batch.labels.tolist() if batch.labels.ndim == 1 else [-1] * len(batch)
+        rows = zip(batch.videos, batch.indices.tolist(), batch.valid.tolist(), strict=True)
+        for row, (video, clip, valid) in enumerate(rows):
+            if valid:
+                self._count(video, labels[row], clip, means[row])
+
+    def merge(self, other: Self) -> None:
+        """Take over what another one counted. A video's clip that both have counts once.
+
+        Raises:
+            LoaderError: Both have some clips of a video in common, but not all of either's.
+        """
+        for key, theirs in other._videos.items():
+            mine = self._videos.get(key)
+            if mine is None or theirs.clips >= mine.clips:
+                self._videos[key] = theirs.copy()
+            elif not mine.clips & theirs.clips:
+                mine.total += theirs.total
+                mine.clips |= theirs.clips
+            elif not mine.clips >= theirs.clips:
+                raise LoaderError(
+                    f"video {key}: both have its clips {sorted(mine.clips & theirs.clips)[:4]}, whose scores "
+                    "cannot be told from those of its other clips; merge what ranks of one loader counted, with "
+                    'on_bad_sample="skip", for substitutes come twice'
+                )
+
+    def gather(self) -> None:
+        """Take over what all ranks of torch.distributed counted; all of them must call it. Without it: nothing."""
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return
+        everything: list[dict[str, _Video]] = [{}] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(everything, self._videos)
+        self._videos = {}
+        for videos in everything:
+            other = type(self)(average=self._average)
+            other._videos = videos
+            self.merge(other)
+
+    def scores(self) -> VideoScores:
+        """Return the mean of each video over what was counted of it.
+
+        Raises:
+            LoaderError: Nothing was counted yet.
+        """
+        if not self._videos:
+            raise LoaderError("no scores were added yet; call add(batch, scores) for each batch")
+        keys = sorted(self._videos)
+        videos = [self._videos[key] for key in keys]
+        means = np.stack([video.total / len(video.clips) for video in videos])
+        labels = torch.tensor([video.label for video in videos])
+        return VideoScores(keys, torch.from_numpy(means), labels)
+
+    def missing(self) -> dict[str, int]:
+        """Return how many of its `num_clips` each video lacks, of those that lack some.
+
+        Raises:
+            LoaderError: `num_clips` was not given.
+        """
+        if self.num_clips is None:
+            raise LoaderError(
+                "num_clips is not known; give ViewMean(num_clips=...) to be told what is missing"
+            )
+        lacks = {key: self.num_clips - len(video.clips) for key, video in self._videos.items()}
+        return {key: lack for key, lack in sorted(lacks.items()) if lack > 0}
+
+    def _count(self, key: str, label: int, clip: int, scores: NDArray[np.float64]) -> None:
+        video = self._videos.setdefault(key, _Video(label, np.zeros_like(scores), set()))
+        if clip not in video.clips:
+            video.total += scores
+            video.clips.add(clip)
+
+
+class _Video:
+    """What was counted of a video: its label, the sum of its clips' scores, and which clips these are."""
+
+    __slots__ = ("clips", "label", "total")
+
+    def __init__(self, label: int, total: NDArray[np.float64], clips: set[int]) -> None:
+        self.label, self.total, self.clips = label, total, clips
+
+    def copy(self) -> "_Video":
+        """Return another one that can be changed."""
+        return _Video(self.label, self.total.copy(), set(self.clips))

@@ -1,0 +1,90 @@
+"""From a decoded frame to the canvases of its views: only the part that a window shows is converted and resized."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dali_pipes.video.colour import to_rgb
+from dali_pipes.work import Work, needed_part
+from readers.video import VideoInfo
+
+# Each thread's memory for resizing.
+_KEPT = threading.local()
+
+
+class _Cut(NamedTuple):
+    """A window of a view, see gpu_aug.Windows; `start` is counted from the part's top left."""
+
+    start: tuple[int, int]
+    shape: tuple[int, int]
+    resize: tuple[int, int]
+    paste: tuple[int, int]
+    antialias: bool
+
+
+class Stencil:
+    """The windows of a row, which are the same in all frames of a clip.
+
+    Args:
+        work: The batch.
+        row: Which row.
+        info: Of its video.
+    """
+
+    def __init__(self, work: Work, row: int, info: VideoInfo) -> None:
+        starts, shapes = needed_part(work.draws)
+        self._info = info
+        self._start, self._shape = _pair(starts[row]), _pair(shapes[row])
+        self._cuts = []
+        for draws in work.draws:
+            windows = draws.windows
+            cut = _Cut(
+                start=_pair(windows.start[row] - starts[row]),
+                shape=_pair(windows.shape[row]),
+                resize=_pair(windows.resize[row]),
+                paste=_pair(windows.paste[row]),
+                antialias=windows.antialias,
+            )
+            self._cuts.append(cut)
+
+    def draw(self, picture: Any, canvases: Sequence[torch.Tensor]) -> None:
+        """Draw the canvas of each view from a frame.
+
+        Args:
+            picture: An `av.VideoFrame` as it is stored, or uint8 [height, width, 3], upright.
+            canvases: uint8 [canvas height, canvas width, 3] of each view, written whole.
+        """
+        (top, left), (height, width) = self._start, self._shape
+        if isinstance(picture, np.ndarray):
+            part = picture[top : top + height, left : left + width]
+        else:
+            part = to_rgb(picture, self._info, (top, left, height, width))
+        for cut, canvas in zip(self._cuts, canvases, strict=True):
+            _resize(part, cut, canvas.numpy())
+
+
+def _resize(part: NDArray[np.uint8], cut: _Cut, canvas: NDArray[np.uint8]) -> None:
+    from gpu_aug.resize import resize_into, scratch_bytes
+
+    (top, left), (height, width) = cut.start, cut.shape
+    size_bytes = scratch_bytes(height, width, *cut.resize)
+    scratch: NDArray[np.uint8] | None = getattr(_KEPT, "scratch", None)
+    if scratch is None or scratch.size < size_bytes:
+        scratch = _KEPT.scratch = np.empty(size_bytes, np.uint8)
+    resize_into(
+        part[top : top + height, left : left + width],
+        (0.0, 0.0, float(height), float(width)),
+        canvas,
+        *cut.resize,
+        *cut.paste,
+        cut.antialias,
+        scratch,
+    )
+
+
+def _pair(values: NDArray[np.int32]) -> tuple[int, int]:
+    return int(values[0]), int(values[1])

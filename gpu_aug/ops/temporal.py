@@ -1,0 +1,181 @@
+"""Operations on the time of a clip: which of its frames stand where."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params, uniforms
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops import fields
+from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.sampling import Sizes, Uniforms, whole_between
+
+__all__ = ["FrameDrop", "SpeedJitter", "TemporalReverse"]
+
+SPEED_UNIT = 1 << 16
+"""Speeds are whole numbers of 1 / SPEED_UNIT, so that frames are chosen without rounding."""
+
+_FRAME_SLOT = 1 << 31  # far from those of all operations and views
+
+
+class Temporal(Operation, abstract=True):
+    """An operation that moves the frames of a clip in time, and leaves their pixels alone.
+
+    It is carried out while frames are chosen, before any is decoded, so engines see nothing of it and all
+    do the same. Wherever it stands in a recipe, only its order among operations of its kind matters.
+    """
+
+    @property
+    def leaves(self) -> tuple[Operation, ...]:
+        """None: engines have nothing to do."""
+        return ()
+
+    @abstractmethod
+    def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
+        """Return which frame stands at each place afterwards.
+
+        Args:
+            params: What was drawn for B clips.
+            num_frames: Frames of a clip.
+
+        Returns:
+            int64 [B, num_frames], 0 <= frame < num_frames.
+        """
+
+
+@dataclass(frozen=True)
+class TemporalReverse(Temporal):
+    """Play the clip backwards.
+
+    Args:
+        p: Share of the clips.
+
+    Source: InverseOrder of vidaug, https://github.com/okankop/vidaug.
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(p=fields.probability("TemporalReverse", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """One: the gate."""
+        return 1
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw the gate alone."""
+        return {"apply": u[:, 0] < self.p}
+
+    def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
+        """From the last to the first."""
+        forward = np.arange(num_frames)
+        return np.where(params["apply"][:, None], forward[::-1], forward)
+
+
+@dataclass(frozen=True)
+class FrameDrop(Temporal):
+    """Lose frames; in the place of a lost one stands the last one before it that was not lost.
+
+    The first frame is never lost. The clip keeps its length: it stands still, as a player does that misses
+    frames.
+
+    Args:
+        dropout_prob: Chance of each frame of a clip to be lost, below 1.
+        p: Share of the clips.
+
+    Source: the law is that of DropRandomFrames in https://github.com/okankop/vidaug, where the clip becomes
+    shorter; a picture that stays is "frame freezing" in Qi and Dai 2006, "The effect of frame freezing and
+    frame skipping on video quality".
+    """
+
+    dropout_prob: float = 0.1
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not fields.is_number(self.dropout_prob) or not 0 <= self.dropout_prob < 1:
+            raise fields.fault(
+                "FrameDrop",
+                "dropout_prob",
+                self.dropout_prob,
+                "a probability from 0 to below 1, for example 0.1",
+            )
+        self._set(
+            dropout_prob=float(self.dropout_prob) + 0.0, p=fields.probability("FrameDrop", self.p)
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, and a key of which the frames' numbers are made."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw the gate and ``key``, int64 [B]."""
+        return {"apply": u[:, 0] < self.p, "key": (u[:, 1] * 2.0**32).astype(np.int64)}
+
+    def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
+        """The last frame that is left, for each."""
+        [numbers] = uniforms(0, 0, params["key"], [num_frames], first_slot=_FRAME_SLOT)
+        lost = (numbers < self.dropout_prob) & params["apply"][:, None]
+        return np.maximum.accumulate(np.where(lost, 0, np.arange(num_frames)), axis=1)
+
+
+@dataclass(frozen=True)
+class SpeedJitter(Temporal):
+    """Play the clip faster or slower: from one frame to the next it goes a random factor further.
+
+    Where frames are chosen from a video, the stride (or the time from frame to frame) is multiplied, and
+    places between frames are rounded down; the clip lasts longer or shorter, and begins where all of it
+    fits. A decoded clip (`gpu_aug.apply`) has no other frames than its own: the nearest earlier one is
+    taken, and its last one held.
+
+    Args:
+        speed: Smallest and largest factor, above 0 and up to 1000; 2 is twice as fast. All between them are
+            equally likely.
+
+    Source: DATA.TRAIN_JITTER_FPS of https://github.com/facebookresearch/SlowFast, which draws how many
+    frames a second are taken.
+    """
+
+    speed: tuple[float, float] = (0.5, 2.0)
+
+    def __post_init__(self) -> None:
+        speed = fields.interval(
+            "SpeedJitter", "speed", self.speed, low=0, high=1000, above=True, example="(0.5, 2.0)"
+        )
+        self._set(speed=speed)
+
+    @property
+    def num_uniforms(self) -> int:
+        """The factor."""
+        return 1
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``speed``, int64 [B], in units of 1 / SPEED_UNIT."""
+        low, high = (max(round(factor * SPEED_UNIT), 1) for factor in self.speed)
+        return {"apply": np.ones(len(u), bool), "speed": whole_between(u[:, 0], (low, high))}
+
+    def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
+        """None but its own: the speed was taken care of when frames were chosen."""
+        return np.tile(np.arange(num_frames), (len(params["speed"]), 1))
+
+
+def check_place(operations: tuple[Operation, ...]) -> None:
+    """Refuse operations on time within combinators.
+
+    Raises:
+        RecipeError: There is one.
+    """
+    for operation in operations:
+        inner = operation.children if isinstance(operation, Combinator) else ()
+        for child in inner:
+            if isinstance(child, Temporal):
+                raise RecipeError(
+                    f"{type(child).__name__} must stand in the recipe itself, got it inside "
+                    f"{type(operation).__name__}: frames are chosen before anything else; put it beside "
+                    "the others, with a p of its own"
+                )
+        check_place(inner)

@@ -1,0 +1,49 @@
+"""What a recipe does to the time of clips: how fast they go, and which of their frames stand where."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Draws
+from gpu_aug.ops.temporal import SPEED_UNIT, SpeedJitter
+from gpu_aug.recipe import Recipe
+
+
+def drawn_speed(recipe: Recipe, draws: Draws) -> NDArray[np.int64]:
+    """Return how much further clips go from one frame to the next, for whoever chooses their frames.
+
+    Args:
+        recipe: The recipe.
+        draws: Of B clips.
+
+    Returns:
+        int64 [B], in units of 1 / SPEED_UNIT, at least 1; all are SPEED_UNIT without SpeedJitter.
+    """
+    speed = np.full(len(draws), SPEED_UNIT)
+    for operation, params in zip(recipe.temporal_operations, draws.temporal, strict=True):
+        if isinstance(operation, SpeedJitter):
+            speed = np.maximum(speed * params["speed"] // SPEED_UNIT, 1)
+    return speed
+
+
+def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int64]:
+    """Return which of the chosen frames of clips stand where.
+
+    Args:
+        recipe: The recipe.
+        draws: Of B clips.
+        num_frames: Frames of a clip.
+
+    Returns:
+        int64 [B, num_frames], 0 <= frame < num_frames; frames may be missing and come repeatedly.
+    """
+    order = np.tile(np.arange(num_frames), (len(draws), 1))
+    for operation, params in zip(recipe.temporal_operations, draws.temporal, strict=True):
+        order = np.take_along_axis(order, operation.places(params, num_frames), axis=1)
+    return order
+
+
+def decoded_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int64]:
+    """Return which frames of decoded clips stand where; see `frame_order`, and SpeedJitter."""
+    reached = np.arange(num_frames) * drawn_speed(recipe, draws)[:, None] // SPEED_UNIT
+    order = frame_order(recipe, draws, num_frames)
+    return np.take_along_axis(np.minimum(reached, num_frames - 1), order, axis=1)

@@ -1,0 +1,30 @@
+"""A bar of text that shows how far a long work is."""
+
+import sys
+import time
+from collections.abc import Callable
+
+_WIDTH = 40
+_STEP_SECONDS = 0.1
+_QUIET_SECONDS = 1.0  # work that is done sooner shows nothing
+
+
+def terminal_bar(what: str) -> Callable[[int, int], None]:
+    """Return a function of (done, total) that draws a bar on stderr; it does nothing where that is no terminal."""
+    begun = time.monotonic()
+    drawn = begun + _QUIET_SECONDS - _STEP_SECONDS
+
+    def show(done: int, total: int) -> None:
+        nonlocal drawn
+        now = time.monotonic()
+        is_last = done == total and now - begun > _QUIET_SECONDS
+        if not sys.stderr.isatty() or (now - drawn < _STEP_SECONDS and not is_last):
+            return
+        drawn = now
+        filled = _WIDTH * done // max(total, 1)
+        bar = "#" * filled + "." * (_WIDTH - filled)
+        end = "\n" if is_last else ""
+        sys.stderr.write(f"\r{what} [{bar}] {done:,}/{total:,}{end}")
+        sys.stderr.flush()
+
+    return show

@@ -1,0 +1,163 @@
+"""Containers opened out of memory, within a time, and their packets."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from readers.formats import require
+from readers.sample import Payload, ReadersError
+from readers.video.info import VideoInfo
+
+_BUFFER_BYTES = 1 << 18
+MAX_PIXELS = 1 << 27
+"""Of the frames that are decoded to look at them."""
+
+
+class VideoError(ReadersError):
+    """A file that is no video, or one of which no frame can be had; the text is a short reason."""
+
+
+class Deadline:
+    """A moment after which work on a file is given up.
+
+    Args:
+        seconds: From now on.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def check(self) -> None:
+        """Raise VideoError when it has passed."""
+        if time.monotonic() > self._end:
+            raise VideoError(f"it takes longer than {self._seconds:g} s to look through")
+
+
+@contextmanager
+def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
+    """Open a file that lies in memory; nothing of it is copied but what is looked at.
+
+    Frames of more than 2**27 pixels are not decoded.
+
+    Yields:
+        An `av.container.InputContainer`.
+
+    Raises:
+        VideoError: FFmpeg cannot read it, or the deadline has passed.
+        SourceError: PyAV is not installed.
+    """
+    av = require("av", extra="video")
+    source = _Source(data, deadline)
+    try:
+        # FFmpeg is told here, too, since it decodes a little to find out what there is.
+        options = {"max_pixels": str(MAX_PIXELS)}
+        with av.open(source, buffer_size=_BUFFER_BYTES, options=options) as container:
+            yield container
+    except av.FFmpegError as error:
+        raise VideoError(f"FFmpeg: {error.strerror}") from None
+    except (ValueError, MemoryError, OverflowError) as error:
+        raise VideoError(f"PyAV: {error}") from None
+
+
+def find_stream(container: Any) -> Any:
+    """Return the video stream that players show: the default one, else the first; never a cover picture.
+
+    Raises:
+        VideoError: There is none, or none that can be decoded.
+    """
+    streams = [stream for stream in container.streams.video if not _is_cover(stream)]
+    if not streams:
+        types = {"a cover picture" if s.type == "video" else s.type for s in container.streams}
+        raise VideoError(f"it has no video stream, only {', '.join(sorted(types)) or 'nothing'}")
+    known = [stream for stream in streams if stream.codec_context is not None]
+    if not known:
+        raise VideoError("its codec is none that FFmpeg knows")
+    stream = next((stream for stream in known if _is_default(stream)), known[0])
+    height, width = stream.codec_context.height, stream.codec_context.width
+    if height * width > MAX_PIXELS:
+        raise VideoError(f"its frames of {height} x {width} pixels are too large to look at")
+    return stream
+
+
+def prepare_decoder(stream: Any) -> Any:
+    """Return a stream's codec context, with one thread and a bound on the size of frames."""
+    context = stream.codec_context
+    context.thread_count = 1
+    context.thread_type = "NONE"
+    context.options = {"max_pixels": str(MAX_PIXELS)}
+    return context
+
+
+def read_packets(data: Payload, info: VideoInfo, start: int, stop: int) -> Iterator[Payload]:
+    """Yield the bytes of packets, as the decoder takes them.
+
+    They are cut out of the file where they lie there in one piece; else all of the container up to them is
+    read, which is exact whatever its index says, and takes time.
+
+    Args:
+        data: The whole file.
+        info: What was found in it.
+        start: The first packet, 0 <= start.
+        stop: The packet after the last, at most ``len(info.packet_pts)``.
+
+    Raises:
+        VideoError: There are fewer.
+    """
+    if len(info.packet_offsets):
+        view = memoryview(data)
+        for place in range(start, stop):
+            offset = int(info.packet_offsets[place])
+            yield view[offset : offset + int(info.packet_sizes[place])]
+        return
+    with open_container(data, Deadline(SCAN_SECONDS)) as container:
+        stream = container.streams[info.stream_index]
+        filled = (packet for packet in container.demux(stream) if packet.size)
+        for place, packet in enumerate(islice(filled, start, stop), start=start):
+            if packet.size != info.packet_sizes[place]:
+                raise VideoError(f"packet {place} is not the one that was indexed")
+            yield bytes(packet)
+
+
+SCAN_SECONDS = 300.0
+"""For one file. A film of two hours is decoded in this time, where its container does not tell its frames."""
+
+
+def _is_cover(stream: Any) -> bool:
+    from av.stream import Disposition
+
+    return bool(stream.disposition & (Disposition.attached_pic | Disposition.timed_thumbnails))
+
+
+def _is_default(stream: Any) -> bool:
+    from av.stream import Disposition
+
+    return bool(stream.disposition & Disposition.default)
+
+
+class _Source:
+    """Bytes as the file that PyAV wants."""
+
+    def __init__(self, data: Payload, deadline: Deadline) -> None:
+        self._view = memoryview(data)
+        self._deadline = deadline
+        self._place = 0
+
+    def read(self, size: int = -1) -> bytes:
+        self._deadline.check()
+        end = len(self._view) if size < 0 else self._place + size
+        piece = bytes(self._view[self._place : end])
+        self._place += len(piece)
+        return piece
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        begin = (0, self._place, len(self._view))[whence]
+        if begin + place < 0:
+            raise OSError("a place before the file")
+        self._place = begin + place
+        return self._place
+
+    def tell(self) -> int:
+        return self._place

@@ -1,0 +1,249 @@
+"""Videos as folders of pictures, one per frame."""
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import ColumnName, IndexedDataset
+from readers.files import read_whole
+from readers.header import read_header
+from readers.sample import (
+    BadSample,
+    HeaderError,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+    checked_indices,
+    is_image_file,
+)
+from readers.video.container import VideoError
+from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
+
+FRAMES_CODEC = "frames"
+"""`VideoInfo.codec` of what is read by `FrameFolderDataset.fetch_frames`."""
+
+_NUMBERS = re.compile(r"([0-9]+)")
+_LINE = re.compile(r"(.*?\S)((?:\s+-?[0-9]{1,18}){0,2})")
+
+
+class FrameFolderDataset(IndexedDataset):
+    """Videos of which each is a folder of pictures, in the order of the numbers in their names.
+
+    ``root/<class>/<video>/img_00001.jpg``, with classes numbered in sorted order, or
+    ``root/<video>/img_00001.jpg`` without. Or a list of such folders: a text file with one ``folder``, ``folder
+    label`` or ``folder num_frames label`` per line, relative to the list's own folder; `num_frames` are taken of
+    a folder that has more.
+
+    A sample has one field, ``frames``, the names of its pictures as a JSON list; what they hold is read by
+    `fetch_frames`, so a clip of 16 frames reads 16 files. Names that begin with a dot do not count.
+
+    Args:
+        source: The folder, or the list.
+        fps: Frames per second, which pictures do not say.
+
+    Raises:
+        SourceError: There are no such folders, pictures lie in folders of both depths, a line of the list is none
+            of these, or `fps` is not positive.
+    """
+
+    def __init__(self, source: PathLike, *, fps: float = 25.0) -> None:
+        self.source = Path(source).absolute()
+        if not 0 < fps < math.inf:
+            raise SourceError(f"fps must be a positive number of frames per second, got {fps}")
+        self._time_base = 1 / Fraction(fps).limit_denominator(100_000)
+        is_folder = self.source.is_dir()
+        self._root = str(self.source if is_folder else self.source.parent)
+        found = _find_folders(self.source) if is_folder else _read_list(self.source)
+        self._names, self._labels, self._limits, self._class_names = found
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Folder name of each class number; empty without class folders."""
+        return self._class_names
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the folders, the names of their pictures, the labels, and the frames per second.
+
+        Unlike those of other datasets it does not know the sizes of files: there may be a hundred million.
+        """
+        digest = hashlib.sha256(f"{self._time_base}\n".encode())
+        for index, (name, label) in enumerate(zip(self._names, self._labels, strict=True)):
+            text = "\0".join([name, str(label), *self._frames(index)])
+            digest.update(f"{text}\n".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()[:32]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; ``num_bytes`` is not known."""
+        if name == "label":
+            return np.array(self._labels, np.int64)
+        return np.full(len(self), -1 if name == "num_bytes" else 0, np.int64)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Tell which pictures the videos are made of; see `Dataset.fetch`."""
+        return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
+
+    def fetch_frames(
+        self, index: int, frames: Sequence[int] | NDArray[np.int64]
+    ) -> list[Payload | BadSample]:
+        """Read some pictures of a video.
+
+        Args:
+            index: Of the video, 0 <= index < len.
+            frames: Places in the order of presentation, repetitions allowed; each picture is read once.
+
+        Returns:
+            The encoded picture of each, or why it cannot be read.
+
+        Raises:
+            IndexError: There is no such video, or no such frame.
+        """
+        [index] = checked_indices([index], len(self))
+        names = self._frames(index)
+        wanted = checked_indices(frames, len(names))
+        read = {frame: self._read(index, names[frame]) for frame in set(wanted)}
+        return [read[frame] for frame in wanted]
+
+    def info(self, index: int) -> VideoInfo | VideoError:
+        """What is known of a video; its size is that of its first picture."""
+        names = self._frames(index)
+        if not names:
+            return VideoError("its folder holds no pictures")
+        first = self._read(index, names[0])
+        if isinstance(first, BadSample):
+            return VideoError(first.reason)
+        try:
+            header = read_header(first)
+        except HeaderError as error:
+            return VideoError(f"{names[0]}: {error}")
+        count, limit = len(names), self._limits[index]
+        return VideoInfo(
+            container="folder",
+            codec=FRAMES_CODEC,
+            decoder="",
+            codec_tag="",
+            extradata=b"",
+            height=header.height,
+            width=header.width,
+            rotation=0,
+            pixel_format="",
+            matrix=UNSPECIFIED_MATRIX,
+            full_range=True,
+            time_base=self._time_base,
+            last_duration=1,
+            has_audio=False,
+            damage=f"there are {count} frames of {limit}" if limit and count < limit else "",
+            packet_pts=np.arange(count, dtype=np.int64),
+            packet_offsets=np.empty(0, np.int64),
+            packet_sizes=np.zeros(count, np.int32),
+            keyframes=np.arange(count, dtype=np.int64),
+        )
+
+    def _fetch_one(self, index: int) -> Sample | BadSample:
+        name, frames = self._names[index], self._frames(index)
+        if not frames:
+            return BadSample(index, name, "read", "its folder holds no pictures")
+        text = json.dumps(frames).encode()
+        return Sample(index, name, {"frames": text}, self._labels[index], image_field="frames")
+
+    def _frames(self, index: int) -> list[str]:
+        """Names of the pictures of a video, in order; none where its folder cannot be listed."""
+        folder = f"{self._root}/{self._names[index]}"
+        return _pictures(folder)[: self._limits[index] or None]
+
+    def _read(self, index: int, name: str) -> Payload | BadSample:
+        video = self._names[index]
+        try:
+            return read_whole(f"{self._root}/{video}/{name}")
+        except OSError as error:
+            reason = f"the file {name} cannot be read: {error.strerror}"
+            return BadSample(index, video, "read", reason)
+
+
+_Found = tuple[list[str], list[int], list[int], tuple[str, ...]]
+"""Of each video its folder, label and bound on frames (0 for none); and the names of the classes."""
+
+
+def _find_folders(root: Path) -> _Found:
+    videos = {name: bool(_pictures(f"{root}/{name}")) for name in _folders(root)}
+    flat = [name for name, has_pictures in videos.items() if has_pictures]
+    deep = [name for name, has_pictures in videos.items() if not has_pictures]
+    if flat and deep:
+        raise SourceError(
+            f"{root} holds pictures in {flat[0]}, but none in {deep[0]}: give either folders of frames, or class "
+            "folders with such folders"
+        )
+    if flat:
+        return flat, [-1] * len(flat), [0] * len(flat), ()
+    names, labels = [], []
+    for label, name in enumerate(deep):
+        inside = _folders(root / name)
+        if not inside:
+            raise SourceError(f"{root} has a class folder without videos ({name}): remove it")
+        names += [f"{name}/{video}" for video in inside]
+        labels += [label] * len(inside)
+    if not names:
+        raise SourceError(f"{root} holds no folders of frames: put one folder per video there")
+    return names, labels, [0] * len(names), tuple(deep)
+
+
+def _read_list(path: Path) -> _Found:
+    try:
+        lines = path.read_text("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read as a list of folders: {error}") from None
+    rows = list(_rows(path, lines))
+    if not rows:
+        raise SourceError(f"the list {path} names no folders: write one per line")
+    return [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows], ()
+
+
+def _rows(path: Path, lines: list[str]) -> Iterator[tuple[str, int, int]]:
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        found = _LINE.fullmatch(line)
+        if not found or line.startswith("#"):
+            continue
+        name, numbers = os.path.normpath(found[1]), [int(word) for word in found[2].split()]
+        label = numbers.pop() if numbers else -1
+        limit = numbers.pop() if numbers else 0
+        if name.startswith("/") or name.split("/")[0] == "..":
+            raise SourceError(f"{path}, line {number}: {name} is not below the folder of the list")
+        if label < -1 or limit < 0:
+            raise SourceError(
+                f"{path}, line {number}: give folder [num_frames] [label], got {line}"
+            )
+        yield name, label, limit
+
+
+def _folders(root: Path) -> list[str]:
+    with os.scandir(root) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
+
+
+def _pictures(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return []
+    names = [name for name in names if name[0] != "." and is_image_file(name)]
+    return sorted(names, key=_by_number)
+
+
+def _by_number(name: str) -> tuple[list[tuple[int, str]], str]:
+    # Texts and numbers stand in turn; the number of a text is 0.
+    parts = _NUMBERS.split(name)
+    return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)], name

@@ -1,0 +1,277 @@
+"""The index of a dataset of videos: what is known of each, found once and kept in a file."""
+
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.lock import one_at_a_time
+from readers.sample import BadSample, Dataset, IndexFileError, Payload, Sample
+from readers.selection import Subset
+from readers.video.bar import terminal_bar
+from readers.video.container import VideoError
+from readers.video.files import ClipListDataset
+from readers.video.frames import FrameFolderDataset
+from readers.video.info import VideoInfo
+from readers.video.scan import scan_video
+from readers.video.store import DamagedStoreError, Store, StoreWriter
+
+SUFFIX = ".gpuaug-videos"
+_BATCH = 4  # videos that a thread takes at once
+_NUM_PROBES = 16
+_PIN_BYTES = 4096
+
+Progress = Callable[[int, int], None]
+"""Is told how many videos are done, of how many."""
+
+
+class VideoIndex:
+    """What is known of the video of every sample; `open` makes it.
+
+    Only what is asked for is read from its file. Any number of threads and processes may use it at once; it
+    can be pickled, and opens its file anew elsewhere.
+
+    Attributes:
+        place: The file.
+        segment_seconds: float64 [n, 2], start and end of the clip that each sample is; NaN, NaN where it is the
+            whole video.
+    """
+
+    def __init__(self, dataset: Dataset, place: Path, samples: NDArray[np.int64]) -> None:
+        """Take the file at `place`, which is of `dataset`, for some of its samples, int64 [n]."""
+        self.place = place
+        self._dataset = dataset
+        self._firsts, videos = _videos_of(dataset)
+        self._videos = videos[samples]
+        whole, places = _in_whole(dataset, samples)
+        self.segment_seconds = np.full((len(samples), 2), np.nan)
+        if isinstance(whole, ClipListDataset):
+            self.segment_seconds = whole.segment_seconds[places]
+
+    @classmethod
+    def open(cls, dataset: Dataset, *, progress: Progress | None = None) -> Self:
+        """Open the index of a dataset, and build it first where there is none that fits.
+
+        It lies in ``NAME.gpuaug-videos`` beside the folder or the list or, where that cannot be written or
+        the dataset is of another kind, in ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` when not set), under the
+        fingerprint of the data. A selection uses the index of the whole, if there is one or half of it is
+        wanted. A file of which a clip list names several clips is looked through once.
+
+        It is built anew when names, sizes or labels are others, when the file is damaged, or when one of 16
+        videos, evenly spread, does not begin and end as it did. Files that could not be read stay bad until
+        it is deleted. Of several processes that want it one builds it, and the others wait.
+
+        Args:
+            dataset: Samples of which each holds a video.
+            progress: Is told how far building is; None shows a bar on stderr where that is a terminal.
+
+        Raises:
+            IndexFileError: It can be kept nowhere.
+            SourceError: It must be built, and PyAV is not installed.
+        """
+        samples = np.arange(len(dataset))
+        while isinstance(dataset, Subset):
+            whole, _ = _in_whole(dataset, samples[:0])
+            if 2 * len(dataset) < len(dataset.whole) and _find(whole) is None:
+                break
+            samples = dataset.indices_in_whole(samples)
+            dataset = dataset.whole
+        place = _find(dataset) or _make(dataset, progress or terminal_bar("looking through videos"))
+        return cls(dataset, place, samples)
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return len(self._videos)
+
+    def __getitem__(self, index: int) -> VideoInfo | VideoError:
+        """What is known of the video of a sample, or why it is none."""
+        video = int(self._videos[index])
+        try:
+            return self.store.video(video)
+        except DamagedStoreError:
+            return scan_sample(self._dataset, int(self._firsts[video]))[0]
+
+    @property
+    def videos(self) -> NDArray[np.int64]:
+        """int64 [n], the row of each sample in `store`; samples of one file have one row."""
+        return self._videos
+
+    @cached_property
+    def num_frames(self) -> NDArray[np.int64]:
+        """int64 [n], 0 for what is no video."""
+        return self.store.rows["num_frames"][self._videos].astype(np.int64)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [n, 2], height and width, upright; 0, 0 for what is no video."""
+        rows = self.store.rows
+        return np.stack([rows["height"], rows["width"]], 1)[self._videos].astype(np.int64)
+
+    @cached_property
+    def store(self) -> Store:
+        """The file, mapped."""
+        with suppress(OSError, DamagedStoreError):
+            return Store(self.place, self._dataset.fingerprint)
+        self.place = _make(self._dataset, lambda *_: None)  # as on another machine
+        return Store(self.place, self._dataset.fingerprint)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is mapped."""
+        return {name: value for name, value in self.__dict__.items() if name != "store"}
+
+
+def scan_sample(dataset: Dataset, index: int) -> tuple[VideoInfo | VideoError, int]:
+    """Look through the video of one sample.
+
+    Returns:
+        What is known of it, or why it is none; and a number by which the same bytes are known again, 0 for none.
+    """
+    if isinstance(dataset, FrameFolderDataset):
+        return dataset.info(index), 0
+    [entry] = dataset.fetch([index])
+    data = _video_of(entry)
+    if isinstance(data, VideoError):
+        return data, 0
+    try:
+        return scan_video(data), _pin(data)
+    except VideoError as error:
+        return error, _pin(data)
+
+
+def _video_of(entry: Sample | BadSample) -> Payload | VideoError:
+    if isinstance(entry, BadSample):
+        return VideoError(entry.reason)
+    data = entry.video
+    if data is None:
+        return VideoError(f"it has no field with a video, only {', '.join(entry.fields)}")
+    return data
+
+
+def _pin(data: Payload) -> int:
+    return zlib.crc32(data[-_PIN_BYTES:], zlib.crc32(data[:_PIN_BYTES], len(data)))
+
+
+def _in_whole(
+    dataset: Dataset, samples: NDArray[np.int64]
+) -> tuple[Dataset, NDArray[np.int64]]:
+    """Return what selections were made of, and where some of their samples stand in it."""
+    while isinstance(dataset, Subset):
+        samples = dataset.indices_in_whole(samples)
+        dataset = dataset.whole
+    return dataset, samples
+
+
+def _videos_of(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first sample of each video, and the video of each sample."""
+    every = np.arange(len(dataset))
+    whole, places = _in_whole(dataset, every)
+    if not isinstance(whole, ClipListDataset):
+        return every, every
+    files = whole.videos[1][places]
+    _, firsts, videos = np.unique(files, return_index=True, return_inverse=True)
+    return firsts, videos
+
+
+def _places(dataset: Dataset) -> list[Path]:
+    folder = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
+    places = [Path(folder, f"{dataset.fingerprint}{SUFFIX}")]
+    source = getattr(dataset, "source", None)
+    if isinstance(source, Path) and source.name:
+        places.insert(0, source.with_name(f"{source.name}{SUFFIX}"))
+    return places
+
+
+def _find(dataset: Dataset) -> Path | None:
+    """Return the index that fits, if there is one."""
+    for place in _places(dataset):
+        with suppress(OSError, DamagedStoreError):
+            if _fits(Store(place, dataset.fingerprint), dataset):
+                return place
+    return None
+
+
+def _fits(store: Store, dataset: Dataset) -> bool:
+    firsts, _ = _videos_of(dataset)
+    if len(firsts) != len(store.rows):
+        return False
+    probed = np.unique(np.linspace(0, len(firsts) - 1, _NUM_PROBES).astype(np.int64))
+    probed = probed[store.rows["pin"][probed] != 0]
+    entries = dataset.fetch(firsts[probed])
+    for video, entry in zip(probed.tolist(), entries, strict=True):
+        data = _video_of(entry)
+        if isinstance(data, VideoError) or _pin(data) != store.rows["pin"][video]:
+            return False
+    return True
+
+
+def _make(dataset: Dataset, progress: Progress) -> Path:
+    """Build the index where it can be written.
+
+    Raises:
+        IndexFileError: That is nowhere.
+    """
+    places = _places(dataset)
+    for place in places:
+        part = place.with_name(f"{place.name}.part")
+        try:
+            with one_at_a_time(part) as descriptor:
+                # Another process may have built it while this one waited.
+                found = _find(dataset)
+                if found is None:
+                    _build(dataset, descriptor, progress)
+                    os.fchmod(descriptor, 0o644)
+                    os.fsync(descriptor)
+                    part.replace(place)
+                return found or place
+        except OSError:
+            continue
+    raise IndexFileError(
+        f"the index of the videos can be written nowhere, last not to {places[-1].parent}: "
+        "set GPU_AUG_CACHE to a folder that can be written"
+    )
+
+
+def _build(dataset: Dataset, descriptor: int, progress: Progress) -> None:
+    firsts, _ = _videos_of(dataset)
+    writer = StoreWriter(descriptor, len(firsts))
+    progress(0, len(firsts))
+    for done, (video, (found, pin)) in enumerate(_scanned(dataset, firsts), start=1):
+        writer.add(video, found, pin)
+        progress(done, len(firsts))
+    writer.finish(dataset.fingerprint)
+
+
+def _scanned(
+    dataset: Dataset, firsts: NDArray[np.int64]
+) -> Iterator[tuple[int, tuple[VideoInfo | VideoError, int]]]:
+    """Yield number and knowledge of each video, as they come."""
+    num_threads = os.cpu_count() or 1
+
+    def scan(start: int) -> list[tuple[int, tuple[VideoInfo | VideoError, int]]]:
+        some = firsts[start : start + _BATCH].tolist()
+        return [(start + at, scan_sample(dataset, first)) for at, first in enumerate(some)]
+
+    starts = iter(range(0, len(firsts), _BATCH))
+    with ThreadPoolExecutor(num_threads, "videos") as pool:
+        running: set[Future[Any]] = set()
+        try:
+            while True:
+                # A few ahead, so that results do not pile up behind a slow one.
+                for start in starts:
+                    running.add(pool.submit(scan, start))
+                    if len(running) >= 2 * num_threads:
+                        break
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield from future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,211 @@
+"""The file that holds what is known of many videos: a row for each, and blocks with their packets.
+
+All numbers little-endian, in this order:
+
+    128 bytes   format, fingerprint of the data, places of rows and text, checksum of both, of all this
+    blocks      of each video: int64 [P] time stamps, int64 [P or 0] offsets, int64 [K] keyframes, int32 [P] sizes
+    rows        of fixed length, see `ROW`; a block's checksum stands in its row
+    text        names of codecs, reasons, extradata; equal ones once
+
+It holds no code and no pickle. Opening it reads rows and text; blocks are mapped, and read and checked when
+their video is asked for.
+"""
+
+import os
+import struct
+import zlib
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.blob.pages import map_file
+from readers.video.container import VideoError
+from readers.video.info import VideoInfo
+
+_FORMAT = b"gpu-aug videos 1"
+_HEAD = struct.Struct(
+    "<16s32sQQQII"
+)  # rows from, text from, end, CRC-32 of rows and text, of all before
+_HEAD_BYTES = 128
+ROW = np.dtype(
+    [
+        ("block", "<u8"),
+        ("num_packets", "<u4"),
+        ("num_frames", "<u4"),  # 0 says that it is bad
+        ("num_offsets", "<u4"),
+        ("num_keyframes", "<u4"),
+        ("crc", "<u4"),
+        ("pin", "<u4"),
+        ("time_numerator", "<i8"),
+        ("time_denominator", "<i8"),
+        ("last_duration", "<i8"),
+        ("duration_seconds", "<f8"),
+        ("names", "<u8"),
+        ("extradata", "<u8"),
+        ("names_bytes", "<u4"),
+        ("extradata_bytes", "<u4"),
+        ("height", "<u4"),
+        ("width", "<u4"),
+        ("rotation", "<u2"),
+        ("stream_index", "<u2"),
+        ("matrix", "<i4"),
+        ("full_range", "?"),
+        ("has_audio", "?"),
+        ("constant_rate", "?"),
+        ("", "V5"),
+    ]
+)
+_NAMES = ("container", "codec", "decoder", "codec_tag", "pixel_format", "damage")
+_SAME = (
+    *("height", "width", "rotation", "stream_index", "matrix", "full_range", "has_audio"),
+    *("last_duration", "duration_seconds", "constant_rate"),
+)
+
+
+class DamagedStoreError(ValueError):
+    """The file is none of these, or not as it was written."""
+
+
+class StoreWriter:
+    """Writes videos one by one into an open file, in any order.
+
+    Args:
+        descriptor: Of the file, which is written over.
+        num_videos: How many will come.
+    """
+
+    def __init__(self, descriptor: int, num_videos: int) -> None:
+        self._descriptor = descriptor
+        self._rows = np.zeros(num_videos, ROW)
+        self._place = _HEAD_BYTES
+        self._text = bytearray()
+        self._texts: dict[bytes, int] = {}
+        os.ftruncate(descriptor, 0)
+
+    def add(self, number: int, found: VideoInfo | VideoError, pin: int) -> None:
+        """Take a video.
+
+        Args:
+            number: Which one it is.
+            found: What is known of it, or why it is none.
+            pin: See `pin_video`.
+        """
+        row = self._rows[number]
+        row["pin"] = pin
+        if isinstance(found, VideoError):
+            self._set_text(row, "names", str(found))
+            return
+        for name in _SAME:
+            row[name] = getattr(found, name)
+        row["time_numerator"], row["time_denominator"] = found.time_base.as_integer_ratio()
+        row["num_frames"], row["num_packets"] = len(found), len(found.packet_pts)
+        row["num_offsets"], row["num_keyframes"] = len(found.packet_offsets), len(found.keyframes)
+        self._set_text(row, "names", "\0".join(getattr(found, name) for name in _NAMES))
+        self._set_text(row, "extradata", found.extradata)
+        numbers = (found.packet_pts, found.packet_offsets, found.keyframes)
+        block = np.concatenate(numbers).astype("<i8").tobytes()
+        block += found.packet_sizes.astype("<i4").tobytes()
+        row["block"], row["crc"] = self._place, zlib.crc32(block)
+        self._write(block + bytes(-len(block) % 8), self._place)
+        self._place += len(block) + -len(block) % 8
+
+    def finish(self, fingerprint: str) -> None:
+        """Write what stands behind and before the blocks."""
+        rows, text = self._rows.tobytes(), bytes(self._text)
+        self._write(rows + text, self._place)
+        middle = self._place + len(rows)
+        crc = zlib.crc32(text, zlib.crc32(rows))
+        fields = (_FORMAT, fingerprint.encode(), self._place, middle, middle + len(text), crc)
+        head = _HEAD.pack(*fields, 0)[:-4]
+        self._write((head + zlib.crc32(head).to_bytes(4, "little")).ljust(_HEAD_BYTES, b"\0"), 0)
+
+    def _set_text(self, row: Any, name: str, text: str | bytes) -> None:
+        data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+        if data not in self._texts:
+            self._texts[data] = len(self._text)
+            self._text += data
+        row[name], row[f"{name}_bytes"] = self._texts[data], len(data)
+
+    def _write(self, data: bytes, place: int) -> None:
+        with memoryview(data) as view:
+            while view.nbytes:
+                written = os.pwrite(self._descriptor, view, place)
+                place += written
+                view = view[written:]
+
+
+class Store:
+    """A file that `StoreWriter` wrote, mapped.
+
+    Args:
+        path: Of the file.
+        fingerprint: Of the data that it must be of.
+
+    Attributes:
+        rows: A structured array of the type `ROW`, [videos].
+
+    Raises:
+        DamagedStoreError: It is damaged, of another format, or of other data.
+        OSError: It cannot be read.
+    """
+
+    def __init__(self, path: Path, fingerprint: str) -> None:
+        self._view = view = map_file(path)
+        head = bytes(view[: _HEAD.size])
+        if len(head) < _HEAD.size:
+            raise DamagedStoreError("it is too short")
+        name, made_of, first, middle, end, crc, head_crc = _HEAD.unpack(head)
+        if name != _FORMAT or made_of != fingerprint.encode():
+            raise DamagedStoreError("it is of another format or of other data")
+        if zlib.crc32(head[:-4]) != head_crc:
+            raise DamagedStoreError("its head is damaged")
+        if zlib.crc32(view[middle:end], zlib.crc32(view[first:middle])) != crc:
+            raise DamagedStoreError("its tables are damaged, or its end is missing")
+        self.rows: NDArray[Any] = np.frombuffer(view[first:middle], ROW)
+        self._text = view[middle:end]
+
+    def names(self, number: int) -> dict[str, str]:
+        """Container, codec, decoder, codec_tag, pixel_format and damage of a video that is sound."""
+        return dict(zip(_NAMES, self._names(self.rows[number]).split("\0"), strict=True))
+
+    def video(self, number: int) -> VideoInfo | VideoError:
+        """What is known of a video; its arrays are views into the file, read-only.
+
+        Raises:
+            DamagedStoreError: Its block is damaged.
+        """
+        row = self.rows[number]
+        if not row["num_frames"]:
+            return VideoError(self._names(row))
+        counts = [int(row[f"num_{name}"]) for name in ("packets", "offsets", "keyframes")]
+        begin = int(row["block"])
+        block = self._view[begin : begin + 8 * sum(counts) + 4 * counts[0]]
+        if zlib.crc32(block) != row["crc"]:
+            raise DamagedStoreError("a block of it is damaged")
+        numbers = np.frombuffer(block, "<i8", sum(counts))
+        pts, offsets, keyframes = np.split(numbers, np.cumsum(counts)[:2])
+        extra = int(row["extradata"])
+        return VideoInfo(
+            **self.names(number),
+            extradata=bytes(self._text[extra : extra + int(row["extradata_bytes"])]),
+            height=int(row["height"]),
+            width=int(row["width"]),
+            rotation=int(row["rotation"]),
+            matrix=int(row["matrix"]),
+            full_range=bool(row["full_range"]),
+            time_base=Fraction(int(row["time_numerator"]), int(row["time_denominator"])),
+            last_duration=int(row["last_duration"]),
+            has_audio=bool(row["has_audio"]),
+            packet_pts=pts,
+            packet_offsets=offsets,
+            packet_sizes=np.frombuffer(block, "<i4", counts[0], 8 * sum(counts)),
+            keyframes=keyframes,
+            stream_index=int(row["stream_index"]),
+        )
+
+    def _names(self, row: Any) -> str:
+        start = int(row["names"])
+        return str(self._text[start : start + int(row["names_bytes"])], "utf-8")
