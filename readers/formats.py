@@ -70,19 +70,19 @@ FORMATS = {
         Format(
             "video-folder",
             "video folders",
-            "readers.video:VideoFolderDataset",
+            "readers.video.files:VideoFolderDataset",
             "folder",
             zero_copy=True,
         ),
         Format(
             "clip-list",
             "list of videos or clips",
-            "readers.video:ClipListDataset",
+            "readers.video.files:ClipListDataset",
             "file",
             (".csv",),
             zero_copy=True,
         ),
-        Format("frame-folder", "folders of frames", "readers.video:FrameFolderDataset", "folder"),
+        Format("frame-folder", "folders of frames", "readers.video.frames:FrameFolderDataset", "folder"),
         Format(
             "tar",
             "WebDataset tar",

@@ -299,14 +299,17 @@ def test_spread_is_that_of_numpy() -> None:
 
 
 def test_videos(run: Run, tmp_path: Path) -> None:
-    """Samples without an image are counted, and are no error here."""
+    """Videos that can be read are no error."""
+    pytest.importorskip("av")
+    from tests.videos import pan, write_video
+
     (tmp_path / "data").mkdir()
     for number in range(3):
-        (tmp_path / "data" / f"{number}.mp4").write_bytes(bytes(1000))
+        write_video(tmp_path / "data" / f"{number}.mp4", pan(4, (32, 48)))
     code, printed, result = run(tmp_path / "data", "--verify")
 
     assert code == 0
-    assert (result["format"], result["without_image"]) == ("video folders", 3)
+    assert (result["format"], result["without_image"]) == ("video folders", 0)
     assert "every image was decoded" not in printed
 
 

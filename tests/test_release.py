@@ -56,6 +56,12 @@ def dataset(folder: Path) -> Dataset:
 _OF_READERS = ("gpu-aug-files", "gpu-aug-request", "gpu-aug-ahead")
 
 
+@pytest.fixture(autouse=True)
+def _nothing_left_by_others() -> None:
+    """Loops that other tests left behind end when they are collected."""
+    gc.collect()
+
+
 def our_threads() -> list[str]:
     """The threads of loaders; those of readers serve all datasets of a process, and last."""
     names = [thread.name for thread in threading.enumerate()]

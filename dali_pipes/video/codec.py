@@ -1,37 +1,34 @@
 """Feeding packets of a video to FFmpeg's decoder, through PyAV."""
 
-import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dali_pipes.errors import DecodeError
 from dali_pipes.video.packets import Run
 from readers.sample import Payload
 from readers.video import VideoError, VideoInfo, read_packets
+from readers.video.container import Deadline, open_container
 
 # Decoders that ask before each packet whether it may be passed over; libdav1d asks once, others never.
 _SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8"})
+
+# Decoders that want nothing of the container but `extradata`; others are taken with what it says of the stream.
+_PLAIN = frozenset(
+    {"h264", "hevc", "libdav1d", "av1", "vp8", "vp9", "mpeg4", "mjpeg", "mpeg1video", "mpeg2video"}
+)
 
 # Those that hide errors unless told otherwise, and whose sound files have none. H.264, HEVC and MPEG-4 mark the frames.
 _EXPLODING = frozenset({"mjpeg"})
 
 
-class Deadline:
-    """A moment after which a clip is given up.
-
-    Args:
-        seconds: From now on.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
+class ClipDeadline(Deadline):
+    """A moment after which a clip is given up."""
 
     def check(self) -> None:
         """Raise DecodeError when it has passed."""
-        if time.monotonic() > self._end:
-            raise DecodeError(f"it takes longer than {self._seconds:g} s to decode")
+        if self.has_passed:
+            raise DecodeError(f"it takes longer than {self.seconds:g} s to decode")
 
 
 class UndecodableError(Exception):
@@ -50,9 +47,18 @@ def decode_run(
         UndecodableError: FFmpeg refuses one; what was decoded before is yielded first.
         DecodeError: The time is up.
     """
+    try:
+        with _decoder(data, info, deadline) as context:
+            yield from _decode(data, info, run, context, deadline)
+    except VideoError as error:
+        raise UndecodableError(str(error)) from error
+
+
+def _decode(
+    data: Payload, info: VideoInfo, run: Run, context: Any, deadline: Deadline
+) -> Iterator[tuple[int, Any]]:
     import av
 
-    context = _open(info)
     refused: int | None = None
     try:
         for packet in _packets(data, info, run, context, deadline):
@@ -66,8 +72,6 @@ def decode_run(
         if refused is not None:
             yield from _rest(context, refused)
         raise UndecodableError(f"FFmpeg: {error.strerror}") from error
-    except VideoError as error:
-        raise UndecodableError(str(error)) from error
 
 
 def _packets(
@@ -78,12 +82,14 @@ def _packets(
 
     skips = info.decoder in _SKIPPING
     is_skipping = False
+    keys = set(info.keyframes.tolist())
     number = -1
-    contents = read_packets(data, info, run.start, run.stop)
+    contents = read_packets(data, info, run.start, run.stop, deadline)
     for number, (content, needed) in enumerate(zip(contents, run.needed.tolist(), strict=False)):
         deadline.check()
         packet = av.Packet(content)  # type: ignore[arg-type]  # any buffer
         packet.pts = run.start + number
+        packet.is_keyframe = packet.pts in keys
         if skips and needed == is_skipping:
             is_skipping = not needed
             context.skip_frame = "NONREF" if is_skipping else "DEFAULT"
@@ -107,15 +113,24 @@ def stored_size(info: VideoInfo) -> tuple[int, int]:
     return (info.width, info.height) if info.rotation % 180 else (info.height, info.width)
 
 
-def _open(info: VideoInfo) -> Any:
-    """Make a decoder: 0.2 ms, and nothing of another clip is left in it."""
+@contextmanager
+def _decoder(data: Payload, info: VideoInfo, deadline: Deadline) -> Iterator[Any]:
+    """Make a decoder: 0.2 ms, or a look into the container; nothing of another clip is left in it."""
     import av
 
-    try:
-        context: Any = av.CodecContext.create(info.decoder, "r")
-    except (av.FFmpegError, ValueError) as error:
-        raise DecodeError(f"FFmpeg has no decoder {info.decoder}") from error
-    context.extradata = info.extradata
+    if info.decoder in _PLAIN:
+        try:
+            context: Any = av.CodecContext.create(info.decoder, "r")
+        except (av.FFmpegError, ValueError) as error:
+            raise DecodeError(f"FFmpeg has no decoder {info.decoder}") from error
+        context.extradata = info.extradata
+        yield _prepared(context, info)
+        return
+    with open_container(data, deadline) as container:
+        yield _prepared(container.streams[info.stream_index].codec_context, info)
+
+
+def _prepared(context: Any, info: VideoInfo) -> Any:
     context.thread_count = 1
     context.thread_type = "NONE"
     height, width = stored_size(info)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
-from dali_pipes.video.codec import Deadline, UndecodableError, decode_run, stored_size
+from dali_pipes.video.codec import ClipDeadline, UndecodableError, decode_run, stored_size
 from dali_pipes.video.colour import to_rgb
 from dali_pipes.video.packets import packets_of, plan_runs
 from dali_pipes.video.sound import sound_frames
@@ -22,7 +22,7 @@ _BACK = (0, 1, 1 << 40)
 
 
 def read_frames(
-    data: Payload, info: VideoInfo, frames: NDArray[np.int64], deadline: Deadline | None = None
+    data: Payload, info: VideoInfo, frames: NDArray[np.int64], deadline: ClipDeadline | None = None
 ) -> Iterator[tuple[int, Any]]:
     """Decode some frames of a video, each once.
 
@@ -41,7 +41,7 @@ def read_frames(
         DecodeError: One of them cannot be decoded, is damaged as far as FFmpeg notices, or has not the size
             of the first one.
     """
-    deadline = deadline or Deadline(DECODE_SECONDS)
+    deadline = deadline or ClipDeadline(DECODE_SECONDS)
     wanted = np.unique(frames)
     left = dict(zip(packets_of(info)[wanted].tolist(), wanted.tolist(), strict=True))
     tried: set[tuple[int, int]] = set()

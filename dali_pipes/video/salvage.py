@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
-from dali_pipes.video.codec import Deadline, UndecodableError, decode_run, stored_size
+from dali_pipes.video.codec import ClipDeadline, UndecodableError, decode_run, stored_size
 from dali_pipes.video.decode import DECODE_SECONDS, read_frames
 from dali_pipes.video.packets import Run, packets_of
 from dali_pipes.video.sound import sound_frames
@@ -27,7 +27,7 @@ def read_readable(
     Raises:
         DecodeError: There is none before it, or the time is up.
     """
-    deadline = Deadline(DECODE_SECONDS)
+    deadline = ClipDeadline(DECODE_SECONDS)
     left = set(np.unique(frames).tolist())
     try:
         for frame, picture in read_frames(data, info, frames, deadline):
@@ -39,7 +39,7 @@ def read_readable(
         yield frame, _last_good(data, info, frame, deadline)
 
 
-def _last_good(data: Payload, info: VideoInfo, wanted: int, deadline: Deadline) -> Any:
+def _last_good(data: Payload, info: VideoInfo, wanted: int, deadline: ClipDeadline) -> Any:
     """The last good frame that is shown no later than another one."""
     packets = packets_of(info)
     number_of = {packet: number for number, packet in enumerate(packets.tolist())}

@@ -27,13 +27,18 @@ class Deadline:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._end = time.monotonic() + seconds
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self._end
 
     def check(self) -> None:
         """Raise VideoError when it has passed."""
-        if time.monotonic() > self._end:
-            raise VideoError(f"it takes longer than {self._seconds:g} s to look through")
+        if self.has_passed:
+            raise VideoError(f"it takes longer than {self.seconds:g} s to look through")
 
 
 @contextmanager
@@ -91,7 +96,9 @@ def prepare_decoder(stream: Any) -> Any:
     return context
 
 
-def read_packets(data: Payload, info: VideoInfo, start: int, stop: int) -> Iterator[Payload]:
+def read_packets(
+    data: Payload, info: VideoInfo, start: int, stop: int, deadline: Deadline | None = None
+) -> Iterator[Payload]:
     """Yield the bytes of packets, as the decoder takes them.
 
     They are cut out of the file where they lie there in one piece; else all of the container up to them is
@@ -102,6 +109,7 @@ def read_packets(data: Payload, info: VideoInfo, start: int, stop: int) -> Itera
         info: What was found in it.
         start: The first packet, 0 <= start.
         stop: The packet after the last, at most ``len(info.packet_pts)``.
+        deadline: When to give up; None is `SCAN_SECONDS` from now on.
 
     Raises:
         VideoError: There are fewer.
@@ -112,7 +120,7 @@ def read_packets(data: Payload, info: VideoInfo, start: int, stop: int) -> Itera
             offset = int(info.packet_offsets[place])
             yield view[offset : offset + int(info.packet_sizes[place])]
         return
-    with open_container(data, Deadline(SCAN_SECONDS)) as container:
+    with open_container(data, deadline or Deadline(SCAN_SECONDS)) as container:
         stream = container.streams[info.stream_index]
         filled = (packet for packet in container.demux(stream) if packet.size)
         for place, packet in enumerate(islice(filled, start, stop), start=start):

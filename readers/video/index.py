@@ -158,9 +158,7 @@ def _pin(data: Payload) -> int:
     return zlib.crc32(data[-_PIN_BYTES:], zlib.crc32(data[:_PIN_BYTES], len(data)))
 
 
-def _in_whole(
-    dataset: Dataset, samples: NDArray[np.int64]
-) -> tuple[Dataset, NDArray[np.int64]]:
+def _in_whole(dataset: Dataset, samples: NDArray[np.int64]) -> tuple[Dataset, NDArray[np.int64]]:
     """Return what selections were made of, and where some of their samples stand in it."""
     while isinstance(dataset, Subset):
         samples = dataset.indices_in_whole(samples)
