@@ -52,6 +52,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "mpeg4-avi": ("avi", "mpeg4", {"options": {"bf": "0"}}),
     "mpeg2": ("mpg", "mpeg2video", {"options": {"bf": "2"}}),
     "mjpeg": ("avi", "mjpeg", {"pixel_format": "yuvj420p"}),
+    "wmv2": ("wmv", "wmv2", {}),
+    "msmpeg4": ("avi", "msmpeg4", {}),
+    "huffyuv": ("avi", "huffyuv", {"pixel_format": "yuv422p"}),
+    "ffv1": ("mkv", "ffv1", {"gop": 1}),
+    "png": ("mov", "png", {"pixel_format": "rgb24", "gop": 1}),
+    "prores": ("mov", "prores", {"pixel_format": "yuv422p10le"}),
     "rotated": ("mp4", "libx264", {"rotation": 90}),
     "variable-rate": (
         "mp4",

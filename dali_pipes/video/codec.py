@@ -118,11 +118,8 @@ def _decoder(data: Payload, info: VideoInfo, deadline: Deadline) -> Iterator[Any
     """Make a decoder: 0.2 ms, or a look into the container; nothing of another clip is left in it."""
     import av
 
-    if info.decoder in _PLAIN:
-        try:
-            context: Any = av.CodecContext.create(info.decoder, "r")
-        except (av.FFmpegError, ValueError) as error:
-            raise DecodeError(f"FFmpeg has no decoder {info.decoder}") from error
+    if info.decoder in _PLAIN & av.codecs_available:
+        context: Any = av.CodecContext.create(info.decoder, "r")
         context.extradata = info.extradata
         yield _prepared(context, info)
         return
