@@ -92,7 +92,10 @@ def run(
     dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "bfloat16",
     on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise",
     max_bad_samples: Annotated[
-        int | None, typer.Option(help="Stop a run that meets more; 1 % of the data, at least 100.")
+        int | None,
+        typer.Option(
+            help="Stop a run that meets more; 1 % of the data, at least 100, at most half."
+        ),
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option(help="Append a line of JSON for every bad sample.")

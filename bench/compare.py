@@ -23,6 +23,7 @@ from gpu_aug import Recipe
 from readers import Dataset
 
 _DTYPES = ("bfloat16", "float32")
+_START_SECONDS, _REST_SECONDS = 15.0, 4.0  # of a contestant; before each turn and after it
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,12 @@ class Settings:
             raise BenchError(
                 f"dtype must be {' or '.join(_DTYPES)}, got {self.dtype!r}: choose one of them"
             )
+
+
+def expected_minutes(settings: Settings) -> float:
+    """About how long a comparison takes, where every contestant can take part; more where data are large."""
+    start = _START_SECONDS + settings.rounds * _REST_SECONDS
+    return len(_entries(settings)) * (settings.seconds + start) / 60
 
 
 def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress) -> Comparison:

@@ -23,6 +23,7 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.temporal import Temporal
 from gpu_aug.views import Views
 
 _NUM_IMAGES = 16
@@ -75,9 +76,11 @@ def _table(recipe: Recipe, title: str) -> Table:
 
 
 def _lines(recipe: Recipe) -> Iterator[Line]:
-    num_decode = len(recipe.decode_operations)
-    for place, operation in enumerate(recipe.operations):
-        yield from _nested(operation, 0, decodes=place < num_decode)
+    left = len(recipe.decode_operations)  # the first of those that are for images
+    for operation in recipe.operations:
+        decodes = left > 0 and not isinstance(operation, Temporal)
+        left -= decodes
+        yield from _nested(operation, 0, decodes=decodes)
 
 
 def _nested(operation: Operation, depth: int, *, decodes: bool = False) -> Iterator[Line]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.arguments import check_writable, recipe_from
-from bench.compare import Settings, compare
+from bench.compare import Settings, compare, expected_minutes
 from bench.contestant import STAGES
 from bench.errors import BenchError
 from bench.machine import commit, machine, num_cores, versions
@@ -51,6 +51,9 @@ def compare_and_show(
         )
     width = _WIDTH if settings.clips is None else _CLIPS_WIDTH
     console = wide_console(width)
+    if settings.clips is not None:
+        minutes = max(1, round(expected_minutes(settings)))
+        Console(stderr=True).print(f"this takes about {minutes} min", style="dim", highlight=False)
     with console.status("starting") as status:
         progress = status.update if console.is_terminal else _PartPrinter()
         comparison = compare(source, parsed, settings, progress)

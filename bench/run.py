@@ -79,7 +79,6 @@ class Tally:
     seconds: float = 0.0
     _stretch_images: int = 0
     _stretch_began: float | None = None
-    _stretch_seconds: float = 0.0
 
     def add(self, num_images: int, wait_seconds: float) -> None:
         """Count a batch."""
@@ -92,21 +91,19 @@ class Tally:
             self._stretch_began = now
             return
         self._stretch_images += num_images
-        self._stretch_seconds = now - self._stretch_began
         if now - self._stretch_began >= _STRETCH_SECONDS:
             self.rates.append(self._stretch_images / (now - self._stretch_began))
             self._stretch_images, self._stretch_began = 0, now
 
     @property
     def rate(self) -> Rate:
-        """Images per second in stretches of a second, or in what there was after the first batch.
+        """Images per second in stretches of a second after the first batch.
 
-        A run of one batch has nothing but its start to go by.
+        A run that is too short for one goes by all of its time: batches that were made beside the first one would
+        count as if they took none.
         """
         if self.rates:
             return Rate(tuple(self.rates))
-        if self._stretch_images:
-            return Rate((self._stretch_images / max(self._stretch_seconds, 1e-9),))
         return Rate((self.images / max(self.seconds, 1e-9),))
 
     @property

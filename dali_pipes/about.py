@@ -7,15 +7,19 @@ from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import Any, TypedDict
 
+from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.targets import differences
 from gpu_aug.views import Views
 from readers import Dataset
+from readers.mixture import Balanced
+from readers.selection import Subset
 
 _KEY_CHARS = 80
 _VALUE_CHARS = 48
 _LINE_CHARS = 160
-_RECIPE_CHARS = 1400  # a state stays below 2 kB
+_DATASET_CHARS = 300
+_RECIPE_CHARS = 1260  # a state stays below 2 kB
 _CALL = re.compile(r"(.*?)(\w+)\((.*)\)", re.DOTALL)
 _NEXT_ARGUMENT = re.compile(r", (?=\w+=)")
 
@@ -38,16 +42,20 @@ def about(dataset: Dataset, recipe: Recipe | Views) -> About:
 
 
 def describe_dataset(dataset: Dataset) -> str:
-    """Return kind, number of samples and of classes, and the first sample's name."""
+    """Return kind (of clips with their settings), number of samples and of classes, and the first sample's name."""
     try:
         first = dataset.fetch([0])[0].key
     except Exception:  # noqa: BLE001 - words must not keep a run from being saved
         first = "unknown"
     classes = f", {len(dataset.class_names)} classes" if dataset.class_names else ""
+    kind = repr(dataset) if isinstance(dataset, Clips) else type(dataset).__name__
+    whole = dataset
+    while isinstance(whole, Subset | Balanced):
+        whole = whole.whole
+        kind += f" from {whole!r}" if isinstance(whole, Clips) else ""
     return _cut(
-        f"{type(dataset).__name__} of {len(dataset)} samples{classes}, the first is "
-        f"{_cut(first, _KEY_CHARS)}",
-        _LINE_CHARS,
+        f"{kind} of {len(dataset)} samples{classes}, the first is {_cut(first, _KEY_CHARS)}",
+        _DATASET_CHARS,
     )
 
 
@@ -74,6 +82,9 @@ def explain_dataset(theirs: str, ours: str) -> str:
     """Say how two datasets differ, by what `describe_dataset` said of them."""
     if theirs == ours:
         return f"both are {ours}, but with other keys, sizes or labels"
+    (was, _, their_data), (now, _, our_data) = theirs.partition(" of "), ours.partition(" of ")
+    if their_data == our_data:
+        return _change(was, now)
     return f"{theirs} in the state, {ours} here"
 
 

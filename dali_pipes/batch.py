@@ -42,9 +42,11 @@ class Batch:
         keypoints: B float32 [Ni, 2], (x, y) in pixels.
         keypoint_labels: B int64 [Ni]; -1 where the data has no label.
         frames: int64 [B, T] on the CPU: which frames of its video each clip is made of, counted from 0 in
-            the order of presentation. None where samples are images, as the next two.
+            the order of presentation. None where samples are images, as the next three.
         seconds: float64 [B, T] on the CPU: when these frames are shown, in seconds after the video's first.
-        videos: The keys of the videos, which clips of one video have in common.
+        videos: The keys of the videos, for people; two videos may have one.
+        video_numbers: int64 [B] on the CPU: a number for each video, which the clips of a sample of the
+            dataset of videos have in common, and others have not.
     """
 
     images: torch.Tensor
@@ -61,6 +63,7 @@ class Batch:
     frames: torch.Tensor | None = None
     seconds: torch.Tensor | None = None
     videos: list[str] | None = None
+    video_numbers: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         if not self.views:

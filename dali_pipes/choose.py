@@ -103,7 +103,7 @@ def _decoder(
         return "dali", _why_pipeline(asked, device)
     if asked == "auto":
         if device.type == "cpu":
-            return "cpu", "decoder cpu: it decodes only the window of each JPEG, faster than DALI"
+            return "cpu", "decoder cpu: without a GPU it is faster than DALI"
         if _dali_is_installed():
             return "dali", f"decoder dali: it is installed, and decodes on {device}"
         return "cpu", "decoder cpu: NVIDIA DALI is not installed"

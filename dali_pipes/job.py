@@ -101,7 +101,7 @@ def make_job(
             "helper_process=True is not supported on this system, which must be Linux or macOS with a "
             "Python interpreter of its own; leave helper_process out"
         )
-    names = [field.name for field in fields(Workshop) if field.name != "timings"]
+    names = [field.name for field in fields(Workshop) if field.init and field.name != "timings"]
     job = Job(
         {name: getattr(workshop, name) for name in names},
         engine,

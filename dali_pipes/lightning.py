@@ -131,6 +131,9 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
                 f"LoaderModule({name}=...) made a {type(loader).__name__}; give it a function without arguments "
                 f"that returns a Loader"
             )
+        before = self._loaders.get(name)
+        if before is not None and before is not loader:
+            before.close()
         self._loaders[name] = loader
         return loader
 

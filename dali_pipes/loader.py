@@ -34,7 +34,7 @@ from dali_pipes.targets import Kind, TargetReader, collate, upload
 from dali_pipes.video import options
 from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.video.produce import DaliClipProducer
-from dali_pipes.video.source import find_clips, require_clips
+from dali_pipes.video.source import ClipSource, find_clips, require_clips
 from dali_pipes.work import Work, Workshop
 from gpu_aug import Recipe, compile_engine
 from gpu_aug.views import Views
@@ -448,19 +448,20 @@ class Loader:
             keys=[work.keys[row] for row in rows.tolist()],
             valid=torch.from_numpy(work.plan.valid[kept]),
             views=views,
-            **clip_columns(work, rows),
+            **clip_columns(work, rows, self._workshop.clips),
             **collate(found, self._views[0].recipe.fixed_size, self.device),
         )
 
 
-def clip_columns(work: Work, rows: NDArray[np.int64]) -> dict[str, Any]:
+def clip_columns(work: Work, rows: NDArray[np.int64], clips: ClipSource | None) -> dict[str, Any]:
     """Return what a batch says of its clips, nothing where samples are images."""
-    if not work.frames.shape[1]:
+    if clips is None:
         return {}
     return {
         "frames": torch.from_numpy(work.frames[rows]),
         "seconds": torch.from_numpy(work.seconds[rows]),
         "videos": [work.keys[row].rpartition("#")[0] for row in rows.tolist()],
+        "video_numbers": torch.from_numpy(clips.videos(work.indices[rows])),
     }
 
 

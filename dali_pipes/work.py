@@ -24,6 +24,8 @@ from readers.sample import Payload
 
 NOTHING = Found()
 
+_CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
+
 
 @dataclass(slots=True)
 class Work:
@@ -97,6 +99,9 @@ class Workshop:
         rank: For the ledger.
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
+
+    Attributes:
+        clips: What is known of the clips, where samples are clips.
     """
 
     dataset: Dataset
@@ -108,6 +113,10 @@ class Workshop:
     rank: int
     targets: TargetReader
     timings: Timings
+    clips: ClipSource | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "clips", find_clips(self.dataset))
 
     def prepare(self, plan: Plan) -> Work:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
@@ -215,13 +224,7 @@ class Workshop:
     @property
     def num_frames(self) -> int:
         """Frames of a clip; 0 where samples are images."""
-        clips = self.clips
-        return clips.num_frames if clips is not None else 0
-
-    @property
-    def clips(self) -> ClipSource | None:
-        """What is known of the clips, where samples are clips."""
-        return find_clips(self.dataset)
+        return self.clips.num_frames if self.clips is not None else 0
 
     def _check(
         self, sample: Sample | BadSample
@@ -230,16 +233,15 @@ class Workshop:
             return sample
         data = sample.image
         if data is None:
-            names = ", ".join(sample.fields) or "none"
-            return BadSample(
-                sample.index, sample.key, "read", f"no image field; its fields: {names}"
-            )
+            return BadSample(sample.index, sample.key, "read", _why_no_image(sample))
         size = sample.size
         if size is None:
             try:
                 header = read_header(data)
             except HeaderError as error:
-                return BadSample(sample.index, sample.key, "header", str(error))
+                is_video = self.clips is None and sample.image_field == sample.video_field
+                reason = f"{error}; {_CLIPS}" if is_video else str(error)
+                return BadSample(sample.index, sample.key, "header", reason)
             size = (header.height, header.width)
         if size[0] * size[1] > self.max_pixels:
             reason = f"{size[0]}x{size[1]} pixels, more than max_pixels={self.max_pixels}"
@@ -289,6 +291,11 @@ def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.i
     start = np.minimum.reduce([window.start for window in windows])
     stop = np.maximum.reduce([window.start + window.shape for window in windows])
     return start, stop - start
+
+
+def _why_no_image(sample: Sample) -> str:
+    reason = f"no image field; its fields: {', '.join(sample.fields) or 'none'}"
+    return reason if sample.video is None else f"{reason}; {_CLIPS}"
 
 
 def _fill(work: Work, row: int, sample: Sample, data: Payload, size: Sequence[int]) -> None:

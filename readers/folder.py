@@ -92,16 +92,24 @@ class ListDataset(FileDataset):
                 if isinstance(source, (str, os.PathLike))
                 else "the list of files is empty: give at least one path"
             )
-        if any(name.startswith("/") for name in names):
-            # Keys and the fingerprint must not say where on this machine the files lie.
-            paths = [os.path.normpath(root / name) for name in names]
-            root = Path(os.path.commonpath([Path(path).parent for path in paths]))
-            names = [path[len(str(root).rstrip("/")) + 1 :] for path in paths]
-        super().__init__(root, names, labels)
+        super().__init__(*find_root(root, names), labels)
 
     def _field(self, name: str) -> str:
         # A file without an image extension was named in a list: the bytes decide what it is.
         return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
+
+
+def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:
+    """Return a folder below which all files lie, and their names relative to it.
+
+    That is root where no name leaves it. Keys and the fingerprint must not say where on this machine the
+    files lie, so it is else the deepest folder that holds them all.
+    """
+    if not any(name.startswith(("/", "../")) for name in names):
+        return root, names
+    paths = [os.path.normpath(root / name) for name in names]
+    root = Path(os.path.commonpath([Path(path).parent for path in paths]))
+    return root, [path[len(str(root).rstrip("/")) + 1 :] for path in paths]
 
 
 def find_files(root: Path, kind: FileKind) -> FilesFound:

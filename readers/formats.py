@@ -82,7 +82,9 @@ FORMATS = {
             (".csv",),
             zero_copy=True,
         ),
-        Format("frame-folder", "folders of frames", "readers.video.frames:FrameFolderDataset", "folder"),
+        Format(
+            "frame-folder", "folders of frames", "readers.video.frames:FrameFolderDataset", "folder"
+        ),
         Format(
             "tar",
             "WebDataset tar",

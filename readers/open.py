@@ -34,8 +34,11 @@ _MARKERS = {
     _MDS_INDEX: "mds",
 }
 _VIDEO_SUFFIXES = tuple(f".{name}" for name in VIDEO_FIELDS)
+_NO_VIDEO = ".ts"
+_RENAME = "is not taken for a video, as .ts is also text in other languages: call it .mts"
 _VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
-_FRAME = re.compile(r"(?:img|frame)[-_]?[0-9]{4,}\.[a-z]+", re.IGNORECASE)
+# Cameras write IMG_1234.jpg.
+_FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
 
 
 @overload
@@ -60,8 +63,9 @@ def open_dataset(
             a file of any format in `readers.formats.FORMATS`, among them lists of images, of videos and
             their clips, and of folders of frames,
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``,
+            a video,
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``http://``, ``https://``,
-            a sequence of files or patterns of one format, or of image files.
+            a sequence of files or patterns of one format, of image files, or of videos.
         format: Name of the format, where name and content of the source do not tell it. "stream" reads
             tars forward only, which is all that compressed ones, pipes and some servers allow.
         options: Of the format's class, such as ``image="photo"`` to name a column; for URLs also those of
@@ -112,6 +116,8 @@ def _made(
             f"{kind.title} has no option {unknown[0]!r}: it has {', '.join(allowed) or 'none'}"
         )
     if kind.name == "list" and (many or not _is_list(places[0])):
+        return reader(places, **options)  # type: ignore[no-any-return]
+    if kind.name == "clip-list" and all(map(_is_video, places)):
         return reader(places, **options)  # type: ignore[no-any-return]
     if kind.takes == "files":
         return reader(places, **options)  # type: ignore[no-any-return]
@@ -175,6 +181,10 @@ def _kind_of_file(place: str) -> Format:
             raise SourceError(
                 f"{place} does not exist: give a folder, a list file, shards or a URL"
             )
+        if _is_video(place):
+            return FORMATS["clip-list"]
+        if place.lower().endswith(_NO_VIDEO):
+            raise SourceError(f"{place} {_RENAME}")
         from readers.tfrecord import looks_like_tfrecord
 
         with Path(place).open("rb") as file:
@@ -209,8 +219,11 @@ def _kind_of_folder(folder: Path) -> tuple[Format, list[str]]:
         return _kind(places), places
     if any("=" in name for name in folders) and next(folder.rglob("*.parquet"), None):
         return FORMATS["parquet"], []
-    if _holds_videos(folder):
+    first = _first_medium(folder)
+    if _is_video(first):
         return FORMATS["video-folder"], []
+    if first.lower().endswith(_NO_VIDEO):
+        raise SourceError(f"{folder} holds no images and no videos; {first} {_RENAME}")
     return FORMATS["frame-folder" if _holds_frames(folder) else "folder"], []
 
 
@@ -225,16 +238,21 @@ def _require_finished(folder: Path) -> None:
             )
 
 
-def _holds_videos(folder: Path) -> bool:
-    """Whether the first image or video below a folder is a video."""
+def _first_medium(folder: Path) -> str:
+    """Return the first image or video below a folder; a .ts where there is none, else ""."""
+    other = ""
     for _, folders, files in os.walk(folder):
         folders.sort()
-        for name in sorted(files):
-            if name[0] != "." and name.lower().endswith(_VIDEO_SUFFIXES):
-                return True
-            if name[0] != "." and is_image_file(name):
-                return False
-    return False
+        for name in sorted(name for name in files if name[0] != "."):
+            if _is_video(name) or is_image_file(name):
+                return name
+            if name.lower().endswith(_NO_VIDEO):
+                other = other or name
+    return other
+
+
+def _is_video(name: str) -> bool:
+    return name.lower().endswith(_VIDEO_SUFFIXES)
 
 
 def _holds_frames(folder: Path) -> bool:
@@ -243,17 +261,30 @@ def _holds_frames(folder: Path) -> bool:
         names = [name for name in files if name[0] != "." and is_image_file(name)]
         depth = len(Path(place).relative_to(folder).parts)
         if names or depth == 2:
-            return depth == 2 and len(names) > 1 and all(map(_FRAME.fullmatch, names))
+            return depth == 2 and _are_frames(names)
         folders[:] = sorted(name for name in folders if name[0] != ".")[:1]
     return False
 
 
+def _are_frames(names: list[str]) -> bool:
+    """Whether pictures are called like frames, and numbered from 0 or 1 on without gaps."""
+    found = [_FRAME.fullmatch(name) for name in names]
+    numbers = sorted(int(one[1]) for one in found if one)
+    if len(numbers) < max(2, len(names)):
+        return False
+    return numbers[0] <= 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
 def _kind_of_list(path: Path) -> Format:
     """Tell what a list names by the first line that says something."""
+    from readers.video.files import is_header
+
     first = ""
     with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8-sig") as file:
-        lines = (line.strip() for line in file)
-        first = next((line for line in lines if line and not line.startswith("#")), "")
+        stripped = (line.strip() for line in file)
+        lines = (line for line in stripped if line and not line.startswith("#"))
+        first = next(lines, "")
+        first = (next(lines, "") if is_header(first) else "") or first
     if _VIDEO_IN_LINE.search(first):
         return FORMATS["clip-list"]
     named = (first, first.rpartition(" ")[0], first.rpartition(" ")[0].rpartition(" ")[0])

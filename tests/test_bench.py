@@ -122,15 +122,29 @@ def test_a_format_that_a_baseline_cannot_read_is_left_out(tmp_path: Path, jpeg: 
     assert images.left_out == ["b.gif: not every pipeline reads its format"]
 
 
-def test_speed_of_a_short_run_leaves_the_start_out() -> None:
-    """The first batch pays for the start and does not count; a run of one batch has nothing else."""
-    tally = Tally(began=time.perf_counter() - 5.0)
+def test_speed_leaves_the_start_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first batch pays for the start and does not count in a run of seconds."""
+    now = [5.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    tally = Tally(began=0.0)
+    for _ in range(5):
+        tally.add(8, 0.0)
+        now[0] += 0.5
+
+    assert tally.rate.runs == (16.0, 16.0)
+
+
+def test_speed_of_a_short_run_counts_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches that were made beside the first one come at once, and are not told as thousands per second."""
+    now = [4.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    tally = Tally(began=0.0)
     tally.add(8, 0.0)
-    assert tally.rate.median < 8 / 4.9
-    time.sleep(0.05)
+    assert tally.rate.runs == (2.0,)
+    now[0] += 0.001
     tally.add(8, 0.0)
 
-    assert 4 < tally.rate.median <= 8 / 0.05  # with the start it would be 3
+    assert tally.rate.median == pytest.approx(4.0, rel=0.01)
 
 
 def test_images_leave_out_what_does_not_decode(tmp_path: Path, jpeg: Jpeg) -> None:

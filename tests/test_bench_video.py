@@ -1,7 +1,9 @@
 """Races of clips: the same frames for everyone, and who shows others is found out, and what is told of videos."""
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import torch
 
 from bench import compare as comparing
 from bench.cli import main
-from bench.compare import Settings, compare
+from bench.compare import Settings, compare, expected_minutes
 from bench.contestant import Unable
 from bench.errors import BenchError
 from bench.lineup import Entry
@@ -37,7 +39,7 @@ from bench.video.making import make_videos
 from bench.video.plan import Clip, ClipFooting, make_plan
 from bench.video.workers import ClipProcesses, ClipThreads
 from dali_pipes import Loader
-from gpu_aug import HorizontalFlip, Normalize, RandomCrop, RandomShortestSize, Recipe
+from gpu_aug import CenterCrop, HorizontalFlip, Normalize, RandomCrop, RandomShortestSize, Recipe
 from tests.videos import decode_all, pan, write_video
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -115,7 +117,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 def test_everyone_gets_the_clips_of_our_loader(footing: ClipFooting) -> None:
     """Position by position the plan has the videos and frames of the loader's first epoch."""
-    loader = Loader(footing.dataset, RECIPE, batch_size=6, device="cpu", decoder="cpu", seed=0)
+    recipe = Recipe([CenterCrop(8)])  # which frames are chosen depends on no operation on images
+    options: Any = {"device": "cpu", "decoder": "cpu", "engine": "kornia", "dtype": torch.float32}
+    loader = Loader(footing.dataset, recipe, batch_size=6, seed=0, **options)
     with loader:
         batch = next(iter(loader))
 
@@ -377,6 +381,18 @@ def test_everyone_has_a_checked_entry() -> None:
         "libavcodec alone",
         "torchcodec decode only",
     ]
+
+
+def test_time_is_told_before_it_passes(run: Run, videos: Path) -> None:
+    """The command says at its beginning about how long it takes: more for more rows and more seconds."""
+    short = run("bench", "compare", videos, "--only", "libavcodec alone", "--seconds", 0.1)
+    lines = short[2].splitlines()
+
+    assert short[0] == 0
+    assert re.fullmatch(r"this takes about 1 min", lines[0])
+    everyone = Settings(clips=SETTINGS, seconds=60)
+    assert expected_minutes(everyone) > len(clip_lineup())
+    assert expected_minutes(replace(everyone, only=("dali reader",))) < 2
 
 
 @pytest.mark.parametrize("name", ["tiled", "peers"])

@@ -280,6 +280,20 @@ def test_recipe_show_lists_operations_and_costs(run: Run, tmp_path: Path) -> Non
     assert len(re.findall(r"\d\.\d\d", printed)) >= 8
 
 
+def test_recipe_show_of_clips(run: Run, tmp_path: Path) -> None:
+    """What chooses among frames is not done while decoding, the crop behind it is."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "version: 1\noperations:\n- TemporalReverse\n- RandomResizedCrop: 32\n- HorizontalFlip\n"
+    )
+
+    code, printed, _ = run("recipe", "show", path)
+
+    rows = [line for line in printed.splitlines() if "│" in line]
+    assert code == 0
+    assert ["decoding" in row for row in rows] == [False, True, False]
+
+
 def test_recipe_convert_writes_what_it_reports(run: Run, tmp_path: Path) -> None:
     """A saved Albumentations pipeline becomes a recipe file, with a line for every step."""
     import albumentations as A

@@ -12,15 +12,18 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
 from dali_pipes.video import positions
 from dali_pipes.video.clips import Clips
+from dali_pipes.video.join import ViewMean
 from dali_pipes.video.rate import ByTime, read_rate
+from dali_pipes.video.segment import cut
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Resize
 from readers import BadSample, Dataset, SelectionError
 from readers.mixture import mix
-from readers.video import ClipListDataset, VideoError, VideoFolderDataset
+from readers.video import ClipListDataset, FrameFolderDataset, VideoError, VideoFolderDataset
 from tests.small import make_small
 from tests.videos import pan, write_video
 
@@ -328,6 +331,27 @@ class TestSegments:
         by_time = Clips(clip_list("a/long.mp4 0.41 0.43"), num_frames=2, fps=50)
         assert frames_of(by_time) == [[10, 10]]
 
+    @pytest.mark.parametrize(
+        ("seconds", "frames", "stop"),
+        [
+            ((0.40001, 0.48001), [11, 12], 6145),  # from 5120.128 to 6144.128 ticks of 1 / 12800 s
+            ((0.39999, 0.399995), [9], 5120),  # frame 10 begins at 5120
+        ],
+        ids=["two", "none begins"],
+    )
+    def test_edges_between_ticks(
+        self, videos: VideoFolderDataset, seconds: Any, frames: list[int], stop: int
+    ) -> None:
+        """A frame that begins a part of a tick before the start or the end is before it."""
+        info = Clips(videos, num_frames=1, stride=1).info(0)
+        assert not isinstance(info, VideoError)
+
+        segment = cut(info, seconds)
+
+        assert list(range(segment.first, segment.first + len(segment.pts))) == frames
+        assert segment.pts.tolist() == [512 * frame for frame in frames]
+        assert segment.stop - segment.pts[0] == stop - 512 * frames[0]
+
     def test_a_selection_keeps_its_seconds(self, clip_list: Any) -> None:
         """One clip of a list of seven."""
         listed = clip_list(*(f"a/long.mp4 0.{k} 0.{k + 2}" for k in range(7)))
@@ -452,9 +476,9 @@ class TestAsDataset:
         clips = Clips(videos, num_frames=2, stride=1)
         truncated = Clips(videos, num_frames=2, stride=1, on_damaged_video="truncate")
         for dataset in (clips, truncated):
-            info = dataset.info(0)
+            info, *others = (dataset._index[number] for number in range(4))
             assert not isinstance(info, VideoError)
-            damaged = [replace(info, damage="it ends early"), *map(dataset.info, range(1, 4))]
+            damaged = [replace(info, damage="it ends early"), *others]
             monkeypatch.setattr(dataset, "_index", _Index(damaged, dataset._index))
 
         assert clips.fetch([0, 1])[0] == BadSample(
@@ -466,11 +490,129 @@ class TestAsDataset:
         assert not isinstance(clips.fetch([1])[0], BadSample)
         assert not isinstance(truncated.fetch([0])[0], BadSample)
 
+    def test_the_index_is_read_once_a_video(
+        self, videos: VideoFolderDataset, monkeypatch: Any
+    ) -> None:
+        """However many clips of it there are, and anew only where there are too many videos to remember."""
+        dataset = Clips(videos, num_frames=2, stride=1, clips_per_video=5)
+        expected = frames_of(dataset)
+        every, reads = np.arange(len(dataset)), list[int]()
+        index = _Index([dataset._index[number] for number in range(4)], dataset._index, reads)
+        for most in (128, 1):
+            clips = pickle.loads(pickle.dumps(dataset))
+            monkeypatch.setattr(clips, "_index", index)
+            monkeypatch.setattr("dali_pipes.video.clips._MOST_KNOWN", most)
+            reads.clear()
+
+            clips.fetch(every)
+            assert frames_of(clips) == expected
+            clips.seconds(every, np.array(expected))
+            assert reads == [0, 1, 2, 3] * (1 if most == 128 else 3)
+
+    def test_memory_of_videos_is_not_pickled(self, videos: VideoFolderDataset) -> None:
+        """A process that gets the clips reads the index itself."""
+        clips = Clips(videos, num_frames=2, stride=1)
+        before = len(pickle.dumps(clips))
+        frames_of(clips)
+
+        assert len(pickle.dumps(clips)) <= before + 100
+
+    def test_a_mixture_of_frame_folders(self, tmp_path: Path) -> None:
+        """Pictures come from the folder of their own dataset, though names and numbers are equal."""
+        pixels = [pan(6, (16, 20), seed=seed) for seed in range(2)]
+        parts = []
+        for number in range(2):
+            folder = tmp_path / f"{number}" / "video"
+            folder.mkdir(parents=True)
+            for place, picture in enumerate(pixels[number]):
+                Image.fromarray(picture).save(folder / f"{place:03d}.png")
+            dataset = FrameFolderDataset(folder.parent)
+            parts.append(Clips(dataset, num_frames=2, stride=3, sampling="first"))
+
+        recipe = Recipe([Resize((16, 20))])
+        [batch] = batches(mix(parts), recipe, dtype=torch.uint8, shuffle="none")
+
+        found = batch.images.permute(0, 1, 3, 4, 2).numpy()
+        assert sorted(batch.video_numbers.tolist()) == [0, 1]
+        for number, clip in zip(batch.indices.tolist(), found, strict=True):
+            assert np.array_equal(clip, pixels[number][[0, 3]])
+        assert not np.array_equal(pixels[0], pixels[1])
+
+
+class TestVideoNumbers:
+    """What a mean over the clips of a video goes by."""
+
+    def test_videos_of_one_name_in_a_mixture(self, videos: VideoFolderDataset) -> None:
+        """Two datasets with the same names have eight videos, whose clips are averaged apart."""
+        parts = [Clips(videos, num_frames=2, stride=1, clips_per_video=2) for _ in range(2)]
+        mean = ViewMean(num_clips=2, average="logits")
+        for batch in batches(mix(parts), shuffle="none"):
+            mean.add(batch, batch.indices[:, None].double())
+
+        scores = mean.scores()
+
+        assert len(mean) == 8
+        assert mean.missing() == {}
+        assert scores.videos == sorted([*LENGTHS, *LENGTHS])
+        assert len(set(scores.numbers.tolist())) == 8
+        assert sorted(scores.scores.flatten().tolist()) == [0.5 + 2 * n for n in range(8)]
+
+    def test_two_lines_of_one_file(self, clip_list: Any) -> None:
+        """Each is a sample with a label of its own."""
+        clips = Clips(
+            clip_list("a/long.mp4 0.1 0.5 0", "a/long.mp4 0.1 0.5 1"), num_frames=2, stride=1
+        )
+        mean = ViewMean()
+        for batch in batches(clips):
+            mean.add(batch, torch.zeros(len(batch), 2))
+
+        assert mean.scores().labels.tolist() == [0, 1]
+
+    def test_selected_clips_of_one_video(self, videos: VideoFolderDataset) -> None:
+        """A selection keeps its clips together, and what one rank has under a number all have."""
+        clips = Clips(videos, num_frames=2, stride=1, sampling="uniform", clips_per_video=3)
+        part = clips.take([9, 0, 2, 10])
+
+        numbers = {
+            key: number
+            for rank in range(2)
+            for batch in batches(part, batch_size=1, rank=rank, world_size=2)
+            for key, number in zip(batch.keys, batch.video_numbers.tolist(), strict=True)
+        }
+
+        assert numbers["a/long.mp4#0"] == numbers["a/long.mp4#2"]
+        assert numbers["b/uneven.mp4#0"] == numbers["b/uneven.mp4#1"] != numbers["a/long.mp4#0"]
+
+
+class TestImagesAndVideosTakenForOneAnother:
+    """Both are told what to do."""
+
+    def test_clips_of_images(self, jpeg: Any, monkeypatch: Any) -> None:
+        """Before anything is looked through."""
+        monkeypatch.setattr("dali_pipes.video.clips.VideoIndex.open", None)
+
+        with pytest.raises(LoaderError, match="is an image; give the Loader the dataset itself"):
+            Clips(make_small(jpeg, 2), num_frames=2, stride=1)
+
+    def test_videos_without_clips(self, videos: VideoFolderDataset) -> None:
+        """The bad sample says it."""
+        with pytest.raises(BadSampleError, match=r"videos need Clips: give the Loader Clips\("):
+            batches(videos)
+
+    def test_frame_folders_without_clips(self, tmp_path: Path) -> None:
+        """The names of pictures are no picture."""
+        (tmp_path / "video").mkdir()
+        Image.fromarray(pan(1, (16, 20))[0]).save(tmp_path / "video" / "000.png")
+
+        with pytest.raises(BadSampleError, match=r"videos need Clips: give the Loader Clips\("):
+            batches(FrameFolderDataset(tmp_path), batch_size=1)
+
 
 class _Index:
     """An index whose entries were changed."""
 
-    def __init__(self, infos: list[Any], like: Any) -> None:
+    def __init__(self, infos: list[Any], like: Any, reads: list[int] | None = None) -> None:
+        self._reads = [] if reads is None else reads
         self._infos, self.segment_seconds, self.num_frames = (
             infos,
             like.segment_seconds,
@@ -478,6 +620,7 @@ class _Index:
         )
 
     def __getitem__(self, index: int) -> Any:
+        self._reads.append(index)
         return self._infos[index]
 
 

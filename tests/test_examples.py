@@ -64,11 +64,11 @@ def _same_sums() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("name", "module", "stops", "steps"),
     [
-        ("train_resnet", "torchvision", (6, 8), 10),
-        ("train_lightning", "lightning", (5, 6), 9),
+        ("train_resnet", "torchvision", (4, 6), 7),
+        ("train_lightning", "lightning", (3, 5), 7),
         ("train_torchdata", "torchdata.nodes", (6, 8), 10),
         ("train_jax", "jax", (6, 8), 24),
-        ("train_dali_iterator", "torchvision", (6, 8), 10),
+        ("train_dali_iterator", "torchvision", (4, 6), 7),
     ],
     ids=lambda value: value if str(value).startswith("train") else "",
 )
@@ -89,13 +89,7 @@ def test_stopped_runs_go_on(
     assert sum(whole[-third:]) < 0.93 * sum(whole[:third])
     assert [len(part) for part in stopped] == [stops[0], stops[1] - stops[0], steps - stops[1]]
     assert stopped[0] + stopped[1] + stopped[2] == whole
-
-
-def test_another_start_is_noticed(load_main: Callable[[str], Main]) -> None:
-    """Negative control: losses of later batches are other numbers."""
-    losses = load_main("train_resnet")(["--steps", "4"])
-
-    assert len(set(losses)) == 4
+    assert len(set(whole)) == steps  # negative control: other batches give other numbers
 
 
 def test_cupy_without_a_gpu(load_main: Callable[[str], Main]) -> None:

@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 import torch
 
-from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, StateMismatchError
+from dali_pipes import (
+    Batch,
+    Loader,
+    LoaderError,
+    MissingPackageError,
+    StateMismatchError,
+    process,
+)
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.small import make_small
@@ -226,6 +233,30 @@ def test_lightning_wraps_nothing(dataset: Dataset, tmp_path: Path) -> None:
     assert trainer.train_dataloader.loader is loader
     assert not isinstance(trainer.train_dataloader, torch.utils.data.DataLoader)
     assert not hasattr(trainer.train_dataloader, "sampler")
+
+
+def test_one_loader_lives_for_each_purpose(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks for a loader anew ends the helper process of the one before; teardown ends the last."""
+    started: list[subprocess.Popen[bytes]] = []
+    start = process._start
+
+    def noted(*arguments: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(process, "_start", noted)
+    data = LoaderModule(test=lambda: make_loader(dataset, helper_process=True))
+    loops = []
+    for _ in range(2):
+        loops.append(iter(data.test_dataloader()))
+        next(loops[-1])
+    running = [helper.poll() is None for helper in started]
+    data.teardown("test")
+
+    assert running == [False, True]
+    assert started[1].poll() is not None
 
 
 def test_tests_see_every_sample(dataset: Dataset, tmp_path: Path) -> None:

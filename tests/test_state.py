@@ -11,12 +11,15 @@ import pytest
 from dali_pipes import Loader, StateMismatchError
 from dali_pipes.about import describe_recipe, explain_recipe
 from dali_pipes.state import order_check
+from dali_pipes.video.clips import Clips
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import PRESETS
 from gpu_aug.views import Views
 from readers import Order, open_dataset
+from readers.video import VideoFolderDataset
 from tests.adapters import MemoryDataset, write_tar
+from tests.videos import pan, write_video
 
 RECIPE = Recipe([RandomResizedCrop(16), HorizontalFlip(p=0.3), ColorJitter(0.4), Normalize()])
 MOST_BYTES = 2048
@@ -212,6 +215,28 @@ class TestRefusedInWords:
         message = refused(ours, {**ours.state_dict(), "order": "0" * 16})
         assert "order is '000000000000' in the state" in message
         assert "another version's order" in message
+
+    def test_other_clips(self, tmp_path: Path) -> None:
+        """What was set otherwise is named, of a selection of clips too."""
+        write_video(tmp_path / "a.mp4", pan(8, (16, 24)))
+        videos = VideoFolderDataset(tmp_path)
+        usual: dict[str, Any] = {"num_frames": 2, "stride": 2, "clips_per_video": 4}
+        ours, fewer, byseconds = (
+            Clips(videos, **{**usual, **other})
+            for other in ({}, {"stride": 3, "padding": "loop"}, {"stride": None, "fps": 5})
+        )
+
+        said = refused(loader(ours), loader(fewer).state_dict())
+        assert (
+            "Clips has stride 3 in the state, 2 here and padding loop in the state, as by default here"
+            in said
+        )
+        selected = loader(fewer.take([1, 2, 3, 0])).state_dict()
+        assert "Clips has stride 3 in the state, 2 here" in refused(
+            loader(ours.take([1, 2, 3, 0])), selected
+        )
+        said = refused(loader(ours), loader(byseconds).state_dict())
+        assert "fps 5 in the state, as by default here" in said
 
     @pytest.mark.parametrize(
         "about", [None, 3, {}, {"dataset": 1, "recipe": 2}, {"recipe": [None]}]

@@ -30,7 +30,6 @@ from tests.videos import decode_all, pan, write_video
 
 SIZE = (144, 160)
 NUM = 30
-FULL = {"codec": "mjpeg", "pixel_format": "yuvj420p"}
 KINDS: dict[str, dict[str, Any]] = {
     "h264.mp4": {"options": {"bf": "3"}},
     "h264.mkv": {"gop": 6},
@@ -42,11 +41,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "vp9.webm": {"codec": "libvpx-vp9", "options": {"deadline": "realtime", "cpu-used": "8"}},
     "vp8.mkv": {"codec": "libvpx", "options": {"deadline": "realtime"}},
     "mpeg4.mp4": {"codec": "mpeg4", "options": {"bf": "2"}},
-    "mjpeg.avi": FULL,
 }
 FRAMES = np.array([27, 3, 3, 14, 11, 25, 26])
 CROPS = Recipe([RandomResizedCrop((48, 40)), HorizontalFlip()])
-SEEN_BY_DALI = ["vp9.webm", "vp8.mkv", "mjpeg.avi"]
+SEEN_BY_DALI = ["vp9.webm", "vp8.mkv"]
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +64,10 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {
             "a.webm": KINDS["vp9.webm"],
             "b.mkv": KINDS["vp8.mkv"],
-            "c.avi": FULL,
-            "d.mov": {**FULL, "rotation": 90},
-            "e.mov": {**FULL, "rotation": 180},
-            "f.mov": {**FULL, "rotation": 270},
+            "c.mkv": KINDS["vp9.webm"],
+            "d.mp4": {**KINDS["vp9.webm"], "rotation": 90},
+            "e.mp4": {**KINDS["vp9.webm"], "rotation": 180},
+            "f.mp4": {**KINDS["vp9.webm"], "rotation": 270},
             "g.mp4": {},
         }.items()
     ):
@@ -152,6 +150,7 @@ def test_matroska_is_read_back(folder: Path) -> None:
         ("colours.mp4", {"pixel_format": "yuv444p"}, SIZE),
         ("deep.mp4", {"pixel_format": "yuv420p10le"}, SIZE),
         ("small.webm", {"codec": "libvpx-vp9"}, (96, 128)),
+        ("pictures.avi", {"codec": "mjpeg", "pixel_format": "yuvj420p"}, SIZE),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -162,6 +161,8 @@ def test_doubtful_videos_are_left_to_the_cpu(
     path = write_video(tmp_path / name, pan(NUM, size), **options)
 
     assert cut(path, FRAMES, "mixed") is None
+    if name == "pictures.avi":
+        assert cut(path, FRAMES, "cpu") is None  # DALI shows damaged pictures that we refuse
 
 
 def test_hidden_frames_are_left_to_the_cpu(folder: Path) -> None:
@@ -371,11 +372,11 @@ def test_a_bad_clip_costs_no_other(taken: Path, tmp_path: Path, policy: str) -> 
     """A video that DALI refuses is judged by the CPU; the clips beside it keep every bit."""
     for path in taken.iterdir():
         data = bytearray(path.read_bytes())
-        if path.name == "c.avi":
+        if path.name == "c.mkv":
             info = scan_video(bytes(data))
             packets = zip(info.packet_offsets, info.packet_sizes, strict=True)
             for offset, size in itertools.islice(packets, 1, None):
-                data[offset : offset + size] = bytes(size)
+                data[offset : offset + size] = np.random.default_rng(0).bytes(int(size))
         (tmp_path / path.name).write_bytes(data)
     broken = Clips(VideoFolderDataset(tmp_path), num_frames=4, stride=3)
     options: dict[str, Any] = {"batch_size": 3, "dtype": torch.float32, "shuffle": "none"}
@@ -402,6 +403,7 @@ def test_what_dali_refuses_goes_to_the_cpu(folder: Path, monkeypatch: pytest.Mon
     names = [entry.key for entry in clips.dataset.fetch(range(len(clips)))]  # type: ignore[union-attr]
     options: dict[str, Any] = {
         "batch_size": 4,
+        "last_batch": "partial",
         "dtype": torch.float32,
         "shuffle": "none",
         "device": "cpu",

@@ -1,12 +1,15 @@
 """Damaged videos: the right frames or a reason, never a crash, and the readable part where that is asked for."""
 
 import io
+import itertools
 import os
 import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import av
 import numpy as np
@@ -20,8 +23,10 @@ from dali_pipes.video import decode as decode_module
 from dali_pipes.video import salvage as salvage_module
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.decode import read_frames
+from dali_pipes.video.draw import ClipDrawer
 from dali_pipes.video.packets import packets_of
 from dali_pipes.video.salvage import read_readable
+from dali_pipes.video.stencil import Stencil
 from gpu_aug import Normalize, Recipe, Resize
 from readers.video import FrameFolderDataset, VideoError, VideoFolderDataset, VideoInfo, scan_video
 from tests.planes import planes
@@ -185,9 +190,13 @@ def test_other_size_in_the_middle_is_refused(folder: Path) -> None:
 
     assert set(decoded(small + large, both, [0, 1])) == {0, 1}
     with pytest.raises(
-        DecodeError, match=r"frame 2 .*64x96 pixels, the first one 48x64|frame 2 of 4"
+        DecodeError,
+        match="frame 2 of 4 cannot be decoded: it has 64x96 pixels, the first frame 48x64",
     ):
         decoded(small + large, both, [1, 2])
+    truth = decoded(small, one, [0, 1])
+    held = decoded(small + large, both, [0, 2, 3], read_readable)
+    assert held == {0: truth[0], 2: truth[1], 3: truth[1]}
 
 
 def test_huge_frame_is_refused_before_it_is_decoded(folder: Path) -> None:
@@ -288,9 +297,7 @@ def three_videos(folder: Path, tmp_path: Path) -> Path:
     for name in "abc":
         (tmp_path / f"{name}.mp4").write_bytes(data)
     list(load(tmp_path))  # the index is made
-    changed = (tmp_path / "b.mp4").stat()
-    (tmp_path / "b.mp4").write_bytes(overwrite(data, info, 12))
-    os.utime(tmp_path / "b.mp4", ns=(changed.st_atime_ns, changed.st_mtime_ns))
+    write_anew(tmp_path / "b.mp4", overwrite(data, info, 12))
     return tmp_path
 
 
@@ -306,6 +313,131 @@ def test_bad_clip_leaves_its_sibling_alone(three_videos: Path, batch_size: int) 
     [record] = loader.bad_samples
     assert (record.key, record.stage) == ("b.mp4#1", "decode")
     assert re.match(r"frame \d+ of 24 cannot be decoded", record.reason)
+
+
+@pytest.fixture(scope="module", params=[6, 12], ids=["refused", "marked"])
+def lost_frame(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A video of one group of which a frame is lost that no other one refers to: FFmpeg refuses or marks it."""
+    folder = tmp_path_factory.mktemp("lost")
+    options = {"bf": "3", "b-pyramid": "none", "sc_threshold": "0"}
+    path = write_video(folder / "a.mp4", pan(40, (96, 128)), gop=60, options=options)
+    data = path.read_bytes()
+    info = scan_video(data)
+    packets = packets_of(info)
+    frame = next(n for n in range(15, 30) if packets[n - 1] < packets[n] < packets[n + 1])
+    offset = int(info.packet_offsets[packets[frame]])
+    head = data[offset : offset + request.param]  # says that no other frame refers to this one
+    list(clips_of(folder, 5, 1, "raise"))  # the index is made
+    write_anew(path, overwrite(data, info, frame, head))
+    return folder
+
+
+def write_anew(path: Path, data: bytes) -> None:
+    """Change a file behind the back of its index."""
+    before = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def clips_of(
+    folder: Path, batch_size: int, stride: int, on_damaged_video: Any
+) -> dict[str, tuple[list[int], torch.Tensor]]:
+    """Frames and pictures of the clips that are not bad, by key."""
+    clips = Clips(
+        VideoFolderDataset(folder),
+        num_frames=6,
+        stride=stride,
+        sampling="uniform",
+        clips_per_video=9,
+        on_damaged_video=on_damaged_video,
+    )
+    recipe = Recipe([Resize((24, 32)), Normalize()])
+    options: dict[str, Any] = {"on_bad_sample": "skip", "last_batch": "partial", "num_threads": 2}
+    options |= {"shuffle": "none", "device": "cpu", "decoder": "cpu", "max_bad_samples": 9}
+    return {
+        key: (frames.tolist(), images.clone())
+        for batch in Loader(clips, recipe, batch_size=batch_size, **options)
+        for key, frames, images, valid in zip(
+            batch.keys, batch.frames, batch.images, batch.valid, strict=True
+        )
+        if valid
+    }
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("on_damaged_video", ["raise", "truncate"])
+def test_damaged_clips_do_not_depend_on_the_batch(
+    lost_frame: Path, on_damaged_video: str, stride: int
+) -> None:
+    """A frame that is lost alone costs the clips alone that want it, whatever else their batch asks for."""
+    expected = clips_of(lost_frame, 1, stride, on_damaged_video)
+
+    pictures: dict[int, torch.Tensor] = {}
+    for frames, images in expected.values():
+        for frame, picture in zip(frames, images, strict=True):
+            assert torch.equal(pictures.setdefault(frame, picture), picture)
+    equal = [
+        a for a, b in itertools.pairwise(sorted(pictures)) if torch.equal(pictures[a], pictures[b])
+    ]
+    assert len(equal) == (on_damaged_video == "truncate")  # all behind it is there
+    assert (len(expected) < 9) == (on_damaged_video == "raise")
+    for batch_size in (2, 5, 9):
+        actual = clips_of(lost_frame, batch_size, stride, on_damaged_video)
+        assert actual.keys() == expected.keys()
+        for key, (_, images) in actual.items():
+            assert torch.equal(images, expected[key][1])
+
+
+def test_damage_is_judged_clip_by_clip(lost_frame: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in for lost frames is looked for with the frames of one clip, not with those that clips share."""
+    asked = []
+
+    def note(data: bytes, info: VideoInfo, frames: Any) -> Any:
+        asked.append(frames.tolist())
+        return read_readable(data, info, frames)
+
+    monkeypatch.setattr("dali_pipes.video.draw.read_readable", note)
+    clips = clips_of(lost_frame, 9, 2, "truncate")
+
+    assert sorted(asked) == sorted(frames for frames, _ in clips.values())
+
+
+@pytest.mark.parametrize(("rows", "sharing"), [([1], []), ([0, 2], [0, 2]), (None, [0, 1, 2])])
+def test_frames_are_shared_by_the_rows_that_are_drawn(
+    lost_frame: Path, rows: list[int] | None, sharing: list[int]
+) -> None:
+    """Clips of one video that are drawn elsewhere do not count."""
+    clips = Clips(VideoFolderDataset(lost_frame), num_frames=2, stride=1, clips_per_video=3)
+    work: Any = MagicMock(
+        indices=np.arange(3), data=[b"", b"", b""], frames=np.eye(3, 2, dtype=int)
+    )
+    work.__len__.return_value = 3
+    workshop: Any = SimpleNamespace(clips=clips)
+
+    assert sorted(ClipDrawer(workshop, work, rows)._shared) == sharing
+
+
+def test_substitute_gets_its_own_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a clip is lost that shares frames with another one, its substitute is not drawn from these."""
+    for seed, name in enumerate("abc"):
+        write_video(tmp_path / f"{name}.mp4", pan(NUM_FRAMES, SIZE, seed=seed))
+    [whole] = load(tmp_path)
+    expected = dict(zip(whole.indices.tolist(), whole.images, strict=True))
+    draw, calls = Stencil.draw, itertools.count()
+
+    def fail_once(*args: Any) -> None:
+        if next(calls) == 0:
+            raise DecodeError("for once")
+        draw(*args)
+
+    monkeypatch.setattr(Stencil, "draw", fail_once)
+    loader = load(tmp_path, on_bad_sample="replace")
+    [batch] = loader
+
+    assert [record.reason for record in loader.bad_samples] == ["for once"]
+    assert batch.indices.tolist() != whole.indices.tolist()
+    for index, images in zip(batch.indices.tolist(), batch.images, strict=True):
+        assert torch.equal(images, expected[index])
 
 
 def test_truncated_clips_hold_their_last_good_frame(three_videos: Path) -> None:

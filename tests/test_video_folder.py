@@ -163,8 +163,8 @@ def test_clip_list_in_csv(tmp_path: Path) -> None:
         ("a.mp4 1-2 3", "start and end must be seconds, got 1-2 and 3"),
         ("a.mp4 1.5", "a label must be a whole number >= 0, got 1.5"),
         ("a.mp4 0 1 -7", "a label must be a whole number >= 0, got -7"),
-        ("../a.mp4", "../a.mp4 is not below the folder of the list"),
-        ("/a.mp4", "/a.mp4 is not below the folder of the list"),
+        ("b c.mp4 dog", "a label must be a whole number >= 0, got dog"),
+        ("path label", r"'path label' is no video"),  # a header, but not in the first line
     ],
 )
 def test_bad_lines_are_refused(tmp_path: Path, line: str, message: str) -> None:
@@ -181,6 +181,72 @@ def test_empty_clip_list_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SourceError, match="names no videos: write one path per line"):
         ClipListDataset(tmp_path / "clips.tsv")
+
+
+@pytest.mark.parametrize("header", ["path label", "# clips\npath\tstart\tend\tlabel"])
+def test_columns_may_be_named(tmp_path: Path, header: str) -> None:
+    """The first line of a list may say what stands in the others, and the list is still known for what it is."""
+    (tmp_path / "clips.tsv").write_text(f"{header}\nv.mp4\t3\n")
+    dataset = open_dataset(tmp_path / "clips.tsv")
+
+    assert isinstance(dataset, ClipListDataset)
+    assert dataset.column("label").tolist() == [3]
+
+
+def test_lists_may_lead_out_of_their_folder(tmp_path: Path) -> None:
+    """Keys are then the paths below the folder that holds all videos, whether they are written absolutely or not."""
+    grow(tmp_path, ("videos/run/a.mp4", "videos/b.mkv", "lists/c.mp4"))
+    prints = []
+    for lines in (
+        f"{tmp_path}/videos/run/a.mp4 0 1 5\n../videos/b.mkv",
+        "../videos/run/a.mp4 0 1 5\n../videos/b.mkv",
+    ):
+        (tmp_path / "lists/clips.txt").write_text(lines)
+        dataset = ClipListDataset(tmp_path / "lists/clips.txt")
+        entries = dataset.fetch([0, 1])
+        prints.append(dataset.fingerprint)
+
+        assert [(entry.key, entry.label) for entry in entries] == [
+            ("run/a.mp4@0.0-1.0", 5),
+            ("b.mkv", -1),
+        ]
+        assert bytes(entries[0].fields["mp4"]) == b"videos/run/a.mp4"
+    assert prints[0] == prints[1]
+
+
+def test_videos_are_opened_by_their_paths(tmp_path: Path) -> None:
+    """One video, several, and a pattern are samples without labels, as images are."""
+    grow(tmp_path, ("run/a.mp4", "run/b.MKV", "c.webm"))
+    sources = (
+        tmp_path / "c.webm",
+        [tmp_path / "run/b.MKV", tmp_path / "c.webm"],
+        tmp_path / "run/*.*",
+    )
+    opened = [open_dataset(source) for source in sources]
+    told_of = [[told(entry) for entry in one.fetch(range(len(one)))] for one in opened]
+
+    assert told_of == [
+        [("c.webm", {"webm": "c.webm"}, -1)],
+        [("run/b.MKV", {"mkv": "run/b.MKV"}, -1), ("c.webm", {"webm": "c.webm"}, -1)],
+        [("a.mp4", {"mp4": "run/a.mp4"}, -1), ("b.MKV", {"mkv": "run/b.MKV"}, -1)],
+    ]
+    with pytest.raises(SourceError, match=r"none\.mp4 does not exist"):
+        open_dataset(tmp_path / "none.mp4")
+    with pytest.raises(SourceError, match=r"c\.txt is no video: give files that end in \.mp4"):
+        ClipListDataset([tmp_path / "c.txt"])
+    with pytest.raises(SourceError, match="the list of videos is empty"):
+        ClipListDataset([])
+
+
+def test_ts_is_not_taken(tmp_path: Path) -> None:
+    """TypeScript ends like a transport stream; the error says what to do with real ones."""
+    grow(tmp_path, ("class/a.ts",))
+
+    for source in (tmp_path, tmp_path / "class/a.ts"):
+        with pytest.raises(SourceError, match=r"a\.ts is not taken for a video.*call it \.mts"):
+            open_dataset(source)
+    (tmp_path / "class/b.mts").touch()
+    assert len(open_dataset(tmp_path)) == 1
 
 
 def test_fingerprint_knows_the_seconds(tmp_path: Path) -> None:

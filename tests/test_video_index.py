@@ -271,6 +271,58 @@ def test_frame_folders(tmp_path: Path, jpeg: Any) -> None:
     assert str(index[2]) == "its folder holds no pictures"
 
 
+def test_rewritten_frame_folder(tmp_path: Path, jpeg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures of other sizes under the same names are noticed by the first one; a selection has them, too."""
+    monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "frames" / "x"
+    for height in (24, 30):
+        for name in ("a", "b", "c"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            for number in (1, 2):
+                (folder / name / f"img_{number:05d}.jpg").write_bytes(jpeg(height, 36))
+        dataset = open_dataset(tmp_path / "frames")
+        few = VideoIndex.open(dataset.take([2]))
+
+        assert few.sizes.tolist() == [[height, 36]]
+        assert VideoIndex.open(dataset).sizes.tolist() == [[height, 36]] * 3
+
+
+def test_errors_of_the_dataset_are_its_own(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What breaks off while videos are read is not told as a place that cannot be written."""
+    dataset = VideoFolderDataset(videos)
+    place = VideoIndex.open(dataset).place
+    read = VideoFolderDataset.fetch
+
+    def fetch(*_: Any) -> Any:
+        monkeypatch.setattr(VideoFolderDataset, "fetch", read)  # it breaks off once
+        raise ConnectionResetError("the peer went away")
+
+    for _ in range(2):  # with an index that is to be probed, and without
+        monkeypatch.setattr(VideoFolderDataset, "fetch", fetch)
+        with pytest.raises(ConnectionResetError, match="the peer went away"):
+            VideoIndex.open(dataset)
+        place.unlink(missing_ok=True)
+
+
+def test_video_that_could_not_be_read_is_looked_up_again(videos: Path, scans: list[int]) -> None:
+    """A file that was away while the index was built is there when it is; a bad one is not scanned again."""
+    away = videos.with_name("away")
+    dataset = VideoFolderDataset(videos)
+    sizes = dataset.fingerprint  # of all five
+    (videos / "1.mp4").rename(away)
+    index = VideoIndex.open(dataset)
+    missing = index[1]
+    away.rename(videos / "1.mp4")
+
+    assert len(sizes) == 32
+    assert isinstance(missing, VideoError)
+    assert "No such file" in str(missing)
+    assert same(index[1], scanned(videos / "1.mp4"))
+    assert len(scans) == 5
+    assert isinstance(index[3], VideoError)
+    assert len(scans) == 5
+
+
 def test_samples_without_a_video(tmp_path: Path, jpeg: Any) -> None:
     """A dataset of images has an index in which everything is bad, and says what there is instead."""
     (tmp_path / "a.jpg").write_bytes(jpeg(24, 36))

@@ -275,14 +275,22 @@ def test_bad_clips_are_skipped(
     assert all(torch.equal(clip, expected[index]) for index, clip in actual.items())
 
 
-def test_bad_clips_are_replaced(faulty: Clips) -> None:
-    """Substitutes are sound clips, and the same ones for any batch size."""
+def test_bad_clips_are_replaced(faulty: Clips, reference: list[Batch]) -> None:
+    """Substitutes are sound clips with the frames of their own, and the same ones for any batch size."""
     loaders = [load(faulty, on_bad_sample="replace", batch_size=size) for size in (4, 9)]
     first, second = (list(loader) for loader in loaders)
 
     assert_equal(second, first)
     assert len(order_of(first)) == len(faulty)
     assert {record.index for record in loaders[0].bad_samples}.isdisjoint(order_of(first))
+    expected = by_index(reference)
+    for batch in first:
+        indices = batch.indices.numpy()
+        assert torch.equal(
+            batch.frames, torch.from_numpy(faulty.frames(0, 0, indices, 0 * indices))
+        )
+        for index, clip in zip(indices.tolist(), batch.images, strict=True):
+            assert torch.equal(clip, expected[index])
 
 
 def test_a_bad_clip_ends_the_run(faulty: Clips) -> None:

@@ -236,7 +236,8 @@ torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank
 mean = ViewMean(num_clips=2, average="logits")
 clip = torch.tensor([rank, 2 + 2 * rank])
 batch = Batch(torch.zeros(2, 1, 3, 2, 2), torch.tensor([0, 1 + rank]), clip, ["", ""],
-              torch.tensor([True, True]), videos=["shared", f"own {rank}"])
+              torch.tensor([True, True]), videos=["shared", f"own {rank}"],
+              video_numbers=torch.tensor([0, 1 + rank]))
 mean.add(batch, torch.tensor([[1.0 + rank, 0.0, 5.0], [0.0, 0.0, rank]]))
 mean.gather()
 found = mean.scores()

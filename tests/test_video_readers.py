@@ -1,5 +1,6 @@
 """What a scan says of a video is what FFmpeg gives when it decodes all of it from the beginning."""
 
+import pickle
 import shutil
 import struct
 import subprocess
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from readers import Sample, SourceError, open_dataset
+from readers import BadSample, Sample, SourceError, open_dataset
 from readers.video import (
     HIDDEN,
     VIDEO_FIELDS,
@@ -596,3 +597,92 @@ def test_frame_folders_are_recognised_by_their_names(
     assert isinstance(open_dataset(tmp_path / "frames"), FrameFolderDataset)
     assert len(open_dataset(tmp_path / "images")) == 3
     assert len(open_dataset(tmp_path / "images", format="frame-folder")) == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "numbers", "are_frames"),
+    [
+        ("img_{:05d}.jpg", (1, 2, 3), True),
+        ("frame{:04d}.jpg", (0, 1), True),
+        ("img_{:05d}.jpg", (1, 2, 4), False),
+        ("img_{:05d}.jpg", (7, 8, 9), False),
+        ("IMG_{:04d}.jpg", (1, 2, 3), False),
+        ("IMG_{:04d}.JPG", (1234, 1235), False),
+    ],
+    ids=["from-1", "from-0", "gap", "from-7", "camera", "camera-later"],
+)
+def test_photographs_are_no_frames(
+    tmp_path: Path,
+    jpeg: Callable[..., bytes],
+    pattern: str,
+    numbers: tuple[int, ...],
+    are_frames: bool,
+) -> None:
+    """What cameras call IMG_1234.jpg, and numbers with gaps, stay the images of their class."""
+    (tmp_path / "class/images").mkdir(parents=True)
+    for number in numbers:
+        (tmp_path / "class/images" / pattern.format(number)).write_bytes(jpeg(20, 20))
+
+    assert isinstance(open_dataset(tmp_path), FrameFolderDataset) == are_frames
+
+
+@pytest.mark.parametrize("change", ["fewer", "more", "renamed"])
+def test_frame_folder_that_changed(tmp_path: Path, jpeg: Callable[..., bytes], change: str) -> None:
+    """Frames of a folder whose pictures are others than at first are bad, also elsewhere; its neighbour's are good."""
+    root = grow_frames(tmp_path, jpeg, {"a": 4, "b": 2})
+    dataset = FrameFolderDataset(root)
+    dataset.fingerprint  # noqa: B018  # looks at all names
+    first = root / "a/img_1.jpg"
+    if change == "fewer":
+        first.unlink()
+    else:
+        first.rename(root / "a/img_9.jpg")
+    if change == "more":
+        for number in (1, 5):
+            (root / f"a/img_{number}.jpg").write_bytes(jpeg(20, 20))
+    for one in (dataset, pickle.loads(pickle.dumps(dataset))):
+        bad = one.fetch_frames(0, [0, 3])
+
+        assert [(entry.key, entry.reason) for entry in bad] == [
+            ("a", "its folder has changed since it was indexed")
+        ] * 2
+        assert isinstance(one.fetch([0])[0], BadSample)
+        assert isinstance(one.info(0), VideoError)
+        assert one.fetch_frames(1, [1]) == [jpeg(22, 33)]
+    assert len(FrameFolderDataset(root).fetch_frames(0, [0])[0]) > 100
+
+
+def test_fingerprint_knows_the_bound_on_frames(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    """The same pictures under another promise of how many there are are other data."""
+    grow_frames(tmp_path, jpeg, {"c": 3})
+    prints = set()
+    for line in ("c 3 0", "c 9 0", "c 0"):
+        (tmp_path / "train.txt").write_text(line)
+        prints.add(FrameFolderDataset(tmp_path / "train.txt").fingerprint)
+
+    assert len(prints) == 3
+
+
+@pytest.mark.parametrize(
+    "rest", [b"\x7f\xff\xff\xffABCD", b"hello, world" * 9, b"\0" * 99], ids=["box", "text", "zeros"]
+)
+def test_what_stands_behind_a_whole_mp4_is_no_damage(plain: Path, rest: bytes) -> None:
+    """Boxes of unknown kinds do not count, whatever length they claim; of known ones they do."""
+    data = plain.read_bytes()
+
+    assert scan_video(data + rest).damage == ""
+    assert "bytes too early" in scan_video(data + b"\x7f\xff\xff\xffmdat").damage
+
+
+def test_h261_is_refused(tmp_path: Path) -> None:
+    """Its packets alone do not give FFmpeg's frames."""
+    path = write_video(tmp_path / "a.avi", pan(4, (144, 176)), codec="h261")
+
+    with pytest.raises(VideoError, match="its codec, h261, is not decoded exactly: convert it"):
+        scan_video(path.read_bytes())
+
+
+def test_file_without_streams(plain: Path) -> None:
+    """The reason does not speak of what there is when there is nothing."""
+    with pytest.raises(VideoError, match=r"^it has no streams$"):
+        scan_video(plain.read_bytes().replace(b"trak", b"free"))

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -29,6 +31,7 @@ Sampling = Literal["random", "uniform", "all", "first"]
 OnDamagedVideo = Literal["raise", "truncate"]
 
 _SLOT = 1 << 30  # far from those of all operations and views
+_MOST_KNOWN = 128  # videos; about as many as there are in the batches under way
 
 
 class Clips(IndexedDataset):
@@ -102,11 +105,24 @@ class Clips(IndexedDataset):
         self._sampling: Sampling = sampling
         self._clips_per_video = int(clips_per_video)
         self._padding: Padding = padding
+        _require_videos(dataset)
         self._index = VideoIndex.open(dataset)
+        self._known = _Known()
         self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 
     def __len__(self) -> int:
         return int(self._first[-1])
+
+    def __repr__(self) -> str:
+        """Its settings, without the dataset; defaults are left out."""
+        given = {
+            "sampling": (self._sampling, "random"),
+            "clips_per_video": (self._clips_per_video, 1),
+            "padding": (self._padding, "edge"),
+            "on_damaged_video": (self.on_damaged_video, "raise"),
+        }
+        others = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
+        return f"Clips({', '.join([f'num_frames={self.num_frames}', str(self._rate), *others])})"
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -204,8 +220,8 @@ class Clips(IndexedDataset):
         """See `ClipSource.seconds`."""
         seconds = np.zeros(frames.shape)
         for row, video in enumerate(self.videos(indices).tolist()):
-            info = self._index[video]
-            if isinstance(info, VideoInfo):
+            info = self.info(video)
+            if not isinstance(info, VideoError):
                 seconds[row] = info.seconds[frames[row]]
         return seconds
 
@@ -230,6 +246,15 @@ class Clips(IndexedDataset):
 
     def _look(self, video: int) -> tuple[VideoInfo, Segment] | VideoError:
         """Return what is known of a video and the part of it that clips are taken from, or why there is none."""
+        known = self._known.get(video)
+        if known is not None:
+            return known
+        read = self._read(video)
+        if not isinstance(read, VideoError):
+            self._known.put(video, read)
+        return read
+
+    def _read(self, video: int) -> tuple[VideoInfo, Segment] | VideoError:
         info = self._index[video]
         if isinstance(info, VideoError):
             return info
@@ -267,3 +292,39 @@ class Clips(IndexedDataset):
         if isinstance(found, VideoError):
             return 1
         return -(-self._rate.length(found[1]) // self._rate.span(found[1], self.num_frames))
+
+
+class _Known:
+    """What is known of the videos that were asked for last; any thread may ask. It is not pickled."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._videos: OrderedDict[int, tuple[VideoInfo, Segment]] = OrderedDict()
+
+    def get(self, video: int) -> tuple[VideoInfo, Segment] | None:
+        with self._lock:
+            if video in self._videos:
+                self._videos.move_to_end(video)
+            return self._videos.get(video)
+
+    def put(self, video: int, known: tuple[VideoInfo, Segment]) -> None:
+        with self._lock:
+            self._videos[video] = known
+            if len(self._videos) > _MOST_KNOWN:
+                self._videos.popitem(last=False)
+
+    def __reduce__(self) -> tuple[type["_Known"], tuple[()]]:
+        return _Known, ()
+
+
+def _require_videos(dataset: Dataset) -> None:
+    """Refuse images before they are looked through.
+
+    Raises:
+        LoaderError: The first sample is an image.
+    """
+    for sample in dataset.fetch([0]) if len(dataset) else ():
+        if isinstance(sample, Sample) and sample.video is None and sample.image is not None:
+            raise LoaderError(
+                f"Clips takes a dataset of videos, but {sample.key} is an image; give the Loader the dataset itself"
+            )

@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.video.codec import stored_size
+from dali_pipes.video.turning import Rect, stored_rect
 from readers.video import VideoInfo
-
-Part = tuple[int, int, int, int]
-"""Top, left, height and width in pixels."""
 
 _BT601 = 5
 _UNSPECIFIED = 2
 
-# By the numbers of ITU-T H.273: what red and blue contribute to luma.
-_WEIGHTS = {
+LUMA_WEIGHTS = {
     1: (0.2126, 0.0722),  # BT.709
     4: (0.30, 0.11),  # FCC
     5: (0.299, 0.114),  # BT.601
@@ -31,6 +29,8 @@ _WEIGHTS = {
     9: (0.2627, 0.0593),  # BT.2020
     10: (0.2627, 0.0593),
 }
+"""By the numbers of ITU-T H.273 that name a matrix: what red and blue contribute to luma."""
+
 _SHIFTS = {"420": (1, 1), "422": (0, 1), "440": (1, 0), "444": (0, 0)}
 _PLANAR = re.compile(r"yuv(j|a)?(420|422|440|444)p(?:(9|10|12|14|16)le)?")
 
@@ -61,7 +61,7 @@ def layout_of(pixel_format: str) -> Layout | None:
     return Layout(int(match[3] or 8), _SHIFTS[match[2]], match[1] == "j")
 
 
-def to_rgb(frame: Any, info: VideoInfo, part: Part | None = None) -> NDArray[np.uint8]:
+def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.uint8]:
     """Convert a part of a frame.
 
     Args:
@@ -72,7 +72,8 @@ def to_rgb(frame: Any, info: VideoInfo, part: Part | None = None) -> NDArray[np.
     Returns:
         uint8 [height, width, 3], RGB, upright, of any strides. Each thread's result may be overwritten by its next call.
     """
-    stored = _stored_part(info, part or (0, 0, info.height, info.width))
+    upright = part or (0, 0, info.height, info.width)
+    stored = stored_rect(upright, stored_size(info), info.rotation)
     layout = layout_of(frame.format.name)
     rgb = None if layout is None else _convert(frame, info, layout, stored)
     if rgb is None:
@@ -81,19 +82,7 @@ def to_rgb(frame: Any, info: VideoInfo, part: Part | None = None) -> NDArray[np.
     return np.rot90(rgb, -info.rotation // 90) if info.rotation else rgb
 
 
-def _stored_part(info: VideoInfo, part: Part) -> Part:
-    """The same part in the frame as it is stored, before it is turned clockwise."""
-    top, left, height, width = part
-    if info.rotation == 90:
-        return info.width - left - width, top, width, height
-    if info.rotation == 180:
-        return info.height - top - height, info.width - left - width, height, width
-    if info.rotation == 270:
-        return left, info.height - top - height, width, height
-    return part
-
-
-def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Part) -> NDArray[np.uint8] | None:
+def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray[np.uint8] | None:
     """Convert by our own kernel; None where that cannot be."""
     from dali_pipes.video.yuv import STEP, write_rgb
 
@@ -127,9 +116,9 @@ def _factors(matrix: int, depth: int, full_range: bool) -> NDArray[np.int32] | N
     """The factors of yuv.FACTORS; None for a matrix that is none of luma and colour differences."""
     from dali_pipes.video.yuv import FRACTION
 
-    if matrix not in _WEIGHTS:
+    if matrix not in LUMA_WEIGHTS:
         return None
-    red, blue = _WEIGHTS[matrix]
+    red, blue = LUMA_WEIGHTS[matrix]
     green = 1 - red - blue
     step = 1 << depth - 8
     black, luma_range, chroma_range = 16 * step, 219 * step, 224 * step

@@ -4,11 +4,9 @@ from functools import cache
 
 import torch
 
-_BT601 = (0.299, 0.114)
+from dali_pipes.video.colour import LUMA_WEIGHTS
 
-# Shares of red and blue in luma by the numbers of ITU-T H.273; 2 is unknown, for which FFmpeg takes BT.601, too.
-_BT2020 = (0.2627, 0.0593)
-_SHARES = {1: (0.2126, 0.0722), 4: (0.30, 0.11), 7: (0.212, 0.087), 9: _BT2020, 10: _BT2020}
+_BT601 = 5
 
 
 @cache
@@ -23,9 +21,9 @@ def correction(matrix: int) -> torch.Tensor | None:
     Returns:
         float32 [3, 3], times RGB.
     """
-    if matrix not in _SHARES:
+    if matrix not in LUMA_WEIGHTS or LUMA_WEIGHTS[matrix] == LUMA_WEIGHTS[_BT601]:
         return None
-    meant, made = _to_rgb(*_SHARES[matrix]), _to_rgb(*_BT601)
+    meant, made = _to_rgb(*LUMA_WEIGHTS[matrix]), _to_rgb(*LUMA_WEIGHTS[_BT601])
     by: torch.Tensor = meant @ torch.linalg.inv(made)
     return by.float()
 

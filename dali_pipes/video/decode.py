@@ -1,6 +1,6 @@
 """Decoding some frames of a video on the CPU."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,17 @@ from readers.video import VideoInfo
 DECODE_SECONDS = 30.0
 """After which a clip is given up. It is looked at between packets: one packet is not interrupted."""
 
-_BACK = (0, 1, 1 << 40)
+BACK = (0, 1, 1 << 40)
 """How many keyframes earlier it is tried again what does not decode: the last try is from the beginning."""
 
 
 def read_frames(
-    data: Payload, info: VideoInfo, frames: NDArray[np.int64], deadline: ClipDeadline | None = None
+    data: Payload,
+    info: VideoInfo,
+    frames: NDArray[np.int64],
+    deadline: ClipDeadline | None = None,
+    *,
+    back: Sequence[int] = BACK,
 ) -> Iterator[tuple[int, Any]]:
     """Decode some frames of a video, each once.
 
@@ -33,6 +38,7 @@ def read_frames(
         info: What was found in it.
         frames: int64 [n], 0 <= frame < len(info), repetitions allowed, in any order.
         deadline: When to give up; None is `DECODE_SECONDS` from now on.
+        back: How many keyframes earlier to begin in each try.
 
     Yields:
         Frame, and its `av.VideoFrame`, as it is stored; in no certain order.
@@ -46,17 +52,18 @@ def read_frames(
     left = dict(zip(packets_of(info)[wanted].tolist(), wanted.tolist(), strict=True))
     tried: set[tuple[int, int]] = set()
     reason = ""
-    for back in _BACK:
-        for run in plan_runs(info, list(left), back=back):
+    for keyframes_back in back:
+        for run in plan_runs(info, list(left), back=keyframes_back):
             if (run.start, run.stop) in tried:
                 continue
             tried.add((run.start, run.stop))
             try:
                 decoded = decode_run(data, info, run, deadline)
                 for packet, frame in sound_frames(info, run, decoded):
-                    if packet in left:
-                        check_size(frame, info, left[packet])
+                    if packet in left and has_size(frame, info):
                         yield left.pop(packet), frame
+                    elif packet in left:
+                        reason = reason or _other_size(frame, info)
             except UndecodableError as error:
                 reason = reason or f": {error}"
         if not left:
@@ -76,10 +83,11 @@ def decode_frames(
     return {frame: to_rgb(picture, info).copy() for frame, picture in found}
 
 
-def check_size(frame: Any, info: VideoInfo, number: int) -> None:
-    """Raise DecodeError where a frame has not the size of the first one."""
+def has_size(frame: Any, info: VideoInfo) -> bool:
+    """Whether a frame has the size of the first one."""
+    return (frame.height, frame.width) == stored_size(info)
+
+
+def _other_size(frame: Any, info: VideoInfo) -> str:
     height, width = stored_size(info)
-    if (frame.height, frame.width) != (height, width):
-        raise DecodeError(
-            f"frame {number} has {frame.height}x{frame.width} pixels, the first one {height}x{width}"
-        )
+    return f": it has {frame.height}x{frame.width} pixels, the first frame {height}x{width}"

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -33,12 +33,13 @@ class ClipDrawer:
     Args:
         workshop: Deals with clips that cannot be decoded.
         work: The batch.
+        rows: Those that it will draw; None is all.
     """
 
-    def __init__(self, workshop: Workshop, work: Work) -> None:
+    def __init__(self, workshop: Workshop, work: Work, rows: Sequence[int] | None = None) -> None:
         assert workshop.clips is not None
         self._workshop, self._work, self._clips = workshop, work, workshop.clips
-        self._shared = self._share()
+        self._shared = self._share(range(len(work)) if rows is None else rows)
 
     def __call__(self, sheets: Sheets, start: int, stop: int) -> None:
         """Draw the canvases at places start to stop (half open)."""
@@ -74,14 +75,17 @@ class ClipDrawer:
                 for view in views:
                     sheets.canvas(place, view, number).copy_(drawn[view])
 
-    def decode(self, row: int, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
-        """Decode some frames of a row's video; see `read_frames`."""
+    def decode(
+        self, row: int, frames: NDArray[np.int64], *, strict: bool = False
+    ) -> Iterator[tuple[int, Picture]]:
+        """Decode some frames of a row's video; see `read_frames`. Where it is strict, nothing stands in for them."""
         info, data = self._info(row), self._work.data[row]
         assert data is not None
         if info.codec == FRAMES_CODEC:
             return self._read_files(row, info, np.unique(frames))
-        read = read_readable if self._clips.on_damaged_video == "truncate" else read_frames
-        return read(data, info, frames)
+        if self._clips.on_damaged_video == "truncate" and not strict:
+            return read_readable(data, info, frames)
+        return read_frames(data, info, frames)
 
     def _read_files(
         self, row: int, info: VideoInfo, frames: NDArray[np.int64]
@@ -95,16 +99,16 @@ class ClipDrawer:
             except DecodeError as error:
                 raise DecodeError(f"frame {frame} of {len(info)}: {error}") from error
 
-    def _share(self) -> "dict[int, _Shared]":
+    def _share(self, drawn: Sequence[int]) -> "dict[int, _Shared]":
         """Find the rows that have a video together with others, and whose frames are few enough to keep."""
         work = self._work
         shared: dict[int, _Shared] = {}
-        videos = self._clips.videos(work.indices)
+        present = np.array([row for row in drawn if work.data[row] is not None], np.int64)
+        videos = self._clips.videos(work.indices[present])
         for video in [video for video, times in Counter(videos.tolist()).items() if times > 1]:
-            rows = np.flatnonzero(videos == video).tolist()
-            rows = [row for row in rows if work.data[row] is not None]
+            rows = present[videos == video].tolist()
             info = self._clips.info(video)
-            if len(rows) < 2 or not isinstance(info, VideoInfo):
+            if not isinstance(info, VideoInfo):
                 continue
             frames = {row: np.unique(work.frames[row]) for row in rows}
             together = np.unique(np.concatenate(list(frames.values())))
@@ -145,7 +149,7 @@ class _Shared:
             if not self._tried:
                 self._tried = True
                 with suppress(DecodeError):
-                    self._decoded = dict(self._drawer.decode(self._row, self._frames))
+                    self._decoded = dict(self._drawer.decode(self._row, self._frames, strict=True))
             if not self._decoded:
                 return None
             frames = self._of_row[row].tolist()

@@ -1,5 +1,6 @@
 """From scores of clips to scores of videos: evaluation with several clips and views of each video."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Self
 
@@ -13,15 +14,17 @@ from dali_pipes.errors import LoaderError
 
 
 class VideoScores(NamedTuple):
-    """Scores of N videos, sorted by key.
+    """Scores of N videos, sorted by key, then by number.
 
     Attributes:
-        videos: Their keys.
+        videos: Their keys; two videos may have one.
+        numbers: int64 [N], those of `Batch.video_numbers`.
         scores: float64 [N, C], on the CPU.
         labels: int64 [N], -1 where the data has no label.
     """
 
     videos: list[str]
+    numbers: torch.Tensor
     scores: torch.Tensor
     labels: torch.Tensor
 
@@ -36,7 +39,9 @@ class ViewMean:
 
     Clips of one video may come in any batches, on any ranks and in any order; each counts once, however
     often it comes, and rows that fill up the last batch (`batch.valid`) do not count. Scores are added up in
-    float64, so their order changes the last digits at most. Memory: C + a few numbers per video.
+    float64, so their order changes the last digits at most. Videos are told apart by `batch.video_numbers`:
+    two of one name in a mixture, or two lines of a list that name one file, are two. Memory: C + a few
+    numbers per video.
 
     Args:
         num_clips: Clips that each video should have, as `Clips(clips_per_video=...)`; None where it differs.
@@ -60,7 +65,7 @@ class ViewMean:
             raise LoaderError(f"{num_clips=} is not allowed; give an integer of 1 or more, or None")
         self.num_clips = num_clips
         self._average = average
-        self._videos: dict[str, _Video] = {}
+        self._videos: dict[int, _Video] = {}
 
     def __len__(self) -> int:
         """How many videos there are so far."""
@@ -77,7 +82,7 @@ class ViewMean:
             LoaderError: The batch has no clips, or the scores do not belong to it.
         """
         views = [scores] if isinstance(scores, torch.Tensor) else list(scores)
-        if batch.videos is None:
+        if batch.videos is None or batch.video_numbers is None:
             raise LoaderError(
                 "the batch has images, not clips; give the loader Clips(dataset, ...)"
             )
@@ -92,10 +97,13 @@ class ViewMean:
         each = logits.softmax(dim=2) if self._average == "softmax" else logits
         means = each.mean(dim=0).cpu().numpy()
         labels = batch.labels.tolist() if batch.labels.ndim == 1 else [-1] * len(batch)
-        rows = zip(batch.videos, batch.indices.tolist(), batch.valid.tolist(), strict=True)
-        for row, (video, clip, valid) in enumerate(rows):
-            if valid:
-                self._count(video, labels[row], clip, means[row])
+        numbers, clips = batch.video_numbers.tolist(), batch.indices.tolist()
+        for row in torch.nonzero(batch.valid).flatten().tolist():
+            video = self._videos.get(numbers[row])
+            if video is None:
+                video = _Video(batch.videos[row], labels[row], np.zeros_like(means[row]), set())
+                self._videos[numbers[row]] = video
+            video.count(clips[row], means[row])
 
     def merge(self, other: Self) -> None:
         """Take over what another one counted. A video's clip that both have counts once.
@@ -103,16 +111,16 @@ class ViewMean:
         Raises:
             LoaderError: Both have some clips of a video in common, but not all of either's.
         """
-        for key, theirs in other._videos.items():
-            mine = self._videos.get(key)
+        for number, theirs in other._videos.items():
+            mine = self._videos.get(number)
             if mine is None or theirs.clips >= mine.clips:
-                self._videos[key] = theirs.copy()
+                self._videos[number] = theirs.copy()
             elif not mine.clips & theirs.clips:
                 mine.total += theirs.total
                 mine.clips |= theirs.clips
             elif not mine.clips >= theirs.clips:
                 raise LoaderError(
-                    f"video {key}: both have its clips {sorted(mine.clips & theirs.clips)[:4]}, whose scores "
+                    f"video {mine.key}: both have its clips {sorted(mine.clips & theirs.clips)[:4]}, whose scores "
                     "cannot be told from those of its other clips; merge what ranks of one loader counted, with "
                     'on_bad_sample="skip", for substitutes come twice'
                 )
@@ -121,7 +129,7 @@ class ViewMean:
         """Take over what all ranks of torch.distributed counted; all of them must call it. Without it: nothing."""
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return
-        everything: list[dict[str, _Video]] = [{}] * torch.distributed.get_world_size()
+        everything: list[dict[int, _Video]] = [{}] * torch.distributed.get_world_size()
         torch.distributed.all_gather_object(everything, self._videos)
         self._videos = {}
         for videos in everything:
@@ -137,14 +145,15 @@ class ViewMean:
         """
         if not self._videos:
             raise LoaderError("no scores were added yet; call add(batch, scores) for each batch")
-        keys = sorted(self._videos)
-        videos = [self._videos[key] for key in keys]
+        numbers = sorted(self._videos, key=lambda number: (self._videos[number].key, number))
+        videos = [self._videos[number] for number in numbers]
         means = np.stack([video.total / len(video.clips) for video in videos])
         labels = torch.tensor([video.label for video in videos])
-        return VideoScores(keys, torch.from_numpy(means), labels)
+        keys = [video.key for video in videos]
+        return VideoScores(keys, torch.tensor(numbers), torch.from_numpy(means), labels)
 
     def missing(self) -> dict[str, int]:
-        """Return how many of its `num_clips` each video lacks, of those that lack some.
+        """Return how many of their `num_clips` videos lack, by key, of those that lack some.
 
         Raises:
             LoaderError: `num_clips` was not given.
@@ -153,24 +162,26 @@ class ViewMean:
             raise LoaderError(
                 "num_clips is not known; give ViewMean(num_clips=...) to be told what is missing"
             )
-        lacks = {key: self.num_clips - len(video.clips) for key, video in self._videos.items()}
+        lacks = Counter[str]()
+        for video in self._videos.values():
+            lacks[video.key] += max(self.num_clips - len(video.clips), 0)
         return {key: lack for key, lack in sorted(lacks.items()) if lack > 0}
-
-    def _count(self, key: str, label: int, clip: int, scores: NDArray[np.float64]) -> None:
-        video = self._videos.setdefault(key, _Video(label, np.zeros_like(scores), set()))
-        if clip not in video.clips:
-            video.total += scores
-            video.clips.add(clip)
 
 
 class _Video:
-    """What was counted of a video: its label, the sum of its clips' scores, and which clips these are."""
+    """What was counted of a video: its key and label, the sum of its clips' scores, and which clips these are."""
 
-    __slots__ = ("clips", "label", "total")
+    __slots__ = ("clips", "key", "label", "total")
 
-    def __init__(self, label: int, total: NDArray[np.float64], clips: set[int]) -> None:
-        self.label, self.total, self.clips = label, total, clips
+    def __init__(self, key: str, label: int, total: NDArray[np.float64], clips: set[int]) -> None:
+        self.key, self.label, self.total, self.clips = key, label, total, clips
+
+    def count(self, clip: int, scores: NDArray[np.float64]) -> None:
+        """Add the scores of a clip, unless it was counted before."""
+        if clip not in self.clips:
+            self.total += scores
+            self.clips.add(clip)
 
     def copy(self) -> "_Video":
         """Return another one that can be changed."""
-        return _Video(self.label, self.total.copy(), set(self.clips))
+        return _Video(self.key, self.label, self.total.copy(), set(self.clips))

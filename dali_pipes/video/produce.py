@@ -148,7 +148,7 @@ class DaliClipProducer:
         work, finisher = prepared.work, self._finisher
         others = [row for row in range(len(work)) if row not in prepared.drawn]
         sheets = Sheets(work, others, finisher.views, pinned=finisher.device.type == "cuda")
-        drawer = ClipDrawer(self._workshop, work)
+        drawer = ClipDrawer(self._workshop, work, others)
         with finisher.timings.measure("decode"):
             list(
                 finisher.pool.map(

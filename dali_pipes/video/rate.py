@@ -15,7 +15,7 @@ from dali_pipes.video.segment import Segment
 
 
 class Rate(Protocol):
-    """A way to go from frame to frame. Its units are frames, or ticks."""
+    """A way to go from frame to frame, whose text is the argument. Its units are frames, or ticks."""
 
     def length(self, segment: Segment) -> int:
         """Return how long a segment is."""
@@ -34,6 +34,9 @@ class ByStride:
     """Every so manyth frame."""
 
     stride: int
+
+    def __str__(self) -> str:
+        return f"stride={self.stride}"
 
     def length(self, segment: Segment) -> int:
         """See Rate."""
@@ -56,6 +59,9 @@ class ByTime:
     """So many frames a second."""
 
     fps: Fraction
+
+    def __str__(self) -> str:
+        return f"fps={self.fps}"
 
     def length(self, segment: Segment) -> int:
         """See Rate."""

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
-from dali_pipes.video.codec import ClipDeadline, UndecodableError, decode_run, stored_size
-from dali_pipes.video.decode import DECODE_SECONDS, read_frames
+from dali_pipes.video.codec import ClipDeadline, UndecodableError, decode_run
+from dali_pipes.video.decode import BACK, DECODE_SECONDS, has_size, read_frames
 from dali_pipes.video.packets import Run, packets_of
 from dali_pipes.video.sound import sound_frames
 from readers.sample import Payload
@@ -21,21 +21,30 @@ def read_readable(
 ) -> Iterator[tuple[int, Any]]:
     """Decode some frames of a video as `read_frames` does; one that cannot be had is the last good one before.
 
-    Which one that is depends on the video alone. A frame is good when FFmpeg decodes all packets from the keyframe on
-    that it needs, and marks it as sound.
+    A frame can be had when it would be if it alone were wanted. In its place comes the last one of those that are
+    decoded before anything is damaged. So both depend on the video alone, not on what else is wanted.
 
     Raises:
         DecodeError: There is none before it, or the time is up.
     """
     deadline = ClipDeadline(DECODE_SECONDS)
+    packets = packets_of(info)
     left = set(np.unique(frames).tolist())
-    try:
-        for frame, picture in read_frames(data, info, frames, deadline):
-            left.discard(frame)
-            yield frame, picture
-    except DecodeError:
-        deadline.check()
-    for frame in sorted(left):
+    lost: list[int] = []
+    while left:
+        try:
+            wanted = np.array(sorted(left))
+            for frame, picture in read_frames(
+                data, info, wanted, deadline, back=(0,) if lost else BACK
+            ):
+                left.discard(frame)
+                yield frame, picture
+        except DecodeError:
+            deadline.check()
+            # All wanted frames that are decoded before this one are good: it is bad whatever else is wanted.
+            lost.append(min(left, key=packets.__getitem__))
+            left.remove(lost[-1])
+    for frame in sorted(lost):
         yield frame, _last_good(data, info, frame, deadline)
 
 
@@ -51,7 +60,7 @@ def _last_good(data: Payload, info: VideoInfo, wanted: int, deadline: ClipDeadli
             decoded = decode_run(data, info, run, deadline)
             for packet, picture in sound_frames(info, run, decoded):
                 number = number_of.get(packet, wanted + 1)
-                if _has_size(picture, info) and (best[0] if best else -1) < number <= wanted:
+                if has_size(picture, info) and (best[0] if best else -1) < number <= wanted:
                     best = number, picture
         if best:
             return best[1]
@@ -63,7 +72,3 @@ def _starts(info: VideoInfo, stop: int) -> list[int]:
     """The packets before `stop` with which decoding can begin, the last one first."""
     keys = info.keyframes[info.keyframes < stop].tolist()
     return sorted({0, *keys}, reverse=True)
-
-
-def _has_size(picture: Any, info: VideoInfo) -> bool:
-    return (picture.height, picture.width) == stored_size(info)

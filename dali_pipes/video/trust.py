@@ -27,6 +27,7 @@ _PLAIN = frozenset({"yuv420p", "yuvj420p"})
 _DEEP = _PLAIN | {"yuv420p10le", "yuv420p12le"}
 
 # NVIDIA's Video Codec SDK 13, NVDEC application note, and what cuvidGetDecoderCaps gives as the smallest.
+# Motion JPEG is missing: damaged pictures are noticed by FFmpeg alone, and only where it is told to (codec.py).
 # DALI takes NV12 from NVDEC, which has half as many rows and columns of colour, whatever the video has.
 NVDEC = {
     "h264": Limits(_PLAIN, (16, 48), (4096, 4096)),
@@ -35,11 +36,9 @@ NVDEC = {
     "vp9": Limits(_DEEP, (128, 128), (8192, 8192)),
     "vp8": Limits(_PLAIN, (16, 48), (4096, 4096)),
     "mpeg4": Limits(_PLAIN, (16, 48), (1024, 2032)),
-    "mjpeg": Limits(_PLAIN, (64, 64), (8192, 8192)),
 }
 LIBAVCODEC = {
-    name: Limits(_PLAIN | {"yuv422p", "yuvj422p", "yuv444p", "yuvj444p"})
-    for name in ("vp8", "vp9", "mjpeg")
+    name: Limits(_PLAIN | {"yuv422p", "yuvj422p", "yuv444p", "yuvj444p"}) for name in ("vp8", "vp9")
 }
 
 

@@ -76,7 +76,8 @@ def find_stream(container: Any) -> Any:
     streams = [stream for stream in container.streams.video if not _is_cover(stream)]
     if not streams:
         types = {"a cover picture" if s.type == "video" else s.type for s in container.streams}
-        raise VideoError(f"it has no video stream, only {', '.join(sorted(types)) or 'nothing'}")
+        told = f"video stream, only {', '.join(sorted(types))}" if types else "streams"
+        raise VideoError(f"it has no {told}")
     known = [stream for stream in streams if stream.codec_context is not None]
     if not known:
         raise VideoError("its codec is none that FFmpeg knows")

@@ -5,6 +5,10 @@ from readers.sample import Payload
 _SEGMENT = b"\x18\x53\x80\x67"  # of Matroska
 _HEAD_BYTES = 4096
 _MOST_BOXES = 1 << 16
+# Of the outermost level. What else stands behind a whole file does not belong to it.
+_BOXES = frozenset(
+    b"ftyp styp moov mdat moof mfra sidx ssix prft emsg meta uuid udta pdin pnot wide free skip PICT".split()
+)
 
 
 def missing_bytes(data: Payload) -> int:
@@ -43,7 +47,8 @@ def _end_of_boxes(view: memoryview) -> int:
         size, width = int.from_bytes(view[place : place + 4], "big"), 8
         if size == 1:
             size, width = int.from_bytes(view[place + 8 : place + 16], "big"), 16
-        if size < width:  # 0: to the end of the file
+        is_known = bytes(view[place + 4 : place + 8]) in _BOXES
+        if size < width or not is_known:  # 0: to the end of the file
             break
         place += size
     return place

@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 
 from readers.blob.pages import map_file
 from readers.files import FileDataset, open_regular
-from readers.folder import FileKind, find_files
+from readers.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
 
 _VIDEOS = FileKind("videos", VIDEO_FIELDS)
+_ENDINGS = ", ".join(f".{name}" for name in VIDEO_FIELDS)
 # Behind the extension there are numbers alone, so a path may hold spaces.
 _LINE = re.compile(rf"(.+\.(?:{'|'.join(VIDEO_FIELDS)}))((?:\s+[-+.0-9eE]+)*)", re.IGNORECASE)
+_OTHER_LINE = re.compile(rf"(.+?\.(?:{'|'.join(VIDEO_FIELDS)}))\s(.*)", re.IGNORECASE)
+_HEADER = re.compile(r"[A-Za-z_]+([ \t]+[A-Za-z_]+)*")
 _LABEL = re.compile(r"-1|[0-9]{1,18}")
 
 
@@ -52,27 +55,35 @@ class ClipListDataset(FileDataset):
     """Videos, or clips of videos, that a list names: a sample per line.
 
     A line is ``path``, ``path label``, ``path start_seconds end_seconds`` or ``path start_seconds
-    end_seconds label``, apart by spaces or tabs; in a file that ends in .csv by commas, where the first
-    line may name the columns. Paths are relative to the list's folder and may hold spaces; empty lines and
-    lines that begin with ``#`` do not count.
+    end_seconds label``, apart by spaces or tabs; in a file that ends in .csv by commas. The first line may
+    name the columns. Paths are absolute or relative to the list's folder and may hold spaces; empty lines
+    and lines that begin with ``#`` do not count. Or a sequence of paths of videos, each a sample without a
+    label.
 
-    A clip has the field ``clip`` beside the video, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, and the
+    Keys are the paths; where one leads out of the list's folder, those below the deepest folder that holds all
+    the videos. A clip has the field ``clip`` beside the video, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, and the
     key ``path@1.5-4.0``. Its video is the whole file, mapped as for `VideoFolderDataset`.
 
     Attributes:
-        source: The list.
+        source: The list; None for a sequence of paths.
 
     Raises:
-        SourceError: The list cannot be read, names nothing, a path leaves its folder, or a line is none of
-            these.
+        SourceError: The list cannot be read, names nothing, or a line is none of these.
     """
 
-    def __init__(self, source: PathLike) -> None:
-        self.source = path = Path(source).absolute()
-        clips = list(_read_clips(path))
+    def __init__(self, source: PathLike | Sequence[PathLike]) -> None:
+        self.source = None
+        if isinstance(source, (str, os.PathLike)):
+            self.source = path = Path(source).absolute()
+            root, clips = path.parent, list(_read_clips(path))
+            empty = f"the list {path} names no videos: write one path per line"
+        else:
+            root, clips = Path("/"), [_whole(Path(path).absolute()) for path in source]
+            empty = "the list of videos is empty: give at least one path"
         if not clips:
-            raise SourceError(f"the list {path} names no videos: write one path per line")
-        super().__init__(path.parent, [clip.path for clip in clips], [clip.label for clip in clips])
+            raise SourceError(empty)
+        root, names = find_root(root, [clip.path for clip in clips])
+        super().__init__(root, names, [clip.label for clip in clips])
         self._seconds = [clip.seconds for clip in clips]
 
     @property
@@ -134,6 +145,17 @@ def _read_clips(path: Path) -> Iterator[_Clip]:
             raise SourceError(f"{path}, line {number}: {error}") from None
 
 
+def is_header(line: str) -> bool:
+    """Whether the first line of a list names its columns."""
+    return _HEADER.fullmatch(line) is not None
+
+
+def _whole(path: Path) -> _Clip:
+    if not _VIDEOS.fits(path.name):
+        raise SourceError(f"{path} is no video: give files that end in {_ENDINGS}, or one list")
+    return _Clip(os.path.normpath(path), None, -1)
+
+
 def _rows(text: str, *, separated: bool) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the cells of each line that counts."""
     if separated:
@@ -144,10 +166,11 @@ def _rows(text: str, *, separated: bool) -> Iterator[tuple[int, list[str]]]:
             if any(cells) and not cells[0].startswith("#") and not named:
                 yield rows.line_num, cells
         return
-    for number, line in enumerate(map(str.strip, text.split("\n")), start=1):
-        if line and not line.startswith("#"):
-            found = _LINE.fullmatch(line)
-            yield number, [found[1], *found[2].split()] if found else [line]
+    numbered = enumerate(map(str.strip, text.split("\n")), start=1)
+    lines = [(number, line) for number, line in numbered if line and not line.startswith("#")]
+    for number, line in lines[1:] if lines and is_header(lines[0][1]) else lines:
+        found = _LINE.fullmatch(line) or _OTHER_LINE.fullmatch(line)
+        yield number, [found[1], *found[2].split()] if found else [line]
 
 
 def _clip(cells: Sequence[str]) -> _Clip:
@@ -160,13 +183,10 @@ def _clip(cells: Sequence[str]) -> _Clip:
     while numbers and not numbers[-1]:  # a comma too many, or a label that was left out
         numbers.pop()
     if not _VIDEOS.fits(path):
-        endings = ", ".join(f".{name}" for name in VIDEO_FIELDS)
         raise ValueError(
-            f"{path!r} is no video ({endings}) with a label, or start, end and label behind it"
+            f"{path!r} is no video ({_ENDINGS}) with a label, or start, end and label behind it"
         )
     path = os.path.normpath(path)
-    if path.startswith("/") or path.split("/")[0] == "..":
-        raise ValueError(f"{path} is not below the folder of the list: move the list up")
     label = numbers.pop() if len(numbers) in (1, 3) else "-1"
     if len(numbers) not in (0, 2):
         raise ValueError(f"{len(cells) - 1} numbers follow {path}: give [start end] [label]")

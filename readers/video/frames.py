@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -32,6 +33,8 @@ from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
 FRAMES_CODEC = "frames"
 """`VideoInfo.codec` of what is read by `FrameFolderDataset.fetch_frames`."""
 
+_EMPTY = "its folder holds no pictures"
+_CHANGED = "its folder has changed since it was indexed"
 _NUMBERS = re.compile(r"([0-9]+)")
 _LINE = re.compile(r"(.*?\S)((?:\s+-?[0-9]{1,18}){0,2})")
 
@@ -65,6 +68,7 @@ class FrameFolderDataset(IndexedDataset):
         self._root = str(self.source if is_folder else self.source.parent)
         found = _find_folders(self.source) if is_folder else _read_list(self.source)
         self._names, self._labels, self._limits, self._class_names = found
+        self._listed = np.full(len(self._names), -1, np.int64)  # checksums of the names seen first
 
     def __len__(self) -> int:
         return len(self._names)
@@ -76,13 +80,14 @@ class FrameFolderDataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the folders, the names of their pictures, the labels, and the frames per second.
+        """32 hex digits over the folders, the names of their pictures, the lines of the list, and the frames per second.
 
         Unlike those of other datasets it does not know the sizes of files: there may be a hundred million.
         """
         digest = hashlib.sha256(f"{self._time_base}\n".encode())
-        for index, (name, label) in enumerate(zip(self._names, self._labels, strict=True)):
-            text = "\0".join([name, str(label), *self._frames(index)])
+        rows = zip(self._names, self._labels, self._limits, strict=True)
+        for index, (name, label, limit) in enumerate(rows):
+            text = "\0".join([name, f"{label} {limit}", *self._frames(index)])
             digest.update(f"{text}\n".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:32]
 
@@ -106,13 +111,17 @@ class FrameFolderDataset(IndexedDataset):
             frames: Places in the order of presentation, repetitions allowed; each picture is read once.
 
         Returns:
-            The encoded picture of each, or why it cannot be read.
+            The encoded picture of each, or why it cannot be read; all are bad where the folder's pictures are
+            others than when this dataset, or the index that was made of it, looked first.
 
         Raises:
             IndexError: There is no such video, or no such frame.
         """
         [index] = checked_indices([index], len(self))
         names = self._frames(index)
+        if self._has_changed(index, names):
+            bad = BadSample(index, self._names[index], "read", _CHANGED)
+            return [bad for _ in frames]
         wanted = checked_indices(frames, len(names))
         read = {frame: self._read(index, names[frame]) for frame in set(wanted)}
         return [read[frame] for frame in wanted]
@@ -120,8 +129,10 @@ class FrameFolderDataset(IndexedDataset):
     def info(self, index: int) -> VideoInfo | VideoError:
         """What is known of a video; its size is that of its first picture."""
         names = self._frames(index)
+        if self._has_changed(index, names):
+            return VideoError(_CHANGED)
         if not names:
-            return VideoError("its folder holds no pictures")
+            return VideoError(_EMPTY)
         first = self._read(index, names[0])
         if isinstance(first, BadSample):
             return VideoError(first.reason)
@@ -154,15 +165,23 @@ class FrameFolderDataset(IndexedDataset):
 
     def _fetch_one(self, index: int) -> Sample | BadSample:
         name, frames = self._names[index], self._frames(index)
+        if self._has_changed(index, frames):
+            return BadSample(index, name, "read", _CHANGED)
         if not frames:
-            return BadSample(index, name, "read", "its folder holds no pictures")
+            return BadSample(index, name, "read", _EMPTY)
         text = json.dumps(frames).encode()
         return Sample(index, name, {"frames": text}, self._labels[index], image_field="frames")
 
     def _frames(self, index: int) -> list[str]:
         """Names of the pictures of a video, in order; none where its folder cannot be listed."""
         folder = f"{self._root}/{self._names[index]}"
-        return _pictures(folder)[: self._limits[index] or None]
+        names = _pictures(folder)[: self._limits[index] or None]
+        if self._listed[index] < 0:
+            self._listed[index] = _checksum(names)
+        return names
+
+    def _has_changed(self, index: int, names: list[str]) -> bool:
+        return bool(self._listed[index] != _checksum(names))
 
     def _read(self, index: int, name: str) -> Payload | BadSample:
         video = self._names[index]
@@ -241,6 +260,10 @@ def _pictures(folder: str) -> list[str]:
         return []
     names = [name for name in names if name[0] != "." and is_image_file(name)]
     return sorted(names, key=_by_number)
+
+
+def _checksum(names: list[str]) -> int:
+    return zlib.crc32("\0".join(names).encode("utf-8", "surrogateescape"))
 
 
 def _by_number(name: str) -> tuple[list[tuple[int, str]], str]:

@@ -4,7 +4,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -65,8 +65,9 @@ class VideoIndex:
         wanted. A file of which a clip list names several clips is looked through once.
 
         It is built anew when names, sizes or labels are others, when the file is damaged, or when one of 16
-        videos, evenly spread, does not begin and end as it did. Files that could not be read stay bad until
-        it is deleted. Of several processes that want it one builds it, and the others wait.
+        videos, evenly spread, does not begin and end as it did (of folders of frames: the first picture). Files
+        that could not be read count no frames until it is deleted, but are looked up again when asked for. Of
+        several processes that want it one builds it, and the others wait.
 
         Args:
             dataset: Samples of which each holds a video.
@@ -93,10 +94,11 @@ class VideoIndex:
     def __getitem__(self, index: int) -> VideoInfo | VideoError:
         """What is known of the video of a sample, or why it is none."""
         video = int(self._videos[index])
-        try:
-            return self.store.video(video)
-        except DamagedStoreError:
-            return scan_sample(self._dataset, int(self._firsts[video]))[0]
+        with suppress(DamagedStoreError):
+            found = self.store.video(video)
+            if not isinstance(found, VideoError) or self.store.rows["pin"][video]:
+                return found
+        return scan_sample(self._dataset, int(self._firsts[video]))[0]
 
     @property
     def videos(self) -> NDArray[np.int64]:
@@ -133,16 +135,32 @@ def scan_sample(dataset: Dataset, index: int) -> tuple[VideoInfo | VideoError, i
     Returns:
         What is known of it, or why it is none; and a number by which the same bytes are known again, 0 for none.
     """
-    if isinstance(dataset, FrameFolderDataset):
-        return dataset.info(index), 0
-    [entry] = dataset.fetch([index])
-    data = _video_of(entry)
+    [data] = _contents(dataset, np.array([index]))
     if isinstance(data, VideoError):
         return data, 0
+    whole, [place] = _in_whole(dataset, np.array([index]))
+    if isinstance(whole, FrameFolderDataset):
+        return whole.info(int(place)), _pin(data)
     try:
         return scan_video(data), _pin(data)
     except VideoError as error:
         return error, _pin(data)
+
+
+def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[Payload | VideoError]:
+    """Return the videos of some samples, of folders of frames their first pictures."""
+    whole, places = _in_whole(dataset, samples)
+    if not isinstance(whole, FrameFolderDataset):
+        return [_video_of(entry) for entry in dataset.fetch(samples)]
+    return [_first_picture(whole, place) for place in places.tolist()]
+
+
+def _first_picture(dataset: FrameFolderDataset, index: int) -> Payload | VideoError:
+    [entry] = dataset.fetch([index])
+    if isinstance(entry, BadSample):
+        return VideoError(entry.reason)
+    [picture] = dataset.fetch_frames(index, [0])
+    return VideoError(picture.reason) if isinstance(picture, BadSample) else picture
 
 
 def _video_of(entry: Sample | BadSample) -> Payload | VideoError:
@@ -188,10 +206,14 @@ def _places(dataset: Dataset) -> list[Path]:
 
 def _find(dataset: Dataset) -> Path | None:
     """Return the index that fits, if there is one."""
+    fingerprint = dataset.fingerprint
     for place in _places(dataset):
-        with suppress(OSError, DamagedStoreError):
-            if _fits(Store(place, dataset.fingerprint), dataset):
-                return place
+        try:
+            store = Store(place, fingerprint)
+        except (OSError, DamagedStoreError):
+            continue
+        if _fits(store, dataset):
+            return place
     return None
 
 
@@ -201,9 +223,8 @@ def _fits(store: Store, dataset: Dataset) -> bool:
         return False
     probed = np.unique(np.linspace(0, len(firsts) - 1, _NUM_PROBES).astype(np.int64))
     probed = probed[store.rows["pin"][probed] != 0]
-    entries = dataset.fetch(firsts[probed])
-    for video, entry in zip(probed.tolist(), entries, strict=True):
-        data = _video_of(entry)
+    contents = _contents(dataset, firsts[probed])
+    for video, data in zip(probed.tolist(), contents, strict=True):
         if isinstance(data, VideoError) or _pin(data) != store.rows["pin"][video]:
             return False
     return True
@@ -217,33 +238,54 @@ def _make(dataset: Dataset, progress: Progress) -> Path:
     """
     places = _places(dataset)
     for place in places:
-        part = place.with_name(f"{place.name}.part")
-        try:
-            with one_at_a_time(part) as descriptor:
-                # Another process may have built it while this one waited.
-                found = _find(dataset)
-                if found is None:
-                    _build(dataset, descriptor, progress)
-                    os.fchmod(descriptor, 0o644)
-                    os.fsync(descriptor)
-                    part.replace(place)
-                return found or place
-        except OSError:
-            continue
+        with suppress(_UnwritableError):
+            return _make_at(place, dataset, progress)
     raise IndexFileError(
         f"the index of the videos can be written nowhere, last not to {places[-1].parent}: "
         "set GPU_AUG_CACHE to a folder that can be written"
     )
 
 
+class _UnwritableError(Exception):
+    """A place where the index cannot be written."""
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """Tell errors of the place apart from those of the dataset, which may be of the same class."""
+    try:
+        yield
+    except OSError as error:
+        raise _UnwritableError from error
+
+
+def _make_at(place: Path, dataset: Dataset, progress: Progress) -> Path:
+    part = place.with_name(f"{place.name}.part")
+    with ExitStack() as stack:
+        with _writing():
+            descriptor = stack.enter_context(one_at_a_time(part))
+        # Another process may have built it while this one waited.
+        found = _find(dataset)
+        if found is None:
+            _build(dataset, descriptor, progress)
+            with _writing():
+                os.fchmod(descriptor, 0o644)
+                os.fsync(descriptor)
+                part.replace(place)
+    return found or place
+
+
 def _build(dataset: Dataset, descriptor: int, progress: Progress) -> None:
     firsts, _ = _videos_of(dataset)
-    writer = StoreWriter(descriptor, len(firsts))
+    with _writing():
+        writer = StoreWriter(descriptor, len(firsts))
     progress(0, len(firsts))
     for done, (video, (found, pin)) in enumerate(_scanned(dataset, firsts), start=1):
-        writer.add(video, found, pin)
+        with _writing():
+            writer.add(video, found, pin)
         progress(done, len(firsts))
-    writer.finish(dataset.fingerprint)
+    with _writing():
+        writer.finish(dataset.fingerprint)
 
 
 def _scanned(

@@ -29,6 +29,7 @@ _SEARCHED_BYTES = 64  # the heads of blocks and chunks that stand before a packe
 # Their time stamps say when frames are shown; others leave them out, or count packets.
 _TRUSTED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "flv"})
 _COUNTS = {"vp8": count_vp8, "vp9": count_vp9}
+_INEXACT = frozenset({"h261"})  # decoded from packets alone 5 of 25 frames are right
 
 
 def scan_video(data: Payload) -> VideoInfo:
@@ -60,6 +61,8 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
     with open_container(data, deadline) as container:
         stream = find_stream(container)
         described = _described(container, stream)
+        if described["codec"] in _INEXACT:
+            raise VideoError(f"its codec, {described['codec']}, is not decoded exactly: convert it")
         rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
         found = _Packets(data, _COUNTS.get(described["codec"]))
         first = _read(container, stream, found, deadline)
@@ -195,9 +198,10 @@ def _learned_times(
         stamps, time_base = np.arange(len(order)), 1 / rate
     pts = HIDDEN + np.arange(len(found.sizes), dtype=np.int64)
     pts[order] = stamps
+    keys = set(np.flatnonzero(found.keys).tolist())
     return {
         "packet_pts": pts,
-        "keyframes": np.array(sorted(set(learned.keys) & set(np.flatnonzero(found.keys).tolist()))),
+        "keyframes": np.array(sorted(set(learned.keys) & keys), np.int64),
         "last_duration": found.durations[int(order[-1])] or _usual_step(stamps),
         "time_base": time_base,
     }

@@ -91,7 +91,7 @@ class StoreWriter:
         Args:
             number: Which one it is.
             found: What is known of it, or why it is none.
-            pin: See `pin_video`.
+            pin: A number by which the bytes it was found in are known again, 0 where none could be read.
         """
         row = self._rows[number]
         row["pin"] = pin
