@@ -24,6 +24,9 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
     over it, `Batcher`, which gives lists of batches to accumulate gradients over, `Mapper` and
     `ParallelMapper` in threads, `Prefetcher`, and `MultiNodeWeightedSampler`, which mixes several loaders.
 
+    Give torchdata's `Loader` restart_on_stop_iteration=False: with True, version 0.11 keeps the state that it was resumed
+    with for the whole next epoch if that state was taken at an epoch's end. A loop that goes on there has no steps.
+
     A reset without a state begins the next epoch, or the present one as long as no batch of it was given.
     That of a node around it, which reads ahead, may come when this node has given batches that nobody received.
 

@@ -25,7 +25,9 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     photos = open_dataset(given.data)
     loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, dtype=torch.float32)
     node = torchdata.nodes.Batcher(LoaderNode(loader), batch_size=2)
-    nodes = torchdata.nodes.Loader(torchdata.nodes.Prefetcher(node, prefetch_factor=1))
+    nodes = torchdata.nodes.Loader(
+        torchdata.nodes.Prefetcher(node, prefetch_factor=1), restart_on_stop_iteration=False
+    )
     model = ResNet(BasicBlock, [1, 1, 1, 1], num_classes=len(photos.class_names)).to(loader.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     step = 0

@@ -66,7 +66,7 @@ def _same_sums() -> Iterator[None]:
     [
         ("train_resnet", "torchvision", (4, 6), 7),
         ("train_lightning", "lightning", (3, 5), 7),
-        ("train_torchdata", "torchdata.nodes", (6, 8), 10),
+        ("train_torchdata", "torchdata.nodes", (4, 6), 10),
         ("train_jax", "jax", (6, 8), 24),
         ("train_dali_iterator", "torchvision", (4, 6), 7),
     ],
