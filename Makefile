@@ -3,6 +3,7 @@
 # make test     the tests
 # make check    ruff and the type checker
 # make gpu      on a machine with a GPU: the CUDA tests and benchmarks, into OUT=folder
+#               (only some: STEPS="right", "fast", or names such as "kernel tiles")
 #
 # demo, test and check build .venv by themselves; gpu uses the packages that are importable.
 
@@ -22,7 +23,7 @@ demo: .venv/ready
 	@$(BIN)/python -m bench.demo --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
 
 test: .venv/ready
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 check: .venv/ready
 	@$(BIN)/ruff check $(CODE)
@@ -31,7 +32,7 @@ check: .venv/ready
 
 gpu:
 	@test -n "$(OUT)" || { echo "say where the results go: make gpu OUT=folder" >&2; exit 2; }
-	@$(PYTHON) -m bench.gpu --out "$(OUT)"
+	@$(PYTHON) -m bench.gpu --out "$(OUT)" $(STEPS:%=--only=%)
 
 .venv/ready: pyproject.toml constraints.txt
 	@good='import sys, venv; sys.exit(sys.version_info < (3, 11))'; \

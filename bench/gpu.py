@@ -1,7 +1,8 @@
 """``make gpu``: one short visit to a machine with a GPU that teaches as much as it can.
 
 Every step runs in a process of its own with a time limit of its own, so that a crash or a hang costs
-that step alone. Nothing is installed and nothing is downloaded.
+that step alone. Steps that verify run side by side; steps that measure run one by one, with nothing beside
+them. Nothing is installed and nothing is downloaded.
 """
 
 import json
@@ -13,7 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench import errors
+from bench.machine import num_cores
 from bench.photographs import make_photographs
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -33,7 +37,11 @@ _REPOSITORY = Path(__file__).resolve().parent.parent
 SECONDS_MAX = 470.0
 """Of a whole visit."""
 
+RIGHT, FAST = "right", "fast"
+"""The steps that verify, and those that measure, by one name."""
+
 _SECONDS_MIN = 0.05
+_CORES_OF_A_CHECK = 4  # as many checks run side by side as there are cores for
 
 
 @dataclass(frozen=True)
@@ -45,12 +53,14 @@ class Step:
         arguments: What follows the interpreter.
         seconds_max: After so long it is killed.
         environment: Added to this process's own.
+        is_check: Whether it verifies, so that others may run beside it.
     """
 
     name: str
     arguments: Sequence[str]
     seconds_max: float
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_check: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,33 +90,62 @@ def steps(out: Path, photographs: Path, *, rehearse: bool) -> list[Step]:
     flags = [f"--data={photographs}", *(["--rehearse"] if rehearse else [])]
     own = ["-X", "faulthandler", "-m", "bench.gpu_visit.step"]
 
+    def check(name: str, seconds_max: float) -> Step:
+        return replace(measure(name, seconds_max), is_check=True)
+
     def measure(name: str, seconds_max: float) -> Step:
         return Step(name, [*own, name, f"--out={out / name}.json", *flags], seconds_max)
 
-    tests = ["-m", "pytest", "-m", "needs_cuda", "--tb=long", f"--junitxml={out / 'tests.xml'}"]
-    tests += ["--continue-on-collection-errors"]  # a package that is missing costs its own tests
-    tests += ["tests/test_loader_cuda.py"] if rehearse else []
     return [
-        measure("environment", 30),
-        measure("agreement", 45),
-        measure("video-frames", 60),
-        measure("video-decode", 90),
-        measure("video-loader", 60),
+        check("environment", 40),
+        _tests("tests-loader", out, rehearse=rehearse),
+        check("kinds", 90),
+        check("agreement", 90),
+        check("positions", 90),
+        check("video-frames", 90),
+        check("sanitizer", 170),
+        check("races", 90),
+        check("soak", 90),
+        check("resume", 90),
+        check("synchronisations", 60),
+        check("regions-dali", 30),
+        check("regions-nvimgcodec", 30),
+        _tests("tests-engines", out, rehearse=rehearse),
         measure("kernel", 80),
         measure("decode-dali", 60),
-        measure("tiles", 70),
         measure("training", 100),
-        measure("synchronisations", 40),
-        measure("races", 40),
+        measure("compare", 85),
+        measure("tiles", 70),
+        measure("video-decode", 90),
+        measure("shares", 50),
         measure("batch-stage", 90),
-        Step("tests", tests, 110, {} if rehearse else {"FAIL_WITHOUT_CUDA": "1"}),
-        measure("compare", 60),
+        measure("sweep", 70),
+        measure("memory", 70),
+        measure("video-loader", 60),
         measure("decode-others", 50),
-        measure("memory", 40),
         measure("tilings", 90),
-        measure("regions-dali", 20),
-        measure("regions-nvimgcodec", 20),
     ]
+
+
+_ENGINE_TESTS = ("test_engines_agree.py", "test_fused_triton.py")  # the longest
+
+
+def _tests(name: str, out: Path, *, rehearse: bool) -> Step:
+    """The files with tests that need CUDA: the engines', or all others; one file in a rehearsal."""
+    folder = _REPOSITORY / "tests"
+    files = [
+        str(path)
+        for path in sorted(folder.glob("test_*.py"))
+        if (path.name in _ENGINE_TESTS) == (name == "tests-engines")
+        and "needs_cuda" in path.read_text(encoding="utf-8")
+    ]
+    command = ["-m", "pytest", "-m", "needs_cuda", "--tb=long", f"--junitxml={out / name}.xml"]
+    command += ["--continue-on-collection-errors"]  # a package that is missing costs its own tests
+    environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # else JAX takes most of the memory
+    if not rehearse:
+        environment["FAIL_WITHOUT_CUDA"] = "1"
+    chosen = files[:1] if rehearse else files
+    return Step(name, [*command, *chosen], 200, environment, is_check=True)
 
 
 def visit(
@@ -116,22 +155,25 @@ def visit(
 
     A step ends with its own limit or with that of the visit; those for which no time is left are left out.
     """
-    outcomes: list[Outcome] = []
-    failures = out / "failures.log"
-    failures.write_text("", encoding="utf-8")
-    last = time.monotonic() + seconds_max
-    for step in plan:
-        seconds = min(step.seconds_max, last - time.monotonic())
-        console.print(f"{step.name} (at most {max(seconds, 0):.0f} s)", style="dim")
-        if seconds > _SECONDS_MIN:
-            outcome = _run(replace(step, seconds_max=seconds), out)
-        else:
-            outcome = Outcome(step.name, "no time was left", 0.0, "", {})
-        outcomes.append(outcome)
-        if not outcome.good:
-            with failures.open("a", encoding="utf-8") as file:
-                file.write(f"==== {step.name}: {outcome.end}\n{_log(out, step)}\n")
+    run = partial(_run_in_time, out=out, console=console, last=time.monotonic() + seconds_max)
+    with ThreadPoolExecutor(max(1, num_cores() // _CORES_OF_A_CHECK)) as side_by_side:
+        outcomes = list(side_by_side.map(run, [step for step in plan if step.is_check]))
+    outcomes += map(run, [step for step in plan if not step.is_check])
+    with (out / "failures.log").open("w", encoding="utf-8") as file:
+        for outcome in outcomes:
+            if not outcome.good:
+                file.write(f"==== {outcome.name}: {outcome.end}\n{_log(out, outcome.name)}\n")
     return outcomes
+
+
+def _run_in_time(step: Step, *, out: Path, console: Console, last: float) -> Outcome:
+    seconds = min(step.seconds_max, last - time.monotonic())
+    if seconds < _SECONDS_MIN:
+        return Outcome(step.name, "no time was left", 0.0, "", {})
+    console.print(f"{step.name} (at most {seconds:.0f} s)", style="dim")
+    outcome = _run(replace(step, seconds_max=seconds), out)
+    console.print(f"{step.name}: {outcome.end} after {outcome.seconds:.0f} s", style="dim")
+    return outcome
 
 
 def _run(step: Step, out: Path) -> Outcome:
@@ -155,7 +197,8 @@ def _run(step: Step, out: Path) -> Outcome:
             _end_group(process)
     seconds = time.perf_counter() - began
     found = _read_result(result)
-    return Outcome(step.name, end, seconds, found.get("headline") or _last_line(out, step), found)
+    headline = found.get("headline") or _last_line(out, step.name)
+    return Outcome(step.name, end, seconds, headline, found)
 
 
 def _read_result(path: Path) -> dict[str, Any]:
@@ -166,13 +209,13 @@ def _read_result(path: Path) -> dict[str, Any]:
     return found
 
 
-def _log(out: Path, step: Step) -> str:
-    path = out / f"{step.name}.log"
+def _log(out: Path, name: str) -> str:
+    path = out / f"{name}.log"
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
-def _last_line(out: Path, step: Step) -> str:
-    lines = _log(out, step).strip().splitlines()
+def _last_line(out: Path, name: str) -> str:
+    lines = _log(out, name).strip().splitlines()
     return lines[-1].strip(" =") if lines else ""
 
 
@@ -190,14 +233,29 @@ def _end_group(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
+def choose(plan: Sequence[Step], names: Sequence[str]) -> list[Step]:
+    """The steps of those names, in the plan's order.
+
+    Raises:
+        BenchError: There is no such step.
+    """
+    allowed = [RIGHT, FAST, *(step.name for step in plan)]
+    if unknown := sorted(set(names) - set(allowed)):
+        raise errors.BenchError(
+            f"--only must be one of {', '.join(allowed)}, got {', '.join(unknown)}: choose"
+        )
+    return [
+        step for step in plan if {step.name, RIGHT if step.is_check else FAST}.intersection(names)
+    ]
+
+
 def _gather(parts: Path, plan: Sequence[Step], out: Path) -> None:
     """Bring the logs home in few files, since machines that are lent may hand back only a few."""
     with (out / "logs.txt").open("w", encoding="utf-8") as file:
         for step in plan:
-            file.write(f"==== {step.name}\n{_log(parts, step)}\n")
-    for name in ("failures.log", "tests.xml"):
-        if (parts / name).exists():
-            shutil.copyfile(parts / name, out / name)
+            file.write(f"==== {step.name}\n{_log(parts, step.name)}\n")
+    for path in (parts / "failures.log", *parts.glob("*.xml")):
+        shutil.copyfile(path, out / path.name)
 
 
 def _document(outcomes: Sequence[Outcome], *, rehearse: bool) -> dict[str, object]:
@@ -233,7 +291,10 @@ def _show(outcomes: Sequence[Outcome], console: Console) -> None:
 def gpu(
     out: Annotated[Path, typer.Option(help="The folder that gets everything.")],
     rehearse: Annotated[bool, typer.Option(help="On the CPU, with tiny inputs.")] = False,
-    only: Annotated[list[str] | None, typer.Option(help="Only this step; repeatable.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A step, or right or fast for those that verify or measure; repeatable."),
+    ] = None,
 ) -> None:
     """Run the CUDA tests and the GPU benchmarks, go on past failures, and write all of it down."""
     from bench.report import wide_console, write_json
@@ -249,13 +310,7 @@ def gpu(
         except errors.BenchError as error:  # the steps that need them will fail and say so
             console.print(str(error), style="red")
         plan = steps(parts, data, rehearse=rehearse)
-        names = [step.name for step in plan]
-        unknown = set(only or []) - set(names)
-        if unknown:
-            raise errors.BenchError(
-                f"--only must be one of {', '.join(names)}, got {', '.join(sorted(unknown))}: choose"
-            )
-        chosen = [step for step in plan if not only or step.name in only]
+        chosen = choose(plan, only or [RIGHT, FAST])
         outcomes = visit(chosen, parts, console)
         _gather(parts, chosen, out)
     write_json(out / "result.json", _document(outcomes, rehearse=rehearse))

@@ -21,6 +21,8 @@ from bench.ours import DECODERS, ENGINES, Decoder, Engine, OurLoader, row_name
 from bench.peers.catalog import peer_names
 from bench.peers.process import PeerProcess
 from bench.torch_loader import TorchLoader
+from bench.torchvision_cuda import NAME as TORCHVISION_CUDA
+from bench.torchvision_cuda import on_cuda
 
 ALL, NONE = "all", "none"
 
@@ -55,12 +57,15 @@ def lineup(peers: Sequence[str] = (), *, tiled: bool = False) -> list[Entry]:
 
 def _baselines(peers: Sequence[str]) -> list[Entry]:
     on_torch = (TorchvisionPil, TorchvisionV2, TorchvisionTensor, OpencvAlbumentations, Kornia)
+    decoding_there = Entry(TORCHVISION_CUDA, "baseline", on_cuda)
+    has_gpu = torch.cuda.is_available()
     here = [
         *(_on_torch(baseline) for baseline in on_torch),
         _on_dali("dali-cpu", "cpu"),
-        *([_on_dali("dali-gpu", "mixed")] if torch.cuda.is_available() else []),
+        *([_on_dali("dali-gpu", "mixed"), decoding_there] if has_gpu else []),
     ]
-    everyone = [*here, *map(_distant, peer_names())]
+    # Who is asked for by name where there is no GPU gets the reason.
+    everyone = [*here, *([] if has_gpu else [decoding_there]), *map(_distant, peer_names())]
     if not peers:
         return here
     if tuple(peers) in ((ALL,), (NONE,)):

@@ -63,10 +63,13 @@ def machine() -> dict[str, object]:
 
 
 def commit() -> str | None:
-    """The commit of this checkout, with "+changes" when files differ from it; None outside of git."""
+    """The commit of this checkout, with "+changes" when files differ from it.
+
+    Outside of git what the environment variable GPU_AUG_COMMIT says, for copies of a checkout; else None.
+    """
     head = _output("git", "rev-parse", "HEAD")
     if head is None:
-        return None
+        return os.environ.get("GPU_AUG_COMMIT")
     return head + ("+changes" if _output("git", "status", "--porcelain") else "")
 
 

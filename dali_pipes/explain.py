@@ -1,11 +1,16 @@
 """What a loader will do and why, in lines for people."""
 
+import re
 from collections.abc import Sequence
 
 from dali_pipes.finish import View
 from dali_pipes.plan import Schedule
 from dali_pipes.targets import KINDS
 from dali_pipes.work import Workshop
+from gpu_aug.ops import Operation
+
+_NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
+_MANY = 5  # pairs of sides and triples of colours stay what they are
 
 
 def explain(
@@ -50,10 +55,10 @@ def explain(
 
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
-    decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
+    decode = ", ".join(map(_told, recipe.decode_operations)) or "whole images"
     canvas = "of several sizes" if size is None else str([*size, 3])
     after = recipe.image_operations[len(recipe.decode_operations) :]
-    batch = ", ".join(map(repr, after)) or "nothing"
+    batch = ", ".join(map(_told, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
@@ -61,3 +66,15 @@ def _stages(view: View) -> list[str]:
         f"decode stage: {decode} -> uint8 {canvas}",
         f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
     ]
+
+
+def _told(operation: Operation) -> str:
+    """Return the text of an operation, with many numbers that follow each other as the first and the last."""
+    return _NUMBERS.sub(_as_range, repr(operation))
+
+
+def _as_range(found: re.Match[str]) -> str:
+    numbers = [int(number) for number in found[1].split(", ")]
+    first, last = numbers[0], numbers[-1]
+    is_range = len(numbers) >= _MANY and numbers == list(range(first, last + 1))
+    return f"{first}..{last}" if is_range else found[0]

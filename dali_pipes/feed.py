@@ -217,7 +217,8 @@ def cut_tiles(work: Work, covered: NDArray[np.bool_]) -> tuple[list[Payload], ND
 def _placeholder_rects(options: FeedOptions) -> dict[str, NDArray[np.int32]]:
     """The names of the pairs that the graph needs, with what suits an image of one pixel."""
     ones, zeros = np.ones((1, 2), np.int32), np.zeros((1, 2), np.int32)
-    pairs = {"start": zeros, "shape": ones}
+    # On "mixed" the whole image is decoded; DALI leaves out inputs that nothing needs, and refuses to be fed them.
+    pairs = {"start": zeros, "shape": ones} if options.device == "cpu" else {}
     for view, canvas in enumerate(options.canvas if options.canvases else ()):
         pairs |= {f"start{view}": zeros, f"shape{view}": ones, f"resize{view}": ones}
         pairs |= {f"paste{view}": zeros, f"canvas{view}": np.array([canvas or (1, 1)], np.int32)}
@@ -243,7 +244,8 @@ def _build(options: FeedOptions, depth: int) -> Any:
             name: fn.external_source(name=name, dtype=types.INT32, ndim=1)
             for name in _placeholder_rects(options)
         }
-        decoded = image.decode(encoded, pairs["start"], pairs["shape"], device=options.device)
+        part = pairs.get("start"), pairs.get("shape")
+        decoded = image.decode(encoded, *part, device=options.device)
         if options.canvases:
             outputs = [
                 image.draw_canvas(

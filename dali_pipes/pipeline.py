@@ -188,6 +188,8 @@ def _canvases_on_device(
     for row, image in images.items():
         # In float32: torch resamples uint8 on the CPU alone.
         canvas = torch.empty(shapes[row], device=view.device)
-        resample(image.float(), windows, row, canvas)
+        (top, left), (height, width) = windows.start[row].tolist(), windows.shape[row].tolist()
+        cut = image[top : top + height, left : left + width].float()
+        resample(cut, windows, row, canvas, origin=(top, left))
         canvases[row].copy_(canvas.round_().clamp_(0, 255))
     return canvases

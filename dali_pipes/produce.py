@@ -4,6 +4,7 @@ import warnings
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -71,18 +72,32 @@ class CpuProducer:
         return self._finisher.spawn(work, draw)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Canvases that our threads draw of rows that DALI does not."""
+
+    sheets: Sheets
+    tasks: list[Future[None]]
+
+    def wait(self) -> None:
+        """Return once they are drawn; raise what a thread raised."""
+        for task in self.tasks:
+            task.result()
+
+
 class DaliProducer:
     """Decodes with DALI, driven by the thread that takes the batches.
 
     On the CPU DALI cuts the windows out and our threads resample them: torch's kernel takes a third of the
     time of DALI's and is torchvision's to the bit. On a GPU DALI does both, and the engine runs on a stream of its
-    own, beside the training step.
+    own, beside the training step, and our threads draw what DALI must not decode while it decodes the rest.
     """
 
     def __init__(self, workshop: Workshop, finisher: Finisher, feed: Feed) -> None:
         self._workshop = workshop
         self._finisher = finisher
         self._feed = feed
+        self._drawing: deque[Drawing] = deque()
         self._side = SideStream(finisher.device)
         self._preparing: deque[Future[Work]] = deque()
         self._finishing: deque[Pending] = deque()
@@ -111,16 +126,30 @@ class DaliProducer:
     def _push(self) -> None:
         while self._preparing and len(self._feed) < self._feed.options.depth:
             work = self._preparing.popleft().result()
-            self._feed.push(work, set(rows_for_cpu(work)))
+            hidden = set(rows_for_cpu(work))
+            self._feed.push(work, hidden)
+            if self._feed.options.canvases:
+                lost = {row for row, data in enumerate(work.data) if data is None}
+                self._drawing.append(self._draw(work, sorted(hidden | lost)))
+
+    def _draw(self, work: Work, rows: list[int]) -> Drawing:
+        """Start drawing the canvases of rows."""
+        finisher = self._finisher
+        sheets = Sheets(work, rows, finisher.views, pinned=finisher.device.type == "cuda")
+        draw = partial(draw_one, self._workshop, work, sheets)
+        return Drawing(sheets, [finisher.pool.submit(draw, place) for place in range(len(rows))])
 
     def _collect(self) -> Pending:
         stream = self._side.stream
         with self._finisher.timings.measure("decode"):
             work, hidden, outputs = self._feed.take(stream)
+            drawing = self._drawing.popleft() if self._drawing else None
+            if drawing is not None:
+                drawing.wait()
             if outputs is None:
                 hidden, outputs = self._recover(work, hidden, stream)
-        if self._feed.options.canvases:
-            return self._augment(work, hidden, outputs)
+        if drawing is not None:
+            return self._augment(work, hidden, outputs, drawing)
         if outputs is None:
             return self._finisher.spawn(work, partial(draw_encoded, self._workshop, work))
         parts = [None if row in hidden else np.asarray(cut) for row, cut in enumerate(outputs[0])]
@@ -148,8 +177,10 @@ class DaliProducer:
             hidden = set(range(len(work)))
         return hidden, outputs
 
-    def _augment(self, work: Work, hidden: set[int], outputs: Sequence[Any] | None) -> Pending:
-        """Go on from DALI's canvases on the engines' device; hidden rows are drawn here."""
+    def _augment(
+        self, work: Work, hidden: set[int], outputs: Sequence[Any] | None, drawing: Drawing
+    ) -> Pending:
+        """Go on from DALI's canvases on the engines' device; hidden rows are drawn already, unless there are more of them now."""
         finisher = self._finisher
         workshop = self._workshop
         decoded = set() if outputs is None else set(range(len(work))) - hidden
@@ -158,9 +189,10 @@ class DaliProducer:
         good = list(finisher.pool.map(partial(workshop.read_targets, work), asked))
         sound = decoded - {row for row, kept in zip(asked, good, strict=True) if not kept}
         others = [row for row in range(len(work)) if row not in sound]
-        sheets = Sheets(work, others, finisher.views, pinned=finisher.device.type == "cuda")
-        draw = partial(draw_one, workshop, work, sheets)
-        list(finisher.pool.map(draw, range(len(others))))
+        if others != drawing.sheets.rows:
+            drawing = self._draw(work, others)
+            drawing.wait()
+        sheets = drawing.sheets
         if any(found.targets for found in work.found):
             move = partial(finisher.move_targets, work)
             list(finisher.pool.map(move, *zip(*finisher.chunks(len(work)), strict=True)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -36,6 +37,9 @@ class Ahead:
 class SideStream:
     """Runs work beside the current stream, on a CPU at once.
 
+    All of a device share one stream: torch keeps what a stream gave back for that stream alone, so that a stream for
+    each epoch would hold on to the memory of an epoch each.
+
     Args:
         device: Where the work runs.
 
@@ -44,9 +48,7 @@ class SideStream:
     """
 
     def __init__(self, device: torch.device) -> None:
-        # Its kernels are short, and a training step's long queue should not hold them up.
-        make: Any = torch.cuda.Stream
-        self.stream: Any = make(device, priority=-1) if device.type == "cuda" else None
+        self.stream: Any = _stream_of(device) if device.type == "cuda" else None
 
     def run(self, work: Callable[[], Sequence[torch.Tensor]]) -> Ahead:
         """Ask for work whose inputs were made on this stream, or on the host.
@@ -60,3 +62,11 @@ class SideStream:
             tensors = tuple(work())
             done = self.stream.record_event()
         return Ahead(tensors, done)
+
+
+@cache
+def _stream_of(device: torch.device) -> Any:
+    """The stream beside the training step on a device."""
+    make: Any = torch.cuda.Stream
+    # Its kernels are short, and a training step's long queue should not hold them up.
+    return make(device, priority=-1)

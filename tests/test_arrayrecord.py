@@ -166,7 +166,7 @@ sys.exit(any(os.waitpid(child, 0)[1] for child in children) or read() != before)
     root = Path(__file__).resolve().parents[1]
 
     command = [sys.executable, "-W", "ignore", "-c", script, str(path)]
-    subprocess.run(command, check=True, cwd=root, timeout=60)
+    subprocess.run(command, check=True, cwd=root, timeout=180)
 
 
 def test_more_files_than_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,13 +33,14 @@ from bench.compare import Settings, compare
 from bench.contestant import Footing, Unable
 from bench.dali_baseline import DaliPipeline
 from bench.images import Repeated, collect
-from bench.lineup import Entry
+from bench.lineup import Entry, lineup
 from bench.photographs import make_photographs
 from bench.report import show_comparison, verdicts
 from bench.result import Comparison, Row
 from bench.run import Tally
 from bench.timer import Rate, time_slice
 from bench.torch_loader import TorchLoader
+from bench.torchvision_cuda import TorchvisionCuda
 from gpu_aug import CenterCrop, GaussianBlur, Normalize, Recipe, Resize
 from readers import Sample, open_dataset
 
@@ -264,6 +265,66 @@ def test_dali_baseline_declines_what_it_is_not_written_for(footing: Footing) -> 
     """The DALI pipeline, too, refuses a recipe of another shape."""
     with pytest.raises(Unable, match="CenterCrop"):
         DaliPipeline(replace(footing, recipe=Recipe([CenterCrop(64)])), decode="cpu")
+
+
+# torchvision on the GPU: its steps are tried on the CPU, where they are the same.
+
+
+def test_torchvision_cuda_follows_the_recipe(footing: Footing, photos: list[Path]) -> None:
+    """On a recipe without chance it makes torchvision's images, in an order of its own, and not another recipe's."""
+    expected = evaluated(photos).flatten(1)
+
+    def distance(recipe: Recipe) -> float:
+        few = replace(footing, recipe=recipe, files=photos[:4], labels=[0, 1, 2, 3])
+        pipeline = TorchvisionCuda(few)
+        pipeline.open()
+        images = pipeline.next_batch().flatten(1)
+        pipeline.close()
+        nearest = torch.cdist(images, expected, p=1).min(dim=1).values
+        return float(nearest.mean() / expected.shape[1])
+
+    # Measured: 0.003; 0.6 for another size.
+    assert distance(Recipe.imagenet_eval()) < 0.02
+    assert distance(Recipe.imagenet_eval(resize=300)) > 0.25
+
+
+def test_torchvision_cuda_draws_for_each_image(footing: Footing, photos: list[Path]) -> None:
+    """Of one file in a whole batch no two images are alike: crops and flips are not drawn once for all."""
+    one = replace(footing, files=photos[:1] * 4, dtype=torch.bfloat16)
+    pipeline = TorchvisionCuda(one)
+    pipeline.open()
+    images = pipeline.next_batch()
+    pipeline.close()
+
+    assert (images.dtype, images.shape) == (torch.bfloat16, (4, 3, 224, 224))
+    pairs = itertools.combinations(images, 2)
+    assert all((a - b).abs().mean() > 0.01 for a, b in pairs)
+
+
+@pytest.mark.needs_cuda
+def test_torchvision_cuda_runs_on_a_gpu(footing: Footing) -> None:
+    """There it hands over batches on the device, normalised."""
+    [entry] = [entry for entry in lineup(["torchvision-cuda"]) if entry.kind == "baseline"]
+    contestant = entry.enter(replace(footing, device=torch.device("cuda", 0)))
+    contestant.open()
+    images = contestant.next_batch()  # type: ignore[union-attr] # it is in this process
+    contestant.close()
+
+    assert (images.shape, images.device) == ((4, 3, 224, 224), torch.device("cuda", 0))
+    assert images.min() < -0.5
+
+
+def test_torchvision_cuda_says_what_it_cannot_do(
+    footing: Footing, photos: list[Path], tmp_path: Path
+) -> None:
+    """Without a GPU, and for files that are no JPEGs, it is absent with the reason."""
+    [entry] = [entry for entry in lineup(["torchvision-cuda"]) if entry.kind == "baseline"]
+    Image.new("RGB", (30, 20)).save(tmp_path / "b.png")
+
+    with pytest.raises(Unable, match="CUDA device, and the batches are for cpu"):
+        entry.enter(footing)
+    with pytest.raises(Unable, match=r"JPEGs only, and b\.png is none"):
+        TorchvisionCuda(replace(footing, files=[*photos, tmp_path / "b.png"]))
 
 
 # The comparison.

@@ -302,7 +302,7 @@ def test_processes_share_it_while_some_are_killed(tmp_path: Path) -> None:
         victim.send_signal(signal.SIGKILL)
         victim.communicate()
     for reader in readers:
-        assert reader.communicate(timeout=30)[0].endswith("done\n")
+        assert reader.communicate(timeout=120)[0].endswith("done\n")
         assert reader.returncode == 0
     assert 0 < most <= 10 * BLOCK + 3 * BLOCK  # a look takes its time, and sees the old and the new
     assert used(folder) <= 10 * BLOCK
@@ -323,7 +323,7 @@ def test_processes_fetch_a_block_once(tmp_path: Path) -> None:
     for reader in readers:
         go(reader)
     for reader in readers:
-        assert reader.communicate(timeout=30)[0].endswith("done\n")
+        assert reader.communicate(timeout=120)[0].endswith("done\n")
     fetched = (tmp_path / "fetched").read_text().splitlines()
     assert len(fetched) == len(set(fetched)) == 41
 

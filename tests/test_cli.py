@@ -153,7 +153,7 @@ def test_interrupt_ends_quietly(data: Path) -> None:
         try:
             process.stdout.readline()  # printed when the loader has been built
             process.send_signal(signal.SIGINT)
-            _, printed = process.communicate(timeout=30)
+            _, printed = process.communicate(timeout=120)
         finally:
             process.kill()
 

@@ -1,5 +1,6 @@
 """Clips: which frames they are made of, from any batch, rank, selection and machine."""
 
+import json
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError, StateMismatchError
 from dali_pipes.video import positions
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.join import ViewMean
@@ -684,6 +685,18 @@ class TestInTheLoader:
         assert _contents([first, *late]) == expected
         other = Loader(clips, self.RECIPE, batch_size=4, seed=1, dtype=torch.float32, device="cpu")
         assert not _contents(list(other)).items() <= expected.items()
+
+    def test_the_state_knows_the_rate(self, videos: VideoFolderDataset) -> None:
+        """A run is resumed at the frames per second that it was saved with; another rate is refused by its name."""
+
+        def loader(fps: float) -> Loader:
+            return Loader(Clips(videos, num_frames=2, fps=fps), TINY, batch_size=2, device="cpu")
+
+        state = json.loads(json.dumps(loader(7.5).state_dict()))
+        loader(7.5).load_state_dict(state)
+
+        with pytest.raises(StateMismatchError, match=r"Clips: fps=15/2 in the state, fps=8 here"):
+            loader(8).load_state_dict(state)
 
     def test_what_a_batch_says_of_its_clips(self, videos: VideoFolderDataset, jpeg: Any) -> None:
         """Frame numbers, seconds and videos row by row; nothing of images."""

@@ -14,7 +14,8 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from bench.gpu import Step, steps, visit
+from bench.errors import BenchError
+from bench.gpu import Step, choose, steps, visit
 from bench.gpu_visit import video
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, scale_for
@@ -26,7 +27,7 @@ def test_every_step_exists(tmp_path: Path) -> None:
     """The plan names the steps there are, each once, and each has its function."""
     names = [step.name for step in steps(tmp_path, tmp_path, rehearse=False)]
 
-    assert sorted(names) == sorted([*STEPS, "tests"])
+    assert sorted(names) == sorted([*STEPS, "tests-loader", "tests-engines"])
     for module, function in STEPS.values():
         assert callable(getattr(importlib.import_module(f"bench.gpu_visit.{module}"), function))
 
@@ -62,6 +63,32 @@ def test_visit_ends_in_time(tmp_path: Path) -> None:
     assert time.monotonic() - began < 10
     assert [outcome.end for outcome in outcomes[1:]] == ["no time was left"] * 2
     assert "==== hang2: no time was left" in (tmp_path / "failures.log").read_text()
+
+
+def test_measurements_run_alone(tmp_path: Path) -> None:
+    """A step that measures starts after everything before it has ended."""
+    wait = "import time; time.sleep(0.5)"
+    checks = [Step(f"check{n}", ["-c", wait], 20, is_check=True) for n in range(2)]
+    measures = [Step(f"measure{n}", ["-c", wait], 20) for n in range(2)]
+
+    visit([*measures, *checks], tmp_path, console := Console(file=io.StringIO(), width=99))
+
+    shown = console.file.getvalue().splitlines()
+    assert [line.partition(" ")[0].rstrip(":") for line in shown[-4:]] == [
+        "measure0", "measure0", "measure1", "measure1"
+    ]  # fmt: skip
+    assert {line[:5] for line in shown[:4]} == {"check"}
+
+
+def test_steps_are_chosen(tmp_path: Path) -> None:
+    """By name, or all that verify; an unknown name is refused with those there are."""
+    plan = steps(tmp_path, tmp_path, rehearse=False)
+
+    assert [step.name for step in choose(plan, ["tiles", "kernel"])] == ["kernel", "tiles"]
+    assert [step.name for step in choose(plan, ["right"])] == [s.name for s in plan if s.is_check]
+    assert choose(plan, ["right", "fast"]) == plan
+    with pytest.raises(BenchError, match=r"one of right, fast, environment.* got tile: choose"):
+        choose(plan, ["tile"])
 
 
 @pytest.mark.needs_dali
@@ -123,6 +150,7 @@ def test_frames_of_videos_are_judged(
     assert notes.found["mpeg4"]["excerpt"] == "left to the CPU"
     assert notes.found["mpeg4"]["whole file"].startswith("refused")
     assert late.found["vp9"]["excerpt"].startswith("gives others: {41: 0, 5: 41")
+    assert len(late.failures) == 1
 
 
 @pytest.mark.needs_dali

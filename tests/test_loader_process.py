@@ -364,7 +364,7 @@ class TestRelease:
         ]
         for process, code in zip(started, ends.values(), strict=True):
             with process:
-                out, errors = process.communicate(timeout=60)
+                out, errors = process.communicate(timeout=120)
                 pid = int(out.split()[0])
                 try:
                     assert process.returncode == code, errors

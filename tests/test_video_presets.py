@@ -258,7 +258,7 @@ def test_ranks_gather(tmp_path: Path) -> None:
         )
         for rank in range(2)
     ]
-    said = [json.loads(rank.communicate(timeout=60)[0].splitlines()[-1]) for rank in ranks]
+    said = [json.loads(rank.communicate(timeout=180)[0].splitlines()[-1]) for rank in ranks]
 
     assert said[0] == said[1]
     assert said[0] == [

@@ -18,12 +18,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dali_pipes.video.decode import decode_frames
+from dali_pipes.video.packets import first_packets
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.video import (
     HIDDEN,
     VIDEO_FIELDS,
     FrameFolderDataset,
     VideoError,
+    VideoFolderDataset,
+    VideoIndex,
     VideoInfo,
     read_packets,
     scan_video,
@@ -202,6 +206,26 @@ def test_invisible_frame_of_vp8(tmp_path: Path, frames: NDArray[np.uint8]) -> No
     assert len(info) == NUM_FRAMES - 1
     assert np.flatnonzero(info.packet_pts >= HIDDEN).tolist() == [9]
     assert_same_frames(path, info)
+
+
+def test_video_without_keyframes(tmp_path: Path, frames: NDArray[np.uint8]) -> None:
+    """Where no packet is marked as one the list of them is empty, and decoding begins at the first packet."""
+
+    def forget(_: int, packet: Any) -> bool:
+        packet.is_keyframe = False
+        return True
+
+    source = write_video(tmp_path / "a.webm", frames, codec="libvpx", gop=10)
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    path = remux(source, folder / "b.webm", forget)
+    index = VideoIndex.open(VideoFolderDataset(folder))
+    for info in (scan_video(path.read_bytes()), index[0]):
+        assert isinstance(info, VideoInfo)
+        assert (info.keyframes.dtype, info.keyframes.shape) == (np.int64, (0,))
+        assert first_packets(info, np.array([17, 3])).tolist() == [0, 0]
+        assert_same_frames(path, info)
+        assert set(decode_frames(path.read_bytes(), info, np.array([25, 3]))) == {3, 25}
 
 
 def test_frames_that_a_packet_of_vp9_shows() -> None:

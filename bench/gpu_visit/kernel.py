@@ -1,14 +1,21 @@
-"""Step: the fused kernels against a copy on the device in the same run, and how they are best cut."""
+"""Steps: the fused kernels against what the device can do in the same run, and how they are best cut.
+
+Two floors stand under each: the bytes that have to be moved, each once, at the rate of a copy; and the operations that
+cannot be left out, at the rate of a float32 matrix product. The higher one is what the time is compared with.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 
 from bench.batch import RECIPE
+from bench.gpu_visit.operations import operations_of
 from bench.gpu_visit.scale import Notes, Scale, device_milliseconds
 from bench.pictures import load_pictures
 from gpu_aug import (
@@ -21,6 +28,7 @@ from gpu_aug import (
     Recipe,
     compile_engine,
 )
+from gpu_aug.engines.fused.program import Program
 
 RECIPES = {
     "normalise": Recipe([Normalize()]),
@@ -33,12 +41,29 @@ RECIPES = {
     "batch stage": RECIPE,
 }
 _NUM_SETS = 4  # batches that take turns, so that none stays in the cache
+_REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What the device reaches in this run.
+
+    Attributes:
+        copy: Gigabytes per second, read and written, of a copy on the device.
+        arithmetic: Thousand millions of float32 instructions per second, a product and a sum in one, of a
+            matrix product.
+    """
+
+    copy: float
+    arithmetic: float
 
 
 def kernel(scale: Scale, data: Path, notes: Notes) -> None:
-    """Gigabytes per second of the fused engine, by recipe, type and layout, and by tiling."""
-    images, copy = _images(scale, data), _copy(scale)
-    notes.put(copy_gigabytes_per_second=copy)
+    """Time over the floors of the fused engine, by recipe, type and layout."""
+    images, ceiling = _images(scale, data), _ceiling(scale)
+    notes.put(
+        copy_gigabytes_per_second=ceiling.copy, float32_ginstructions_per_second=ceiling.arithmetic
+    )
     for name, recipe in RECIPES.items():
         for dtype, layout in (
             (torch.bfloat16, torch.channels_last),
@@ -49,16 +74,25 @@ def kernel(scale: Scale, data: Path, notes: Notes) -> None:
             if dtype == torch.uint8 and name != "flip, normalise":
                 continue
             with notes.attempt(f"{name}, {dtype}, {layout}") as row:
-                row |= _measure(recipe, images, dtype, layout, copy, scale)
+                row |= _measure(recipe, images, dtype, layout, ceiling, scale)
     if scale.on_gpu:
         with notes.attempt("compiled") as row:
             row |= _compiled()
-    share = notes.found["batch stage, torch.bfloat16, torch.channels_last"].get("share_of_copy")
-    plain = notes.found["flip, normalise, torch.bfloat16, torch.channels_last"]
-    notes.put(
-        headline=f"copy {copy:.0f} GB/s; share of it: batch stage {share}, flip and normalise "
-        f"{plain.get('share_of_copy')}"
-    )
+    notes.put(headline=_headline(notes, ceiling))
+
+
+def _headline(notes: Notes, ceiling: Ceiling) -> str:
+    parts = [f"copy {ceiling.copy:.0f} GB/s, {ceiling.arithmetic / 1000:.1f} T float32/s"]
+    for name in ("flip, normalise", "batch stage"):
+        row = notes.found[f"{name}, torch.bfloat16, torch.channels_last"]
+        if "error" in row:
+            parts.append(f"{name}: {row['error']}")
+        else:
+            parts.append(
+                f"{name}: {row['times_floor']} times its floor ({row['floor']}), "
+                f"{row['share_of_copy']} of a copy"
+            )
+    return "; ".join(parts)
 
 
 def _measure(
@@ -66,7 +100,7 @@ def _measure(
     images: list[torch.Tensor],
     dtype: torch.dtype,
     layout: torch.memory_format,
-    copy: float,
+    ceiling: Ceiling,
     scale: Scale,
     tiling: Any = None,
 ) -> dict[str, Any]:
@@ -87,17 +121,61 @@ def _measure(
         turn = number % _NUM_SETS
         engine.run(images[turn], draws[turn], outs[turn])
 
-    times = device_milliseconds(call, scale.device, calls=40 if scale.on_gpu else 2)
-    found: dict[str, Any] = dict(times)
+    operations = _operations(engine, call)
+    calls = 40 if scale.on_gpu else 2
+    looks = [
+        device_milliseconds(call, scale.device, calls=calls, repeats=1) for _ in range(_REPEATS)
+    ]
+    times = {name: median(look[name] for look in looks) for name in ("device", "host")}
     kernels = _kernels(call, scale) if scale.on_gpu else {}
-    found["kernels"] = kernels
     busy = sum(part["milliseconds"] for part in kernels.values()) or times["device"]
-    moved = images[0].nbytes + outs[0].nbytes  # the least: each byte once
-    found["gigabytes_per_second"] = round(moved / busy / 1e6, 1)
-    found["share_of_copy"] = round(moved / busy / 1e6 / copy, 3)
-    found["share_of_copy_with_gaps"] = round(moved / times["device"] / 1e6 / copy, 3)
-    found["images_per_second"] = round(num / times["device"] * 1000)
-    return found
+    moved = images[0].nbytes + outs[0].nbytes
+    return {
+        **{f"milliseconds_{name}": round(time, 5) for name, time in times.items()},
+        "images_per_second": round(num / times["device"] * 1000),
+        "runs": [round(num / look["device"] * 1000) for look in looks],
+        "kernels": kernels,
+        "milliseconds_of_kernels": round(busy, 5),
+        **_floors(moved, operations, busy, ceiling),
+        "bytes_per_image": moved // num,
+        "operations_per_image": round(operations / num),
+        "gigabytes_per_second": round(moved / busy / 1e6, 1),
+        "share_of_copy": round(moved / busy / 1e6 / ceiling.copy, 3),
+        "share_of_copy_with_gaps": round(moved / times["device"] / 1e6 / ceiling.copy, 3),
+    }
+
+
+def _floors(moved: int, operations: float, busy: float, ceiling: Ceiling) -> dict[str, Any]:
+    """Milliseconds below which a batch cannot come: for its bytes, for its operations; and the time over the higher."""
+    floors = {
+        "bytes": moved / ceiling.copy / 1e6,
+        "operations": operations / ceiling.arithmetic / 1e6,
+    }
+    higher = max(floors, key=floors.__getitem__)
+    return {
+        "floor_milliseconds": {name: round(floor, 5) for name, floor in floors.items()},
+        "floor": higher,
+        "times_floor": round(busy / floors[higher], 2),
+    }
+
+
+def _operations(engine: Any, call: Callable[[int], Any]) -> float:
+    """Operations of a batch, on average over the sets: the programs are looked at on their way to the kernels."""
+    run, total = engine._run_program, 0.0
+
+    def look(program: Program, images: Any, *rest: Any) -> None:
+        nonlocal total
+        is_float = images is not None and images[0].dtype == torch.float32
+        total += operations_of(program, is_float=is_float)
+        run(program, images, *rest)
+
+    vars(engine)["_run_program"] = look
+    try:
+        for number in range(_NUM_SETS):
+            call(number)
+    finally:
+        vars(engine)["_run_program"] = run
+    return total / _NUM_SETS
 
 
 def _kernels(call: Callable[[int], Any], scale: Scale, calls: int = 20) -> dict[str, Any]:
@@ -120,13 +198,25 @@ def _kernels(call: Callable[[int], Any], scale: Scale, calls: int = 20) -> dict[
     return found
 
 
-def _copy(scale: Scale) -> float:
-    """Gigabytes per second, read and written, of torch's copy of a large tensor."""
+def _ceiling(scale: Scale) -> Ceiling:
+    """A copy of a large tensor, and a product of large float32 matrices without tensor cores."""
     size = 2**30 if scale.on_gpu else 2**22
     source = torch.randint(0, 255, (size,), dtype=torch.uint8, device=scale.device)
     target = torch.empty_like(source)
-    time = device_milliseconds(lambda _: target.copy_(source), scale.device, calls=10)
-    return round(2 * size / time["device"] / 1e6, 1)
+    copying = device_milliseconds(lambda _: target.copy_(source), scale.device, calls=10)
+    side = 4096 if scale.on_gpu else 128
+    one = torch.randn(side, side, device=scale.device)
+    product = torch.empty_like(one)
+    usual = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    multiplying = device_milliseconds(
+        lambda _: torch.mm(one, one, out=product), scale.device, calls=10
+    )
+    torch.set_float32_matmul_precision(usual)
+    return Ceiling(
+        round(2 * size / copying["device"] / 1e6, 1),
+        round(side**3 / multiplying["device"] / 1e6, 1),
+    )
 
 
 def tilings(scale: Scale, data: Path, notes: Notes) -> None:
@@ -136,27 +226,49 @@ def tilings(scale: Scale, data: Path, notes: Notes) -> None:
         return
     from gpu_aug.engines.fused.triton import Tiling
 
-    images, copy = _images(scale, data), _copy(scale)
+    images, ceiling = _images(scale, data), _ceiling(scale)
     for tiling in (
         Tiling(),
         Tiling(num_registers=80),
         Tiling(height=32),
-        Tiling(height=32, num_registers=128),
         Tiling(height=32, num_warps=8),
-        Tiling(height=8, num_warps=2),
         Tiling(height=8, width=64),
         Tiling(tiles_per_sum=16),
     ):
         for name in ("flip, normalise", "batch stage"):
             with notes.attempt(f"{name}, {tiling}") as row:
                 row |= _measure(
-                    RECIPES[name], images, torch.bfloat16, torch.channels_last, copy, scale, tiling
+                    RECIPES[name],
+                    images,
+                    torch.bfloat16,
+                    torch.channels_last,
+                    ceiling,
+                    scale,
+                    tiling,
                 )
     with notes.attempt("compiled") as row:
         row |= _compiled()
-    shares = {name: row.get("share_of_copy", 0) for name, row in notes.found.items()}
-    best = max((name for name in shares if name.startswith("batch stage")), key=shares.__getitem__)
-    notes.put(headline=f"{best}: {shares[best]} of a copy")
+    notes.put(headline="; ".join(_best(notes, name) for name in ("flip, normalise", "batch stage")))
+
+
+def _best(notes: Notes, recipe: str) -> str:
+    times = {
+        name: row["milliseconds_of_kernels"]
+        for name, row in notes.found.items()
+        if name.startswith(recipe) and "milliseconds_of_kernels" in row
+    }
+    if not times:
+        return f"{recipe}: none ran"
+    best = min(times, key=times.__getitem__)
+    usual = times.get(f"{recipe}, {_usual()}")
+    gain = f", the default's {usual / times[best]:.2f} times as fast" if usual else ""
+    return f"{best}: {notes.found[best]['share_of_copy']} of a copy{gain}"
+
+
+def _usual() -> Any:
+    from gpu_aug.engines.fused.triton import Tiling
+
+    return Tiling()
 
 
 def _images(scale: Scale, data: Path) -> list[torch.Tensor]:

@@ -55,7 +55,7 @@ def scale_for(*, rehearse: bool) -> Scale:
     if not torch.cuda.is_available():
         raise RuntimeError("torch sees no CUDA device; without one there is only --rehearse")
     sizes = {(375, 500): (256, (64, 256)), (1080, 1920): (48, (64,)), (3000, 4000): (12, (16,))}
-    return Scale(torch.device("cuda", 0), 256, 224, 0.6, sizes, 1000)
+    return Scale(torch.device("cuda", 0), 256, 224, 0.6, sizes, 2000)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -91,11 +92,8 @@ def write_video(path: Path, frames: NDArray[np.uint8], kind: Kind) -> None:
     """Encode frames, uint8 [count, height, width, 3], with a keyframe at least every 12 frames.
 
     Raises:
-        ModuleNotFoundError: PyAV is not installed.
         av.FFmpegError: It has no such encoder.
     """
-    import av
-
     times = _STEP * np.arange(len(frames))
     if kind.uneven:
         times[1::3] += _STEP // 2

@@ -3,6 +3,7 @@
 import torch
 from torch.nn import functional as F
 
+from dali_pipes.targets import upload
 from dali_pipes.video.dali_colour import correction
 from dali_pipes.video.turning import stored_rect
 from gpu_aug.windows import Windows
@@ -45,7 +46,7 @@ def _resample(
     if size == tuple(cut.shape[1:3]) and colours is None:
         return cut
     if colours is not None:
-        colours = colours.to(cut.device)
+        colours = upload(colours, cut.device)
     out = torch.empty((len(cut), *size, 3), dtype=torch.uint8, device=cut.device)
     count = max(1, _PIECE_BYTES // max(1, cut[:1].numel()))
     for start in range(0, len(cut), count):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from readers.sample import Payload
+from readers.video.vpx import shows_existing_vp9
 
 _IDR = 5  # of H.264
 _IRAP = range(16, 22)  # of HEVC: pictures with which decoding can begin
@@ -34,10 +35,10 @@ def begins_anew(codec: str, packet: Payload) -> bool:
 def shows_earlier(codec: str, packet: Payload) -> bool:
     """Whether a packet only says that a frame which is decoded already is shown: in VP9 and AV1.
 
-    Sources: VP9 bitstream specification 6.2 and annex B; AV1 bitstream specification 5.3 and 5.9.2.
+    Source for AV1: its bitstream specification, 5.3 and 5.9.2.
     """
     if codec == "vp9":
-        return any(_vp9_shows_earlier(frame) for frame in _vp9_frames(packet))
+        return shows_existing_vp9(packet)
     if codec == "av1":
         return any(kind == _HEADER and unit[0] >> 7 for kind, unit in _av1_units(packet))
     return False
@@ -49,28 +50,6 @@ def _units(packet: Payload) -> Iterator[Payload]:
         stop = start + 4 + int.from_bytes(packet[start : start + 4], "big")
         yield packet[start + 4 : max(stop, start + 5)]
         start = stop
-
-
-def _vp9_shows_earlier(frame: Payload) -> bool:
-    profile_3 = frame[0] & 0x30 == 0x30  # it has one bit more before the one that is asked for
-    return bool(frame[0] >> (2 if profile_3 else 3) & 1)
-
-
-def _vp9_frames(packet: Payload) -> Iterator[Payload]:
-    """Divide a superframe, at whose end stands the size of each frame."""
-    marker = packet[-1]
-    count, width = (marker & 7) + 1, (marker >> 3 & 3) + 1
-    index = len(packet) - 2 - count * width
-    if marker >> 5 != 6 or index < 0 or packet[index] != marker:
-        yield packet
-        return
-    start = 0
-    for number in range(count):
-        at = index + 1 + number * width
-        size = int.from_bytes(packet[at : at + width], "little")
-        if size and start + size <= index:
-            yield packet[start : start + size]
-        start += size
 
 
 def _av1_units(packet: Payload) -> Iterator[tuple[int, Payload]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -248,8 +249,7 @@ class AdditiveNoise(Noise):
             channels = 1 if self.spatial_mode == "shared" else 3
             shape = (channels, *reduced(size, self.approximation))
         if self.noise_type == "uniform":
-            low = torch.tensor([ends[0] for ends in self.ranges], device=device).view(-1, 1, 1)
-            high = torch.tensor([ends[1] for ends in self.ranges], device=device).view(-1, 1, 1)
+            low, high = upload(np.array(self.ranges), device).T[:, :, None, None]
             field = uniform_field(params["key"], shape, device) * (high - low) + low
         elif self.noise_type == "gaussian":
             field = scaled(

@@ -1,6 +1,8 @@
-"""Whether a file is as long as its container says: the sizes that stand at its beginning."""
+"""Whether a file is as long as its container says, and nothing in its middle is missing."""
 
 from readers.sample import Payload
+from readers.video import matroska, ogg
+from readers.video.breaks import Break
 
 _SEGMENT = b"\x18\x53\x80\x67"  # of Matroska
 _HEAD_BYTES = 4096
@@ -20,13 +22,24 @@ def missing_bytes(data: Payload) -> int:
     head = bytes(view[:_HEAD_BYTES])
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
         end = 8 + int.from_bytes(head[4:8], "little")
-    elif head[:4] == b"\x1aE\xdf\xa3":
+    elif head[:4] == matroska.SIGNATURE:
         end = _end_of_segment(head)
     elif head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"):
         end = _end_of_boxes(view)
     else:
         return 0
     return max(0, end - len(view))
+
+
+def find_break(data: Payload) -> Break | None:
+    """Return where a Matroska, WebM or Ogg file was overwritten, or something was taken out of it.
+
+    None where nothing tells, and for other containers.
+    """
+    view = memoryview(data)
+    finders = {matroska.SIGNATURE: matroska.find_break, ogg.SIGNATURE: ogg.find_break}
+    find = finders.get(bytes(view[:4]))
+    return find(view) if find else None
 
 
 def _end_of_segment(head: bytes) -> int:

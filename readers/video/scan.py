@@ -17,7 +17,7 @@ from readers.video.container import (
     open_container,
     prepare_decoder,
 )
-from readers.video.extent import missing_bytes
+from readers.video.extent import find_break, missing_bytes
 from readers.video.info import HIDDEN, VideoInfo
 from readers.video.learn import Learned, learn_frames
 from readers.video.vpx import count_vp8, count_vp9
@@ -83,10 +83,11 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
 
 @dataclass
 class _Packets:
-    """What is noted of each packet; its bytes are let go."""
+    """What is noted of each packet; its bytes are let go. `positions` are the container's, -1 for none."""
 
     data: Payload
     count: Any
+    positions: list[int] = field(default_factory=list)
     pts: list[int | None] = field(default_factory=list)
     dts: list[int | None] = field(default_factory=list)
     durations: list[int] = field(default_factory=list)
@@ -102,6 +103,7 @@ class _Packets:
         if packet.has_sidedata("new_extradata") and self.sizes:
             raise VideoError(f"its codec is set up anew at packet {len(self.sizes)}")
         content = bytes(packet)
+        self.positions.append(-1 if packet.pos is None else packet.pos)
         self.pts.append(packet.pts)
         self.dts.append(packet.dts)
         self.durations.append(int(packet.duration or 0))
@@ -111,30 +113,42 @@ class _Packets:
         self.shown.append(0 if packet.is_discard else counted)
         self.is_cut = packet.is_corrupt
         if self.are_whole:
-            self._place(packet.pos, content)
+            self._place(self.positions[-1], content)
 
-    def _place(self, position: int | None, content: bytes) -> None:
+    def _place(self, position: int, content: bytes) -> None:
         found = -1
-        if position is not None and position >= 0:
+        if position >= 0:
             stop = position + len(content) + _SEARCHED_BYTES
             found = bytes(self.data[position:stop]).find(content)
         self.are_whole = found >= 0
-        self.offsets.append((position or 0) + found)
+        self.offsets.append(position + found)
 
     def end(self, num_promised: int) -> None:
-        """Take a last packet away that is cut off, and say what is missing."""
+        """Take away what is cut off or stands behind a break, and say what is missing."""
+        broken = find_break(self.data)
         if self.is_cut:
-            for column in (self.pts, self.dts, self.durations, self.sizes, self.shown, self.keys):
-                column.pop()
-            del self.offsets[len(self.sizes) :]
+            self._keep(len(self.sizes) - 1)
+        if broken:
+            behind = (place for place, at in enumerate(self.positions) if at >= broken.sound)
+            self._keep(next(behind, len(self.sizes)))
+            self.damage = broken.reason
         lost = missing_bytes(self.data)
         if self.is_cut or lost or self.damage:
             promised = f" of {num_promised}" if num_promised > len(self.sizes) else ""
             missing = f", {lost} bytes too early" if lost else ""
             cause = f" ({self.damage})" if self.damage else ""
-            self.damage = f"the file ends after {len(self.sizes)}{promised} packets{missing}{cause}"
+            verb = "breaks off" if broken else "ends"
+            self.damage = (
+                f"the file {verb} after {len(self.sizes)}{promised} packets{missing}{cause}"
+            )
         if not self.sizes:
             raise VideoError(self.damage or "it has no frames")
+
+    def _keep(self, count: int) -> None:
+        for column in (self.positions, self.pts, self.dts, self.durations, self.sizes):
+            del column[count:]
+        for others in (self.offsets, self.shown, self.keys):
+            del others[count:]
 
     def times(self) -> dict[str, Any]:
         """What the time stamps say, where they are all there."""

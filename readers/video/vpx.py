@@ -1,23 +1,51 @@
-"""How many frames packets of VP8 and VP9 show: the headers of frames say so, without decoding."""
+"""What the headers of frames of VP8 and VP9 say, without decoding."""
 
 from collections.abc import Iterator
 
+from readers.sample import Payload
 
-def count_vp8(packet: bytes) -> int:
-    """Frames that a packet of VP8 shows: 1, or 0 for an alternative reference (RFC 6386, 9.1)."""
-    return packet[0] >> 4 & 1
+_START_CODE = b"\x9d\x01\x2a"  # of a keyframe of VP8
 
 
-def count_vp9(packet: bytes) -> int:
+def count_vp8(packet: Payload) -> int:
+    """Frames that a packet of VP8 shows: 1, or 0 for an alternative reference (RFC 6386, 9.1).
+
+    What is no frame, such as zeros, counts as one: that it cannot be decoded is told where it is wanted.
+    """
+    is_frame = packet[0] & 1 or packet[3:6] == _START_CODE
+    return packet[0] >> 4 & 1 if is_frame else 1
+
+
+def count_vp9(packet: Payload) -> int:
     """Frames that a packet of VP9 shows; all but the last of a superframe are hidden, as a rule.
 
-    By the uncompressed header and annex B of the VP9 bitstream specification.
+    What is no frame counts as for `count_vp8`.
     """
-    return sum(map(_is_shown, _frames_of(packet)))
+    heads = list(_heads(packet))
+    shown = sum(shows_existing or shown for _, shows_existing, shown in heads)
+    is_sound = heads and all(is_frame for is_frame, _, _ in heads)
+    return shown if is_sound else max(shown, 1)
 
 
-def _frames_of(packet: bytes) -> Iterator[int]:
-    """Yield the first byte of each frame in a packet."""
+def shows_existing_vp9(packet: Payload) -> bool:
+    """Whether a frame in a packet of VP9 only says that one which is decoded already is shown."""
+    return any(shows_existing for _, shows_existing, _ in _heads(packet))
+
+
+def _heads(packet: Payload) -> Iterator[tuple[bool, bool, bool]]:
+    """Read the uncompressed headers of the frames in a packet (VP9 bitstream specification, 6.2).
+
+    Yields:
+        Whether it is one, whether it shows a frame that was decoded before, whether it is shown itself.
+    """
+    for first in _first_bytes(packet):
+        # Two bits of marker, two of profile, and one more where the profile is 3.
+        bits = first << 1 if first >> 4 & 3 == 3 else first
+        yield first >> 6 == 0b10, bool(bits >> 3 & 1), bool(bits >> 1 & 1)
+
+
+def _first_bytes(packet: Payload) -> Iterator[int]:
+    """Yield the first byte of each frame in a packet; a superframe ends with their sizes (annex B)."""
     marker = packet[-1]
     if marker >> 5 == 0b110:
         count, width = (marker & 7) + 1, (marker >> 3 & 3) + 1
@@ -31,10 +59,3 @@ def _frames_of(packet: bytes) -> Iterator[int]:
                 place += size
             return
     yield packet[0]
-
-
-def _is_shown(first: int) -> bool:
-    # Two bits of marker, two of profile, and one more where the profile is 3.
-    bits = first << 1 if first >> 4 & 3 == 3 else first
-    shows_existing, shown = bits >> 3 & 1, bits >> 1 & 1
-    return bool(shows_existing or shown)

@@ -23,6 +23,9 @@ _TYPES = {
     torch.float32: tl.float32,
 }
 
+_LEAST_PARTS = 32
+"""Kernels are compiled for each power of 2 from here on; up to 256x256 pixels all images share one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
@@ -78,7 +81,7 @@ def run_program(
     places = (layout.length, layout.codes, layout.values, layout.holes, layout.colours, layout.keys)
     length = program.tables[0].size
     shape = {
-        "PARTS": triton.next_power_of_2(num_parts),
+        "PARTS": max(triton.next_power_of_2(num_parts), _LEAST_PARTS),
         "TILE_HEIGHT": tiling.height,
         "TILE_WIDTH": tiling.width,
         "num_warps": tiling.num_warps,
@@ -119,9 +122,10 @@ def _upload(
     records: NDArray[np.int32], tables: NDArray[np.float32], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Copy both in one piece: int32 and float32 tensors of one dimension."""
-    num_words = records.size
+    # Triton compiles kernels anew for tables that do not begin at a multiple of 16 bytes.
+    num_words = records.size + -records.size % 4
     both = torch.empty(num_words + tables.size, dtype=torch.int32, pin_memory=device.type == "cuda")
-    both.numpy()[:num_words] = records.reshape(-1)
+    both.numpy()[: records.size] = records.reshape(-1)
     both.numpy()[num_words:] = tables.reshape(-1).view(np.int32)
     # Torch gives pinned memory out again only after the copy that reads it.
     there = both.to(device, non_blocking=True)

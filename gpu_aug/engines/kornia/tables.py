@@ -78,7 +78,7 @@ def statistics(x: Tensor) -> Statistics:
     num = values.shape[2]
     mean = _total(values) / num
     centered = values - mean[:, :, None]
-    products = [_total(centered * centered[:, [channel]]) for channel in range(3)]
+    products = [_total(centered * centered[:, c : c + 1]) for c in range(3)]
     covariance = torch.stack(products, dim=1) / num
     return Statistics(mean, covariance, values.amin(dim=2), values.amax(dim=2), num)
 
@@ -120,7 +120,7 @@ def _stain(operation: HEStain, _device: torch.device) -> Step:
         amounts = []
         for place in range(2):
             weights = per_image(back[:, place], x.device)
-            amount = sum(density[:, [c]] * weights[c] for c in range(3))
+            amount = sum(density[:, c : c + 1] * weights[c] for c in range(3))
             scale, shift = (
                 per_image(params[name][:, place], x.device)[0] for name in ("scale", "shift")
             )

@@ -1,0 +1,106 @@
+"""The elements of Matroska and WebM, which say how long they are (RFC 8794 and RFC 9559)."""
+
+from typing import NamedTuple
+
+from readers.video.breaks import Break, is_junk
+
+SIGNATURE = b"\x1a\x45\xdf\xa3"
+
+_EBML, _SEGMENT, _CLUSTER, _BLOCK_GROUP = 0x1A45DFA3, 0x18538067, 0x1F43B675, 0xA0
+_ANYWHERE = frozenset({0xEC, 0xBF})  # Void, CRC-32
+_IN_SEGMENT = _ANYWHERE | {
+    *(_CLUSTER, 0x114D9B74, 0x1549A966, 0x1654AE6B),  # SeekHead, Info, Tracks
+    *(0x1C53BB6B, 0x1941A469, 0x1043A770, 0x1254C367),  # Cues, Attachments, Chapters, Tags
+}
+_IN_CLUSTER = _ANYWHERE | {
+    *(0xE7, 0x5854, 0xA7, 0xAB),  # Timestamp, SilentTracks, Position, PrevSize
+    *(0xA3, _BLOCK_GROUP, 0xAF),  # SimpleBlock, EncryptedBlock
+}
+_OPEN = 1 << 62  # the end of what does not say where it ends: streams that were recorded
+_HEAD_BYTES = 12  # the most that a name and a length take
+
+
+class _Element(NamedTuple):
+    name: int
+    content: int
+    stop: int
+
+
+def find_break(view: memoryview) -> Break | None:
+    """Return the first place where there should be an element and is none; None for a whole file, or its beginning."""
+    segment = _find_segment(view)
+    if segment is None:
+        return None
+    place = last = sound = segment.content
+    cluster = segment
+    while place < min(segment.stop, len(view)):
+        parent = cluster if place < cluster.stop else segment
+        element = _read(view, place)
+        if element is None or not _is_in(parent, element, view):
+            if _may_end(parent, element, view[place:]):
+                return None
+            # What was overwritten may begin within an element, and may by chance begin like one.
+            return Break(sound, f"there is no element of Matroska at byte {place}")
+        if element.name == _CLUSTER:
+            cluster, place = element, element.content
+        else:
+            sound, last, place = last, place, element.stop
+    return None
+
+
+def _find_segment(view: memoryview) -> _Element | None:
+    head = _read(view, 0)
+    segment = _read(view, head.stop) if head else None
+    return segment if segment and segment.name == _SEGMENT else None
+
+
+def _read(view: memoryview, place: int) -> _Element | None:
+    """Return what its name and its length say of an element; None where there are none."""
+    head = bytes(view[place : place + _HEAD_BYTES])
+    split = 9 - head[0].bit_length() if head else _HEAD_BYTES
+    if split > 4 or split >= len(head) or not head[split]:
+        return None
+    width = 9 - head[split].bit_length()
+    if split + width > len(head):
+        return None
+    content = place + split + width
+    most = (1 << 7 * width) - 1
+    length = int.from_bytes(head[split : split + width], "big") & most
+    name = int.from_bytes(head[:split], "big")
+    return _Element(name, content, _OPEN if length == most else content + length)
+
+
+def _is_in(parent: _Element, element: _Element, view: memoryview) -> bool:
+    """Whether something can be an element of a segment or a cluster."""
+    names = _IN_SEGMENT if parent.name == _SEGMENT else _IN_CLUSTER
+    if parent.stop == _OPEN:
+        names = _IN_SEGMENT | _IN_CLUSTER  # a cluster ends where the next one begins
+    if element.stop == _OPEN:
+        return element.name == _CLUSTER and _CLUSTER in names
+    if element.stop > parent.stop:
+        return False
+    if element.name == _BLOCK_GROUP:
+        return element.stop > len(view) or _is_filled(element, view)
+    if element.name in names or element.stop == parent.stop:
+        return True
+    follower = _read(view, element.stop)  # later versions of the format may have more kinds
+    return follower is not None and follower.name in names
+
+
+def _is_filled(group: _Element, view: memoryview) -> bool:
+    """Whether elements follow each other up to the end of a group."""
+    place = group.content
+    while place < group.stop:
+        element = _read(view, place)
+        if element is None:
+            return False
+        place = element.stop
+    return place == group.stop
+
+
+def _may_end(parent: _Element, element: _Element | None, rest: memoryview) -> bool:
+    """Whether a file may end here: in the middle of a head, or where a recorded stream is over."""
+    if element is None and len(rest) < _HEAD_BYTES:
+        return True
+    is_next_file = element is not None and element.name == _EBML
+    return parent.stop == _OPEN and (is_next_file or is_junk(rest))

@@ -1,0 +1,307 @@
+"""Something missing in the middle of Matroska, WebM and Ogg is found out; odd but sound files are left alone."""
+
+import io
+import random
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from dali_pipes.video.decode import read_frames
+from readers.video import VideoError, scan_video
+from readers.video.extent import find_break
+from readers.video.vpx import count_vp8, count_vp9
+from tests.planes import planes
+from tests.videos import pan, write_video
+
+NUM_FRAMES = 40
+KINDS = {"vp9.webm": "libvpx-vp9", "vp8.webm": "libvpx", "h264.mkv": "libx264", "vp8.ogv": "libvpx"}
+FAST = {"cpu-used": "8", "deadline": "realtime"}
+CLUSTER = b"\x1f\x43\xb6\x75"  # its name
+JUNK = b"\0TAG behind the end"
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """One of each kind, in groups of eight frames."""
+    folder, frames = tmp_path_factory.mktemp("videos"), pan(NUM_FRAMES, (48, 64))
+    found = {}
+    for name, codec in KINDS.items():
+        options = FAST if "vpx" in codec else {"bf": "0"}  # frames are shown as they are decoded
+        path = write_video(folder / name, frames, codec=codec, gop=8, options=options)
+        found[name] = path.read_bytes()
+    return found
+
+
+class _Pipe:
+    """What can only be written to, so that no length can be filled in afterwards."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    def write(self, piece: bytes) -> int:
+        self._content += piece
+        return len(piece)
+
+    def getvalue(self) -> bytes:
+        return bytes(self._content)
+
+
+def remux(
+    data: bytes, ending: str, *, sound_seconds: float = 0, to: Any = io.BytesIO, **options: str
+) -> bytes:
+    """Write the packets of a video anew, with options of the container; beside more sound, too."""
+    file = to()
+    kind = {"mkv": "matroska", "ogv": "ogg"}.get(ending, ending)
+    with (
+        av.open(io.BytesIO(data)) as read,
+        av.open(file, "w", format=kind, options=options) as container,
+    ):
+        stream = container.add_stream_from_template(read.streams.video[0])
+        sound = (
+            container.add_stream("libopus", rate=48000, layout="mono") if sound_seconds else None
+        )
+        for packet in read.demux(video=0):
+            if packet.size:
+                packet.stream = stream
+                container.mux(packet)
+        if sound is not None:
+            samples = np.zeros((1, 960), np.int16)
+            for number in range(round(50 * sound_seconds)):
+                clip = av.AudioFrame.from_ndarray(samples, format="s16", layout="mono")
+                clip.sample_rate, clip.pts = 48000, 960 * number
+                container.mux(sound.encode(clip))
+            container.mux(sound.encode(None))
+    return file.getvalue()
+
+
+def as_browsers_record(data: bytes) -> bytes:
+    """Let no cluster of a recording say how long it is."""
+    before, *clusters = data.split(CLUSTER)
+    widths = [9 - cluster[0].bit_length() for cluster in clusters]
+    opened = [b"\x01" + b"\xff" * 7 + c[width:] for c, width in zip(clusters, widths, strict=True)]
+    return CLUSTER.join([before, *opened])
+
+
+def pixels(data: bytes) -> list[bytes]:
+    info = scan_video(data)
+    found = {
+        number: planes(frame) for number, frame in read_frames(data, info, np.arange(len(info)))
+    }
+    return [found[number] for number in range(len(info))]
+
+
+@pytest.mark.parametrize("how", ["zeros", "noise", "cut"])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_hole_is_told(videos: dict[str, bytes], name: str, how: str) -> None:
+    """What was overwritten or taken out in the middle is damage, and what is left are the frames before it."""
+    data = videos[name]
+    start, stop = len(data) // 2, len(data) // 2 + len(data) // 8
+    middle = {
+        "zeros": bytes(stop - start),
+        "noise": random.Random(0).randbytes(stop - start),
+        "cut": b"",
+    }
+    broken = data[:start] + middle[how] + data[stop:]
+    info = scan_video(broken)
+
+    assert info.damage.startswith(f"the file breaks off after {len(info)} packets")
+    assert 8 < len(info) < NUM_FRAMES / 2 + 4
+    assert pixels(broken) == pixels(data)[: len(info)]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_zeros_to_the_end(videos: dict[str, bytes], name: str) -> None:
+    """A file of which only the beginning was written is no shorter video; where nothing is left it is none."""
+    data = videos[name]
+    half = data[: len(data) // 2].ljust(len(data), b"\0")
+
+    assert 8 < len(scan_video(half)) < NUM_FRAMES / 2 + 4
+    assert "breaks off" in scan_video(half).damage
+    if offsets := scan_video(data).packet_offsets.tolist():
+        with pytest.raises(VideoError, match="the file breaks off after 0 packets"):
+            scan_video(data[: offsets[1]].ljust(len(data), b"\0"))
+
+
+def pages_of(data: bytes) -> list[bytes]:
+    return [b"OggS" + page for page in data.split(b"OggS")[1:]]
+
+
+def test_a_page_of_ogg_that_is_missing(videos: dict[str, bytes]) -> None:
+    """The number of the page behind it tells, though each page is whole. Between headers and frames one may be missing."""
+    pages = pages_of(videos["vp8.ogv"])
+    headers = [page for page in pages if page[6:14] == bytes(8)]
+
+    for gone in range(len(headers) + 1, len(pages)):
+        found = find_break(b"".join(pages[:gone] + pages[gone + 1 :]))
+        if gone + 1 < len(pages):
+            assert found is not None
+            assert f"page {gone} of a stream is missing at byte" in found.reason
+            assert found.sound <= sum(map(len, pages[:gone]))
+    assert len(pages) > len(headers) + 4
+    assert find_break(b"".join(headers + pages[len(headers) + 1 :])) is None
+
+
+def test_every_byte_of_ogg_counts(videos: dict[str, bytes]) -> None:
+    """Its checksums find a single bit; a page that is cut off is told, too, and a file that ends between two is not."""
+    data = videos["vp8.ogv"]
+    for place in random.Random(0).sample(range(200, len(data)), 50):
+        broken = data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :]
+        found = find_break(broken)
+        assert found is not None
+        assert found.sound <= place
+
+    assert "cut off" in scan_video(data[:-9]).damage
+    assert find_break(b"".join(pages_of(data)[:-1])) is None  # a recording that goes on
+
+
+def test_packets_on_two_pages_go_with_either(tmp_path: Path) -> None:
+    """A packet that begins on a sound page and ends on a damaged one is damaged."""
+    noise = np.random.default_rng(0).integers(0, 256, (3, 240, 320, 3), np.uint8)
+    options = {"qmin": "0", "qmax": "2", "b": "100M", **FAST}
+    path = write_video(tmp_path / "a.ogv", noise, codec="libvpx", gop=1, options=options)
+    pages = pages_of(path.read_bytes())
+    opened = next(n for n, page in enumerate(pages) if page[26 + page[26]] == 255)
+    broken = [page if n != opened + 1 else page[:-1] + b"?" for n, page in enumerate(pages)]
+    found = find_break(b"".join(broken))
+
+    assert found is not None
+    assert found.sound == sum(map(len, pages[:opened]))
+    assert find_break(b"".join(pages)) is None
+
+
+SOUND: dict[str, Any] = {
+    "recorded": lambda data: remux(data, "webm", live="1"),
+    "recorded by a browser": lambda data: as_browsers_record(
+        remux(data, "webm", to=_Pipe, cluster_time_limit="200", live="1")
+    ),
+    "sent": lambda data: remux(data, "webm", to=_Pipe, cluster_time_limit="200"),
+    "sent, longer sound": lambda data: remux(data, "webm", to=_Pipe, sound_seconds=4),
+    "ogg, sent": lambda data: remux(data, "ogv", to=_Pipe),
+    "recorded, junk behind": lambda data: remux(data, "webm", live="1") + JUNK,
+    "recorded, zeros behind": lambda data: remux(data, "webm", live="1") + bytes(5000),
+    "two recordings": lambda data: 2 * remux(data, "webm", live="1"),
+    "recorded, cut off": lambda data: remux(data, "webm", live="1")[:-3000],
+    "longer sound": lambda data: remux(data, "webm", sound_seconds=4),
+    "small clusters": lambda data: remux(data, "mkv", cluster_time_limit="100", sound_seconds=2),
+    "without checksums": lambda data: remux(data, "mkv", write_crc32="0"),
+    "room at the beginning": lambda data: remux(data, "webm", reserve_index_space="3000"),
+    "junk behind": lambda data: remux(data, "webm") + JUNK,
+    "zeros behind": lambda data: remux(data, "webm") + bytes(5000),
+    "ogg": lambda data: remux(data, "ogv"),
+    "ogg, longer sound": lambda data: remux(data, "ogv", sound_seconds=4),
+    "ogg, small pages": lambda data: remux(data, "ogv", oggpagesize="500", sound_seconds=4),
+    "ogg, junk behind": lambda data: remux(data, "ogv") + JUNK,
+    "ogg, zeros behind": lambda data: remux(data, "ogv") + bytes(5000),
+}
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_sound_files_have_no_break(videos: dict[str, bytes], kind: str) -> None:
+    """Recordings, which do not say where they end, sound that is longer, and what stands behind a whole file."""
+    data = SOUND[kind](videos["vp8.webm"])
+
+    assert find_break(data) is None
+    if kind not in ("two recordings", "recorded, cut off"):
+        assert scan_video(data).damage == ""
+        assert len(scan_video(data)) == NUM_FRAMES
+
+
+@pytest.mark.parametrize("name", ["vp8.webm", "h264.mkv"])
+@pytest.mark.parametrize("live", ["0", "1"])
+def test_a_beginning_has_no_break(videos: dict[str, bytes], name: str, live: str) -> None:
+    """Wherever a file ends too early: that is told otherwise, and nothing before its end is wrong."""
+    data = remux(videos[name], "webm" if "vp8" in name else "mkv", live=live)
+    segment = data.index(b"\x18\x53\x80\x67") + 12
+
+    for stop in [*range(segment, segment + 400), *range(len(data) - 400, len(data))]:
+        assert find_break(data[:stop]) is None
+
+
+def test_a_length_that_does_not_fit(videos: dict[str, bytes]) -> None:
+    """A block that says that it is longer than its cluster is a break, though FFmpeg reads on."""
+    data = videos["vp8.webm"]
+    place = (
+        scan_video(data).packet_offsets.tolist()[-1] - 7
+    )  # a name, two bytes of length, four of its own
+    assert data[place] == 0xA3
+    found = find_break(data[: place + 1] + b"\x7f\xf0" + data[place + 3 :])
+
+    assert found is not None
+
+
+@pytest.mark.parametrize("open_clusters", [False, True])
+def test_holes_in_recordings(videos: dict[str, bytes], open_clusters: bool) -> None:
+    """They are told where something stands behind them."""
+    data = remux(videos["vp8.webm"], "webm", live="1")
+    data = as_browsers_record(data) if open_clusters else data
+    hole = data[: len(data) // 3] + bytes(3000) + data[len(data) // 3 + 3000 :]
+
+    assert "breaks off" in scan_video(hole).damage
+
+
+def test_elements_of_later_versions(videos: dict[str, bytes]) -> None:
+    """An element of an unknown kind between known ones is passed over; one of a wrong length is a break."""
+    data = remux(videos["vp8.webm"], "webm", live="1")
+    place = data.index(CLUSTER)
+    new = b"\x42\x99\x83abc"
+
+    assert find_break(data[:place] + new + data[place:]) is None
+    assert find_break(data[:place] + new[:-1] + data[place:]) is not None
+
+
+def test_blocks_with_more_in_them(tmp_path: Path) -> None:
+    """VP8 with transparency has groups of elements; a hole within one is told."""
+    frames = (
+        np.zeros((12, 48, 64, 3), np.uint8) + np.arange(12, dtype=np.uint8)[:, None, None, None]
+    )
+    options = {"auto-alt-ref": "0", **FAST}
+    path = write_video(
+        tmp_path / "a.webm", frames, codec="libvpx", pixel_format="yuva420p", options=options
+    )
+    data = path.read_bytes()
+    group = data.rindex(b"\xa0", 0, data.rindex(b"\x75\xa1"))
+    addition = data.index(b"\x75\xa1", group)
+
+    assert find_break(data) is None
+    assert find_break(data[: addition + 4]) is None
+    assert find_break(data[:addition] + bytes(4) + data[addition + 4 :]) is not None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_any_damage_is_answered(videos: dict[str, bytes], name: str) -> None:
+    """Whatever is broken, there is an answer, and no place outside the file."""
+    chance = random.Random(0)
+    for _ in range(300):
+        broken = bytearray(videos[name])
+        for place in chance.sample(range(len(broken)), 8):
+            broken[place] = chance.randrange(256)
+        del broken[chance.randrange(len(broken)) :]
+        found = find_break(bytes(broken))
+        assert found is None or 0 <= found.sound <= len(broken)
+
+
+def test_what_is_no_frame_counts_as_one(videos: dict[str, bytes]) -> None:
+    """A packet of zeros is not taken for a hidden frame, so that nothing is lost in silence."""
+    for name, count in (("vp8.webm", count_vp8), ("vp9.webm", count_vp9)):
+        data = videos[name]
+        info = scan_video(data)
+        assert len(info.packet_sizes) == NUM_FRAMES
+        for place in (0, 8, 13):
+            start, size = int(info.packet_offsets[place]), int(info.packet_sizes[place])
+            assert count(bytes(size)) == count(data[start : start + size]) == 1
+            zeroed = (
+                scan_video(data[:start] + bytes(size) + data[start + size :]) if place else info
+            )
+            assert (len(zeroed), zeroed.damage) == (NUM_FRAMES, "")
+
+
+def test_sound_that_is_missing_loses_no_frame(videos: dict[str, bytes]) -> None:
+    """As in excerpts that are cut out of an Ogg, which begin with pages that do not follow each other."""
+    pages = pages_of(remux(videos["vp8.ogv"], "ogv", sound_seconds=4))
+    sound = [n for n, page in enumerate(pages) if page[14:18] != pages[0][14:18]]
+
+    assert len(sound) > 5
+    assert find_break(b"".join(pages[: sound[4]] + pages[sound[4] + 1 :])) is None
