@@ -269,6 +269,7 @@ def _document(outcomes: Sequence[Outcome], *, rehearse: bool) -> dict[str, objec
             "name": outcome.name,
             "end": outcome.end,
             "seconds": round(outcome.seconds, 1),
+            "headline": outcome.headline,
             "result": outcome.result,
         }
         for outcome in outcomes

@@ -2,7 +2,7 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -10,6 +10,7 @@ from bench.contestant import Contestant, Distant, Footing, Kind, Made, Unable
 from bench.lineup import Entry
 from bench.result import Absent, Comparison, Row
 from bench.timer import Rate, Slice, time_slice
+from bench.usage import Busy, mean_of
 
 Progress = Callable[[str], None]
 
@@ -62,22 +63,26 @@ def race(
         progress: Gets a line of text for every turn.
     """
     slices: dict[str, list[Slice]] = {contestant.name: [] for contestant in contestants}
+    looks: dict[str, list[Busy]] = {contestant.name: [] for contestant in contestants}
     running = list(contestants)
     for number in range(rounds):
         # Another one begins each round, so that nobody always follows the same neighbour.
         for contestant in running[number:] + running[:number]:
             progress(f"round {number + 1} of {rounds}: {contestant.name}")
             try:
-                turn = _turn(contestant, seconds, footing)
+                with Busy(footing.device) as busy:
+                    turn = _turn(contestant, seconds, footing)
             except Exception as error:  # noqa: BLE001 - as above
                 running.remove(contestant)
                 comparison.absent.append(_absent(contestant.name, contestant.kind, error))
                 continue
             slices[contestant.name].append(turn)
+            looks[contestant.name].append(busy)
             _rest(contestant, turn, footing)
     for contestant in running:
         progress(f"where the time goes: {contestant.name}")
-        row = _row(contestant, slices[contestant.name], footing.num_frames)
+        used = mean_of(looks[contestant.name])
+        row = _row(contestant, slices[contestant.name], footing.num_frames, used)
         comparison.rows.append(row)
 
 
@@ -107,7 +112,9 @@ def _check(contestant: Contestant, footing: Footing) -> None:
         raise Unable(f"left the batch on {made.device}, not on {footing.device}")
 
 
-def _row(contestant: Contestant, turns: list[Slice], num_frames: int) -> Row:
+def _row(
+    contestant: Contestant, turns: list[Slice], num_frames: int, busy: Mapping[str, int]
+) -> Row:
     wait = sum(turn.wait_seconds for turn in turns) / sum(turn.seconds for turn in turns)
     return Row(
         contestant.name,
@@ -116,6 +123,7 @@ def _row(contestant: Contestant, turns: list[Slice], num_frames: int) -> Row:
         {**contestant.share(), "wait": round(wait, 3)},
         contestant.note,
         num_frames,
+        busy,
     )
 
 

@@ -1,5 +1,6 @@
 """What a comparison comes to: rows with rates, and who has none."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bench.contestant import Kind, Share
@@ -13,6 +14,7 @@ class Row:
     Attributes:
         rate: Images, or clips, per second.
         num_frames: Frames of a clip; 0 for images.
+        busy: "percent of the cores", of the GPU and of its decoders, as far as they are known.
     """
 
     name: str
@@ -21,6 +23,7 @@ class Row:
     share: Share
     note: str
     num_frames: int = 0
+    busy: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """As it stands in the JSON."""
@@ -30,6 +33,7 @@ class Row:
             **rates_of(self.rate, self.num_frames),
             "share": self.share,
             "note": self.note,
+            **self.busy,
         }
 
 

@@ -35,12 +35,12 @@ def draw_rows(
     Returns:
         bool [stop - start]: whether the canvases at each place are drawn.
     """
-    from dali_pipes import rows as kernels
-
     places = [place for place in range(start, stop) if work.data[sheets.rows[place]] is not None]
     drawn = np.zeros(stop - start, bool)
     if not places:
         return drawn
+    from dali_pipes import rows as kernels  # compiles, where that was not done before
+
     rows = np.array([sheets.rows[place] for place in places])
     windows = np.stack([_fields(draws.windows, rows) for draws in work.draws])
     antialias = np.array([draws.windows.antialias for draws in work.draws])

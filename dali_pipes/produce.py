@@ -168,14 +168,29 @@ class DaliProducer:
         hidden = set(rows_for_cpu(work))
         outputs = self._feed.again(work, hidden, stream)
         if outputs is None:
+            rows = [row for row, data in enumerate(work.data) if data is not None]
+            refused = self._refused(work, [row for row in rows if row not in hidden])
+            keys = ", ".join(work.keys[row] for row in refused[:3])
             warnings.warn(
-                f"DALI refused a batch in which every sample decodes on the CPU, where it is decoded "
-                f"now; DALI said: {self._feed.refusal}",
+                f"DALI refused {len(refused)} of {len(rows)} samples that decode on the CPU, where they are "
+                f"decoded now ({keys}); DALI said: {self._feed.refusal}",
                 RuntimeWarning,
                 stacklevel=2,
             )
-            hidden = set(range(len(work)))
+            hidden.update(refused)
+            outputs = self._feed.again(work, hidden, stream)
         return hidden, outputs
+
+    def _refused(self, work: Work, rows: list[int]) -> list[int]:
+        """Which of some rows DALI refuses, looked for by halves; it refuses at least one."""
+        if len(rows) == 1:
+            return rows
+        middle, refused = len(rows) // 2, []
+        for part in (rows[:middle], rows[middle:]):
+            others = set(range(len(work))) - set(part)
+            if self._feed.again(work, others) is None:
+                refused += self._refused(work, part)
+        return refused
 
     def _augment(
         self, work: Work, hidden: set[int], outputs: Sequence[Any] | None, drawing: Drawing

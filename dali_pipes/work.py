@@ -239,7 +239,8 @@ class Workshop:
             try:
                 header = read_header(data)
             except HeaderError as error:
-                is_video = self.clips is None and sample.image_field == sample.video_field
+                named = sample.image_field  # a video where the format says that it is one
+                is_video = self.clips is None and named is not None and named == sample.video_field
                 reason = f"{error}; {_CLIPS}" if is_video else str(error)
                 return BadSample(sample.index, sample.key, "header", reason)
             size = (header.height, header.width)

@@ -344,7 +344,7 @@ def test_race_of_clips(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries += [honest, Entry("cheat", "baseline", cheating)]
     monkeypatch.setattr(comparing, "clip_lineup", lambda: entries)
     settings = Settings(
-        seconds=0.2, rounds=2, batch_size=2, dtype="float32", device="cpu", clips=SETTINGS
+        seconds=0.1, rounds=2, batch_size=2, dtype="float32", device="cpu", clips=SETTINGS
     )
 
     document = comparison_document(compare(str(videos), RECIPE, settings, lambda _: None))
@@ -383,14 +383,23 @@ def test_everyone_has_a_checked_entry() -> None:
     ]
 
 
-def test_time_is_told_before_it_passes(run: Run, videos: Path) -> None:
+def test_time_is_told_before_it_passes(
+    run: Run, videos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The command says at its beginning about how long it takes: more for more rows and more seconds."""
-    short = run("bench", "compare", videos, "--only", "libavcodec alone", "--seconds", 0.1)
-    lines = short[2].splitlines()
 
-    assert short[0] == 0
-    assert re.fullmatch(r"this takes about 1 min", lines[0])
+    def stop(*_: object) -> None:
+        raise BenchError("the race would begin here")
+
+    monkeypatch.setattr("bench.report.compare", stop)
+    short = run("bench", "compare", videos, "--only", "libavcodec alone", "--seconds", 0.1)
+    long = run("bench", "compare", videos, "--seconds", 60)
     everyone = Settings(clips=SETTINGS, seconds=60)
+    minutes = [re.match(r"this takes about (\d+) min\n", error) for _, _, error in (short, long)]
+
+    assert all(minutes)
+    assert [int(found[1]) for found in minutes if found] == [1, round(expected_minutes(everyone))]
+    assert "the race would begin here" in short[2]
     assert expected_minutes(everyone) > len(clip_lineup())
     assert expected_minutes(replace(everyone, only=("dali reader",))) < 2
 

@@ -1,7 +1,7 @@
 """Bad samples: what each policy does, that neighbours survive, and what the ledger says."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes import feed as feed_module
 from dali_pipes import loader as loader_module
 from dali_pipes.feed import FeedOptions
+from dali_pipes.work import Work
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 
@@ -154,6 +156,36 @@ def test_canvases_from_the_graph(dataset: Dataset, monkeypatch: pytest.MonkeyPat
         assert gap.max() <= 30  # the images here are noise, and the border of a crop is sharp
     shuffled = [image for _, image in actual[1:]] + [actual[0][1]]
     assert (shuffled[0] - expected[0][1]).abs().max() * 255 > 30
+
+
+@pytest.mark.needs_dali
+def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sound images that DALI refuses are decoded here; their neighbours stay DALI's, to the bit."""
+
+    class Picky(feed_module._Pushed):
+        refused = False
+
+        def push(self, work: Work, hidden: set[int]) -> list[Any]:
+            rows = [row for row, index in enumerate(work.indices) if index in (5, 11)]
+            self.refused = any(row not in hidden for row in rows)
+            return super().push(work, hidden)
+
+        def take(self, cuda_stream: Any) -> Sequence[Any] | None:
+            outputs = super().take(cuda_stream)
+            return None if self.refused else outputs
+
+    options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 10, "prefetch": 1}
+    in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
+    monkeypatch.setattr(loader_module, "FeedOptions", in_graph)
+    expected = dict(by_row(list(load(dataset, decoder="dali", **options))))
+    monkeypatch.setattr(feed_module, "_Pushed", Picky)
+    with pytest.warns(RuntimeWarning, match=r"refused 1 of \d+ samples.*(05|11)\.jpg\)") as said:
+        actual = dict(by_row(list(load(dataset, decoder="dali", **options))))
+
+    assert len(said) == 2
+    assert actual.keys() == expected.keys()
+    assert [n for n in expected if not torch.equal(actual[n], expected[n])] == [5, 11]
+    assert all((actual[n] - expected[n]).abs().max() < 0.15 for n in (5, 11))
 
 
 @pytest.mark.needs_dali

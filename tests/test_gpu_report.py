@@ -384,6 +384,27 @@ def test_regions_must_be_exact() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("step", "start", "case", "found", "word"),
+    [
+        ("video-frames", "Of every kind of video", "vp9", {"excerpt": "gives others: {41: 40}"}, "**does not hold**"),
+        ("tiles", "Restart markers", "500x375 restart markers, GPU_ONLY", {"restart markers": "refused: status 8"}, "**not shown**"),
+    ],
+    ids=["wrong frames", "refused markers"],
+)  # fmt: skip
+def test_right_sees_faults_that_are_no_errors(
+    step: str, start: str, case: str, found: dict[str, str], word: str
+) -> None:
+    """Wrong frames and refused files are told in words by steps that come to their end."""
+    content = visit()
+    content["steps"] = [old for old in content["steps"] if old["name"] != step]
+    content["steps"].append({"name": step, "end": "done", "seconds": 2.0, "result": {case: found}})
+
+    verdict = row_of(right_lines(device_of(content)), start)[2]
+
+    assert verdict == f"{word}, 1 of 1 cases: {case}: {next(iter(found.values()))}"
+
+
 def test_right_of_steps_without_a_result() -> None:
     """Tests that fail, time that runs out and steps that were left out are three different things."""
     content = visit()

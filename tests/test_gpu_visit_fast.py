@@ -15,11 +15,11 @@ import pytest
 import torch
 from PIL import Image
 
-from bench.gpu_visit import busy as watching
+from bench import usage as watching
 from bench.gpu_visit import decode, flow, kernel, loop, shares, sweep, tiles, trace, training
-from bench.gpu_visit.busy import Busy
-from bench.gpu_visit.nvml import Meter, NvmlError
 from bench.gpu_visit.scale import Notes, Scale, scale_for
+from bench.nvml import Meter, NvmlError
+from bench.usage import Busy
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomAffine, Recipe, compile_engine
 
 pytestmark = pytest.mark.filterwarnings(
@@ -283,6 +283,21 @@ def counted(recipe: Recipe, side: int = 16, num: int = 8) -> float:
     draws = recipe.draw(0, 0, np.arange(num), sizes)
     total = kernel._operations(engine, lambda _: engine.run(images, draws, out))
     return total / (num * side * side)
+
+
+def test_cores_count_as_busy_where_they_are_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 200 ticks 50 were idle; averages over blocks leave out what is not known."""
+    ticks = iter([(100, 40), (300, 90), (300, 90), (400, 140)])
+    monkeypatch.setattr(watching, "_ticks", lambda: next(ticks))
+    looks = []
+    for _ in range(2):
+        with Busy(torch.device("cpu")) as busy:
+            pass
+        looks.append(busy)
+    looks[0].found["percent of NVDEC"] = "not known: as planned"
+
+    assert [look.found["percent of the cores"] for look in looks] == [75, 50]
+    assert watching.mean_of(looks) == {"percent of the cores": 62}
 
 
 def test_operations_are_those_of_the_stages() -> None:

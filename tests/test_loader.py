@@ -64,11 +64,12 @@ class TestSameEverywhere:
         assert sorted(expected) == list(range(NUM_IMAGES))
 
     def test_rows_belong_together(self, dataset: Dataset) -> None:
-        """Labels and keys are those of the sample at the batch's index."""
+        """Labels and keys are those of the sample at the batch's index; there is nothing of clips."""
         for batch in load(dataset):
             fetched = dataset.fetch(batch.indices.tolist())
             assert batch.keys == [sample.key for sample in fetched]
             assert batch.labels.tolist() == [sample.label for sample in fetched]
+            assert batch.frames is batch.seconds is batch.videos is None
 
     @pytest.mark.parametrize(
         "options",

@@ -16,7 +16,9 @@ from gpu_aug import (
     ColorJitter,
     HorizontalFlip,
     Normalize,
+    RandomCrop,
     RandomResizedCrop,
+    RandomShortestSize,
     Recipe,
     Resize,
 )
@@ -325,3 +327,20 @@ def test_targets_of_clips_are_passed_over(tmp_path: Path, targets: Any) -> None:
     assert batch.boxes is None
     assert "targets: none" in loader.explain()
     assert "frames: decoded by FFmpeg on the CPU" in loader.explain()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        (range(256, 321), "RandomShortestSize(min_size=256..320)"),
+        ((256, 288, 320, 352, 384), "RandomShortestSize(min_size=(256, 288, 320, 352, 384))"),
+        ((24, 25), "RandomShortestSize(min_size=(24, 25))"),
+    ],
+    ids=["range", "steps", "two"],
+)
+def test_lengths_are_told_briefly(clips: Clips, lengths: Any, said: str) -> None:
+    """Many lengths that follow each other are told as the first and the last; pairs and steps one by one."""
+    recipe = Recipe([RandomShortestSize(tuple(lengths)), RandomCrop((24, 25)), Normalize()])
+    text = load(clips, recipe=recipe).explain()
+
+    assert f"decode stage: {said}, RandomCrop(size=(24, 25)) -> uint8" in text

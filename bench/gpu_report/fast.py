@@ -199,6 +199,8 @@ def _words(sheet: Sheet, step: Step) -> str:
     more = f" A copy on the device: {number(copy)} GB/s." if is_number(copy) else ""
     upload = step.rows.get("host to device", {}).get("gigabytes_per_second")
     more += f" From the host to the device: {number(upload)} GB/s." if is_number(upload) else ""
+    told = step.result.get("told_apart")
+    more += f" Told apart: {told}." if told else ""
     bad = f" **The step ended early or with failures ({step.end}).**" if step.end != "done" else ""
     return f"{sheet.words} `{step.name}`, {step.visit.time[:10]}, {number(step.seconds, 2)} s.{more}{bad}".strip()
 

@@ -152,8 +152,10 @@ def _differences(step: Step) -> dict[str, str]:
 
 def fault_of(row: Mapping[str, Any]) -> str:
     """What is wrong with a case, "" where nothing is."""
-    excerpt = str(row.get("excerpt", ""))
-    return str(row.get("error", "")) or (excerpt if excerpt.startswith("gives others") else "")
+    excerpt, markers = str(row.get("excerpt", "")), str(row.get("restart markers", ""))
+    if excerpt.startswith("gives others"):
+        return excerpt
+    return str(row.get("error", "")) or (markers if markers.startswith("refused") else "")
 
 
 def _some(faults: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -181,6 +181,7 @@ def judge(kind: Kind, decoded: list[Pixels], row: dict[str, Any], scale: Scale) 
     row["max"], row["mean"] = max(most for most, _ in found), max(mean for _, mean in found)
     row["copies differ"] = len({image.tobytes() for image in decoded}) > 1
     allowed = (MOST, MEAN) if kind.is_for_dali else (0, 0.0)
+    row["allowed"] = list(allowed)
     if not is_near((row["max"], row["mean"]), allowed):
         row |= dict(_by_load(kind, expected, scale))
         where = "DALI" if kind.is_for_dali else "the CPU"

@@ -15,6 +15,7 @@ from bench.gpu_visit.folder import write_folder
 from bench.gpu_visit.loop import endless, loader_for
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale
+from bench.usage import Busy, mean_of
 from gpu_aug import Recipe
 
 _ROUNDS = 3
@@ -118,9 +119,15 @@ def _in_turns(
     usual: Callable[[float], float], other: Callable[[float], float], scale: Scale
 ) -> dict[str, Any]:
     """Rates of both in every round; "times_default" is the median of the rounds' ratios."""
-    pairs = [(usual(scale.seconds / 4), other(scale.seconds / 4)) for _ in range(_ROUNDS)]
+    pairs, looks = [], []
+    for _ in range(_ROUNDS):
+        default = usual(scale.seconds / 4)
+        with Busy(scale.device) as busy:
+            pairs.append((default, other(scale.seconds / 4)))
+        looks.append(busy)
     ratios = [mine / default for default, mine in pairs]
     return {
+        **mean_of(looks),
         **summary([mine for _, mine in pairs]),
         "default": [default for default, _ in pairs],
         "times_default": round(median(ratios), 3),

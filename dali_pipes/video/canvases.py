@@ -55,7 +55,8 @@ def _resample(
             piece = F.interpolate(piece, size=size, mode="bilinear", antialias=antialias)
         piece = piece.permute(0, 2, 3, 1)
         if colours is not None:
-            piece = piece @ colours.T
+            # Not as a product of matrices, which users let torch round to TF32.
+            piece = torch.stack([(piece * weights).sum(-1) for weights in colours], -1)
         out[start : start + count] = piece.add_(0.5).clamp_(0, 255)  # the cast rounds down
     return out
 
