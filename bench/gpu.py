@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,7 @@ RIGHT, FAST = "right", "fast"
 """The steps that verify, and those that measure, by one name."""
 
 _SECONDS_MIN = 0.05
+_SECONDS_TO_SAY_WHERE = 3.0
 _CORES_OF_A_CHECK = 4  # as many checks run side by side as there are cores for
 
 
@@ -193,6 +195,9 @@ def _run(step: Step, out: Path) -> Outcome:
             end = _described(process.wait(step.seconds_max))
         except subprocess.TimeoutExpired:
             end = f"over its {step.seconds_max:.3g} s"
+            process.send_signal(signal.SIGABRT)  # faulthandler then says where each thread is
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_SECONDS_TO_SAY_WHERE)
         finally:
             _end_group(process)
     seconds = time.perf_counter() - began

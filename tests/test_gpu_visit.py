@@ -3,6 +3,7 @@
 import importlib
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from bench.gpu_visit import video
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, scale_for
 from bench.gpu_visit.step import STEPS
-from bench.gpu_visit.videos import KINDS
+from bench.gpu_visit.videos import KINDS, pan, write_video
 
 
 def test_every_step_exists(tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
     plan = [
         Step("error", ["-c", "raise ValueError('as planned')"], 20),
         Step("crash", ["-c", crash], 20),
-        Step("hang", ["-c", "import time; time.sleep(60)"], 0.5),
+        Step("hang", ["-X", "faulthandler", "-c", "import time; time.sleep(60)"], 0.5),
         Step("last", ["-c", leave], 20),
     ]
 
@@ -50,6 +51,7 @@ def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
     failures = (tmp_path / "failures.log").read_text()
     assert "ValueError: as planned" in failures
     assert "==== crash: SIGSEGV" in failures
+    assert 'File "<string>", line 1 in <module>' in failures  # where it hung
     assert "==== last" not in failures
 
 
@@ -129,6 +131,16 @@ def smooth(tmp_path_factory: pytest.TempPathFactory) -> Path:
     waves = [127 + 120 * np.sin(rows / a + columns / b) for a, b in ((9, 13), (17, 7), (11, 19))]
     Image.fromarray(np.stack(waves, -1).astype(np.uint8)).save(folder / "one.jpg", quality=95)
     return folder
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="no such call here")
+def test_writing_a_video_leaves_the_priority_alone(smooth: Path, tmp_path: Path) -> None:
+    """An encoder that gives itself the whole machine does not keep it."""
+    for name in ("av1", "h264"):
+        kind = KINDS[name]
+        write_video(tmp_path / f"video{kind.ending}", pan(smooth, (64, 96), 4), kind)
+
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 @pytest.mark.needs_dali

@@ -8,6 +8,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.gpu_visit.videos import usual_priority
 from tests.jpegs import picture
 
 TIME_BASE = Fraction(1, 12800)
@@ -51,7 +52,7 @@ def write_video(
         audio: Whether there is a stream of silence, too.
         options: Of the encoder.
     """
-    with av.open(str(path), "w") as container:
+    with usual_priority(), av.open(str(path), "w") as container:
         stream = container.add_stream(codec, rate=fps, options=dict(options or {}))
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = pixel_format

@@ -1,7 +1,9 @@
 """Videos for the visit: a camera that moves over a photograph, as every codec and kind that matters."""
 
 import io
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -97,7 +99,7 @@ def write_video(path: Path, frames: NDArray[np.uint8], kind: Kind) -> None:
     times = _STEP * np.arange(len(frames))
     if kind.uneven:
         times[1::3] += _STEP // 2
-    with av.open(str(path), "w") as container:
+    with usual_priority(), av.open(str(path), "w") as container:
         stream: Any = container.add_stream(
             kind.codec, rate=1000 // _STEP, options=dict(kind.options)
         )
@@ -114,3 +116,13 @@ def write_video(path: Path, frames: NDArray[np.uint8], kind: Kind) -> None:
             frame.pts, frame.time_base = time, _TIME_BASE
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
+
+
+@contextmanager
+def usual_priority() -> Iterator[None]:
+    """Undo what SVT-AV1 does to a thread of root: it goes before everybody else on the machine, for ever."""
+    try:
+        yield
+    finally:
+        if hasattr(os, "sched_setscheduler"):
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

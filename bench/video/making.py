@@ -105,6 +105,8 @@ def _encode(path: Path, frames: Iterator[NDArray[np.uint8]], size: tuple[int, in
         stream.pix_fmt = "yuv420p"
         for number, pixels in enumerate(frames):
             frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+            # The encoder would convert it in several threads, which now and then gives other pixels.
+            frame = frame.reformat(format="yuv420p")
             frame.pts, frame.time_base = number, Fraction(1, FPS)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
