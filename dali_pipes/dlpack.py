@@ -16,6 +16,9 @@ def to_jax(batch: Batch) -> dict[str, Any]:
     Nothing is copied on a GPU but what is named here. An array keeps the memory that it shares alive, after the
     batch is gone, too. JAX takes its arrays for constants: do not write to the tensors of the batch any more.
 
+    JAX takes three quarters of a GPU's memory when it is first used; XLA_PYTHON_CLIENT_PREALLOCATE=false in the
+    environment leaves it to those who need it.
+
     Args:
         batch: B samples, as a Loader hands them over.
 

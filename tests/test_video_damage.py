@@ -5,6 +5,7 @@ import itertools
 import os
 import random
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from dali_pipes.errors import DecodeError
 from dali_pipes.video import decode as decode_module
 from dali_pipes.video import salvage as salvage_module
 from dali_pipes.video.clips import Clips
+from dali_pipes.video.codec import ClipDeadline
 from dali_pipes.video.decode import read_frames
 from dali_pipes.video.draw import ClipDrawer
 from dali_pipes.video.packets import packets_of
@@ -228,6 +230,17 @@ def test_clip_is_given_up_after_a_while(
 
     with pytest.raises(DecodeError, match="it takes longer than 0 s to decode"):
         decoded(data, info, [20], read)
+
+
+def test_what_is_done_with_frames_takes_no_decoding_time(folder: Path) -> None:
+    """Who reads frames may work on each for longer than decoding may take."""
+    data, info = encode(folder, "libx264")
+    deadline = ClipDeadline(1.0)
+
+    for _ in read_frames(data, info, np.array([3, 20]), deadline):
+        time.sleep(0.8)
+
+    assert not deadline.has_passed
 
 
 def test_file_that_became_shorter_is_a_reason(folder: Path) -> None:

@@ -61,7 +61,8 @@ def read_frames(
                 decoded = decode_run(data, info, run, deadline)
                 for packet, frame in sound_frames(info, run, decoded):
                     if packet in left and has_size(frame, info):
-                        yield left.pop(packet), frame
+                        with deadline.stopped():  # what is done with the frame is not decoding
+                            yield left.pop(packet), frame
                     elif packet in left:
                         reason = reason or _other_size(frame, info)
             except UndecodableError as error:

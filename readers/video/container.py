@@ -35,6 +35,15 @@ class Deadline:
         """Whether the time is up."""
         return time.monotonic() > self._end
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let no time pass in a ``with`` block, in which others work."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._end += time.monotonic() - began
+
     def check(self) -> None:
         """Raise VideoError when it has passed."""
         if self.has_passed:
