@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any
 
 import typer
@@ -42,7 +43,7 @@ RIGHT, FAST = "right", "fast"
 """The steps that verify, and those that measure, by one name."""
 
 _SECONDS_MIN = 0.05
-_SECONDS_TO_SAY_WHERE = 3.0
+_SECONDS_TO_SAY_WHERE, _SECONDS_TO_DIE = 3.0, 5.0
 _CORES_OF_A_CHECK = 4  # as many checks run side by side as there are cores for
 
 
@@ -151,21 +152,43 @@ def _tests(name: str, out: Path, *, rehearse: bool) -> Step:
 
 
 def visit(
-    plan: Sequence[Step], out: Path, console: Console, *, seconds_max: float = SECONDS_MAX
+    plan: Sequence[Step],
+    out: Path,
+    console: Console,
+    *,
+    seconds_max: float = SECONDS_MAX,
+    keep: Callable[[Sequence[Outcome]], None] = lambda _: None,
 ) -> list[Outcome]:
     """Run every step, whatever becomes of those before it; failures.log tells about those that fail.
 
     A step ends with its own limit or with that of the visit; those for which no time is left are left out.
+    After each step `keep` gets what there is so far, lest a visit that is broken off leaves nothing.
     """
     run = partial(_run_in_time, out=out, console=console, last=time.monotonic() + seconds_max)
+    outcomes: dict[str, Outcome] = {}
+    lock = Lock()
+
+    def run_and_keep(step: Step) -> None:
+        outcome = run(step)
+        with lock:
+            outcomes[step.name] = outcome
+            sorted_ = [outcomes[step.name] for step in plan if step.name in outcomes]
+            _write_failures(sorted_, out)
+            keep(sorted_)
+
     with ThreadPoolExecutor(max(1, num_cores() // _CORES_OF_A_CHECK)) as side_by_side:
-        outcomes = list(side_by_side.map(run, [step for step in plan if step.is_check]))
-    outcomes += map(run, [step for step in plan if not step.is_check])
+        list(side_by_side.map(run_and_keep, [step for step in plan if step.is_check]))
+    for step in plan:
+        if not step.is_check:
+            run_and_keep(step)
+    return [outcomes[step.name] for step in plan]
+
+
+def _write_failures(outcomes: Sequence[Outcome], out: Path) -> None:
     with (out / "failures.log").open("w", encoding="utf-8") as file:
         for outcome in outcomes:
             if not outcome.good:
                 file.write(f"==== {outcome.name}: {outcome.end}\n{_log(out, outcome.name)}\n")
-    return outcomes
 
 
 def _run_in_time(step: Step, *, out: Path, console: Console, last: float) -> Outcome:
@@ -235,7 +258,8 @@ def _end_group(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:  # everything in it has ended
         return
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):  # what hangs in a driver cannot be killed
+        process.wait(_SECONDS_TO_DIE)
 
 
 def choose(plan: Sequence[Step], names: Sequence[str]) -> list[Step]:
@@ -317,9 +341,12 @@ def gpu(
             console.print(str(error), style="red")
         plan = steps(parts, data, rehearse=rehearse)
         chosen = choose(plan, only or [RIGHT, FAST])
-        outcomes = visit(chosen, parts, console)
-        _gather(parts, chosen, out)
-    write_json(out / "result.json", _document(outcomes, rehearse=rehearse))
+
+        def keep(outcomes: Sequence[Outcome]) -> None:
+            _gather(parts, chosen, out)
+            write_json(out / "result.json", _document(outcomes, rehearse=rehearse))
+
+        outcomes = visit(chosen, parts, console, keep=keep)
     _show(outcomes, console)
     console.print(f"written: {out / 'result.json'} and {out / 'failures.log'}", soft_wrap=True)
     if not all(outcome.good for outcome in outcomes):

@@ -9,6 +9,8 @@ _ENGINES = {
     "NVDEC": "nvmlDeviceGetDecoderUtilization",
     "the JPEG engine": "nvmlDeviceGetJpgUtilization",
 }
+_SAMPLE_SECONDS = 1 / 6
+"""Over which drivers average what they say of the whole GPU; NVML's reference: up to a second on some."""
 
 
 class NvmlError(RuntimeError):
@@ -68,7 +70,7 @@ class Meter:
     def _gpu(self) -> tuple[int, float]:
         rates = _Rates()
         self._call("nvmlDeviceGetUtilizationRates", self._handle, ctypes.byref(rates))
-        return int(rates.gpu), 0.0
+        return int(rates.gpu), _SAMPLE_SECONDS
 
     def _call(self, function: str, *arguments: Any) -> None:
         try:

@@ -368,7 +368,7 @@ class Loader:
             return ProcessProducer(helper, self._views, self.timings), helper
         if self._pipeline is not None:
             self._pipeline.begin()
-            end_loops_at_exit()
+            end_loops_at_exit("dali")
             finisher = Finisher(self._views, self.timings, self._num_threads)
             return PipelineProducer(self._workshop, finisher, self._pipeline), None
         if self.decoder == "dali" and self._workshop.clips is not None:
@@ -390,14 +390,15 @@ class Loader:
                     depth=self._prefetch,
                 )
             )
-            end_loops_at_exit()
+            end_loops_at_exit("dali")
         finisher = Finisher(self._views, self.timings, self._num_threads)
         if feed is None:
+            end_loops_at_exit("cpu")
             return CpuProducer(self._workshop, finisher, self._prefetch, fast=self._fast), None
         return DaliProducer(self._workshop, finisher, feed), feed
 
     def _clip_feed(self) -> ClipFeed:
-        end_loops_at_exit()
+        end_loops_at_exit("dali")
         on_gpu = self.device.type == "cuda"
         return ClipFeed(
             ClipFeedOptions(
@@ -466,8 +467,11 @@ def clip_columns(work: Work, rows: NDArray[np.int64], clips: ClipSource | None) 
 
 
 @cache
-def end_loops_at_exit() -> None:
-    """See to it that loops which are still there end before DALI does; call it when DALI is loaded."""
+def end_loops_at_exit(decoder: Literal["cpu", "dali"]) -> None:  # noqa: ARG001 - once for each
+    """See to it that loops which are still there end before Python's modules, and before DALI.
+
+    What is registered last is called first: for "dali" call it when DALI is loaded.
+    """
 
     def end_all() -> None:
         for loop in list(_LOOPS):

@@ -168,29 +168,33 @@ class DaliProducer:
         hidden = set(rows_for_cpu(work))
         outputs = self._feed.again(work, hidden, stream)
         if outputs is None:
-            rows = [row for row, data in enumerate(work.data) if data is not None]
-            refused = self._refused(work, [row for row in rows if row not in hidden])
-            keys = ", ".join(work.keys[row] for row in refused[:3])
+            rows = [
+                row for row, data in enumerate(work.data) if data is not None and row not in hidden
+            ]
+            refused = self._refused(work, rows)
+            named = ", ".join(work.keys[row] for row in refused[:3])
             warnings.warn(
                 f"DALI refused {len(refused)} of {len(rows)} samples that decode on the CPU, where they are "
-                f"decoded now ({keys}); DALI said: {self._feed.refusal}",
+                f"decoded now ({named}); DALI said: {self._feed.refusal}",
                 RuntimeWarning,
                 stacklevel=2,
             )
             hidden.update(refused)
-            outputs = self._feed.again(work, hidden, stream)
+            outputs = None if len(refused) == len(rows) else self._feed.again(work, hidden, stream)
         return hidden, outputs
 
     def _refused(self, work: Work, rows: list[int]) -> list[int]:
-        """Which of some rows DALI refuses, looked for by halves; it refuses at least one."""
-        if len(rows) == 1:
+        """Which of some rows DALI refuses, looked for by halves; all, where it takes them in no smaller number."""
+        if len(rows) < 2:
             return rows
+        everything = set(range(len(work)))
+        if self._feed.again(work, everything) is None:
+            return rows  # it refuses whatever it gets
         middle, refused = len(rows) // 2, []
         for part in (rows[:middle], rows[middle:]):
-            others = set(range(len(work))) - set(part)
-            if self._feed.again(work, others) is None:
+            if self._feed.again(work, everything - set(part)) is None:
                 refused += self._refused(work, part)
-        return refused
+        return refused or rows
 
     def _augment(
         self, work: Work, hidden: set[int], outputs: Sequence[Any] | None, drawing: Drawing

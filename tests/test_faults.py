@@ -189,6 +189,39 @@ def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.needs_dali
+@pytest.mark.parametrize("most", [0, 3])
+def test_dali_refuses_whatever_it_gets(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Or more than so many at once: then the batch is decoded here, and DALI's words are passed on."""
+
+    class Picky(feed_module._Pushed):
+        asked = -1
+
+        def push(self, work: Work, hidden: set[int]) -> list[Any]:
+            lost = {row for row, data in enumerate(work.data) if data is None}
+            self.asked = len(work) - len(hidden | lost)
+            return super().push(work, hidden)
+
+        def take(self, cuda_stream: Any) -> Sequence[Any] | None:
+            outputs = super().take(cuda_stream)
+            self.refusal = "out of memory"
+            return None if self.asked > most or most == self.asked == 0 else outputs
+
+    options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 5, "prefetch": 1}
+    in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
+    expected = dict(by_row(list(load(dataset, decoder="cpu", **options))))
+    monkeypatch.setattr(loader_module, "FeedOptions", in_graph)
+    monkeypatch.setattr(feed_module, "_Pushed", Picky)
+    with pytest.warns(RuntimeWarning, match="out of memory"):
+        actual = dict(by_row(list(load(dataset, decoder="dali", **options))))
+
+    assert actual.keys() == expected.keys()
+    if most == 0:
+        assert all(torch.equal(actual[n], expected[n]) for n in expected)
+
+
+@pytest.mark.needs_dali
 def test_many_epochs_stay_aligned(dataset: Dataset) -> None:
     """After hundreds of batches with bad samples every row is still the sample it claims to be."""
     loader = load(dataset, decoder="dali", shuffle="global", batch_size=2, max_bad_samples=10_000)

@@ -22,6 +22,7 @@ from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, scale_for
 from bench.gpu_visit.step import STEPS
 from bench.gpu_visit.videos import KINDS, pan, write_video
+from tests.test_loader_process import is_gone
 
 
 def test_every_step_exists(tmp_path: Path) -> None:
@@ -53,6 +54,35 @@ def test_visit_goes_on_past_failures(tmp_path: Path) -> None:
     assert "==== crash: SIGSEGV" in failures
     assert 'File "<string>", line 1 in <module>' in failures  # where it hung
     assert "==== last" not in failures
+
+
+def test_each_step_is_kept(tmp_path: Path) -> None:
+    """After every step there is what has been found so far, in the plan's order."""
+    plan = [Step(f"step{n}", ["-c", "pass"], 20, is_check=n < 2) for n in range(3)]
+    kept: list[list[str]] = []
+
+    visit(
+        plan,
+        tmp_path,
+        Console(file=io.StringIO()),
+        keep=lambda outcomes: kept.append([outcome.name for outcome in outcomes]),
+    )
+
+    assert [len(names) for names in kept] == [1, 2, 3]
+    assert kept[-1] == ["step0", "step1", "step2"]
+
+
+def test_what_a_step_started_ends_with_it(tmp_path: Path) -> None:
+    """A process that a step leaves behind does not run beside the next one."""
+    child = "import time; time.sleep(60)"
+    start = (
+        f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {child!r}]).pid)"
+    )
+
+    visit([Step("parent", ["-c", start], 20)], tmp_path, Console(file=io.StringIO()))
+
+    pid = int((tmp_path / "parent.log").read_text())
+    assert is_gone(pid, wait_seconds=5)
 
 
 def test_visit_ends_in_time(tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ class Notes:
     def put(self, **found: Any) -> None:
         """Keep results by name; ``headline`` is what the table of the visit shows."""
         self.found |= found
-        self.path.write_text(json.dumps(self.found, default=str), encoding="utf-8")
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(self.found, default=str), encoding="utf-8")
+        part.replace(self.path)  # whole, whenever this process is killed
 
     @contextmanager
     def attempt(self, name: str) -> Iterator[dict[str, Any]]:
