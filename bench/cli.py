@@ -94,7 +94,7 @@ def run(
     max_bad_samples: Annotated[
         int | None,
         typer.Option(
-            help="Stop a run that meets more; 1 % of the data, at least 100, at most half."
+            help="Stop a run that meets more different ones; 1 % of the data, at least 100, at most half."
         ),
     ] = None,
     ledger: Annotated[

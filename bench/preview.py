@@ -60,6 +60,8 @@ def draw_preview(source: str, recipe: str, out: Path, *, count: int, seed: int) 
     samples, left_out = sound_samples(dataset, most=count)
     if not samples:
         raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
+    for fault in left_out:
+        console.print(Text(f"left out: {fault}", style="yellow"), soft_wrap=True)
     parsed = recipe_from(recipe)
     views = parsed if isinstance(parsed, Views) else Views([parsed])
     largest = np.array([view.fixed_size for view in views.recipes]).max(axis=0)

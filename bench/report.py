@@ -17,7 +17,7 @@ from bench.errors import BenchError
 from bench.machine import commit, machine, num_cores, versions
 from bench.overhead import measure_overhead
 from bench.peers.install import install_peers
-from bench.ratios import ratio_table, ratios
+from bench.ratios import RATIO_MEANING, fastest_baseline, ratio_table, ratios, times
 from bench.result import Comparison, Row
 from gpu_aug import Views
 from readers import open_dataset
@@ -133,6 +133,7 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
         ],
         ratios=ratios(comparison.rows),
         verdicts=verdicts(comparison.rows),
+        ratio_meaning=RATIO_MEANING,
         share_meaning=SHARE_MEANING,
     )
 
@@ -161,28 +162,27 @@ def show_comparison(comparison: Comparison, console: Console) -> None:
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
-    """How each of ours stands, wins and losses in the same words."""
+    """How each of ours stands by the ratios within rounds, wins and losses in the same words."""
     by_name = {row.name: row for row in rows}
-    baselines = [row for row in rows if row.kind == "baseline"]
     ceiling = next((row for row in rows if row.kind == "ceiling"), None)
+    best = fastest_baseline(rows)
     sentences = []
     for row in (row for row in rows if row.kind == "engine"):
         clauses = []
-        best = max(baselines, key=_median, default=None)
         if best is not None:
             clauses.append(_against(row, best, "the fastest baseline, "))
         counterpart = by_name.get(_COUNTERPARTS.get(row.name, ""))
         if counterpart is not None and counterpart is not best:
             clauses.append(_against(row, counterpart, ""))
         if ceiling is not None:
-            clauses.append(f"reaches {_median(row) / _median(ceiling):.0%} of {ceiling.name}")
+            clauses.append(f"reaches {times(row, ceiling):.0%} of {ceiling.name}")
         if clauses:
             sentences.append(f"{row.name} {', '.join(clauses)}.")
     return sentences
 
 
 def _against(row: Row, other: Row, what: str) -> str:
-    ratio = _median(row) / _median(other)
+    ratio = times(row, other)
     word = "wins" if ratio >= 1 else "loses"
     return f"{word} against {what}{other.name} ({ratio:.2f} times its speed)"
 
@@ -197,7 +197,8 @@ def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     table = Table(
         title=f"{settings['batch']} on {settings['device']}, {settings['threads']} threads, "
         f"{settings[kind]} {kind} of {settings['data']}",
-        caption=f"{unit}: median of the runs; ratio: to the fastest baseline",
+        caption=f"{unit}: median of the runs; ratio: to the baseline that is fastest by that; "
+        "here and below it is the median of the ratios within each round",
         title_justify="left",
         caption_justify="left",
         box=SIMPLE_HEAD,
@@ -208,7 +209,7 @@ def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     more = ("frames/s",) if kind == "videos" else ()
     for heading in (unit, *runs, *more, "ratio", *STAGES, "wait"):
         table.add_column(heading, justify="right", no_wrap=True)
-    best = max((_median(row) for row in comparison.rows if row.kind == "baseline"), default=None)
+    best = fastest_baseline(comparison.rows)
     for row in comparison.rows:
         shares = [row.share.get(part) for part in (*STAGES, "wait")]
         digits = 1 if kind == "videos" else 0
@@ -218,7 +219,7 @@ def _table(comparison: Comparison, *, with_runs: bool) -> Table:
             f"{_median(row):.{digits}f}",
             *([spread] if with_runs else []),
             *(f"{_median(row) * row.num_frames:.0f}" for _ in more),
-            f"{_median(row) / best:.2f}" if best else "-",
+            "-" if best is None else f"{times(row, best):.2f}",
             *("-" if share is None else f"{share:.0%}" for share in shares),
             style=_COLOURS[row.kind],
         )

@@ -231,7 +231,7 @@ def _summarise(loader: Loader, tally: Tally, settings: RunSettings, console: Con
         soft_wrap=True,
         highlight=False,
     )
-    records = loader.bad_samples
+    records = list({record.index: record for record in loader.bad_samples}.values())
     for record in records[:_NUM_BAD_SHOWN]:
         console.print(
             Text(f"bad sample {record.key} ({record.stage}): {record.reason}", style="yellow"),
@@ -239,6 +239,10 @@ def _summarise(loader: Loader, tally: Tally, settings: RunSettings, console: Con
         )
     if len(records) > _NUM_BAD_SHOWN:
         console.print(Text(f"and {len(records) - _NUM_BAD_SHOWN} more", style="yellow"))
+    if (times := len(loader.bad_samples)) > len(records):
+        console.print(
+            Text(f"{len(records)} bad samples, met {times} times", style="yellow"), soft_wrap=True
+        )
 
 
 def _plain(value: object) -> object:

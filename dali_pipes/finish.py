@@ -4,6 +4,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -256,12 +257,18 @@ def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:
     def begin() -> None:
         torch.get_num_threads()  # torch sets a thread's number at its first use: have that behind us
         torch.set_num_threads(1)
-        started.wait()
+        with suppress(threading.BrokenBarrierError):
+            started.wait()
 
     usual = torch.get_num_threads()
     pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug", initializer=begin)
-    for _ in range(num_threads):
-        pool.submit(int)  # each submit starts a thread while all the others are busy beginning
-    started.wait()
-    torch.set_num_threads(usual)
+    try:
+        for _ in range(num_threads):
+            pool.submit(int)  # each submit starts a thread while all the others are busy beginning
+        started.wait()
+    except BaseException:
+        started.abort()  # else the threads would wait for ever, and Python at its end for them
+        raise
+    finally:
+        torch.set_num_threads(usual)
     return pool

@@ -1,5 +1,6 @@
 """Real photographs, made images and the rules of the GPU machine, for every test."""
 
+import importlib
 import io
 import os
 from collections.abc import Callable, Iterator
@@ -37,13 +38,19 @@ def agreement(request: pytest.FixtureRequest) -> Iterator[Agreement]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what this machine cannot run; on the GPU machine a missing GPU is a failure."""
+    """Skip what this machine cannot run; on the GPU machine a missing GPU or DALI is a failure."""
+    is_visit = os.environ.get("FAIL_WITHOUT_CUDA") == "1"
     if item.get_closest_marker("needs_cuda") and not torch.cuda.is_available():
-        if os.environ.get("FAIL_WITHOUT_CUDA") == "1":
+        if is_visit:
             pytest.fail("FAIL_WITHOUT_CUDA=1, and torch sees no CUDA device")
         pytest.skip("no CUDA device")
     if item.get_closest_marker("needs_dali"):
-        pytest.importorskip("nvidia.dali")
+        try:
+            importlib.import_module("nvidia.dali")
+        except ImportError as error:
+            if is_visit:
+                pytest.fail(f"FAIL_WITHOUT_CUDA=1, and nvidia.dali cannot be imported: {error}")
+            pytest.skip(f"no DALI: {error}")
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ from bench.dali_baseline import DaliPipeline
 from bench.images import Repeated, collect
 from bench.lineup import Entry, lineup
 from bench.photographs import make_photographs
-from bench.report import show_comparison, verdicts
+from bench.report import comparison_document, show_comparison, verdicts
 from bench.result import Comparison, Row
 from bench.run import Tally
 from bench.timer import Rate, time_slice
@@ -458,17 +459,83 @@ def row(name: str, kind: str, *runs: float) -> Row:
 
 
 def test_verdicts_tell_losses_like_wins() -> None:
-    """Medians are compared, and a loss is told in the same words as a win."""
+    """A loss is told in the same words as a win."""
     rows = [
-        row("gpu-aug/cpu+albumentations", "engine", 90, 300, 110),
-        row("opencv-albumentations", "baseline", 50, 55, 60),
-        row("dali-cpu", "baseline", 220, 220, 10),
+        row("gpu-aug/cpu+albumentations", "engine", 110, 110, 110),
+        row("opencv-albumentations", "baseline", 55, 55, 55),
+        row("dali-cpu", "baseline", 220, 220, 220),
         row("decode-only", "ceiling", 440, 440, 440),
     ]
 
     assert verdicts(rows) == [
         "gpu-aug/cpu+albumentations loses against the fastest baseline, dali-cpu (0.50 times its "
         "speed), wins against opencv-albumentations (2.00 times its speed), reaches 25% of decode-only."
+    ]
+
+
+UNSTEADY = [  # ours has rounds of 0.5, 3 and 3 times the baseline's; the medians over rounds are 500 and 200
+    row("decode-only", "ceiling", 1000, 100, 300),
+    row("dali-cpu", "baseline", 1000, 50, 200),
+    row("gpu-aug/cpu+fused", "engine", 500, 150, 600),
+]
+REVERSED = [  # 0.95, 0.9 and 4 times; the medians are 95 and 90
+    row("dali-cpu", "baseline", 100, 90, 25),
+    row("gpu-aug/cpu+fused", "engine", 95, 81, 100),
+]
+
+
+def test_every_ratio_is_taken_within_rounds() -> None:
+    """The column, the matrix, the sentences and the JSON say the same where medians over rounds would not."""
+    stream = io.StringIO()
+    settings = {"batch": "b", "device": "cpu", "threads": 2, "images": 3, "data": "d"}
+    comparison = Comparison(UNSTEADY, [], settings)
+
+    show_comparison(comparison, Console(file=stream, width=120))
+    printed = stream.getvalue()
+    document = comparison_document(comparison)
+
+    lines = [line.split() for line in printed.splitlines()]
+    assert ["gpu-aug/cpu+fused", "500", "150-600", "3.00", *"-----"] in lines
+    assert ["dali-cpu", "200", "50-1000", "1.00", *"-----"] in lines
+    assert ["decode-only", "300", "100-1000", "1.50", *"-----"] in lines
+    assert ["dali-cpu", "3.00"] in lines  # the matrix
+    assert ["decode-only", "1.50"] in lines
+    sentence = (
+        "gpu-aug/cpu+fused wins against the fastest baseline, dali-cpu (3.00 times its speed), "
+        "reaches 150% of decode-only."
+    )
+    assert sentence in printed
+    assert document["verdicts"] == [sentence]
+    found: Any = document["ratios"]
+    assert found["gpu-aug/cpu+fused"]["dali-cpu"]["median"] == 3.0
+    caption = " ".join(printed.split("times the speed")[0].split())
+    assert "median of the ratios within each round" in caption
+
+
+def test_wins_and_losses_are_told_by_rounds() -> None:
+    """Who is slower in most rounds loses, however much faster it was in one; and the other way round."""
+    turned = [
+        replace(REVERSED[0], rate=REVERSED[1].rate),
+        replace(REVERSED[1], rate=REVERSED[0].rate),
+    ]
+
+    assert verdicts(REVERSED) == [
+        "gpu-aug/cpu+fused loses against the fastest baseline, dali-cpu (0.95 times its speed)."
+    ]
+    assert verdicts(turned) == [
+        "gpu-aug/cpu+fused wins against the fastest baseline, dali-cpu (1.05 times its speed)."
+    ]
+
+
+def test_who_has_fewer_rounds_is_compared_over_those() -> None:
+    """A row that dropped out after two rounds is compared with the first two of the others."""
+    rows = [
+        row("gpu-aug/cpu+fused", "engine", 100, 100, 900, 900, 900),
+        row("dali-cpu", "baseline", 200, 200),
+    ]
+
+    assert verdicts(rows) == [
+        "gpu-aug/cpu+fused loses against the fastest baseline, dali-cpu (0.50 times its speed)."
     ]
 
 

@@ -237,6 +237,30 @@ def test_overhead_counts_samples_without_pixels(run: Run, data: Path, tmp_path: 
     assert row["images_per_second"]["min"] > 500
 
 
+def test_run_counts_a_bad_sample_once(run: Run, data: Path) -> None:
+    """Though every epoch meets it."""
+    path = data / "cats" / "0.jpg"
+    path.write_bytes(path.read_bytes()[:300])
+
+    code, printed, _ = run("run", data, "--epochs", 3, "--on-bad-sample", "skip")
+
+    assert code == 0
+    assert printed.count("bad sample ") == 1
+    assert "1 bad samples, met 3 times" in printed
+
+
+def test_preview_names_what_it_leaves_out(run: Run, data: Path, tmp_path: Path) -> None:
+    """Images that do not decode have no column, and a line."""
+    path = data / "cats" / "0.jpg"
+    path.write_bytes(path.read_bytes()[:300])
+
+    code, printed, _ = run("preview", data, "-o", tmp_path / "picture.png", "--count", 3)
+
+    assert code == 0
+    assert printed.count("left out: ") == 1
+    assert "0.jpg: " in printed
+
+
 def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
     """A box around a gray picture is drawn where the recipe moves it, and on the original."""
     folder = tmp_path / "data" / "gray"

@@ -18,9 +18,9 @@ from bench.gpu_report.fast import fast_lines
 from bench.gpu_report.limits import limit
 from bench.gpu_report.markdown import number
 from bench.gpu_report.read import Device, Visit, devices
-from bench.gpu_report.right import right_lines
+from bench.gpu_report.right import right_lines, right_summary
 from bench.gpu_report.rows import Measured
-from bench.gpu_report.targets import target_lines
+from bench.gpu_report.targets import target_lines, target_summary
 
 SVG = "{http://www.w3.org/2000/svg}"
 KERNEL = "batch stage, torch.bfloat16, torch.channels_last"
@@ -296,6 +296,9 @@ def test_a_met_aim_that_a_run_misses_says_so() -> None:
     rows[1]["images_per_second"]["runs"] = [16000.0, 19120.0, 19300.0]
 
     assert target(content, "End to end on ordinary")[4] == "**met, but not in every run**"
+    summary = target_summary(device_of(content))
+    assert "7 of 9 aims met" in summary
+    assert "times DALI's own GPU pipeline (met, but not in every run)" in summary
 
 
 def test_the_worst_video_decides() -> None:
@@ -417,6 +420,61 @@ def test_right_of_steps_without_a_result() -> None:
     assert row_of(lines, "The tests of loaders")[2] == "**not shown**: exit 1: 1 failed"
     assert row_of(lines, "The kernels touch")[2] == "not known: no time was left for it"
     assert row_of(lines, "A run that goes on")[2] == "not known: it was not run"
+
+
+@pytest.mark.parametrize("step", ["tiles", "agreement"])
+@pytest.mark.parametrize("end", ["SIGSEGV", "over its 70 s", "exit 1"])
+def test_right_of_steps_that_were_cut_short(step: str, end: str) -> None:
+    """Sound cases before a step was killed leave its promise open; a fault among them breaks it."""
+    content = visit()
+    step_of(content, step)["end"] = end
+    start = {"tiles": "Restart markers", "agreement": "The fused engine gives"}[step]
+    cut = row_of(right_lines(device_of(content)), start)[2]
+    case = next(iter(result_of(content, step)))
+    result_of(content, step)[case]["error"] = "AssertionError: other pixels"
+
+    assert cut == f"**not shown**: {end}"
+    assert row_of(right_lines(device_of(content)), start)[2].startswith("**does not hold**, 1 of")
+
+
+def test_right_of_measurements_that_failed() -> None:
+    """Markers were all tried where the step tells about the whole; which speed failed is another question."""
+    content = visit()
+    step_of(content, "tiles")["end"] = "exit 1"
+    result_of(content, "tiles")["headline"] = "DALI: half of each side is as fast times 2"
+
+    assert row_of(right_lines(device_of(content)), "Restart markers")[2] == "holds"
+
+
+@pytest.mark.parametrize(
+    ("step", "headline", "result", "verdict"),
+    [
+        ("tests-loader", "31 passed, 2 skipped, 48 deselected in 3.41s", {}, "holds"),
+        ("tests-loader", "1 skipped, 48 deselected in 3.62s", {}, "**not shown**: no test passed: 1 skipped, 48 deselected in 3.62s"),
+        ("tests-loader", "0 passed, 3 skipped in 1s", {}, "**not shown**: no test passed: 0 passed, 3 skipped in 1s"),
+        ("tests-loader", "", {}, "**not shown**: no test passed"),
+        ("races", "", {}, "**not shown**: it ended well, but left no case"),
+        ("races", "all equal", {"headline": "all equal", "seconds": 3.0}, "**not shown**: it ended well, but left no case: all equal"),
+        ("races", "", {"dali": {"batches": 500}}, "holds"),
+        ("tiles", "", {"500x375 plain, DALI": speed(12900.0)}, "**not shown**: it ended well, but left no case"),
+        ("soak", "", {"batches": 1000, "growth_mib": {"torch": 0.0}}, "holds"),
+        ("soak", "", {"growth_mib": {"torch": 0.0}}, "**not shown**: it ended well, but left no case"),
+        ("regions-dali", "", {"largest_difference": 0}, "holds"),
+        ("regions-dali", "", {"whole": 2000.0}, "**not shown**: it ended well, but left no case"),
+        ("regions-nvimgcodec", "", {"GPU_ONLY": {"images_per_second": 9.0}}, "**not shown**: it ended well, but left no case"),
+    ],
+)  # fmt: skip
+def test_right_needs_evidence(
+    step: str, headline: str, result: dict[str, Any], verdict: str
+) -> None:
+    """A good end shows nothing without a case, a difference or a test that passed."""
+    content = visit()
+    content["steps"] = [{"name": step, "end": "done", "seconds": 2.0, "headline": headline, "result": result}]  # fmt: skip
+    lines = right_lines(device_of(content))
+
+    assert [line.split(" | ")[2] for line in lines if f"`{step}`, 2 s" in line] == [verdict]
+    count = "1" if verdict == "holds" else "0"
+    assert right_summary(device_of(content)).startswith(f"Right: {count} of 15 promises")
 
 
 def said(step: str, name: str = "row", rate: float = 1000.0, **facts: Any) -> str:
@@ -579,6 +637,10 @@ def test_a_rehearsal_is_marked(tmp_path: Path) -> None:
     assert "## Rehearsal on a CPU (Xeon), no GPU" in text
     assert "no number below says anything about a GPU" in text
     assert "**met" not in text
+    assert "- Right: no verdicts, since " in text
+    assert "promises were shown" not in text
+    assert "no verdict: a CPU's run (holds)" in text
+    assert "| holds |" not in text
     assert "H100" not in text.replace("for an H100", "")
 
 

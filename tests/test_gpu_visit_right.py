@@ -1,5 +1,6 @@
 """The steps of a visit that show whether the GPU path is right: what they let pass, and what they stop at."""
 
+import sys
 import threading
 import warnings
 from collections import Counter
@@ -21,6 +22,7 @@ from bench.gpu_visit.scale import Notes, scale_for
 from dali_pipes import DecodeError, cpu
 from gpu_aug import ColorJitter, Normalize, RandomPerspective, Recipe, Resize
 from readers import HeaderError, read_header
+from tests import conftest
 
 SCALE = scale_for(rehearse=True)
 
@@ -229,6 +231,48 @@ class TestDamage:
             with pytest.raises(AssertionError, match=complaint):
                 damage.judge(Path(), {1}, 4, sound, SCALE, {})
 
+    @pytest.mark.parametrize(
+        ("off", "unfinished", "on_gpu", "passes"),
+        [
+            (0, set(), False, True),
+            (1, set(), False, False),
+            (1, {2}, False, True),
+            (1, {3}, False, False),
+            (100, set(), True, True),
+        ],
+        ids=["equal", "differs", "lacks scans", "another one", "on a GPU"],
+    )
+    def test_broken_pictures_are_compared(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        off: int,
+        unfinished: set[int],
+        on_gpu: bool,
+        passes: bool,
+    ) -> None:
+        """What decodes though it is broken is the same from both of the CPU's decoders; a GPU's is only stated."""
+        actual = damage.Run({n: torch.full((3, 2, 2), n / 10) for n in (0, 2, 3)}, [(1, "decode")])
+        sound = self.fake(monkeypatch, actual)
+        actual.images[2] = actual.images[2] + off / 255
+        scale: Any = SimpleNamespace(device=SCALE.device, on_gpu=on_gpu)
+        row: dict[str, Any] = {}
+
+        if passes:
+            damage.judge(Path(), {1, 2}, 4, sound, scale, row, unfinished)
+        else:
+            with pytest.raises(AssertionError, match=r"broken pictures differ.*2: "):
+                damage.judge(Path(), {1, 2}, 4, sound, scale, row, unfinished)
+
+        assert row["broken pictures differ from the CPU's by"] == pytest.approx(off, abs=0.01)
+        assert row["such differences"].startswith("only stated" if on_gpu else "judged")
+
+    @pytest.mark.needs_dali
+    def test_positions_end_well(self, data: Path, notes: Notes) -> None:
+        """In a rehearsal every kind of damage is judged and is as on the CPU."""
+        damage.positions(SCALE, data, notes)
+
+        assert notes.failures == []
+
     def test_codes_are_legible(self, data: Path) -> None:
         """Each picture says which it is, brightened by 8 steps, too; a photograph says nothing."""
         encoded = coded_pictures(data, 40)
@@ -384,6 +428,7 @@ RACECHECK = """\
 """
 
 CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
+ENDED = f"{sanitizer.END}\n"
 
 
 class TestSanitizer:
@@ -409,8 +454,10 @@ class TestSanitizer:
     @pytest.mark.parametrize(
         ("check", "end", "text", "complaint"),
         [
-            (ENGINE, "exit 0", CLEAN, None),
-            (ENGINE, "exit 99", RACECHECK, None),
+            (ENGINE, "exit 0", ENDED + CLEAN, None),
+            (ENGINE, "exit 99", ENDED + RACECHECK, None),
+            (ENGINE, "exit 99", RACECHECK, "died before its end"),
+            (ENGINE, "exit 0", CLEAN, "died before its end"),
             (ENGINE, "exit 99", MEMCHECK, "'ours': 1"),
             (ENGINE, "exit 99", MEMCHECK.replace("planted_write", "run_pass"), "'ours': 1"),
             (ENGINE, "over its 9 s", MEMCHECK[:300], "no verdict"),
@@ -422,18 +469,40 @@ class TestSanitizer:
     def test_verdicts(
         self, check: sanitizer.Check, end: str, text: str, complaint: str | None
     ) -> None:
-        """Others' errors pass, ours do not, nor does a run without a summary or a control that finds nothing."""
+        """Others' errors pass, ours do not, nor does a run without a summary or an end, or a control that finds nothing."""
         if complaint is None:
             sanitizer.judge(check, end, text, {})
         else:
             with pytest.raises(AssertionError, match=complaint):
                 sanitizer.judge(check, end, text, {})
 
+    def test_a_rehearsal_has_to_end(self) -> None:
+        """Without the tool, too, a good status alone shows nothing."""
+        sanitizer.judge(self.ENGINE, "exit 0", ENDED, {}, plainly=True)
+
+        with pytest.raises(AssertionError, match="died before its end"):
+            sanitizer.judge(self.ENGINE, "exit 0", "Bye\n", {}, plainly=True)
+
     @pytest.mark.needs_dali
-    def test_the_program_runs(self, data: Path) -> None:
-        """Both parts come to their end on the CPU."""
-        sanitizer.run_engine(SCALE.device)
-        sanitizer.run_loader(SCALE, data)
+    @pytest.mark.parametrize("part", ["engine", "loader"])
+    def test_the_program_runs(
+        self, data: Path, part: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Both parts come to their end on the CPU, and say so in their last line."""
+        sanitizer.program(part, data, rehearse=True)
+
+        assert capsys.readouterr().out.endswith(ENDED)
+
+    @pytest.mark.needs_dali
+    def test_a_program_that_dies_says_no_end(
+        self, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The line comes after the work."""
+        monkeypatch.setattr(sanitizer, "run_engine", lambda _: 1 / 0)
+
+        with pytest.raises(ZeroDivisionError):
+            sanitizer.program("engine", data, rehearse=True)
+        assert sanitizer.END not in capsys.readouterr().out
 
 
 def event(name: str, tid: int, ts: float, cat: str = "cuda_runtime", **more: Any) -> dict[str, Any]:
@@ -593,3 +662,16 @@ def test_the_alarm_tells_threads_apart() -> None:
     assert "went off 10 times" in waits._alarm(batches(apart=False), SCALE.device, {})
     assert waits._alarm(batches(apart=True), SCALE.device, row) == ""
     assert list(row["torch's alarm"].values()) == [10]
+
+
+@pytest.mark.parametrize(("visit", "outcome"), [("1", pytest.fail), ("", pytest.skip)])
+def test_a_visit_needs_dali(monkeypatch: pytest.MonkeyPatch, visit: str, outcome: Any) -> None:
+    """Where no GPU is a failure no DALI is one, too; elsewhere its tests are skipped."""
+    monkeypatch.setenv("FAIL_WITHOUT_CUDA", visit)
+    monkeypatch.setitem(sys.modules, "nvidia.dali", None)
+    item: Any = SimpleNamespace(get_closest_marker=lambda name: name == "needs_dali")
+
+    with pytest.raises((pytest.fail.Exception, pytest.skip.Exception)) as raised:
+        conftest.pytest_runtest_setup(item)
+    assert raised.type is outcome.Exception  # else a skip would skip this test
+    assert "nvidia.dali" in str(raised.value)

@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -190,3 +192,23 @@ def test_pool_keeps_torch_threads_as_they_are() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(usual)
+
+
+def test_interrupt_while_threads_start_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that have begun do not wait for those that never will, and so do not hold up Python's end."""
+    submit, calls = ThreadPoolExecutor.submit, itertools.count()
+
+    def interrupted(*given: Any) -> Any:
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return submit(*given)
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        single_threaded_pool(3)
+    gc.collect()
+
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=10)
+        assert not thread.is_alive()

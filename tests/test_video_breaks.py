@@ -2,6 +2,7 @@
 
 import io
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from dali_pipes.video.decode import read_frames
-from readers.video import VideoError, scan_video
-from readers.video.extent import find_break
+from readers.video import VideoError, extent, scan_video
+from readers.video import scan as scan_module
+from readers.video.breaks import Break
+from readers.video.container import Deadline
 from readers.video.vpx import count_vp8, count_vp9
 from tests.planes import planes
 from tests.videos import pan, write_video
@@ -21,6 +24,8 @@ KINDS = {"vp9.webm": "libvpx-vp9", "vp8.webm": "libvpx", "h264.mkv": "libx264", 
 FAST = {"cpu-used": "8", "deadline": "realtime"}
 CLUSTER = b"\x1f\x43\xb6\x75"  # its name
 JUNK = b"\0TAG behind the end"
+ID3 = b"TAG".ljust(128, b"\0")
+UNKNOWN = b"\x42\x99\x83abc"
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +52,10 @@ class _Pipe:
 
     def getvalue(self) -> bytes:
         return bytes(self._content)
+
+
+def find_break(data: bytes, seconds: float = 60) -> Break | None:
+    return extent.find_break(data, Deadline(seconds))
 
 
 def remux(
@@ -157,12 +166,17 @@ def test_every_byte_of_ogg_counts(videos: dict[str, bytes]) -> None:
     assert find_break(b"".join(pages_of(data)[:-1])) is None  # a recording that goes on
 
 
+def noisy_pages(folder: Path, size: tuple[int, int]) -> list[bytes]:
+    """Pages of packets that are longer than a page."""
+    noise = np.random.default_rng(0).integers(0, 256, (3, *size, 3), np.uint8)
+    options = {"qmin": "0", "qmax": "2", "b": "100M", **FAST}
+    path = write_video(folder / "a.ogv", noise, codec="libvpx", gop=1, options=options)
+    return pages_of(path.read_bytes())
+
+
 def test_packets_on_two_pages_go_with_either(tmp_path: Path) -> None:
     """A packet that begins on a sound page and ends on a damaged one is damaged."""
-    noise = np.random.default_rng(0).integers(0, 256, (3, 240, 320, 3), np.uint8)
-    options = {"qmin": "0", "qmax": "2", "b": "100M", **FAST}
-    path = write_video(tmp_path / "a.ogv", noise, codec="libvpx", gop=1, options=options)
-    pages = pages_of(path.read_bytes())
+    pages = noisy_pages(tmp_path, (240, 320))
     opened = next(n for n, page in enumerate(pages) if page[26 + page[26]] == 255)
     broken = [page if n != opened + 1 else page[:-1] + b"?" for n, page in enumerate(pages)]
     found = find_break(b"".join(broken))
@@ -170,6 +184,38 @@ def test_packets_on_two_pages_go_with_either(tmp_path: Path) -> None:
     assert found is not None
     assert found.sound == sum(map(len, pages[:opened]))
     assert find_break(b"".join(pages)) is None
+
+
+def test_packets_on_many_pages_go_from_their_first(tmp_path: Path) -> None:
+    """A packet that is cut off on its third page or later is damaged from where it begins, on the first."""
+    pages = noisy_pages(tmp_path, (480, 640))
+    lengths = [page[27 : 27 + page[26]] for page in pages]
+    opened = [n for n in range(2, len(pages)) if lengths[n - 1][-1] < 255 == lengths[n][-1]]
+    first = next(n for n in opened if {*lengths[n + 1], *lengths[n + 2]} == {255})
+    cut = find_break(b"".join(pages[: first + 4])[:-9])
+    zeroed = find_break(b"".join(pages[: first + 3]) + bytes(5000))
+
+    for found, reason in ((cut, "a page of Ogg is cut off"), (zeroed, "there is no page of Ogg")):
+        assert found is not None
+        assert reason in found.reason
+        assert found.sound == sum(map(len, pages[:first]))
+
+
+def without_end(data: bytes) -> bytes:
+    """Let no page of an Ogg say that it is the last one."""
+    pages = pages_of(data)
+    pages = [page[:5] + bytes([page[5] & ~4]) + page[6:] for page in pages]
+    return b"".join(page[:22] + checksum(page) + page[26:] for page in pages)
+
+
+def checksum(page: bytes) -> bytes:
+    """Of a page of Ogg, bit by bit (RFC 3533, 6)."""
+    found = 0
+    for byte in page[:22] + bytes(4) + page[26:]:
+        found ^= byte << 24
+        for _ in range(8):
+            found = found << 1 ^ (0x104C11DB7 if found >> 31 else 0)
+    return found.to_bytes(4, "little")
 
 
 SOUND: dict[str, Any] = {
@@ -195,6 +241,10 @@ SOUND: dict[str, Any] = {
     "ogg, small pages": lambda data: remux(data, "ogv", oggpagesize="500", sound_seconds=4),
     "ogg, junk behind": lambda data: remux(data, "ogv") + JUNK,
     "ogg, zeros behind": lambda data: remux(data, "ogv") + bytes(5000),
+    "ogg, recorded": lambda data: without_end(remux(data, "ogv")),
+    "ogg, recorded, junk behind": lambda data: without_end(remux(data, "ogv")) + JUNK,
+    "ogg, recorded, a tag behind": lambda data: without_end(remux(data, "ogv")) + ID3,
+    "ogg, recorded, zeros behind": lambda data: without_end(remux(data, "ogv")) + bytes(5000),
 }
 
 
@@ -242,14 +292,102 @@ def test_holes_in_recordings(videos: dict[str, bytes], open_clusters: bool) -> N
     assert "breaks off" in scan_video(hole).damage
 
 
-def test_elements_of_later_versions(videos: dict[str, bytes]) -> None:
-    """An element of an unknown kind between known ones is passed over; one of a wrong length is a break."""
+def test_holes_in_recordings_of_ogg(videos: dict[str, bytes]) -> None:
+    """What stands between pages is a hole however short; so is the rest of a packet, and a page without its name."""
+    pages = pages_of(without_end(remux(videos["vp8.webm"], "ogv", oggpagesize="500")))
+    number = max(n for n, page in enumerate(pages) if len(page) < 900)
+    before, last = b"".join(pages[:number]), pages[number]
+
+    for name in (b"?ggS", b"????"):
+        assert find_break(before + name + last[4:]) is not None
+    for hole in (bytes(100), JUNK, bytes(5000)):
+        found = find_break(before + hole + last)
+        assert found is not None
+        assert found.sound == len(before)
+    assert find_break(before + b"Ogg") is not None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9])
+@pytest.mark.parametrize("open_clusters", [False, True])
+def test_elements_of_later_versions(
+    videos: dict[str, bytes], count: int, open_clusters: bool
+) -> None:
+    """Elements of unknown kinds are passed over, between known ones and at an end; one of a wrong length is a break."""
+    data = remux(videos["vp8.webm"], "webm", live="1", cluster_time_limit="400")
+    data = as_browsers_record(data) if open_clusters else data
+    places = [match.start() for match in re.finditer(CLUSTER, data)]
+    new = count * UNKNOWN
+
+    assert len(places) > 2
+    for place in places:
+        assert find_break(data[:place] + new + data[place:]) is None
+        assert find_break(data[:place] + new[:-1] + data[place:]) is not None
+    assert find_break(data + new) is None
+
+
+def test_unknown_elements_at_the_end_of_a_cluster(videos: dict[str, bytes]) -> None:
+    """They are passed over where the cluster says how long it is, and its frames are all there."""
+    data = remux(videos["vp8.webm"], "webm", live="1")
+    place = data.index(CLUSTER) + 4
+    data = data[: data.index(CLUSTER, place)] if CLUSTER in data[place:] else data
+    info = scan_video(data)
+    width = 9 - data[place].bit_length()
+
+    def grown(more: bytes) -> bytes:
+        content = data[place + width :] + more
+        return data[:place] + (1 << 56 | len(content)).to_bytes(8, "big") + content
+
+    found = scan_video(grown(3 * UNKNOWN))
+    assert (found.damage, len(found)) == ("", len(info))
+    assert find_break(grown((3 * UNKNOWN)[:-1])) is not None
+
+
+def test_blocks_outside_of_clusters(videos: dict[str, bytes]) -> None:
+    """Where the head of a cluster was taken out its blocks are not taken for unknown elements."""
+    data = remux(videos["vp8.webm"], "mkv", cluster_time_limit="200")
+    heads = [match.start() for match in re.finditer(CLUSTER, data)]
+    block = data.index(b"\xa3", heads[2])
+    found = find_break(data[: heads[2]] + data[block:])
+
+    assert found is not None
+    assert found.reason.endswith(f"at byte {heads[2]}")
+
+
+def test_empty_elements_are_passed_over_fast(videos: dict[str, bytes]) -> None:
+    """Three million of them take no second."""
     data = remux(videos["vp8.webm"], "webm", live="1")
     place = data.index(CLUSTER)
-    new = b"\x42\x99\x83abc"
 
-    assert find_break(data[:place] + new + data[place:]) is None
-    assert find_break(data[:place] + new[:-1] + data[place:]) is not None
+    assert find_break(data[:place] + 3_000_000 * b"\xec\x80" + data[place:], 1.0) is None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_looking_for_breaks_has_an_end(videos: dict[str, bytes], name: str) -> None:
+    """It is given up when the time for a file is over."""
+    with pytest.raises(VideoError, match="it takes longer than 0 s to look through"):
+        find_break(videos[name], 0)
+
+
+def test_breaks_are_looked_for_in_the_time_of_the_scan(
+    videos: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is one deadline for all that is done with a file."""
+    made: list[Deadline] = []
+    used: list[Deadline] = []
+
+    def make(seconds: float) -> Deadline:
+        made.append(Deadline(seconds))
+        return made[-1]
+
+    def note(_: bytes, deadline: Deadline) -> None:
+        used.append(deadline)
+
+    monkeypatch.setattr(scan_module, "Deadline", make)
+    monkeypatch.setattr(scan_module, "find_break", note)
+    scan_video(videos["vp9.webm"])
+
+    assert len(made) == 1
+    assert used == made
 
 
 def test_blocks_with_more_in_them(tmp_path: Path) -> None:

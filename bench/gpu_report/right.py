@@ -7,29 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.gpu_report.markdown import is_number, number, shortened, table
-from bench.gpu_report.read import NOT_RUN, Device, Step
-
-PROMISES = {
-    "tests-loader": "The tests of loaders, decoders and videos that need CUDA pass",
-    "tests-engines": "The tests of the engines that need CUDA pass",
-    "agreement": "The fused engine gives the pixels of the CPU, of Kornia and of float64",
-    "kinds": "Every kind of JPEG gives the same pixels on the GPU as on the CPU",
-    "positions": "A bad sample costs itself alone, wherever it stands in a batch",
-    "soak": "Many bad samples in a long run leave the others as they are",
-    "resume": "A run that goes on from a state sees the same batches, across decoders and devices",
-    "races": "Losses do not depend on whether the loop waits for the device",
-    "sanitizer": "The kernels touch no memory that is not theirs",
-    "synchronisations": "The training loop's thread never waits for the device",
-    "memory": "Memory stays flat",
-    "video-frames": "Of every kind of video DALI gives the frames that FFmpeg gives",
-    "tiles": "Restart markers change no pixel in any of the GPU's decoders",
-    "regions-dali": "DALI decodes a region to the pixels that the whole image has there",
-    "regions-nvimgcodec": "nvImageCodec decodes a region to the pixels that the whole image has there",
-}
-"""By the step that shows it."""
-
-_NO_CASES = ("growth_mib",)
-"""Results of a step as a whole."""
+from bench.gpu_report.read import Device, Step
+from bench.gpu_report.verdicts import HOLDS, PROMISES, cases_of, fault_of, verdict
 
 _SHOWN = 6  # cases that are named in a cell
 _FACTS = 8  # of a case
@@ -64,14 +43,18 @@ class Gap:
 def right_lines(device: Device) -> list[str]:
     """A row for every promise, also for those that nothing was run for."""
     headings = ("promise", "what was run", "verdict", "largest difference, allowed", "control")
-    return table(
-        headings,
-        [_row(promise, device.steps.get(name), name) for name, promise in PROMISES.items()],
-    )
+    rows = [_row(promise, device.steps.get(name), name) for name, promise in PROMISES.items()]
+    if device.is_rehearsal:
+        for name, row in zip(PROMISES, rows, strict=True):
+            if name in device.steps:
+                row[2] = f"no verdict: a CPU's run ({row[2].replace('**', '')})"
+    return table(headings, rows)
 
 
 def right_summary(device: Device) -> str:
     """How many promises hold, and which do not."""
+    if device.is_rehearsal:
+        return "Right: no verdicts, since no GPU took part."
     verdicts = {name: verdict(device.steps[name]) for name in PROMISES if name in device.steps}
     held = [name for name, said in verdicts.items() if said == HOLDS]
     others = [f"`{name}`" for name in verdicts if name not in held]
@@ -87,80 +70,21 @@ def case_lines(device: Device) -> list[str]:
     lines = []
     for name in PROMISES:
         step = device.steps.get(name)
-        if step is not None and _cases_of(step):
+        if step is not None and cases_of(step):
             lines += _cases(step)
     return lines
-
-
-def _cases_of(step: Step) -> dict[str, Mapping[str, Any]]:
-    """What was verified; of a step that also measures, that part of it."""
-    return {
-        name: row
-        for name, row in step.rows.items()
-        if name not in _NO_CASES and (step.name != "tiles" or "restart markers" in name)
-    }
 
 
 def _row(promise: str, step: Step | None, name: str) -> list[str]:
     if step is None:
         return [promise, f"`{name}`: nothing", "not known: it was not run", "", ""]
-    every = (gap for case, row in _cases_of(step).items() for gap in gaps(case, row))
+    every = (gap for case, row in cases_of(step).items() for gap in gaps(case, row))
     gap = max(every, key=lambda gap: gap.rank, default=None)
     found = step.result.get("largest_difference")
     if gap is None and is_number(found):
         gap = Gap("", found, None, number(found))
     difference = f"{gap.text} ({gap.case})" if gap and gap.case else gap.text if gap else ""
     return [promise, _what_ran(step), verdict(step), difference, _control(step, gap)]
-
-
-def verdict(step: Step) -> str:
-    """Whether a promise holds, is broken or was not shown, and why."""
-    cases = _cases_of(step)
-    faults = {case: fault for case, row in cases.items() if (fault := fault_of(row))}
-    if step.name in _EXACT:
-        faults = _differences(step) | faults
-    if faults:
-        broken = any(fault.startswith(_BROKEN) for fault in faults.values())
-        said = "; ".join(f"{case}: {shortened(fault, 120)}" for case, fault in _some(faults))
-        word = "**does not hold**" if broken else "**not shown**"
-        return f"{word}, {len(faults)} of {max(1, len(cases))} cases: {said}"
-    if step.name == "tiles" and cases:  # its end tells about measurements, too
-        return HOLDS
-    if step.end == "done":
-        return HOLDS
-    if step.end == NOT_RUN:
-        return "not known: no time was left for it"
-    return (
-        f"**not shown**: {step.end}{': ' if step.headline else ''}{shortened(step.headline, 120)}"
-    )
-
-
-HOLDS = "holds"
-_DIFFERS = "differs by"
-_BROKEN = ("AssertionError", "gives others", _DIFFERS)
-
-
-_EXACT = ("regions-dali", "regions-nvimgcodec")
-"""Steps that say by how much pixels differ and leave the verdict to the reader: none may."""
-
-
-def _differences(step: Step) -> dict[str, str]:
-    found = {"all": step.result, **step.rows}
-    gaps = {case: row.get("largest_difference") for case, row in found.items()}
-    return {case: f"{_DIFFERS} {gap}/255" for case, gap in gaps.items() if is_number(gap) and gap}
-
-
-def fault_of(row: Mapping[str, Any]) -> str:
-    """What is wrong with a case, "" where nothing is."""
-    excerpt, markers = str(row.get("excerpt", "")), str(row.get("restart markers", ""))
-    if excerpt.startswith("gives others"):
-        return excerpt
-    return str(row.get("error", "")) or (markers if markers.startswith("refused") else "")
-
-
-def _some(faults: Mapping[str, str]) -> list[tuple[str, str]]:
-    rest = [("and others", f"{len(faults) - 3} more, below")] if len(faults) > 3 else []
-    return [*list(faults.items())[:3], *rest]
 
 
 def gaps(case: str, row: Mapping[str, Any]) -> Iterator[Gap]:
@@ -198,7 +122,7 @@ def _gap(place: str, case: str, value: float, tolerance: float | None) -> Gap:
 
 def _control(step: Step, gap: Gap | None) -> str:
     """What the negative control gave, of the case with the largest difference."""
-    cases = _cases_of(step)
+    cases = cases_of(step)
     controls = {
         case: (key, row[key])
         for case, row in cases.items()
@@ -214,7 +138,7 @@ def _control(step: Step, gap: Gap | None) -> str:
 
 
 def _what_ran(step: Step) -> str:
-    names = list(_cases_of(step))
+    names = list(cases_of(step))
     rest = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
     more = {name: value for name, value in step.result.items() if is_number(value)}
     what = (
@@ -230,7 +154,7 @@ def _what_ran(step: Step) -> str:
 def _cases(step: Step) -> list[str]:
     """Every case with all that was noted."""
     rows = []
-    for case, row in _cases_of(step).items():
+    for case, row in cases_of(step).items():
         facts = {key: value for key, value in row.items() if key not in _OWN_COLUMNS}
         found = "; ".join(f"{key}: {_fact(value)}" for key, value in list(facts.items())[:_FACTS])
         allowed = _tolerance(row)

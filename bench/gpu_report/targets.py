@@ -88,11 +88,11 @@ def target_lines(device: Device) -> list[str]:
 
 
 def target_summary(device: Device) -> str:
-    """How many aims are met, and which are not."""
+    """How many aims are met in every run, and which are not."""
     if device.is_rehearsal:
         return "Fast: no verdicts, since these are a CPU's numbers."
     words = {target.name: target.judge(target.find(device), device) for target in TARGETS}
-    met = [name for name, word in words.items() if word.startswith("**met")]
+    met = [name for name, word in words.items() if word == "**met**"]
     others = [f"{name} ({word.strip('*')})" for name, word in words.items() if name not in met]
     more = f"; the others: {'; '.join(others)}" if others else ""
     return f"Fast: {len(met)} of {len(words)} aims met{more}."

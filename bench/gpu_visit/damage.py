@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections.abc import Set
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -25,6 +26,8 @@ from readers import Order, open_dataset
 
 _SIZE = (160, 213)
 _NO_CODE = -1
+_UNFINISHED = ("progressive, cut, end marker put back",)
+"""Where scans are missing libjpeg smooths; DALI's regions then differ from its own whole images, by up to 31/255."""
 _RECIPE = Recipe([RandomResizedCrop(64), HorizontalFlip()])
 
 
@@ -61,14 +64,17 @@ def positions(scale: Scale, data: Path, notes: Notes) -> None:
             with notes.attempt(name) as row:
                 places = {turn * num + turn for turn in range(num)}
                 files = [content if n in places else one for n, one in enumerate(sounds)]
-                judge(write_files(folder / f"{number:03d}", files), places, num, sound, scale, row)
+                unfinished = places if name in _UNFINISHED else set()
+                damaged = write_files(folder / f"{number:03d}", files)
+                judge(damaged, places, num, sound, scale, row, unfinished)
         everything = [*broken.values(), *sounds]
         with notes.attempt("all kinds in one batch") as row:
             count = len(everything)
             files = [sounds[0]] * len(broken) + sounds
             whole = load(write_files(folder / "whole", files), "dali", scale.device, count)
             mixed = write_files(folder / "mixed", everything)
-            judge(mixed, set(range(len(broken))), count, whole, scale, row)
+            unfinished = {place for place, name in enumerate(broken) if name in _UNFINISHED}
+            judge(mixed, set(range(len(broken))), count, whole, scale, row, unfinished)
     notes.put(**{"under way": None})
     found = {name: row for name, row in notes.found.items() if isinstance(row, dict)}
     wrong = [name for name, row in found.items() if "error" in row]
@@ -80,12 +86,19 @@ def positions(scale: Scale, data: Path, notes: Notes) -> None:
 
 
 def judge(
-    folder: Path, places: set[int], batch_size: int, sound: Run, scale: Scale, row: dict[str, Any]
+    folder: Path,
+    places: set[int],
+    batch_size: int,
+    sound: Run,
+    scale: Scale,
+    row: dict[str, Any],
+    unfinished: Set[int] = frozenset(),
 ) -> None:
-    """Fill in a row about a folder with broken files at some places.
+    """Fill in a row about a folder with broken files at some places, of which some lack scans.
 
     Raises:
-        AssertionError: A verdict is not the CPU's, or the damage changes a neighbour.
+        AssertionError: A verdict is not the CPU's, a broken picture that the CPU decodes both times is another one, or
+            the damage changes a neighbour.
     """
     actual = load(folder, "dali", scale.device, batch_size)
     expected = load(folder, "cpu", torch.device("cpu"), batch_size)
@@ -96,11 +109,31 @@ def judge(
         f"verdicts {actual.bad} instead of the CPU's {expected.bad}; reasons {actual.reasons[:2]}"
     )
     row["same reasons"] = actual.reasons == expected.reasons
-    lost = sound.images.keys() - {index for index, _ in expected.bad}
-    assert actual.images.keys() == lost, f"{sorted(actual.images)} came instead of {sorted(lost)}"
-    shown = [(actual.images[n] - expected.images[n]).abs().max() for n in places & lost]
-    row["broken pictures differ from the CPU's by"] = float(max(shown, default=0)) * 255
+    remaining = sound.images.keys() - {index for index, _ in expected.bad}
+    assert actual.images.keys() == remaining, (
+        f"{sorted(actual.images)} came instead of {sorted(remaining)}"
+    )
+    shown = {
+        n: float((actual.images[n] - expected.images[n]).abs().max()) * 255
+        for n in sorted(places & remaining)
+    }
+    _require_equal(shown, unfinished, scale, row)
     require_same(actual, sound, places)
+
+
+def _require_equal(
+    shown: dict[int, float], unfinished: Set[int], scale: Scale, row: dict[str, Any]
+) -> None:
+    """Judge by how much pictures differ that decode though they are broken; a GPU's may be anything."""
+    row["broken pictures differ from the CPU's by"] = max(shown.values(), default=0.0)
+    if scale.on_gpu:
+        row["such differences"] = "only stated: the GPU decodes them"
+        return
+    row["such differences"] = "judged: 0 allowed"
+    if unfinished & shown.keys():
+        row["such differences"] += "; only stated where scans are missing"
+    wrong = {n: gap for n, gap in shown.items() if n not in unfinished and not gap <= 0}
+    assert not wrong, f"broken pictures differ, in 1/255 by index: {wrong}"
 
 
 def require_same(actual: Run, sound: Run, places: set[int]) -> None:

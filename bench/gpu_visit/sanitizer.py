@@ -36,6 +36,9 @@ from gpu_aug import (
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
+END = "the checked program has come to its end"
+"""Its last line: errors in foreign kernels take the place of its own exit status."""
+
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _FOUND = 99  # the exit status that the tool gives where it found errors
 _SECONDS_MAX = 140.0  # of one tool on one part; all run side by side
@@ -120,13 +123,15 @@ def judge(check: Check, end: str, text: str, row: dict[str, Any], *, plainly: bo
     """Fill in a row.
 
     Raises:
-        AssertionError: Errors of our kernels or of torch's; no verdict; or a planted error that is not found.
+        AssertionError: Errors of our kernels or of torch's; no verdict; a program that did not come to its end; or a
+            planted error that is not found.
     """
     report = parse(text)
     row["errors"], row["warnings"] = dict(report.errors), dict(report.warnings)
     row["first"] = report.first
     if plainly:
         assert end == "exit 0", f"the program ended with {end}: {text[-300:]}"
+        assert END in text, f"the program died before its end: {text[-300:]}"
         return
     assert report.is_whole, f"no verdict, {end}: {text[-300:]}"
     mine = report.errors["ours"] + report.errors["torch's"]
@@ -136,6 +141,7 @@ def judge(check: Check, end: str, text: str, row: dict[str, Any], *, plainly: bo
     assert not mine, f"{dict(report.errors)} errors: {' | '.join(report.first)[:300]}"
     known = ("exit 0", f"exit {_FOUND}")
     assert end in known, f"no error is found, but the program ended with {end}: {text[-300:]}"
+    assert END in text, f"the program died before its end, {end}: {text[-300:]}"
 
 
 def find_tool() -> str | None:
@@ -244,7 +250,7 @@ def program(
     data: Annotated[Path, typer.Option(help="A folder of photographs.")],
     rehearse: Annotated[bool, typer.Option(help="On the CPU.")] = False,
 ) -> None:
-    """Run a part of the program that is checked."""
+    """Run a part of the program that is checked; its last line is `END`, unless an error is planted."""
     scale = scale_for(rehearse=rehearse)
     if part.startswith("planted"):
         from bench.gpu_visit import planted
@@ -257,6 +263,7 @@ def program(
     }
     parts[part]()
     finish(scale.device)
+    typer.echo(END)
 
 
 def run_engine(device: torch.device) -> None:

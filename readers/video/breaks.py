@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 _PIECE_BYTES = 1 << 20
-_JUNK_BYTES = 1024
+MOST_JUNK_BYTES = 1024
+"""Of anything but zeros, behind a file that does not say where it ends."""
 
 
 class Break(NamedTuple):
@@ -20,7 +21,7 @@ class Break(NamedTuple):
 
 def is_junk(view: memoryview) -> bool:
     """Whether what stands behind a file that does not say where it ends may be anything: a tag, or room for more."""
-    return len(view) <= _JUNK_BYTES or is_zero(view)
+    return len(view) <= MOST_JUNK_BYTES or is_zero(view)
 
 
 def is_zero(view: memoryview) -> bool:

@@ -3,6 +3,7 @@
 from readers.sample import Payload
 from readers.video import matroska, ogg
 from readers.video.breaks import Break
+from readers.video.container import Deadline
 
 _SEGMENT = b"\x18\x53\x80\x67"  # of Matroska
 _HEAD_BYTES = 4096
@@ -31,15 +32,18 @@ def missing_bytes(data: Payload) -> int:
     return max(0, end - len(view))
 
 
-def find_break(data: Payload) -> Break | None:
+def find_break(data: Payload, deadline: Deadline) -> Break | None:
     """Return where a Matroska, WebM or Ogg file was overwritten, or something was taken out of it.
 
     None where nothing tells, and for other containers.
+
+    Raises:
+        VideoError: The deadline has passed.
     """
     view = memoryview(data)
     finders = {matroska.SIGNATURE: matroska.find_break, ogg.SIGNATURE: ogg.find_break}
     find = finders.get(bytes(view[:4]))
-    return find(view) if find else None
+    return find(view, deadline) if find else None
 
 
 def _end_of_segment(head: bytes) -> int:

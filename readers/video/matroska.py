@@ -1,8 +1,10 @@
 """The elements of Matroska and WebM, which say how long they are (RFC 8794 and RFC 9559)."""
 
+import re
 from typing import NamedTuple
 
 from readers.video.breaks import Break, is_junk
+from readers.video.container import Deadline
 
 SIGNATURE = b"\x1a\x45\xdf\xa3"
 
@@ -16,6 +18,10 @@ _IN_CLUSTER = _ANYWHERE | {
     *(0xE7, 0x5854, 0xA7, 0xAB),  # Timestamp, SilentTracks, Position, PrevSize
     *(0xA3, _BLOCK_GROUP, 0xAF),  # SimpleBlock, EncryptedBlock
 }
+_KNOWN = _IN_SEGMENT | _IN_CLUSTER
+_ELSEWHERE = _KNOWN | {_EBML, _SEGMENT}  # where they are not allowed they are no unknown ones
+_EMPTY = re.compile(rb"(?:\xec\x80)*")  # Void without content
+_MOST_UNKNOWN = 16  # one after the other; what was overwritten may by chance go on like elements
 _OPEN = 1 << 62  # the end of what does not say where it ends: streams that were recorded
 _HEAD_BYTES = 12  # the most that a name and a length take
 
@@ -26,25 +32,33 @@ class _Element(NamedTuple):
     stop: int
 
 
-def find_break(view: memoryview) -> Break | None:
-    """Return the first place where there should be an element and is none; None for a whole file, or its beginning."""
+def find_break(view: memoryview, deadline: Deadline) -> Break | None:
+    """Return the first place where there should be an element and is none; None for a whole file, or its beginning.
+
+    Raises:
+        VideoError: The deadline has passed.
+    """
     segment = _find_segment(view)
     if segment is None:
         return None
     place = last = sound = segment.content
     cluster = segment
-    while place < min(segment.stop, len(view)):
+    inside = view[: segment.stop] if segment.stop < len(view) else view
+    while place < len(inside):
+        deadline.check()
         parent = cluster if place < cluster.stop else segment
         element = _read(view, place)
-        if element is None or not _is_in(parent, element, view):
+        follower = _pass(parent, element, inside, deadline) if element else None
+        if element is None or follower is None:
             if _may_end(parent, element, view[place:]):
                 return None
             # What was overwritten may begin within an element, and may by chance begin like one.
             return Break(sound, f"there is no element of Matroska at byte {place}")
         if element.name == _CLUSTER:
-            cluster, place = element, element.content
-        else:
-            sound, last, place = last, place, element.stop
+            cluster = element
+        elif element.name in _KNOWN:
+            sound, last = last, place
+        place = follower
     return None
 
 
@@ -70,27 +84,46 @@ def _read(view: memoryview, place: int) -> _Element | None:
     return _Element(name, content, _OPEN if length == most else content + length)
 
 
-def _is_in(parent: _Element, element: _Element, view: memoryview) -> bool:
-    """Whether something can be an element of a segment or a cluster."""
+def _pass(parent: _Element, element: _Element, view: memoryview, deadline: Deadline) -> int | None:
+    """Return where the element stands that is looked at next; None if this one cannot be in a segment or a cluster."""
     names = _IN_SEGMENT if parent.name == _SEGMENT else _IN_CLUSTER
     if parent.stop == _OPEN:
-        names = _IN_SEGMENT | _IN_CLUSTER  # a cluster ends where the next one begins
-    if element.stop == _OPEN:
-        return element.name == _CLUSTER and _CLUSTER in names
-    if element.stop > parent.stop:
-        return False
-    if element.name == _BLOCK_GROUP:
-        return element.stop > len(view) or _is_filled(element, view)
-    if element.name in names or element.stop == parent.stop:
-        return True
-    follower = _read(view, element.stop)  # later versions of the format may have more kinds
-    return follower is not None and follower.name in names
+        names = _KNOWN  # a cluster ends where the next one begins
+    if element.name not in names:
+        return _pass_unknown(parent, element, view, names)
+    if (element.stop == _OPEN and element.name != _CLUSTER) or element.stop > parent.stop:
+        return None
+    if element.name == _CLUSTER:
+        return element.content
+    is_group = element.name == _BLOCK_GROUP and element.stop <= len(view)
+    if is_group and not _is_filled(element, view, deadline):
+        return None
+    empty = _EMPTY.match(view, element.stop, min(parent.stop, len(view)))
+    return max(element.stop, empty.end()) if empty else element.stop
 
 
-def _is_filled(group: _Element, view: memoryview) -> bool:
+def _pass_unknown(
+    parent: _Element, element: _Element, view: memoryview, names: frozenset[int]
+) -> int | None:
+    """Follow elements that later versions of the format may have up to one that is known, or to their parent's end."""
+    end = min(parent.stop, len(view))
+    for _ in range(_MOST_UNKNOWN):
+        if element.name in _ELSEWHERE or element.stop > end:
+            return None
+        follower = _read(view, element.stop)
+        if end - element.stop < _HEAD_BYTES or (follower and follower.name in names):
+            return element.stop
+        if follower is None:
+            return None
+        element = follower
+    return None
+
+
+def _is_filled(group: _Element, view: memoryview, deadline: Deadline) -> bool:
     """Whether elements follow each other up to the end of a group."""
     place = group.content
     while place < group.stop:
+        deadline.check()
         element = _read(view, place)
         if element is None:
             return False

@@ -4,11 +4,13 @@ import zlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from readers.video.breaks import Break
+from readers.video.breaks import MOST_JUNK_BYTES, Break, is_junk
+from readers.video.container import Deadline
 
 SIGNATURE = b"OggS"
 
 _HEAD_BYTES = 27
+_NO_PAGE = "there is no page of Ogg"
 _FIRST, _LAST = 2, 4
 _NO_GRANULE = (1 << 64) - 1
 _VIDEO = (b"\x80theora", b"OVP80", b"BBCD")  # Theora, VP8, Dirac: so their first packets begin
@@ -18,17 +20,24 @@ _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 _INVERTED = 0xFFFFFFFF
 
 
-def find_break(view: memoryview) -> Break | None:
-    """Return where pages are missing, damaged or cut off; None where they follow each other to the end."""
+def find_break(view: memoryview, deadline: Deadline) -> Break | None:
+    """Return where pages are missing, damaged or cut off; None where they follow each other to the end.
+
+    Raises:
+        VideoError: The deadline has passed.
+    """
     streams: dict[int, _Stream] = {}
     place = 0
     while place < len(view):
+        deadline.check()
         page = _read_page(view, place)
         wrong = page if isinstance(page, str) else _follow(streams, page, place)
         if isinstance(page, str) or wrong:
             if all(stream.has_ended for stream in streams.values()):
                 return None  # what stands behind a whole file does not belong to it
             begun = [one.unfinished for one in streams.values() if one.unfinished is not None]
+            if wrong == _NO_PAGE and not begun and _is_behind(view[place:]):
+                return None
             return Break(min([place, *begun]), f"{wrong} at byte {place}")
         place = page.stop
     return None
@@ -77,8 +86,8 @@ class _Stream:
 def _read_page(view: memoryview, place: int) -> _Page | str:
     """Return the page at a place, or what is wrong with it."""
     head = bytes(view[place : place + _HEAD_BYTES])
-    if not head.startswith(SIGNATURE):
-        return "there is no page of Ogg"
+    if not head.startswith(SIGNATURE[: len(head)]):
+        return _NO_PAGE
     lengths = bytes(view[place + _HEAD_BYTES :][: head[-1]])
     begin = place + _HEAD_BYTES + head[-1]
     stop = begin + sum(lengths)
@@ -92,6 +101,15 @@ def _read_page(view: memoryview, place: int) -> _Page | str:
     if _checksum(without) != checksum:
         return "a page of Ogg is damaged"
     return _Page(head[5], granule, serial, number, lengths, view[begin:stop], stop)
+
+
+def _is_behind(rest: memoryview) -> bool:
+    """Whether what is no page stands behind a recording, which has no last page; in a hole there are more of them."""
+    if not is_junk(rest):
+        return False
+    some = bytes(rest[:MOST_JUNK_BYTES])
+    renamed = _read_page(memoryview(SIGNATURE + some[len(SIGNATURE) :]), 0)
+    return SIGNATURE not in some and isinstance(renamed, str)
 
 
 def _follow(streams: dict[int, _Stream], page: _Page, place: int) -> str:

@@ -66,7 +66,7 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
         found = _Packets(data, _COUNTS.get(described["codec"]))
         first = _read(container, stream, found, deadline)
-        found.end(stream.frames)
+        found.end(stream.frames, deadline)
         doubtful = _is_doubtful(container, stream, found, first)
     if doubtful:
         learned = learn_frames(data, found.sizes, deadline)
@@ -123,9 +123,9 @@ class _Packets:
         self.are_whole = found >= 0
         self.offsets.append(position + found)
 
-    def end(self, num_promised: int) -> None:
+    def end(self, num_promised: int, deadline: Deadline) -> None:
         """Take away what is cut off or stands behind a break, and say what is missing."""
-        broken = find_break(self.data)
+        broken = find_break(self.data, deadline)
         if self.is_cut:
             self._keep(len(self.sizes) - 1)
         if broken:
