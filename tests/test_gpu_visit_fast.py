@@ -223,7 +223,7 @@ def test_the_driver_is_asked_for_each_engine() -> None:
     readers = Meter("abc", Driver("GPU-abc")).readers()
 
     assert readers["NVDEC"]() == (42, 0.2)
-    assert readers["the GPU"]() == (97, 0.0)
+    assert readers["the GPU"]() == (97, 1 / 6)
     with pytest.raises(NvmlError, match="nvmlDeviceGetJpgUtilization: NVML error 3"):
         readers["the JPEG engine"]()
 
