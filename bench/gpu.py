@@ -172,9 +172,9 @@ def visit(
         outcome = run(step)
         with lock:
             outcomes[step.name] = outcome
-            sorted_ = [outcomes[step.name] for step in plan if step.name in outcomes]
-            _write_failures(sorted_, out)
-            keep(sorted_)
+            so_far = [outcomes[step.name] for step in plan if step.name in outcomes]
+            _write_failures(so_far, out)
+            keep(so_far)
 
     with ThreadPoolExecutor(max(1, num_cores() // _CORES_OF_A_CHECK)) as side_by_side:
         list(side_by_side.map(run_and_keep, [step for step in plan if step.is_check]))
