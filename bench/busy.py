@@ -146,7 +146,7 @@ def _busy_thread() -> Iterator[None]:
         while not done.is_set():
             _compute()
 
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=work, name="bench-compute", daemon=True)
     thread.start()
     try:
         yield

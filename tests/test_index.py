@@ -746,7 +746,7 @@ def test_more_shards_than_descriptors(tmp_path: Path) -> None:
     after = num_descriptors()
 
     assert [bytes(sample.fields["txt"]) for sample in samples] == [bytes(range(10))] * 100
-    assert after == before
+    assert after <= before
 
 
 def test_version_before_is_replaced(shard: Path) -> None:

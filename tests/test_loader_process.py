@@ -283,7 +283,7 @@ class TestErrors:
         began = time.monotonic()
         with pytest.raises(LoaderError, match=f"helper process {pid} .* by signal SIGKILL"):
             list(batches)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
 
     def test_cannot_be_pickled(self, dataset: Dataset) -> None:
         """A dataset with a lock is refused when the loader is made, with what to do."""
@@ -315,18 +315,19 @@ class TestRelease:
     def test_close(self, dataset: Dataset) -> None:
         """Closing the loader after a loop leaves no process, thread or file descriptor."""
 
-        def ours() -> tuple[int, int]:
+        def held() -> set[object]:
             gc.collect()
-            return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+            files = [path for path in Path("/proc/self/fd").iterdir() if os.path.lexists(path)]
+            return {*map(os.readlink, files), *threading.enumerate()}
 
         torch.zeros(1 << 20).add_(1)  # starts torch's own threads
-        before = ours()
+        before = held()
         with load(dataset) as loader:
             batches = list(loader)
             pid = pid_of(loader)
             assert not is_gone(pid)
         assert is_gone(pid)
-        assert ours() == before
+        assert not held() - before
         assert len(batches) == len(loader)
 
     def test_loop_left_early(self, dataset: Dataset) -> None:

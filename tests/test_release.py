@@ -170,7 +170,7 @@ def test_interrupt(folder: Path, decoder: str) -> None:
             _, errors = process.communicate(timeout=120)
         finally:
             process.kill()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert process.returncode != 0
     assert "KeyboardInterrupt" in errors
 

@@ -123,7 +123,7 @@ def test_the_deadline_ends_a_read(server: Storage) -> None:
         with pytest.raises(OSError, match=r"could not be read in [0-9]+ attempt") as error:
             blob.read(PLACES[:3])
         assert error.value.errno == errno.ETIMEDOUT
-        assert time.monotonic() - began < 1.0 + 0.4 + 0.6  # deadline, last attempt, a busy machine
+        assert time.monotonic() - began < 10  # the server takes 20
 
 
 def test_what_is_refused_is_not_asked_for_again(server: Storage) -> None:

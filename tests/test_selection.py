@@ -1,7 +1,6 @@
 """Selections of datasets: which samples they have, what they keep of the whole, and what is refused."""
 
 import pickle
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -376,10 +375,8 @@ def test_block_size_follows_the_density() -> None:
 
 
 def test_huge_datasets_are_split_at_once() -> None:
-    """A part of 10**12 samples is made and read in milliseconds."""
-    began = time.perf_counter()
+    """A part of 10**12 samples is made and read, though no memory would hold the numbers of all."""
     part = HugeDataset(10**12).split(0.9, 0.1)[1].take(range(0, 10**11, 3))
     found = [entry.key for entry in part.fetch(range(10**10, 10**10 + 256))]
 
-    assert time.perf_counter() - began < 0.2
     assert len(set(found)) == 256

@@ -81,7 +81,7 @@ def test_nothing_is_read_and_no_descriptor_stays(tmp_path: Path) -> None:
     )
     samples = dataset.fetch(range(300))
 
-    assert len(list(Path("/proc/self/fd").iterdir())) == num_open
+    assert len(list(Path("/proc/self/fd").iterdir())) <= num_open
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak.ru_maxrss < 50_000  # kB
     assert {len(entry.fields["mp4"]) for entry in samples} == {1 << 32}
     assert samples[299].fields["mp4"][-1] == 0
@@ -262,23 +262,28 @@ def test_fingerprint_knows_the_seconds(tmp_path: Path) -> None:
 
 
 def test_slow_files_are_read_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where each file takes 10 ms to come, a batch of 100 takes a fraction of a second, in its order."""
+    """Where files take their time to come, four and more are waited for at once, and come in order."""
     names = tuple(f"{number:03d}.jpg" for number in range(100))
     dataset = FolderDataset(grow(tmp_path, names))
     (tmp_path / "050.jpg").unlink()
     expected = dataset.fetch(range(100))
     module = importlib.import_module("readers.files.dataset")
     read = module.read_whole
+    under_way: list[str] = []
+    most = 0
 
     def slow(path: str) -> bytes:
+        nonlocal most
+        under_way.append(path)
+        most = max(most, len(under_way))
         time.sleep(0.01)
+        under_way.remove(path)
         return read(path)
 
     monkeypatch.setattr(module, "read_whole", slow)
-    begun = time.perf_counter()
     fetched = dataset.fetch(range(100))
 
-    assert time.perf_counter() - begun < 0.6  # one after another: more than 1
+    assert most >= 4
     assert fetched == expected
     assert [entry.index for entry in fetched if isinstance(entry, BadSample)] == [50]
 
