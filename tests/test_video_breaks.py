@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dali_pipes.video.decode import read_frames
-from readers.video import VideoError, extent, scan_video
+from readers.video import VideoError, extent, matroska, scan_video
 from readers.video import scan as scan_module
 from readers.video.breaks import Break
 from readers.video.container import Deadline
@@ -21,7 +21,7 @@ from tests.videos import pan, write_video
 
 NUM_FRAMES = 40
 KINDS = {"vp9.webm": "libvpx-vp9", "vp8.webm": "libvpx", "h264.mkv": "libx264", "vp8.ogv": "libvpx"}
-FAST = {"cpu-used": "8", "deadline": "realtime"}
+FAST = {"cpu-used": "-8", "deadline": "realtime"}
 CLUSTER = b"\x1f\x43\xb6\x75"  # its name
 JUNK = b"\0TAG behind the end"
 ID3 = b"TAG".ljust(128, b"\0")
@@ -353,12 +353,32 @@ def test_blocks_outside_of_clusters(videos: dict[str, bytes]) -> None:
     assert found.reason.endswith(f"at byte {heads[2]}")
 
 
-def test_empty_elements_are_passed_over_fast(videos: dict[str, bytes]) -> None:
-    """Three million of them take no second."""
+def test_unknown_element_around_a_cluster(videos: dict[str, bytes]) -> None:
+    """What is as long as to hide a cluster that can be seen is a break, though all goes on well behind it."""
+    data = remux(videos["vp8.webm"], "webm", live="1", cluster_time_limit="400")
+    first, second = [match.start() for match in re.finditer(CLUSTER, data)][:2]
+    head = b"\x42\x99\x01" + (second - first).to_bytes(7, "big")
+
+    broken = data[:first] + head + data[first:]
+    harmless = data[:first] + head + bytes(second - first) + data[second:]
+
+    found = find_break(broken)
+    assert found is not None
+    assert found.reason == f"there is no element of Matroska at byte {first}"
+    assert find_break(harmless) is None
+
+
+def test_empty_elements_are_passed_over_fast(
+    videos: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three million of them take one step."""
     data = remux(videos["vp8.webm"], "webm", live="1")
     place = data.index(CLUSTER)
+    read, places = matroska._read, []
+    monkeypatch.setattr(matroska, "_read", lambda *given: places.append(given) or read(*given))
 
-    assert find_break(data[:place] + 3_000_000 * b"\xec\x80" + data[place:], 1.0) is None
+    assert find_break(data[:place] + 3_000_000 * b"\xec\x80" + data[place:]) is None
+    assert len(places) < 1000
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -20,6 +20,7 @@ _IN_CLUSTER = _ANYWHERE | {
 }
 _KNOWN = _IN_SEGMENT | _IN_CLUSTER
 _ELSEWHERE = _KNOWN | {_EBML, _SEGMENT}  # where they are not allowed they are no unknown ones
+_CLUSTER_NAME = re.compile(re.escape(_CLUSTER.to_bytes(4, "big")))
 _EMPTY = re.compile(rb"(?:\xec\x80)*")  # Void without content
 _MOST_UNKNOWN = 16  # one after the other; what was overwritten may by chance go on like elements
 _OPEN = 1 << 62  # the end of what does not say where it ends: streams that were recorded
@@ -110,6 +111,8 @@ def _pass_unknown(
     for _ in range(_MOST_UNKNOWN):
         if element.name in _ELSEWHERE or element.stop > end:
             return None
+        if _CLUSTER_NAME.search(view, element.content, element.stop):
+            return None  # it is longer than it was
         follower = _read(view, element.stop)
         if end - element.stop < _HEAD_BYTES or (follower and follower.name in names):
             return element.stop
