@@ -1,7 +1,9 @@
 """A user's own DALI pipeline as the decode stage of a loader."""
 
+import weakref
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,9 @@ from numpy.typing import NDArray
 from dali_pipes.errors import LoaderError
 
 _NEXT = "give one made with fn.external_source(name=...) for encoded bytes, and one output"
+
+_TAKEN: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Pipelines that are decoders already."""
 
 
 class DaliDecoder:
@@ -66,7 +71,8 @@ class DaliDecoder:
         """Wait for the batches under way and drop them."""
         self._early.clear()
         while self._under_way:
-            self._take(None)
+            with suppress(LoaderError):
+                self._take(None)
         self._busy = False
 
     def push(self, encoded: Sequence[NDArray[np.uint8]]) -> None:
@@ -90,6 +96,9 @@ class DaliDecoder:
 
         Returns:
             DALI's TensorList of the images, or None when it refused the batch.
+
+        Raises:
+            LoaderError: There is not one image for each that was pushed.
         """
         return self._early.popleft() if self._early else self._take(cuda_stream)
 
@@ -108,14 +117,20 @@ class DaliDecoder:
 
     def _take(self, cuda_stream: Any) -> Any | None:
         try:
-            return self._pipeline.share_outputs(cuda_stream=cuda_stream)[0]
+            images = self._pipeline.share_outputs(cuda_stream=cuda_stream)[0]
         except RuntimeError as error:  # DALI has no narrower class
             self.refusal = _short(str(error))
-            return None
+            images = None
         finally:
             # With DALI's default executor the outputs stay valid for as long as they are referenced.
             self._pipeline.release_outputs()
-            self._under_way.popleft()
+            encoded = self._under_way.popleft()
+        if images is not None and len(images) != len(encoded):
+            raise LoaderError(
+                f"the pipeline makes {len(images)} images of {len(encoded)}; let nothing else feed it, and leave "
+                f"the samples of a batch in their places"
+            )
+        return images
 
 
 def from_dali(pipeline: Any) -> DaliDecoder:
@@ -130,19 +145,34 @@ def from_dali(pipeline: Any) -> DaliDecoder:
 
     Args:
         pipeline: A `nvidia.dali.Pipeline` that has not run; it is built here. Its `batch_size` is at least the
-            loader's (with a recipe that mixes samples, somewhat more). It serves one loader at a time.
+            loader's (with a recipe that mixes samples, somewhat more). It becomes one decoder, which serves one
+            loop at a time.
 
     Raises:
-        LoaderError: A pipeline that reads or draws by itself, has run, or has other inputs or outputs.
+        LoaderError: A pipeline that reads or draws by itself, has run, is a decoder already, or has other
+            inputs or outputs.
     """
     if not hasattr(pipeline, "share_outputs"):
         raise LoaderError(f"{pipeline!r} is not a pipeline of DALI; {_NEXT}")
+    if pipeline in _TAKEN:
+        raise LoaderError(
+            "the pipeline is a decoder already; give what from_dali returned to each loader that loops in turn, or "
+            "make a pipeline for each"
+        )
     if not pipeline.exec_dynamic:
         raise LoaderError(
             "the pipeline does not use DALI's default executor, and the others end with the first bad image; "
             "leave exec_dynamic, exec_async and exec_pipelined out"
         )
     pipeline.build()
+    if type(pipeline).iter_setup is not _base_class().iter_setup:
+        raise LoaderError(
+            f"{type(pipeline).__name__}.iter_setup feeds the pipeline, but the loader does that; leave it out"
+        )
+    if pipeline._ops is None:
+        raise LoaderError(
+            "a pipeline that was deserialized does not tell what it does; give the one that was serialized"
+        )
     if not pipeline._first_iter:
         raise LoaderError(
             "the pipeline has run already, and batches may be left in it; make a new one"
@@ -159,6 +189,7 @@ def from_dali(pipeline: Any) -> DaliDecoder:
             f"the dataset; {_NEXT}"
         )
     ((_, place),) = pipeline._names_and_devices
+    _TAKEN.add(pipeline)
     return DaliDecoder(pipeline, name, pipeline.device_id if place == "gpu" else None)
 
 
@@ -173,6 +204,7 @@ def _input_of(pipeline: Any) -> str:
                 raise LoaderError(
                     f"the input {instance.name!r} has a source, but the loader feeds it; leave source out"
                 )
+            _require_takes_bytes(instance.name, operator)
             inputs.append(instance.name)
         elif operator.schema.HasRandomSeedArg():
             raise LoaderError(
@@ -183,6 +215,23 @@ def _input_of(pipeline: Any) -> str:
         named = ", ".join(map(repr, inputs)) or "none"
         raise LoaderError(f"the pipeline must have one input, but has {named}; {_NEXT}")
     return str(inputs[0])
+
+
+def _base_class() -> Any:
+    from nvidia.dali import Pipeline
+
+    return Pipeline
+
+
+def _require_takes_bytes(name: str, operator: Any) -> None:
+    """Refuse an input that was declared for something else, for which every sample would be bad."""
+    dtype, ndim, layout = operator._dtype, operator._ndim, operator._layout
+    other_type = dtype is not None and str(dtype) != "DALIDataType.UINT8"
+    if other_type or ndim not in (None, 1) or len(layout or "-") != 1:
+        raise LoaderError(
+            f"the input {name!r} was declared with {dtype=!s}, {ndim=}, {layout=}, but encoded bytes are uint8 "
+            f"[num_bytes]; declare dtype=types.UINT8 and ndim=1, or leave these out"
+        )
 
 
 def _short(refusal: str) -> str:

@@ -1,6 +1,6 @@
 """Loaders in a Lightning Trainer: their states go into its checkpoints, their epochs follow its own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -19,6 +19,9 @@ except ImportError as error:
 
 Maker = Callable[[], Loader]
 """Makes a loader, when torch.distributed is there to tell its rank and world size."""
+
+SeveralMaker = Callable[[], Loader | Sequence[Loader]]
+"""The same, or several loaders, which Lightning goes through in turn and numbers by `dataloader_idx`."""
 
 _ON_THE_HOST = (
     "indices",
@@ -42,8 +45,9 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         trainer.fit(model, data, ckpt_path=...)
 
     So rank and world size are those of torch.distributed, and the device is the one that Lightning gave to the process.
-    Training goes through the epoch whose number is the trainer's; every validation and test sees epoch 0, and
-    so the same samples and draws. Lightning puts no DataLoader, sampler or collation around a loader.
+    Training goes through the epoch whose number is the trainer's; every validation, test and prediction sees
+    epoch 0, and so the same samples and draws, and so does training under `overfit_batches`. Lightning puts
+    no DataLoader, sampler or collation around a loader.
 
     The loops give `Batch`, and `training_step` gets it. Lightning cannot tell the size of one:
     ``self.log(name, value, batch_size=len(batch))``. Strategies that start processes by pickling need functions with
@@ -54,16 +58,22 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
 
     Args:
         train: Makes the loader of `trainer.fit`.
-        val: Makes that of the validations; None does without them.
-        test: Makes that of `trainer.test`.
+        val: Makes that of the validations, or a list of loaders; None does without them.
+        test: Makes that of `trainer.test`, or a list.
+        predict: Makes that of `trainer.predict`, or a list.
     """
 
     def __init__(
-        self, *, train: Maker | None = None, val: Maker | None = None, test: Maker | None = None
+        self,
+        *,
+        train: Maker | None = None,
+        val: SeveralMaker | None = None,
+        test: SeveralMaker | None = None,
+        predict: SeveralMaker | None = None,
     ) -> None:
         super().__init__()
-        self._makers = {"train": train, "val": val, "test": test}
-        self._loaders: dict[str, Loader] = {}
+        self._makers = {"train": train, "val": val, "test": test, "predict": predict}
+        self._loaders: dict[str, list[Loader]] = {}
         self._state: dict[str, Any] | None = None
 
     def train_dataloader(self) -> "TrainingEpochs":
@@ -72,7 +82,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         Raises:
             StateMismatchError: The checkpoint belongs to another dataset, recipe, seed or version.
         """
-        loader = self._make("train")
+        [loader] = self._make("train")
         num_steps = len(loader)
         state, self._state = self._state, None
         if state is not None:
@@ -81,12 +91,17 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         return TrainingEpochs(loader, self.trainer, num_steps)
 
     def val_dataloader(self) -> "Epochs | list[Epochs]":
-        """Make the loader of the validations; an empty list stands for none."""
-        return self._fixed("val") if self._makers["val"] is not None else []
+        """Make the loader of the validations, or several; within `trainer.fit` an empty list stands for none."""
+        validate = self.trainer is not None and self.trainer.state.fn == "validate"
+        return self._fixed("val") if validate or self._makers["val"] is not None else []
 
-    def test_dataloader(self) -> "Epochs":
-        """Make the loader of the tests."""
+    def test_dataloader(self) -> "Epochs | list[Epochs]":
+        """Make the loader of the tests, or several."""
         return self._fixed("test")
+
+    def predict_dataloader(self) -> "Epochs | list[Epochs]":
+        """Make the loader of the predictions, or several."""
+        return self._fixed("predict")
 
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
@@ -103,9 +118,9 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
 
     def state_dict(self) -> dict[str, Any]:
         """What goes into a checkpoint: the state of the training loader, once there is one."""
-        loader = self._loaders.get("train")
-        if loader is None:
+        if "train" not in self._loaders:
             return {}
+        [loader] = self._loaders["train"]
         return {"loader": loader.state_dict(), "num_steps": len(loader)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -115,30 +130,35 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
     def teardown(self, stage: str) -> None:
         """End the loops that are under way, their threads and processes."""
         del stage
-        for loader in self._loaders.values():
-            loader.close()
+        for loaders in self._loaders.values():
+            for loader in loaders:
+                loader.close()
 
-    def _make(self, name: str) -> Loader:
+    def _make(self, name: str) -> list[Loader]:
         maker = self._makers[name]
         if maker is None:
             raise LoaderError(
                 f"the trainer asks for {name} data, and LoaderModule has none; give it "
                 f"LoaderModule({name}=lambda: Loader(dataset, recipe, batch_size=...))"
             )
-        loader = maker()
-        if not isinstance(loader, Loader):
-            raise LoaderError(
-                f"LoaderModule({name}=...) made a {type(loader).__name__}; give it a function without arguments "
-                f"that returns a Loader"
-            )
-        before = self._loaders.get(name)
-        if before is not None and before is not loader:
-            before.close()
-        self._loaders[name] = loader
-        return loader
+        made: Any = maker()
+        several = isinstance(made, list | tuple) and made and name != "train"
+        loaders = list(made) if several else [made]
+        for loader in loaders:
+            if not isinstance(loader, Loader):
+                raise LoaderError(
+                    f"LoaderModule({name}=...) made a {type(loader).__name__}; give it a function without arguments "
+                    f"that returns a Loader" + ("" if name == "train" else ", or a list of them")
+                )
+        for before in self._loaders.get(name, []):
+            if before not in loaders:
+                before.close()
+        self._loaders[name] = loaders
+        return loaders
 
-    def _fixed(self, name: str) -> "Epochs":
-        return Epochs(self._make(name), lambda: 0)
+    def _fixed(self, name: str) -> "Epochs | list[Epochs]":
+        first, *others = [Epochs(loader, lambda: 0) for loader in self._make(name)]
+        return [first, *others] if others else first
 
 
 class Epochs:
@@ -176,7 +196,7 @@ class TrainingEpochs(Epochs):
     """
 
     def __init__(self, loader: Loader, trainer: Any, num_steps: int) -> None:
-        super().__init__(loader, lambda: trainer.current_epoch)
+        super().__init__(loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch)
         self._trainer = trainer
         self._num_steps = num_steps
 

@@ -147,7 +147,8 @@ def _settle(workshop: Workshop, work: Work, rows: Sequence[int], images: Images)
     for row in rows:
         image, asked = images[row], tuple(work.sizes[row].tolist())
         shape = tuple(image.shape() if callable(image.shape) else image.shape)
-        if len(shape) != 3 or shape[2] != 3 or str(image.dtype) != "DALIDataType.UINT8":
+        is_image = len(shape) == 3 and shape[2] == 3 and 0 not in shape
+        if not is_image or str(image.dtype) != "DALIDataType.UINT8":
             raise LoaderError(
                 f"the pipeline makes {image.dtype} {list(shape)} of {work.keys[row]}, but images must be uint8 "
                 f"[height, width, 3]; decode with output_type=types.RGB, and leave normalising to the recipe"

@@ -346,6 +346,41 @@ def with_another_executor() -> Any:
     return build(exec_dynamic=False)
 
 
+def that_is_a_decoder() -> Any:
+    pipeline = build()
+    from_dali(pipeline)
+    return pipeline
+
+
+def deserialized() -> Any:
+    from nvidia.dali import Pipeline
+
+    options = {"exec_dynamic": True, "exec_async": True, "exec_pipelined": True}
+    return Pipeline.deserialize(build().serialize(), **options)
+
+
+def feeding_itself() -> Any:
+    from nvidia.dali import Pipeline, fn
+
+    class Feeding(Pipeline):
+        def iter_setup(self) -> None:
+            """Feed what nobody asked for."""
+
+    pipeline = Feeding(batch_size=2, num_threads=1, device_id=None)
+    with pipeline:
+        pipeline.set_outputs(fn.decoders.image(fn.external_source(name="encoded")))
+    return pipeline
+
+
+def declared(**options: Any) -> Any:
+    from nvidia.dali import Pipeline, fn
+
+    pipeline = Pipeline(batch_size=NUM_IMAGES, num_threads=1, device_id=None)
+    with pipeline:
+        pipeline.set_outputs(fn.decoders.image(fn.external_source(name="encoded", **options)))
+    return pipeline
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -357,13 +392,47 @@ def with_another_executor() -> Any:
         (drawing, r"random numbers of its own \(CoinFlip\)"),
         (that_has_run, "has run already"),
         (with_another_executor, "does not use DALI's default executor"),
+        (that_is_a_decoder, "is a decoder already; give what from_dali returned"),
+        (deserialized, "was deserialized does not tell what it does"),
+        (feeding_itself, "Feeding.iter_setup feeds the pipeline, but the loader does that"),
+        (lambda: declared(dtype=types().FLOAT), "'encoded' was declared with dtype=.*FLOAT"),
+        (lambda: declared(ndim=2), "ndim=2, layout=None, but encoded bytes are uint8"),
+        (lambda: declared(layout="HWC"), "layout='HWC', but encoded bytes are uint8"),
     ],
-    ids=["text", "reader", "source", "inputs", "outputs", "random", "used", "executor"],
+    ids=[
+        *("text", "reader", "source", "inputs", "outputs", "random", "used", "executor"),
+        *("decoder", "deserialized", "iter_setup", "dtype", "ndim", "layout"),
+    ],
 )
 def test_pipelines_that_cannot_work_are_refused(make, words):
     """In words, before anything runs."""
     with pytest.raises(LoaderError, match=words):
         from_dali(make())
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_input_that_is_declared_rightly_is_taken(dataset, depth):
+    """So is a pipeline that saves checkpoints of its own."""
+    from nvidia.dali import Pipeline, fn
+
+    options = {"prefetch_queue_depth": depth, "enable_checkpointing": True}
+    pipeline = Pipeline(batch_size=BATCH, num_threads=1, device_id=None, **options)
+    with pipeline:
+        encoded = fn.external_source(name="jpegs", dtype=types().UINT8, ndim=1, layout="B")
+        pipeline.set_outputs(fn.decoders.image(encoded))
+    assert_same(list(load(dataset, pipeline)), list(load(dataset)))
+
+
+def test_a_pipeline_that_was_fed_by_others_is_refused(dataset):
+    """Its images would be other samples'; the loader can be closed then."""
+    pipeline = build(prefetch_queue_depth=1)
+    pipeline.build()
+    pipeline.feed_input("encoded", [np.frombuffer(dataset.images[0], np.uint8)])
+    loader = load(dataset, pipeline)
+    with pytest.raises(LoaderError, match="makes 1 images of 5; let nothing else feed it"):
+        next(iter(loader))
+    loader.close()
+    assert not loader._pipeline._busy
 
 
 def as_float(images: Any) -> Any:
@@ -376,10 +445,18 @@ def as_gray(images: Any) -> Any:
     return images[:, :, :1]
 
 
+def as_nothing(images: Any) -> Any:
+    return images[:0]
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
-    [(as_float, "FLOAT"), (as_gray, r"UINT8 \[\d+, \d+, 1\]")],
-    ids=["float", "gray"],
+    [
+        (as_float, "FLOAT"),
+        (as_gray, r"UINT8 \[\d+, \d+, 1\]"),
+        (as_nothing, r"UINT8 \[0, \d+, 3\]"),
+    ],
+    ids=["float", "gray", "nothing"],
 )
 def test_what_is_no_image_is_refused(dataset, make, words):
     """Not handed to the recipe, and not counted as a bad sample."""

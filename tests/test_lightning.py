@@ -271,6 +271,51 @@ def test_tests_see_every_sample(dataset: Dataset, tmp_path: Path) -> None:
     assert sorted(itertools.chain(*first)) == list(range(len(dataset)))
 
 
+def test_predictions(dataset: Dataset, tmp_path: Path) -> None:
+    """`trainer.predict` goes through all of its data, in the order of epoch 0."""
+
+    class Predicting(Model):
+        def predict_step(self, batch: Batch) -> list[int]:
+            return batch.indices.tolist()
+
+    def make() -> Loader:
+        return make_loader(dataset, last_batch="partial")
+
+    predicted = make_trainer(tmp_path).predict(Predicting(), LoaderModule(predict=make))
+    with make() as bare:
+        assert predicted == [batch.indices.tolist() for batch in bare]
+
+
+def test_several_validation_loaders(dataset: Dataset, tmp_path: Path) -> None:
+    """A function may make a list, which Lightning goes through in turn."""
+
+    class Numbering(Model):
+        def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int) -> None:
+            self.validations[-1].append((dataloader_idx, batch_idx, len(batch)))
+
+    model = Numbering()
+    data = LoaderModule(
+        train=lambda: make_loader(dataset),
+        val=lambda: [
+            make_loader(dataset),
+            make_loader(dataset, batch_size=9, last_batch="partial"),
+        ],
+    )
+    make_trainer(tmp_path, max_epochs=2, num_sanity_val_steps=0).fit(model, data)
+    once = [(0, number, 4) for number in range(NUM_STEPS)] + [(1, 0, 9), (1, 1, 8)]
+    assert model.validations == [once, once]
+
+
+def test_overfitting_sees_the_same_batches(dataset: Dataset, tmp_path: Path) -> None:
+    """Lightning's `overfit_batches` means the same few batches in each epoch."""
+    model = Model()
+    trainer = make_trainer(tmp_path, max_epochs=2, overfit_batches=2)
+    trainer.fit(model, LoaderModule(train=lambda: make_loader(dataset)))
+    first, second = model.steps[:2], model.steps[2:]
+    assert [step[1] for step in second] == [step[1] for step in first]
+    assert [step[0] for step in model.steps] == [0, 0, 1, 1]
+
+
 def test_another_batch_size(dataset: Dataset, tmp_path: Path) -> None:
     """At an epoch's end a run may go on with another batch size; within one Lightning would count wrongly."""
     within, ends = tmp_path / "within", tmp_path / "ends"
@@ -322,9 +367,15 @@ def test_loaders_that_are_missing_or_wrong(tmp_path: Path) -> None:
     """The error names the argument and shows what to give."""
     with pytest.raises(LoaderError, match="asks for test data, and LoaderModule has none"):
         make_trainer(tmp_path).test(Model(), LoaderModule())
+    with pytest.raises(LoaderError, match="asks for val data, and LoaderModule has none"):
+        make_trainer(tmp_path).validate(Model(), LoaderModule())
     wrong: Any = list
     with pytest.raises(LoaderError, match=r"LoaderModule\(train=...\) made a list"):
         make_trainer(tmp_path).fit(Model(), LoaderModule(train=wrong))
+    with pytest.raises(
+        LoaderError, match=r"LoaderModule\(test=...\) made a list.*, or a list of them"
+    ):
+        make_trainer(tmp_path).test(Model(), LoaderModule(test=wrong))
 
 
 RANKS = """

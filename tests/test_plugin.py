@@ -488,6 +488,61 @@ def test_outputs_have_the_names_of_the_map(folders):
     assert [Path(key).parent.name for key in batch["keys"]] == ["00", "01"]
 
 
+@pytest.mark.parametrize("name", ["mask", "masks"])
+def test_masks_go_by_their_name(folders, tmp_path, name):
+    """Wherever it stands, a mask's name is never that of the labels; another name is a place."""
+    for number in range(BATCH):
+        picture = folders[7] / f"{number:02}" / "image.jpg"
+        (tmp_path / f"{number}.jpg").write_bytes(picture.read_bytes())
+        mask = Image.fromarray(np.full((SIDE, SIDE), 5 + number, np.uint8))
+        mask.save(tmp_path / f"{number}.mask.png")
+    for names in (["image", name], [name, "valid", "image"], ["image", "class", name]):
+        (loader,) = our_loaders(tmp_path)
+        [batch] = next(DALIGenericIterator(loader, names))
+        assert list(batch) == names
+        assert batch["image"].shape == (BATCH, 3, SIDE, SIDE)
+        assert batch[name].shape == (BATCH, SIDE, SIDE)
+        assert batch[name][:, 0, 0].tolist() == [5, 6]
+    assert batch["class"].shape == (BATCH, 1)
+
+
+@pytest.mark.needs_dali
+@pytest.mark.parametrize("policy", [LastBatchPolicy.FILL, LastBatchPolicy.PARTIAL])
+def test_a_subclass_that_unpacks_is_that_of_dali(folders, policy):
+    """As scripts for Lightning do it, through loops, next() and len()."""
+
+    def told(iterator: Any, base: type) -> list[Any]:
+        class Unpacked(base):  # type: ignore[misc]
+            def __next__(self) -> list[Any]:
+                [batch] = super().__next__()
+                return [batch[k].squeeze(-1) if k == "label" else batch[k] for k in self.output_map]
+
+        iterator.__class__ = Unpacked
+        notes: list[Any] = [len(iterator)]
+        for _ in range(2):
+            notes += [(x.shape, x.dtype, y.shape, y.dtype) for x, y in iterator]
+        return [*notes, [x.shape for x in iterator.next()]]
+
+    pipelines = dali_pipelines(folders[7], pad_last_batch=True)
+    theirs = dali_iterator(pipelines, policy, auto_reset=True)
+    ours = our_iterator(folders[7], policy, auto_reset=True)
+    assert told(ours, DALIClassificationIterator) == told(theirs, type(theirs))
+
+
+@pytest.mark.needs_dali
+@pytest.mark.filterwarnings("ignore:Please set `reader_name`")
+def test_fractions_of_a_size_are_cut_off_as_in_dali(folders):
+    """What a script gets that divides by the number of ranks, not rounding."""
+    options = {"size": 7 / 2, "last_batch_policy": LastBatchPolicy.PARTIAL}
+    theirs = dali_iterator(
+        dali_pipelines(folders[7]), LastBatchPolicy.PARTIAL, size=7 / 2, reader_name=None
+    )
+    (whole,), (shard, _) = our_loaders(folders[7]), our_loaders(folders[7], 2)
+    ours, part = (DALIClassificationIterator(loader, **options) for loader in (whole, shard))
+    assert (ours.size, len(ours)) == (part.size, len(part)) == (theirs.size, len(theirs)) == (3, 2)
+    assert sizes(labels_of(ours)) == sizes(labels_of(theirs)) == [[2], [1]]
+
+
 def test_mixed_labels_stay_shares(folders):
     """Float32 of the number of classes, as a training step wants them."""
     recipe = Recipe([CenterCrop(SIDE), MixUp(num_classes=7)])
@@ -513,6 +568,18 @@ def test_after_a_bad_sample_the_next_epoch_is_there(folders, tmp_path):
         next(ours)
     ours.reset()
     assert labels_of([next(ours)]) == [[[0, 1]]]
+
+
+def test_a_step_that_failed_on_one_loader_is_not_counted_by_another(folders, tmp_path):
+    """Nobody was handed it, so every checkpoint is of before."""
+    for number in range(12):
+        picture = (folders[12] / f"{number:02}" / "image.jpg").read_bytes()
+        (tmp_path / f"{number:02}.jpg").write_bytes(b"no picture" if number == 7 else picture)
+    ours = DALIClassificationIterator(our_loaders(tmp_path, 2))
+    next(ours)
+    with pytest.raises(RuntimeError, match="is bad"):
+        next(ours)
+    assert [json.loads(state)["consumed"] for state in ours.checkpoints()] == [4, 4]
 
 
 def test_shuffled_epochs_differ_and_are_complete(folders):

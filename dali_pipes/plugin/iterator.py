@@ -16,6 +16,11 @@ from dali_pipes.state import LoaderState
 
 _LOGGER = logging.getLogger(__name__)
 
+# Outputs that a name tells, and not its place; scripts call their masks so.
+_BY_NAME = {"mask": "masks"} | {
+    name: name for name in Batch.__dataclass_fields__ if name not in ("images", "views", "labels")
+}
+
 
 class DALIGenericIterator:
     """Hands over what loaders make, as `nvidia.dali.plugin.pytorch.DALIGenericIterator` does what pipelines make.
@@ -35,12 +40,13 @@ class DALIGenericIterator:
     Args:
         pipelines: A Loader, or a list of them: different ranks of one run, one for each device of this
             process. Their `last_batch` is replaced by `last_batch_policy`.
-        output_map: Names of the outputs. The first are the recipe's views, so "data" for one recipe; the
-            next is the labels, int32 [B, 1] (float32 [B, num_classes] where samples are mixed). Any more
-            must be names of a Batch's attributes, such as "indices", "valid" or "boxes".
+        output_map: Names of the outputs. "masks" or "mask", "boxes", "valid", "indices" and the other names
+            of a Batch's attributes are these, wherever they stand, but for "images", "views" and "labels". Of
+            all other names the first are the recipe's views, so "data" for one recipe; the next is the
+            labels, int32 [B, 1] (float32 [B, num_classes] where samples are mixed).
         size: Samples of an epoch on these loaders together; -1 for all there are. A smaller number ends
             each epoch early. The whole of it divided by the number of ranks is taken as all, however it was
-            rounded.
+            rounded. A fraction is cut off.
         reader_name: Accepted and not looked at: a loader knows how many samples it has. (Without it, and
             without `size`, DALI's iterator over a reader has no length and no end.)
         auto_reset: True or "yes": the next epoch is begun where one ends. False, None or "no": `reset()`, or
@@ -81,6 +87,7 @@ class DALIGenericIterator:
             raise LoaderError(
                 f'{output_map=} is not allowed; give a list of different names, such as ["data", "label"]'
             )
+        size = int(size)  # scripts divide by the number of ranks
         self.output_map = list(output_map)
         self._resets_itself = resets_itself(auto_reset)
         self._loaders = as_loaders(pipelines)
@@ -154,7 +161,10 @@ class DALIGenericIterator:
             self._prepared = states, self._take()
 
     def _states(self) -> list[LoaderState]:
-        return [loader.state_dict() for loader in self._loaders]
+        states = [loader.state_dict() for loader in self._loaders]
+        # Where a loader raised, those before it have made a batch of a step that nobody was handed.
+        consumed = min(state["consumed"] for state in states)
+        return [{**state, "consumed": consumed} for state in states]
 
     def _whole_size(self) -> int:
         least, rest = divmod(self._schedule.length, self._schedule.world_size)
@@ -177,22 +187,26 @@ class DALIGenericIterator:
 
     def _named(self, batch: Batch) -> dict[str, Any]:
         """Return the outputs of a batch by name."""
-        outputs = [*batch.views, _column(batch.labels)]
-        names = self.output_map
-        if len(names) < len(batch.views):
+        in_turn = [*batch.views, _column(batch.labels)]
+        named: dict[str, Any] = {}
+        for name in self.output_map:
+            if name in _BY_NAME:
+                named[name] = getattr(batch, _BY_NAME[name])
+            elif in_turn:
+                named[name] = in_turn.pop(0)
+            elif name in Batch.__dataclass_fields__:
+                named[name] = getattr(batch, name)
+            else:
+                raise LoaderError(
+                    f"output_map={self.output_map}: after {len(batch.views)} for images and one for labels there is no "
+                    f"{name!r}; allowed are {', '.join(Batch.__dataclass_fields__)}"
+                )
+        if len(in_turn) > 1:
             raise LoaderError(
-                f"output_map={names} has too few names; the recipe has {len(batch.views)} views, name each, "
+                f"output_map={self.output_map} has too few names; the recipe has {len(batch.views)} views, name each, "
                 f"and then the labels"
             )
-        more = names[len(outputs) :]
-        unknown = [name for name in more if name not in Batch.__dataclass_fields__]
-        if unknown:
-            raise LoaderError(
-                f"output_map={names}: after {len(batch.views)} for images and one for labels there is no "
-                f"{unknown[0]!r}; allowed are {', '.join(Batch.__dataclass_fields__)}"
-            )
-        named = dict(zip(names, outputs, strict=False))
-        return named | {name: getattr(batch, name) for name in more}
+        return named
 
 
 class DALIClassificationIterator(DALIGenericIterator):
