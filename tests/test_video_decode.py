@@ -57,6 +57,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "huffyuv": ("avi", "huffyuv", {"pixel_format": "yuv422p"}),
     "ffv1": ("mkv", "ffv1", {"gop": 1}),
     "png": ("mov", "png", {"pixel_format": "rgb24", "gop": 1}),
+    "tiff": ("mov", "tiff", {"pixel_format": "rgb24", "gop": 1}),  # PyAV has no name for its Exif
     "prores": ("mov", "prores", {"pixel_format": "yuv422p10le"}),
     "rotated": ("mp4", "libx264", {"rotation": 90}),
     "variable-rate": (

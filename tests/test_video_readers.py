@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.video.decode import decode_frames
 from dali_pipes.video.packets import first_packets
+from dali_pipes.video.trust import decodes
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.video import (
     HIDDEN,
@@ -33,7 +34,7 @@ from readers.video import (
     scan_video,
 )
 from readers.video.vpx import count_vp9
-from tests.videos import decode_all, pan, write_video
+from tests.videos import decode_all, pan, remux, write_video
 
 NUM_FRAMES = 26
 SIZE = (48, 64)
@@ -163,17 +164,6 @@ def test_avi_does_not_say_the_order_of_frames(tmp_path: Path, frames: NDArray[np
     assert np.diff(info.pts).tolist() == [1] * (NUM_FRAMES - 1)
 
 
-def remux(source: Path, target: Path, change: Callable[[int, Any], bool], **options: Any) -> Path:
-    """Copy the packets of a video, but for those that `change` refuses; it may alter them."""
-    with av.open(str(source)) as read, av.open(str(target), "w", **options) as write:
-        stream = write.add_stream_from_template(read.streams.video[0])
-        for number, packet in enumerate(one for one in read.demux(video=0) if one.size):
-            if change(number, packet):
-                packet.stream = stream
-                write.mux(packet)
-    return target
-
-
 def test_edit_list(tmp_path: Path, plain: Path) -> None:
     """What an edit list cuts off at the beginning is no frame, but is decoded for those behind it."""
 
@@ -239,9 +229,11 @@ def test_frames_that_a_packet_of_vp9_shows() -> None:
     assert [count_vp9(bytes([0b1011_0010 | show])) for show in (0, 1)] == [0, 1]  # profile 3
 
 
-def test_packed_frames_of_mpeg4(tmp_path: Path, frames: NDArray[np.uint8]) -> None:
-    """AVI of old encoders holds two frames in one packet, and an empty one behind it."""
-    source = write_video(tmp_path / "a.m4v", frames, codec="mpeg4", options={"bf": "1"})
+@pytest.mark.parametrize("between", [1, 2])
+def test_packed_frames_of_mpeg4(tmp_path: Path, frames: NDArray[np.uint8], between: int) -> None:
+    """AVI of old encoders holds two frames in one packet, and an empty one behind the group."""
+    options = {"bf": str(between), "b_strategy": "0"}
+    source = write_video(tmp_path / "a.m4v", frames, codec="mpeg4", gop=60, options=options)
     with av.open(str(source)) as read:
         contents = [bytes(packet) for packet in read.demux(video=0) if packet.size]
         header = bytes(read.streams.video[0].codec_context.extradata or b"")
@@ -250,12 +242,15 @@ def test_packed_frames_of_mpeg4(tmp_path: Path, frames: NDArray[np.uint8]) -> No
     nothing = b"\0\0\1\xb6\x50\x4f"
     author = b"\0\0\1\xb2DivX503b1393p"  # p says that frames are packed
     packed: list[bytes] = []
-    for content, kind in zip(contents, types, strict=True):
-        if kind == 2:
+    for content, kind, before, after in zip(
+        contents, types, [0, *types], [*types[1:], 0], strict=False
+    ):
+        if kind == 2 and before != 2:
             packed[-1] += content
-            packed.append(nothing)
         else:
             packed.append(content)
+        if kind == 2 and after != 2:
+            packed.append(nothing)
     path = tmp_path / "b.avi"
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream("mpeg4", rate=25)
@@ -271,6 +266,12 @@ def test_packed_frames_of_mpeg4(tmp_path: Path, frames: NDArray[np.uint8]) -> No
     assert 2 in types
     assert len(info) == NUM_FRAMES
     assert_same_frames(path, info)
+    data = path.read_bytes()
+    together = decode_frames(data, info, np.arange(NUM_FRAMES))
+    for number in range(NUM_FRAMES):
+        [alone] = decode_frames(data, info, np.array([number])).values()
+        assert np.array_equal(alone, together[number]), f"frame {number}"
+    assert not decodes(info, "mixed")
 
 
 def test_beginning_without_a_keyframe(tmp_path: Path, plain: Path) -> None:

@@ -1,8 +1,9 @@
 """Videos for tests: pictures that the camera pans over, encoded by FFmpeg through PyAV."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -74,6 +75,17 @@ def write_video(
             container.mux(sound.encode(clip))
             container.mux(sound.encode(None))
     return path
+
+
+def remux(source: Path, target: Path, change: Callable[[int, Any], bool], **options: Any) -> Path:
+    """Copy the packets of a video, but for those that `change` refuses; it may alter them."""
+    with av.open(str(source)) as read, av.open(str(target), "w", **options) as write:
+        stream = write.add_stream_from_template(read.streams.video[0])
+        for number, packet in enumerate(one for one in read.demux(video=0) if one.size):
+            if change(number, packet):
+                packet.stream = stream
+                write.mux(packet)
+    return target
 
 
 def decode_all(path: Path) -> tuple[NDArray[np.int64], list[NDArray[np.uint8]]]:

@@ -5,10 +5,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from dali_pipes.errors import DecodeError
+from dali_pipes.video.headers import is_packed
 from dali_pipes.video.packets import Run
 from readers.sample import Payload
 from readers.video import VideoError, VideoInfo, read_packets
 from readers.video.container import Deadline, open_container
+from readers.video.units import count_pictures
 
 # Decoders that ask before each packet whether it may be passed over; libdav1d asks once, others never.
 _SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8"})
@@ -63,7 +65,7 @@ def _decode(
     try:
         for packet in _packets(data, info, run, context, deadline):
             refused = packet.pts
-            for frame in context.decode(packet):
+            for frame in _frames(info, context, packet):
                 yield frame.pts, frame
         refused = None
         for frame in context.decode(None):
@@ -74,28 +76,54 @@ def _decode(
         raise UndecodableError(f"FFmpeg: {error.strerror}") from error
 
 
+def _frames(info: VideoInfo, context: Any, packet: Any) -> list[Any]:
+    """Decode a packet; one that holds nothing of a picture is no error, though FFmpeg says so."""
+    import av
+
+    try:
+        return list(context.decode(packet))
+    except av.FFmpegError:
+        is_h26x = info.codec in ("h264", "hevc")
+        if is_h26x and not count_pictures(info.codec, info.extradata, bytes(packet)):
+            return []
+        raise
+
+
 def _packets(
     data: Payload, info: VideoInfo, run: Run, context: Any, deadline: Deadline
 ) -> Iterator[Any]:
     """Yield packets, numbered by their time stamps, and tell the decoder which it may pass over."""
     import av
 
-    skips = info.decoder in _SKIPPING
+    # A packed one that is passed over would take the frame along that comes with the next.
+    skips = info.decoder in _SKIPPING and not is_packed(info.codec, info.extradata)
     is_skipping = False
     keys = set(info.keyframes.tolist())
     number = -1
     contents = read_packets(data, info, run.start, run.stop, deadline)
     for number, (content, needed) in enumerate(zip(contents, run.needed.tolist(), strict=False)):
         deadline.check()
-        packet = av.Packet(content)  # type: ignore[arg-type]  # any buffer
+        if isinstance(content, av.Packet):
+            packet = content
+        else:
+            packet = _padded(content)
+            packet.is_keyframe = run.start + number in keys
         packet.pts = run.start + number
-        packet.is_keyframe = packet.pts in keys
         if skips and needed == is_skipping:
             is_skipping = not needed
             context.skip_frame = "NONREF" if is_skipping else "DEFAULT"
         yield packet
     if number + 1 < len(run.needed):
         raise VideoError(f"the container ends after {run.start + number + 1} packets")
+
+
+def _padded(content: Payload) -> Any:
+    """Copy bytes into a packet: decoders read on behind the end, where there must be zeros."""
+    import av
+
+    packet = av.Packet(len(content))
+    packet.update(content)  # type: ignore[arg-type]  # any buffer
+    return packet
 
 
 def _rest(context: Any, refused: int) -> Iterator[tuple[int, Any]]:

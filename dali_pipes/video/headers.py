@@ -19,6 +19,14 @@ def has_lengths(codec: str, extradata: bytes) -> bool:
     return len(extradata) > place and extradata[0] == 1 and extradata[place] & 3 == 3
 
 
+def is_packed(codec: str, extradata: bytes) -> bool:
+    """Whether packets may hold two frames, the second of which comes with the packet behind.
+
+    Encoders of MPEG-4 that do that call themselves DivX; so FFmpeg goes by the name, too.
+    """
+    return codec == "mpeg4" and b"DivX" in extradata
+
+
 def begins_anew(codec: str, packet: Payload) -> bool:
     """Whether decoders that were not given the packets before can begin with this one.
 

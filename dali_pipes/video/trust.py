@@ -3,7 +3,7 @@
 from typing import Literal, NamedTuple
 
 from dali_pipes.video.codec import stored_size
-from dali_pipes.video.headers import has_lengths
+from dali_pipes.video.headers import has_lengths, is_packed
 from readers.video import VideoInfo
 
 Backend = Literal["cpu", "mixed"]
@@ -47,7 +47,7 @@ def decodes(info: VideoInfo, backend: Backend) -> bool:
     limits = (NVDEC if backend == "mixed" else LIBAVCODEC).get(info.codec)
     if limits is None or info.pixel_format not in limits.pixel_formats:
         return False
-    if len(info.packet_offsets) == 0 or info.damage:
+    if len(info.packet_offsets) == 0 or info.damage or is_packed(info.codec, info.extradata):
         return False
     size = stored_size(info)
     fits = all(

@@ -108,11 +108,11 @@ def prepare_decoder(stream: Any) -> Any:
 
 def read_packets(
     data: Payload, info: VideoInfo, start: int, stop: int, deadline: Deadline | None = None
-) -> Iterator[Payload]:
+) -> Iterator[Any]:
     """Yield the bytes of packets, as the decoder takes them.
 
     They are cut out of the file where they lie there in one piece; else all of the container up to them is
-    read, which is exact whatever its index says, and takes time.
+    read, which is exact whatever its index says, and takes time: these are an `av.Packet` each.
 
     Args:
         data: The whole file.
@@ -136,7 +136,7 @@ def read_packets(
         for place, packet in enumerate(islice(filled, start, stop), start=start):
             if packet.size != info.packet_sizes[place]:
                 raise VideoError(f"packet {place} is not the one that was indexed")
-            yield bytes(packet)
+            yield packet
 
 
 SCAN_SECONDS = 300.0

@@ -8,6 +8,7 @@ from readers.video.container import Deadline
 _SEGMENT = b"\x18\x53\x80\x67"  # of Matroska
 _HEAD_BYTES = 4096
 _MOST_BOXES = 1 << 16
+_UNKNOWN_SIZES = (0, (1 << 32) - 1)  # of AVI that was written into a pipe
 # Of the outermost level. What else stands behind a whole file does not belong to it.
 _BOXES = frozenset(
     b"ftyp styp moov mdat moof mfra sidx ssix prft emsg meta uuid udta pdin pnot wide free skip PICT".split()
@@ -22,7 +23,8 @@ def missing_bytes(data: Payload) -> int:
     view = memoryview(data)
     head = bytes(view[:_HEAD_BYTES])
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
-        end = 8 + int.from_bytes(head[4:8], "little")
+        size = int.from_bytes(head[4:8], "little")
+        end = 0 if size in _UNKNOWN_SIZES else 8 + size
     elif head[:4] == matroska.SIGNATURE:
         end = _end_of_segment(head)
     elif head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"):

@@ -21,10 +21,11 @@ class VideoInfo:
 
     Frames are numbered from 0 in the order of presentation, packets in the order of decoding. Each packet
     holds one frame; some are not shown by themselves, but are needed to decode others: what an edit list cuts
-    off, alternative references of VP8, the second field of a picture. So there are P packets and F <= P frames,
-    and ``np.argsort(packet_pts)[:F]`` is the packet of each frame.
+    off, alternative references of VP8, the second field of a picture; or hold none. So there are P packets
+    and F <= P frames, and ``np.argsort(packet_pts)[:F]`` is the packet of each frame.
 
-    Pixels count as they are stored: pixels that are not square, and mirrored display, are not followed.
+    Pixels count as they are stored: pixels that are not square are not followed, nor is mirrored display, but
+    that it is upright.
 
     Attributes:
         container: FFmpeg's name of the container, such as ``mov,mp4,m4a,3gp,3g2,mj2``.

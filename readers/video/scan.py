@@ -1,8 +1,10 @@
 """Looking through a video once: its stream, its packets, and the first frame."""
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from readers.video.container import (
 from readers.video.extent import find_break, missing_bytes
 from readers.video.info import HIDDEN, VideoInfo
 from readers.video.learn import Learned, learn_frames
+from readers.video.units import count_pictures
 from readers.video.vpx import count_vp8, count_vp9
 
 _FULL_RANGE = 2  # AVCOL_RANGE_JPEG
@@ -30,14 +33,19 @@ _SEARCHED_BYTES = 64  # the heads of blocks and chunks that stand before a packe
 _TRUSTED = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "flv"})
 _COUNTS = {"vp8": count_vp8, "vp9": count_vp9}
 _INEXACT = frozenset({"h261"})  # decoded from packets alone 5 of 25 frames are right
+_NOT_CODED_BYTES = 19  # the most that FFmpeg takes for a picture of MPEG-4 that is left out
+_JUMP = Fraction(
+    1, 2
+)  # seconds by which time goes back at least where recordings were put together
 
 
 def scan_video(data: Payload) -> VideoInfo:
     """Read all packets of a video and decode its first frame, or all where its container tells too little.
 
     All of it is decoded for containers other than MP4, Matroska and FLV, for interlaced video, and where
-    time stamps are missing or repeat, the first frame cannot be decoded by itself, or all packets claim to
-    be keyframes. The frames are then those that FFmpeg gives, in its order.
+    time stamps are missing, repeat, go back or are not in the order that the codec tells, the first frame
+    cannot be decoded by itself, packets may hold no frame, or all claim to be keyframes. The frames are then
+    those that FFmpeg gives, in its order. Where recordings were put together one goes on from the other.
 
     Args:
         data: The whole file.
@@ -64,10 +72,11 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         if described["codec"] in _INEXACT:
             raise VideoError(f"its codec, {described['codec']}, is not decoded exactly: convert it")
         rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
-        found = _Packets(data, _COUNTS.get(described["codec"]))
+        found = _Packets(data, described["codec"], described["extradata"])
         first = _read(container, stream, found, deadline)
         found.end(stream.frames, deadline)
-        doubtful = _is_doubtful(container, stream, found, first)
+        is_joined = found.join(math.ceil(_JUMP / described["time_base"]))
+        doubtful = is_joined or _is_doubtful(container, stream, found, first)
     if doubtful:
         learned = learn_frames(data, found.sizes, deadline)
         first, times = learned.first, _learned_times(found, learned, described["time_base"], rate)
@@ -86,7 +95,8 @@ class _Packets:
     """What is noted of each packet; its bytes are let go. `positions` are the container's, -1 for none."""
 
     data: Payload
-    count: Any
+    codec: str
+    setup: bytes
     positions: list[int] = field(default_factory=list)
     pts: list[int | None] = field(default_factory=list)
     dts: list[int | None] = field(default_factory=list)
@@ -96,11 +106,14 @@ class _Packets:
     shown: list[int] = field(default_factory=list)
     keys: list[bool] = field(default_factory=list)
     are_whole: bool = True
+    has_palette: bool = False
     is_cut: bool = False
     damage: str = ""
 
     def add(self, packet: Any) -> None:
-        if packet.has_sidedata("new_extradata") and self.sizes:
+        is_set_up = self.sizes and packet.has_sidedata("new_extradata")
+        # Recordings may repeat what is known.
+        if is_set_up and bytes(packet.get_sidedata("new_extradata")) != self.setup:
             raise VideoError(f"its codec is set up anew at packet {len(self.sizes)}")
         content = bytes(packet)
         self.positions.append(-1 if packet.pos is None else packet.pos)
@@ -108,12 +121,21 @@ class _Packets:
         self.dts.append(packet.dts)
         self.durations.append(int(packet.duration or 0))
         self.sizes.append(packet.size)
-        self.keys.append(packet.is_keyframe)
-        counted = self.count(content) if self.count else 1
-        self.shown.append(0 if packet.is_discard else counted)
+        has_palette = packet.has_sidedata("palette")
+        self.has_palette |= has_palette
+        self.keys.append(packet.is_keyframe and has_palette == self.has_palette)
+        self.shown.append(0 if packet.is_discard else self._count(content))
         self.is_cut = packet.is_corrupt
+        if self.has_palette:  # it does not lie with the packets
+            self.are_whole = False
         if self.are_whole:
             self._place(self.positions[-1], content)
+
+    def _count(self, content: bytes) -> int:
+        if self.codec in ("h264", "hevc"):
+            return count_pictures(self.codec, self.setup, content)
+        count = _COUNTS.get(self.codec)
+        return count(content) if count else 1
 
     def _place(self, position: int, content: bytes) -> None:
         found = -1
@@ -149,6 +171,32 @@ class _Packets:
             del column[count:]
         for others in (self.offsets, self.shown, self.keys):
             del others[count:]
+
+    def join(self, jump: int) -> bool:
+        """Let recordings that were put together go on one from the other.
+
+        Args:
+            jump: By how many units of the time base time goes back at least where another one begins.
+
+        Returns:
+            Whether there is such a place.
+        """
+        breaks, last = [], -HIDDEN
+        for place, (stamp, count) in enumerate(zip(self.dts, self.shown, strict=True)):
+            if stamp is None or not count:  # edit lists go back to what is not shown
+                continue
+            if stamp < last - jump:
+                breaks.append(place)
+            last = stamp
+        end: int | None = None
+        for start, stop in pairwise([0, *breaks, len(self.pts)] if breaks else []):
+            stamps = [stamp for stamp in self.pts[start:stop] if stamp is not None]
+            shift = end - min(stamps) if stamps and end is not None else 0
+            for column in (self.pts, self.dts):
+                column[start:stop] = [s if s is None else s + shift for s in column[start:stop]]
+            both = zip(self.pts[start:stop], self.durations[start:stop], strict=True)
+            end = max((stamp + length for stamp, length in both if stamp is not None), default=end)
+        return bool(breaks)
 
     def times(self) -> dict[str, Any]:
         """What the time stamps say, where they are all there."""
@@ -191,13 +239,18 @@ def _is_doubtful(container: Any, stream: Any, found: _Packets, first: Any) -> bo
     shown = [stamp for stamp in stamps if stamp is not None]
     if first is None or not shown or len(set(shown)) < len(stamps) or max(found.shown) > 1:
         return True
-    if stream.codec_context.codec.intra_only:
+    context = stream.codec_context
+    if context.codec.intra_only:
         return False
-    is_interlaced = stream.codec_context.field_order > _PROGRESSIVE or first.interlaced_frame
+    has_gaps = context.name == "mpeg4" and min(found.sizes) <= _NOT_CODED_BYTES
+    is_reordered = shown != sorted(shown)
+    is_other_order = is_reordered != bool(context.has_b_frames)
+    is_interlaced = context.field_order > _PROGRESSIVE or first.interlaced_frame
     claims_too_much = all(found.keys) and len(found.keys) > 1
     starts_late = not found.keys[0] or min(shown) < (found.pts[0] or 0)
     is_trusted = container.format.name in _TRUSTED
-    return not is_trusted or is_interlaced or claims_too_much or starts_late
+    is_misled = claims_too_much or starts_late or has_gaps or is_other_order
+    return not is_trusted or is_interlaced or is_misled
 
 
 def _learned_times(
@@ -208,15 +261,16 @@ def _learned_times(
     stamps = _stamps([found.pts[place] for place in learned.packets])
     if stamps is None:
         stamps = _stamps([found.dts[place] for place in learned.packets])
+    last = found.durations[int(order[-1])]
     if stamps is None:
-        stamps, time_base = np.arange(len(order)), 1 / rate
+        stamps, time_base, last = np.arange(len(order)), 1 / rate, 1
     pts = HIDDEN + np.arange(len(found.sizes), dtype=np.int64)
     pts[order] = stamps
     keys = set(np.flatnonzero(found.keys).tolist())
     return {
         "packet_pts": pts,
         "keyframes": np.array(sorted(set(learned.keys) & keys), np.int64),
-        "last_duration": found.durations[int(order[-1])] or _usual_step(stamps),
+        "last_duration": last or _usual_step(stamps),
         "time_base": time_base,
     }
 
@@ -250,8 +304,7 @@ def _described(container: Any, stream: Any) -> dict[str, Any]:
 
 
 def _shape(first: Any) -> dict[str, Any]:
-    # FFmpeg tells by how much the display turns frames counterclockwise.
-    turned = round(-first.rotation / 90) * 90 % 360
+    turned = _turned(first)
     height, width = first.height, first.width
     return {
         "height": width if turned % 180 else height,
@@ -261,3 +314,17 @@ def _shape(first: Any) -> dict[str, Any]:
         "matrix": int(first.colorspace),
         "full_range": int(first.color_range) == _FULL_RANGE,
     }
+
+
+def _turned(frame: Any) -> int:
+    """By how many degrees a frame is turned clockwise to be upright; what is mirrored stays so, left to right."""
+    # FFmpeg tells by how much the display turns frames counterclockwise.
+    turned = int(round(-frame.rotation / 90) * 90 % 360)
+    matrix = None
+    with suppress(ValueError):  # there is something beside the frame that PyAV has no name for
+        matrix = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
+        return turned
+    right, down, _, left, up = np.frombuffer(bytes(matrix), np.int32)[:5].tolist()
+    is_mirrored = right * up < down * left
+    return (turned + 180) % 360 if is_mirrored and turned % 180 == 0 else turned

@@ -25,7 +25,7 @@ from readers.blob.pages import map_file
 from readers.video.container import VideoError
 from readers.video.info import VideoInfo
 
-_FORMAT = b"gpu-aug videos 2"
+_FORMAT = b"gpu-aug videos 3"
 _HEAD = struct.Struct(
     "<16s32sQQQII"
 )  # rows from, text from, end, CRC-32 of rows and text, of all before

@@ -1,0 +1,30 @@
+"""What the units in packets of H.264 and HEVC are, without decoding."""
+
+from readers.sample import Payload
+
+# What is no part of a picture: parameter sets, messages, delimiters, filler.
+_OTHERS = {"h264": range(6, 14), "hevc": range(32, 41)}
+
+
+def count_pictures(codec: str, setup: bytes, packet: Payload) -> int:
+    """Frames that a packet shows: 1, or 0 where all its units are none of a picture.
+
+    What does not consist of units behind their lengths, as in MP4 and Matroska, counts as one.
+
+    Args:
+        codec: "h264" or "hevc".
+        setup: The stream's extradata (ISO/IEC 14496-15, 5.3.3 and 8.3.3).
+        packet: Its bytes.
+    """
+    place = 4 if codec == "h264" else 21
+    if len(setup) <= place or setup[0] != 1:
+        return 1
+    width = (setup[place] & 3) + 1
+    start = 0
+    while start + width < len(packet):
+        head = packet[start + width]
+        kind = head & 31 if codec == "h264" else head >> 1 & 63
+        if kind not in _OTHERS[codec]:
+            return 1
+        start += width + int.from_bytes(packet[start : start + width], "big")
+    return 0 if start == len(packet) else 1
