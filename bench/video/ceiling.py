@@ -13,6 +13,7 @@ from bench.contestant import Kind, Share
 from bench.turns import one_thread
 from bench.video.libraries import NUM_TRIED, fastest_seek, load_torchcodec, torchcodec_frames
 from bench.video.plan import Clip, ClipFooting
+from dali_pipes.video.codec import padded_packet
 from readers.blob.pages import map_file
 
 _NUM_AHEAD = 2
@@ -114,7 +115,7 @@ def decode_packets(clip: Clip) -> int:
     for packets in _runs(clip):
         for place in packets:
             start, pts = int(info.packet_offsets[place]), int(info.packet_pts[place])
-            packet = av.Packet(content[start : start + int(info.packet_sizes[place])])
+            packet = padded_packet(content[start : start + int(info.packet_sizes[place])])
             packet.pts = pts
             if info.decoder in _SKIPPING:
                 context.skip_frame = "DEFAULT" if pts in wanted else "NONREF"

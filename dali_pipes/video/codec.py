@@ -106,7 +106,7 @@ def _packets(
         if isinstance(content, av.Packet):
             packet = content
         else:
-            packet = _padded(content)
+            packet = padded_packet(content)
             packet.is_keyframe = run.start + number in keys
         packet.pts = run.start + number
         if skips and needed == is_skipping:
@@ -117,7 +117,7 @@ def _packets(
         raise VideoError(f"the container ends after {run.start + number + 1} packets")
 
 
-def _padded(content: Payload) -> Any:
+def padded_packet(content: Payload) -> Any:
     """Copy bytes into a packet: decoders read on behind the end, where there must be zeros."""
     import av
 
