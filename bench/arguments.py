@@ -1,5 +1,6 @@
 """What people type, turned into what the packages take."""
 
+import os
 from pathlib import Path
 
 import torch
@@ -42,11 +43,16 @@ def check_writable(path: Path | None) -> None:
     """Find out before a long run that its result could not be written.
 
     Raises:
-        BenchError: There is no such folder, or the path is one.
+        BenchError: There is no such folder, or the path is one, or it may not be written.
     """
     if path is None:
         return
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir():
         raise BenchError(
             f"the result cannot be written to {path}: give the name of a file in a folder that exists"
+        )
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise BenchError(
+            f"the result cannot be written to {path} (permission denied): give a place that you may write to"
         )

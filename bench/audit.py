@@ -1,4 +1,8 @@
-"""Comparing two runs by their audit files: the same samples in the same order, or where they part."""
+"""Comparing two runs by their audit files: the same samples in the same order, or where they part.
+
+What decides are `places` and `samples` of the lines, added up over all ranks. `rolling` is not looked at: it is for
+people who compare one rank of two runs.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bench.audit_history import IDENTITY, History, Part, read_history
+from readers.plural import counted
 
 Range = tuple[int, int]
 
@@ -40,6 +45,9 @@ class EpochComparison:
         stretches: What could be compared by hashes.
         missing: For each run the positions that only the other one has.
         doubled: For each run the positions that it has more than once.
+        unmatched: Positions that both have, but in steps that end at different places, so that no hashes are
+            of the same positions.
+        dropped: For each run whether it lacks but what last_batch="drop" leaves out at an epoch's end.
         skipped: For each run the samples that were skipped as bad.
         same_samples: Whether the sums over samples agree, whatever their positions.
     """
@@ -48,6 +56,8 @@ class EpochComparison:
     stretches: list[Stretch] = field(default_factory=list)
     missing: tuple[list[Range], list[Range]] = ([], [])
     doubled: tuple[list[Range], list[Range]] = ([], [])
+    unmatched: list[Range] = field(default_factory=list)
+    dropped: tuple[bool, bool] = (False, False)
     skipped: tuple[int, int] = (0, 0)
     same_samples: bool = True
 
@@ -82,8 +92,9 @@ def _same(histories: tuple[History, History], epochs: Sequence[EpochComparison])
 def compare_histories(first: History, second: History) -> list[EpochComparison]:
     """Compare every epoch that one of them has."""
     epochs = sorted({*first.epochs, *second.epochs})
+    lengths = first.run.get("length"), second.run.get("length")
     return [
-        _compare_epoch(epoch, first.epochs.get(epoch, []), second.epochs.get(epoch, []))
+        _compare_epoch(epoch, first.epochs.get(epoch, []), second.epochs.get(epoch, []), lengths)
         for epoch in epochs
     ]
 
@@ -106,19 +117,39 @@ def report(histories: tuple[History, History], epochs: Sequence[EpochComparison]
     return [*lines, "NOT the same samples in the same order"]
 
 
-def _compare_epoch(epoch: int, first: Sequence[Part], second: Sequence[Part]) -> EpochComparison:
+def _compare_epoch(
+    epoch: int,
+    first: Sequence[Part],
+    second: Sequence[Part],
+    lengths: tuple[int | None, int | None],
+) -> EpochComparison:
     covered, doubled = zip(_coverage(first), _coverage(second), strict=True)
     stretches = list(_stretches(_without_overlap(first), _without_overlap(second)))
-    sums = [sum(part.samples for part in parts) & _MASK for parts in (first, second)]
     skipped = [sum(part.stop - part.start - part.count for part in p) for p in (first, second)]
+    missing = _minus(covered[1], covered[0]), _minus(covered[0], covered[1])
+    both = _minus(covered[0], missing[1])
     return EpochComparison(
         epoch,
         stretches,
-        (_minus(covered[1], covered[0]), _minus(covered[0], covered[1])),
+        missing,
         (doubled[0], doubled[1]),
+        _minus(both, [(stretch.start, stretch.stop) for stretch in stretches]),
+        (
+            _is_dropped(first, missing[0], lengths[0]),
+            _is_dropped(second, missing[1], lengths[1]),
+        ),
         (skipped[0], skipped[1]),
-        sums[0] == sums[1],
+        _sums(first)[1] == _sums(second)[1],
     )
+
+
+def _is_dropped(parts: Sequence[Part], missing: Sequence[Range], length: int | None) -> bool:
+    """Whether all that is missing lies at the epoch's end, where less than another step is left."""
+    if length is None or not parts or not missing:
+        return False
+    last = parts[-1]
+    step = (last.stop - last.start) * last.world_size
+    return missing[0][0] >= last.stop and length - last.stop < step
 
 
 def _coverage(parts: Sequence[Part]) -> tuple[list[Range], list[Range]]:
@@ -169,7 +200,7 @@ def _stretches(first: Sequence[Part], second: Sequence[Part]) -> Iterator[Stretc
             next_[begun[1].start < begun[0].start] += 1
             continue
         ends = [begun[0].stop, begun[1].stop]
-        sums = [begun[0].places, begun[1].places]
+        taken = [[begun[0]], [begun[1]]]
         next_ = [place + 1 for place in next_]
         while ends[0] != ends[1]:
             behind = int(ends[1] < ends[0])
@@ -177,11 +208,16 @@ def _stretches(first: Sequence[Part], second: Sequence[Part]) -> Iterator[Stretc
             if place == len(sides[behind]) or sides[behind][place].start != ends[behind]:
                 break  # a gap: missing positions are told of elsewhere
             ends[behind] = sides[behind][place].stop
-            sums[behind] += sides[behind][place].places
+            taken[behind].append(sides[behind][place])
             next_[behind] += 1
         else:
-            same = (sums[0] - sums[1]) & _MASK == 0
+            same = _sums(taken[0]) == _sums(taken[1])
             yield Stretch(begun[0].start, ends[0], (begun[0], begun[1]), same)
+
+
+def _sums(parts: Sequence[Part]) -> tuple[int, int]:
+    """Return the sums of `places` and `samples`."""
+    return sum(part.places for part in parts) & _MASK, sum(part.samples for part in parts) & _MASK
 
 
 def _summary(name: str, history: History) -> str:
@@ -195,7 +231,7 @@ def _summary(name: str, history: History) -> str:
     if history.num_superseded:
         numbers.append(f"{history.num_superseded} more were done again after a resume")
     if history.num_torn:
-        numbers.append(f"{history.num_torn} torn lines left out")
+        numbers.append(f"{counted(history.num_torn, 'torn line')} left out")
     return ", ".join(numbers)
 
 
@@ -223,7 +259,16 @@ def _epoch_lines(epoch: EpochComparison) -> Iterator[str]:
         if epoch.same_samples:
             yield f"{head} but the same samples as a whole, in another order"
     elif not epoch.same and compared:
-        yield f"{head} same where both were, {compared} positions"
+        where = "where steps of both end together" if epoch.unmatched else "where both were"
+        yield f"{head} same {where}, {compared} positions"
+    if epoch.unmatched:
+        yield f"{head} in both, but not compared, since steps end elsewhere: {_ranges(epoch.unmatched)}"
+    for name, dropped in zip("AB", epoch.dropped, strict=True):
+        if dropped:
+            yield (
+                f'{head} what {name} lacks at the end is less than a step of it: last_batch="drop" leaves that '
+                'out, "partial" and "pad" do not'
+            )
     if any(epoch.skipped):
         yield f"{head} skipped as bad: {epoch.skipped[0]} in A, {epoch.skipped[1]} in B"
 

@@ -50,6 +50,22 @@ StrideOption = Annotated[
 FpsOption = Annotated[
     float | None, typer.Option(help="Of videos: frames per second of a clip, instead of a stride.")
 ]
+PaddingOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Of videos that are too short for a clip: edge, the default, loop or repeat."
+    ),
+]
+OnDamagedVideoOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Of videos that break off: raise makes their clips bad samples, truncate takes what can be read."
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(help="Of the data, where its name does not tell it, such as frame-folder."),
+]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 SeedOption = Annotated[int, typer.Option(help="Of the order and of every draw.")]
 ThreadsOption = Annotated[
@@ -103,6 +119,16 @@ def run(
     num_frames: FramesOption = None,
     stride: StrideOption = None,
     fps: FpsOption = None,
+    sampling: Annotated[
+        str | None,
+        typer.Option(help="Of videos, which clips: random, the default, uniform, all or first."),
+    ] = None,
+    clips_per_video: Annotated[
+        int | None, typer.Option(help="Of videos, for random and uniform; 1.")
+    ] = None,
+    padding: PaddingOption = None,
+    on_damaged_video: OnDamagedVideoOption = None,
+    format: FormatOption = None,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     json: JsonOption = None,
@@ -111,7 +137,17 @@ def run(
     from bench.run import RunSettings, run_epochs
     from bench.video.clips import clip_settings, usual_batch_size, usual_recipe
 
-    clips = clip_settings(data, num_frames=num_frames, stride=stride, fps=fps)
+    clips = clip_settings(
+        data,
+        format,
+        num_frames=num_frames,
+        stride=stride,
+        fps=fps,
+        sampling=sampling,
+        clips_per_video=clips_per_video,
+        padding=padding,
+        on_damaged_video=on_damaged_video,
+    )
     run_epochs(
         data,
         recipe or usual_recipe(clips),
@@ -129,6 +165,7 @@ def run(
             seed=seed,
             threads=threads,
             clips=clips,
+            format=format,
         ),
         json_path=json,
     )
@@ -144,6 +181,7 @@ def bench_compare(
     num_frames: FramesOption = None,
     stride: StrideOption = None,
     fps: FpsOption = None,
+    format: FormatOption = None,
     device: DeviceOption = "auto",
     threads: ThreadsOption = None,
     seed: SeedOption = 0,
@@ -173,7 +211,7 @@ def bench_compare(
     from bench.report import compare_and_show
     from bench.video.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
 
-    clips = clip_settings(data, num_frames=num_frames, stride=stride, fps=fps)
+    clips = clip_settings(data, format, num_frames=num_frames, stride=stride, fps=fps)
     settings = Settings(
         seconds=seconds,
         rounds=rounds,
@@ -186,6 +224,7 @@ def bench_compare(
         peers=tuple(peers or ()),
         tiled=tiled,
         clips=clips,
+        format=format,
     )
     compare_and_show(data, recipe or usual_recipe(clips), settings, json_path=json)
 
@@ -404,6 +443,9 @@ def preview(
     num_frames: FramesOption = None,
     stride: StrideOption = None,
     fps: FpsOption = None,
+    padding: PaddingOption = None,
+    on_damaged_video: OnDamagedVideoOption = None,
+    format: FormatOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Draw originals beside what every engine makes of them, with the same draws; of videos, strips of frames."""
@@ -412,7 +454,15 @@ def preview(
     from bench.video.clips import clip_settings, usual_recipe
     from bench.video.preview import draw_clips
 
-    clips = clip_settings(data, num_frames=num_frames, stride=stride, fps=fps)
+    clips = clip_settings(
+        data,
+        format,
+        num_frames=num_frames,
+        stride=stride,
+        fps=fps,
+        padding=padding,
+        on_damaged_video=on_damaged_video,
+    )
     recipe = recipe or usual_recipe(clips)
     if clips is not None:
         draw_clips(
@@ -423,11 +473,14 @@ def preview(
             count=4 if count is None else count,
             seed=seed,
             animate=animate,
+            format=format,
         )
     elif animate is not None:
         raise BenchError(f"--animate {animate} is for videos, and {data} has none: leave it out")
     else:
-        draw_preview(data, recipe, out, count=6 if count is None else count, seed=seed)
+        draw_preview(
+            data, recipe, out, count=6 if count is None else count, seed=seed, format=format
+        )
 
 
 @app.command()
@@ -503,9 +556,7 @@ def inspect(
     verify: Annotated[
         bool, typer.Option("--verify", help="Look at every sample and decode every image.")
     ] = False,
-    format: Annotated[
-        str | None, typer.Option(help="Of the data, where its name does not tell it.")
-    ] = None,
+    format: FormatOption = None,
     allow_pipe: Annotated[
         bool, typer.Option("--allow-pipe", help="Let the shell run DATA if it is pipe:COMMAND.")
     ] = False,
@@ -523,14 +574,19 @@ def inspect(
 @app.command()
 def index(
     data: Data,
+    format: FormatOption = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes at work; the machine's cores when left out.")
     ] = None,
 ) -> None:
-    """Build the indexes that DATA needs to be read at random; a second run goes on with the first."""
+    """Build the indexes that DATA needs to be read at random; a second run goes on with the first.
+
+    Videos are looked through as well. Bad ones are named, and are no failure: an index says which they are.
+    (gpu-aug inspect has exit code 1 for them.)
+    """
     from bench.index import index_and_show
 
-    index_and_show(data, num_workers=workers)
+    index_and_show(data, format=format, num_workers=workers)
 
 
 @app.command()

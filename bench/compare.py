@@ -43,6 +43,7 @@ class Settings:
             their own.
         tiled: Whether our fused rows also run on tiled copies of the images.
         clips: How clips are taken out of the data, where these are videos; None for images.
+        format: Of the data, where its name does not tell it.
     """
 
     seconds: float = 10.0
@@ -56,6 +57,7 @@ class Settings:
     peers: tuple[str, ...] = ()
     tiled: bool = False
     clips: ClipSettings | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("seconds", "rounds", "batch_size", "num_threads"):
@@ -121,10 +123,12 @@ def _footing(
     }
     if settings.clips is not None:
         progress("looking at the videos")
-        plan, left_out = make_plan(source, settings.clips, settings.seed, folder)
+        plan, left_out = make_plan(
+            source, settings.clips, settings.seed, folder, format=settings.format
+        )
         return ClipFooting(plan.clips, plan.files, plan.labels, plan=plan, **alike), left_out
     progress("looking at the images")
-    images = collect(source, folder)
+    images = collect(source, folder, format=settings.format)
     tiled = _tiled(images, folder, progress) if settings.tiled else None
     return Footing(
         images.dataset, images.files, images.labels, tiled=tiled, **alike

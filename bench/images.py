@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from bench.errors import BenchError
 from bench.machine import num_cores
-from readers import BadSample, Dataset, HeaderError, Sample, open_dataset, read_header
+from bench.source import open_at_random
+from readers import BadSample, Dataset, HeaderError, Sample, read_header
 
 MAX_IMAGES = 2048
 """So many are looked at, spread evenly: enough to be typical, and small enough to stay in memory."""
@@ -37,7 +38,7 @@ class Images:
     left_out: list[str]
 
 
-def collect(source: str, folder: Path) -> Images:
+def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     """Open a dataset, keep the images that decode, and give each of them a file.
 
     An image that does not decode, or whose format DALI does not read, stops a baseline, so it is left out
@@ -46,12 +47,13 @@ def collect(source: str, folder: Path) -> Images:
     Args:
         source: Whatever `readers.open_dataset` takes.
         folder: Where images go that are not files already, such as those in tar shards.
+        format: Of the source, where it does not tell it.
 
     Raises:
         readers.ReadersError: There is nothing to read.
         BenchError: Not one image decodes.
     """
-    dataset = open_dataset(source)
+    dataset = open_at_random(source, format)
     sound, left_out = sound_samples(dataset, most=MAX_IMAGES)
     left_out += [
         f"{sample.key}: not every pipeline reads its format"

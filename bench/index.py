@@ -5,18 +5,21 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import Progress, TaskID
 
-from bench.index_videos import holds_videos, open_index, show_videos
+from bench.index_videos import open_index, show_videos
 from bench.progress import bytes_bar
+from bench.source import open_at_random, show_others, title_of
 from bench.tiling import printable
-from readers import IndexedDataset, open_dataset
+from bench.video.kind import holds_videos
 from readers.blob import Blob, is_url
 from readers.index import FoundIndex
 from readers.index.builder import build_indexes
+from readers.plural import counted
 
 
-def index_and_show(data: str, *, num_workers: int | None = None) -> None:
+def index_and_show(data: str, *, format: str | None = None, num_workers: int | None = None) -> None:
     """Index every shard of a source and say how much that was, how fast, and where the indexes lie.
 
     What is there and fits is left as it is, so a second run goes on with the first. Videos are looked through
@@ -33,19 +36,20 @@ def index_and_show(data: str, *, num_workers: int | None = None) -> None:
         with build_indexes(
             num_workers or os.cpu_count() or 1, on_found=watch.on_found, on_index=watch.on_index
         ) as builder:
-            dataset = open_dataset(data)
+            dataset = open_at_random(data, format)
     seconds = time.perf_counter() - start_seconds
-    has_videos = isinstance(dataset, IndexedDataset) and holds_videos(dataset)
+    has_videos = holds_videos(dataset)
     if builder.found:
         _show(builder.found, seconds, console)
     elif not has_videos:
-        kind = type(dataset).__name__.removesuffix("Dataset")
         console.print(
-            f"{printable(data)} needs no index: what {kind} holds is found without one.",
+            f"{printable(data)} needs no index (format: {title_of(dataset)})",
             highlight=False,
+            soft_wrap=True,
         )
     if has_videos:
         show_videos(dataset, open_index(dataset, console), console)
+    show_others(data, dataset, console)
 
 
 class _Watch:
@@ -67,12 +71,14 @@ def _show(found: list[tuple[Blob, FoundIndex]], seconds: float, console: Console
     built = [(blob, index) for blob, index in found if index.built]
     num_samples = sum(len(index.head) for _, index in built)
     num_bytes = sum(blob.size_bytes for blob, _ in built)
+    work = (
+        f"{counted(len(built), 'index')} of {counted(num_samples, 'sample')} "
+        f"({decimal(num_bytes)} of shards) in {seconds:.1f} s, {num_samples / seconds:,.0f} samples/s"
+    )
     lines = [
         f"shards: {len(found):,}, samples: {sum(len(index.head) for _, index in found):,}",
-        f"built now: {len(built):,} indexes of {num_samples:,} samples "
-        f"({num_bytes / 1e6:,.0f} MB of shards) in {seconds:.1f} s"
-        + (f", {num_samples / seconds:,.0f} samples/s" if built else ""),
-        f"indexes: {sum(index.head.file_bytes for _, index in found) / 1e6:,.1f} MB, {_where(found)}",
+        f"built now: {work if built else 'none, all were there'}",
+        f"indexes: {decimal(sum(index.head.file_bytes for _, index in found))}, {_where(found)}",
     ]
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True)
@@ -83,8 +89,9 @@ def _show(found: list[tuple[Blob, FoundIndex]], seconds: float, console: Console
     )
     if repeated:
         name, number = repeated[0]
+        total = sum(number for _, number in repeated)
         console.print(
-            f"{sum(number for _, number in repeated):,} samples have the key of an earlier one of their shard "
+            f"{counted(total, 'sample')} {'has' if total == 1 else 'have'} the key of an earlier one of the same shard "
             f"({number:,} in {printable(name)}): where files of one sample do not follow one another, each run of "
             "them is a sample of its own",
             style="yellow",

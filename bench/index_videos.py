@@ -9,19 +9,12 @@ from rich.table import Table
 
 from bench.progress import samples_bar
 from bench.tiling import printable
-from readers import Dataset, Sample
+from readers import Dataset
+from readers.plural import counted
 from readers.video import VideoError, VideoIndex
 
 _MOST_SHOWN = 5
-
-
-def holds_videos(dataset: Dataset) -> bool:
-    """Whether the first sample that can be read has a video, and no image."""
-    entries = (dataset.fetch([index])[0] for index in range(len(dataset)))
-    first = next((entry for entry in entries if isinstance(entry, Sample)), None)
-    if first is None or first.video_field is None:
-        return False
-    return first.image is None or first.image_field == first.video_field
+_MOST_BAD = 3  # named, for each reason
 
 
 def open_index(dataset: Dataset, console: Console) -> VideoIndex:
@@ -59,7 +52,7 @@ def _lines(index: VideoIndex) -> list[tuple[str, str]]:
         ("hours", f"{found['duration_seconds'].sum() / 3600:,.2f}"),
         ("frames", f"{int(found['num_frames'].sum()):,}"),
         ("codecs", _most(codecs)),
-        ("sizes", _most(Counter({f"{h} x {w}": count for (h, w), count in sizes.items()}))),
+        ("width x height", _most(Counter({f"{w}x{h}": count for (h, w), count in sizes.items()}))),
         ("frames per second", _spread(found["num_frames"], found["duration_seconds"])),
         ("variable rate", f"{variable:,}"),
         ("with sound", f"{int(np.count_nonzero(found['has_audio'])):,}"),
@@ -69,8 +62,8 @@ def _lines(index: VideoIndex) -> list[tuple[str, str]]:
 
 def _most(counts: Counter[str]) -> str:
     shown = [f"{name} ({count:,})" for name, count in counts.most_common(_MOST_SHOWN)]
-    others = f", {len(counts) - _MOST_SHOWN:,} others" if len(counts) > _MOST_SHOWN else ""
-    return ", ".join(shown) + others or "none"
+    more = len(counts) - _MOST_SHOWN
+    return ", ".join(shown) + (f", {counted(more, 'other')}" if more > 0 else "") or "none"
 
 
 def _spread(num_frames: NDArray[np.uint32], seconds: NDArray[np.float64]) -> str:
@@ -89,7 +82,8 @@ def _show_bad(dataset: Dataset, index: VideoIndex, console: Console) -> None:
         if isinstance(found, VideoError):
             bad.setdefault(str(found), []).append(sample)
     for reason, numbers in sorted(bad.items(), key=lambda item: -len(item[1])):
-        [first] = dataset.fetch(numbers[:1])
-        more = f" and {len(numbers) - 1:,} others" if len(numbers) > 1 else ""
-        text = f"bad: {printable(first.key)}{more}: {printable(reason)}"
+        keys = ", ".join(printable(entry.key) for entry in dataset.fetch(numbers[:_MOST_BAD]))
+        others = len(numbers) - _MOST_BAD
+        more = f" and {counted(others, 'other')}" if others > 0 else ""
+        text = f"bad: {keys}{more}: {printable(reason)}"
         console.print(text, style="yellow", highlight=False, soft_wrap=True, markup=False)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.arguments import check_writable
 from bench.crew import Crew, checked_workers
 from bench.errors import BenchError
 from bench.inspect_show import show, to_dict
@@ -12,10 +13,7 @@ from bench.inspect_survey import survey
 from bench.progress import samples_bar
 from bench.quiet import hushed
 from bench.report import write_json
-from bench.source import open_source
-from readers import Dataset
-from readers.formats import FORMATS
-from readers.stream import TarStream
+from bench.source import open_source, show_others, title_of
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,7 @@ def inspect_and_show(
         BenchError: A result cannot be written.
         readers.ReadersError: There is nothing to read.
     """
+    check_writable(json_path)
     workers = checked_workers(num_workers)
     dataset = open_source(source, format=settings.format, allow_pipe=settings.allow_pipe)
     console = Console()
@@ -56,15 +55,11 @@ def inspect_and_show(
             verify=settings.verify,
             on_progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    show(source, dataset, _title(dataset), found, console)
+    show(source, dataset, title_of(dataset), found, console)
+    show_others(source, dataset, console)
     if json_path:
         try:
-            write_json(json_path, to_dict(source, dataset, _title(dataset), found))
+            write_json(json_path, to_dict(source, dataset, title_of(dataset), found))
         except OSError as error:
             raise BenchError(f"{json_path} cannot be written ({error.strerror})") from None
     return found.num_bad == 0
-
-
-def _title(dataset: Dataset | TarStream) -> str:
-    reader = f"{type(dataset).__module__}:{type(dataset).__name__}"
-    return next((kind.title for kind in FORMATS.values() if kind.reader == reader), reader)

@@ -13,6 +13,7 @@ from bench.inspect_spread import Spread
 from bench.inspect_survey import MOST_LISTED, Survey
 from bench.tiling import printable
 from readers import Dataset, Sample
+from readers.plural import counted
 from readers.stream import TarStream
 
 _MOST_FIELDS = 15
@@ -110,7 +111,7 @@ def _facts(source: str, title: str, found: Survey) -> list[tuple[str, str]]:
         total = found.formats.total()
         kinds = [f"{name} {_share(count, total)}" for name, count in found.formats.most_common()]
         if found.num_imageless:
-            kinds.append(f"and {found.num_imageless:,} samples without one")
+            kinds.append(f"and {counted(found.num_imageless, 'sample')} without one")
         facts.append(("images", ", ".join(kinds)))
         facts.append(("heights", _pixels(found.heights)))
         facts.append(("widths", _pixels(found.widths)))
@@ -128,11 +129,11 @@ def _label_facts(found: Survey) -> list[tuple[str, str]]:
     counts = [count for label, count in found.labels.items() if label >= 0]
     if not counts:
         return [("labels", "none")]
-    text = f"{len(counts):,} classes{of}"
+    text = f"{counted(len(counts), 'class')}{of}"
     if len(counts) > 1:
         text += f", the largest {max(counts) / min(counts):.3g} times the smallest"
     if found.labels[-1]:
-        text += f"; {found.labels[-1]:,} samples without a label"
+        text += f"; {counted(found.labels[-1], 'sample')} without a label"
     return [("labels", text)]
 
 
@@ -140,7 +141,7 @@ def _pixels(spread: Spread) -> str:
     """Ends and percentiles of a length in pixels."""
     if spread.lowest == spread.highest:
         return f"all {spread.lowest}"
-    low, middle, high = (spread.percentile(percent) for percent in (5, 50, 95))
+    low, middle, high = (f"{spread.about}{spread.percentile(percent)}" for percent in (5, 50, 95))
     return f"{spread.lowest} to {spread.highest}, median {middle}, 90 % in {low} to {high}"
 
 
@@ -150,7 +151,7 @@ def _shapes(shapes: Counter[tuple[int, int]], total: int) -> str:
         for (height, width), count in shapes.most_common(_MOST_SHAPES)
     ]
     more = len(shapes) - len(common)
-    return ", ".join(common) + (f", and {more:,} others (height x width)" if more else "")
+    return ", ".join(common) + (f", and {counted(more, 'other')} (height x width)" if more else "")
 
 
 def _fields(found: Survey) -> Table:
@@ -160,11 +161,11 @@ def _fields(found: Survey) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     most = sorted(found.fields.items(), key=lambda item: -item[1].count)
     for name, spread in most[:_MOST_FIELDS]:
-        sizes = (spread.lowest, spread.percentile(50), spread.percentile(95), spread.highest)
+        middle, high = (f"{spread.about}{decimal(spread.percentile(one))}" for one in (50, 95))
         table.add_row(
             Text(printable(name)),
             _share(spread.count, found.num_looked_at),
-            *(decimal(size) for size in sizes),
+            *(decimal(spread.lowest), middle, high, decimal(spread.highest)),
         )
     if len(most) > _MOST_FIELDS:
         table.add_row(f"and {len(most) - _MOST_FIELDS} more")
@@ -212,7 +213,7 @@ def _show_bad(found: Survey, console: Console) -> None:
         text = Text(printable(bad.key), style="bold")
         text.append(f" ({bad.stage}): {bad.reason}", style="yellow")
         console.print(text, soft_wrap=True)
-    text = Text(f"{found.num_bad:,} bad sample{'s' * (found.num_bad > 1)}", style="red")
+    text = Text(counted(found.num_bad, "bad sample"), style="red")
     if found.num_bad > _MOST_BAD:
         most = "all" if found.num_bad <= MOST_LISTED else f"the first {MOST_LISTED:,}"
         text.append(f", the first {_MOST_BAD} above; --json FILE lists {most}")

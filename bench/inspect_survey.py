@@ -5,6 +5,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -14,6 +15,7 @@ import numpy as np
 from bench.crew import Crew
 from bench.inspect_spread import Spread
 from bench.inspect_video import VideoLook, VideoSurvey, look_at_video
+from bench.video.kind import is_video
 from readers import (
     BadSample,
     Dataset,
@@ -25,7 +27,7 @@ from readers import (
     read_header,
 )
 from readers.stream import TarStream
-from readers.video import VideoError
+from readers.video import FrameFolderDataset, VideoError
 
 MOST_LISTED = 10_000  # bad entries that are kept; the others are counted
 _MOST_SHAPES = 10_000
@@ -151,7 +153,8 @@ def survey(
         found.length if verify else min(found.length or _SAMPLES_LOOKED_AT, _SAMPLES_LOOKED_AT)
     )
     digests, indices = array("Q"), array("q")
-    look = _look_and_decode if verify else _look
+    folders = dataset if isinstance(dataset, FrameFolderDataset) else None
+    look = partial(_look_and_decode if verify else _look, folders=folders)
     tasks = _tasks(dataset, expected, _FEW if verify else _CHUNK)
     for looks in crew.map(lambda task: [look(entry) for entry in task()], tasks):
         for one in looks:
@@ -165,7 +168,8 @@ def survey(
         _add_checks(found, dataset)
     if found.length is None and (verify or found.num_looked_at < _SAMPLES_LOOKED_AT):
         found.length = found.num_looked_at
-    if found.length == found.num_looked_at and found.total_bytes is None and not found.num_bad:
+    known = found.total_bytes is None and found.fields and not found.num_bad
+    if found.length == found.num_looked_at and known:
         found.total_bytes = sum(spread.total for spread in found.fields.values())
     return found
 
@@ -192,7 +196,7 @@ def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Itera
         yield lambda indices=indices: dataset.fetch(indices)  # type: ignore[misc]
 
 
-def _look(entry: Entry) -> Look:
+def _look(entry: Entry, folders: FrameFolderDataset | None) -> Look:
     digest = int.from_bytes(
         blake2b(entry.key.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "little"
     )
@@ -201,21 +205,25 @@ def _look(entry: Entry) -> Look:
     seen = Look(
         entry.index, digest, entry.label, {name: len(data) for name, data in entry.fields.items()}
     )
+    if folders is not None:  # its field lists the pictures, and is not what is stored
+        return _with_video(seen._replace(sizes={}), entry, folders, decode=False)
+    if is_video(entry):
+        return _with_video(seen, entry, decode=False)
     if entry.image is None:
-        return seen if entry.video is None else _with_video(seen, entry, decode=False)
+        return seen
     try:
         return seen._replace(header=read_header(entry.image))
     except HeaderError as error:
         return seen._replace(bad=BadSample(entry.index, entry.key, "header", str(error)))
 
 
-def _look_and_decode(entry: Entry) -> Look:
+def _look_and_decode(entry: Entry, folders: FrameFolderDataset | None) -> Look:
     from dali_pipes.cpu import decode
     from dali_pipes.errors import DecodeError
 
-    look = _look(entry)
+    look = _look(entry, folders)
     if look.video is not None and isinstance(entry, Sample):
-        return _with_video(look, entry, decode=True)
+        return _with_video(look, entry, folders, decode=True)
     if look.header is None or isinstance(entry, BadSample) or entry.image is None:
         return look
     height, width = look.header.height, look.header.width
@@ -229,9 +237,11 @@ def _look_and_decode(entry: Entry) -> Look:
     return look
 
 
-def _with_video(look: Look, sample: Sample, *, decode: bool) -> Look:
+def _with_video(
+    look: Look, sample: Sample, folders: FrameFolderDataset | None = None, *, decode: bool
+) -> Look:
     try:
-        return look._replace(video=look_at_video(sample, decode=decode))
+        return look._replace(video=look_at_video(sample, folders, decode=decode))
     except VideoError as error:
         stage: Literal["header", "decode"] = "decode" if decode else "header"
         return look._replace(video=None, bad=BadSample(sample.index, sample.key, stage, str(error)))

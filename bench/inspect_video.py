@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bench.inspect_spread import Spread
-from readers import Sample
+from readers import BadSample, Sample
+from readers.plural import counted
 from readers.sample import Payload
-from readers.video import VideoError, VideoInfo, scan_video
+from readers.video import (
+    FRAMES_CODEC,
+    FrameFolderDataset,
+    VideoError,
+    VideoInfo,
+    read_seconds,
+    scan_video,
+)
 
 _MOST_RATES = 3
 _FRAMES_OF_A_CLIP = 100  # for which the time is enough that the loader gives to a clip
@@ -36,8 +45,8 @@ class VideoSurvey:
     Attributes:
         codecs: How often which.
         shapes: How often which (height, width), upright.
-        frames: Of a video.
-        milliseconds: Of a video.
+        frames: Of a video, or of the clip of it that a sample is.
+        milliseconds: Likewise.
         rates: How often which number of frames per second, to a hundredth.
         num_variable: Videos whose frames are not all shown equally long.
         num_turned: Videos that are stored on their side or upside down.
@@ -73,7 +82,10 @@ class VideoSurvey:
         rates = Counter({f"{rate:g}": count for rate, count in self.rates.items()})
         variable = f"; {self.num_variable:,} of variable rate" if self.num_variable else ""
         return [
-            ("videos", _listed(self.codecs)),
+            (
+                "videos",
+                "folders of frames" if FRAMES_CODEC in self.codecs else _listed(self.codecs),
+            ),
             ("shapes", f"{_listed(named)} (height x width)"),
             ("frames", f"{_ends(self.frames, 1)}; {self.frames.total:,} in all"),
             (
@@ -104,29 +116,41 @@ class VideoSurvey:
         }
 
 
-def look_at_video(sample: Sample, *, decode: bool) -> VideoLook:
-    """Look through the packets of a sample's video.
+def look_at_video(
+    sample: Sample, folders: FrameFolderDataset | None = None, *, decode: bool
+) -> VideoLook:
+    """Look through the packets of a sample's video, or at the clip of it that the sample is.
 
     Args:
         sample: With a video.
+        folders: Where it is a folder of frames, the dataset it is from.
         decode: Also decode all of its frames.
 
     Raises:
-        VideoError: It is no video, is damaged, or has a frame that a loader cannot decode.
+        VideoError: It is no video, is damaged, ends before its clip begins, or has a frame that a loader cannot
+            decode.
     """
+    from dali_pipes.video.segment import cut
+
     data = sample.video
     assert data is not None
-    info = scan_video(data)
+    info = scan_video(data) if folders is None else folders.info(sample.index)
+    if isinstance(info, VideoError):
+        raise info
     if info.damage:
         raise VideoError(info.damage)
-    if decode:
-        _decode(data, info)
+    segment = cut(info, read_seconds(sample))
+    frames = np.arange(segment.first, segment.first + len(segment.pts))
+    if decode and folders is not None:
+        _decode_pictures(folders, sample.index, info, frames)
+    elif decode:
+        _decode(data, info, frames)
     return VideoLook(
         info.codec,
         info.height,
         info.width,
-        len(info),
-        info.duration_seconds,
+        len(frames),
+        float((segment.stop - int(segment.pts[0])) * segment.time_base),
         info.fps,
         info.constant_rate,
         info.rotation,
@@ -134,15 +158,31 @@ def look_at_video(sample: Sample, *, decode: bool) -> VideoLook:
     )
 
 
-def _decode(data: Payload, info: VideoInfo) -> None:
-    """Decode all frames by the loader's own way, which finds damage that FFmpeg passes over."""
+def _decode_pictures(
+    folders: FrameFolderDataset, index: int, info: VideoInfo, frames: NDArray[np.int64]
+) -> None:
+    from dali_pipes.cpu import decode
+    from dali_pipes.errors import DecodeError
+
+    for frame in frames.tolist():
+        [picture] = folders.fetch_frames(index, [frame])
+        try:
+            if isinstance(picture, BadSample):
+                raise DecodeError(picture.reason)
+            decode(picture, (info.height, info.width))
+        except DecodeError as error:
+            raise VideoError(f"frame {frame} of {len(info)}: {error}") from None
+
+
+def _decode(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> None:
+    """Decode frames by the loader's own way, which finds damage that FFmpeg passes over."""
     from dali_pipes.errors import DecodeError
     from dali_pipes.video.codec import ClipDeadline
     from dali_pipes.video.decode import DECODE_SECONDS, read_frames
 
-    deadline = ClipDeadline(DECODE_SECONDS * (1 + len(info) / _FRAMES_OF_A_CLIP))
+    deadline = ClipDeadline(DECODE_SECONDS * (1 + len(frames) / _FRAMES_OF_A_CLIP))
     try:
-        for _ in read_frames(data, info, np.arange(len(info)), deadline):
+        for _ in read_frames(data, info, frames, deadline):
             pass
     except DecodeError as error:
         raise VideoError(str(error)) from None
@@ -154,7 +194,7 @@ def _listed(counts: Counter[str]) -> str:
     if total == next(iter(counts.values())):
         return f"all {next(iter(counts))}"
     more = len(counts) - len(named)
-    return ", ".join(named) + (f", and {more:,} others" if more else "")
+    return ", ".join(named) + (f", and {counted(more, 'other')}" if more else "")
 
 
 def _ends(spread: Spread, unit: int) -> str:
@@ -162,4 +202,4 @@ def _ends(spread: Spread, unit: int) -> str:
         return f"all {spread.lowest / unit:g}"
     ends = (spread.lowest, spread.highest, spread.percentile(50))
     low, high, middle = (f"{number / unit:g}" for number in ends)
-    return f"{low} to {high}, median {middle}"
+    return f"{low} to {high}, median {spread.about}{middle}"

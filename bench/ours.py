@@ -7,7 +7,14 @@ from typing import Literal
 import torch
 
 from bench.contestant import STAGES, Footing, Kind, Share, Unable, share_of
-from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, available_decoders
+from dali_pipes import (
+    BadSampleError,
+    Batch,
+    Loader,
+    LoaderError,
+    MissingPackageError,
+    available_decoders,
+)
 from gpu_aug import EngineError
 
 Decoder = Literal["dali", "cpu"]
@@ -57,10 +64,20 @@ class OurLoader:
         self._batches = iter(self._loader)
 
     def next_batch(self) -> torch.Tensor:
-        """Take a batch from the loader."""
+        """Take a batch from the loader.
+
+        Raises:
+            Unable: A sample is bad.
+        """
         if self._batches is None:
             raise RuntimeError(f"{self.name} is not open")
-        return next(self._batches).images
+        try:
+            return next(self._batches).images
+        except BadSampleError as error:
+            assert self._loader is not None
+            bad = self._loader.bad_samples[-1]
+            key = bad.key.rpartition("#")[0] if self._footing.num_frames else bad.key
+            raise Unable(f"{key} is bad ({bad.reason}): take it out of the data") from error
 
     def share(self) -> Share:
         """What the loader itself measured, over all its threads, since its epoch began."""

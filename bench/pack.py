@@ -24,7 +24,9 @@ from bench.source import open_source
 from bench.tiling import Tally, printable, show_sizes
 from bench.whole import held
 from readers import BadSample, Dataset, Order, Sample, TarDataset
+from readers.plural import counted
 from readers.stream import TarStream
+from readers.video import FrameFolderDataset
 
 _TASK_BYTES = 500_000  # fetched per task: little, since whatever is under way is held in memory
 _TASK_SAMPLES = 512
@@ -99,6 +101,11 @@ def pack_and_show(
         raise BenchError(
             f"{source} can only be read forward, so --shuffle cannot be: pack it in order, and the "
             "loader will shuffle, or pack the result again"
+        )
+    if isinstance(dataset, FrameFolderDataset):
+        raise BenchError(
+            f"{source} holds folders of frames, which no shard holds: make a video of each (ffmpeg -framerate 25 "
+            "-i img_%05d.jpg video.mp4) and pack these, or train on the folders as they are"
         )
     with held(destination):
         class_names = () if isinstance(dataset, TarStream) else dataset.class_names
@@ -234,7 +241,7 @@ def _pieces(samples: Iterator[Sample | BadSample]) -> Iterator[list[Sample | Bad
 def _summarise(manifest: Manifest, settings: PackSettings, console: Console) -> None:
     shards, bad = manifest.shards, manifest.bad_samples
     console.print(
-        f"{sum(shard['samples'] for shard in shards)} samples in {len(shards)} shards",
+        f"{counted(sum(shard['samples'] for shard in shards), 'sample')} in {counted(len(shards), 'shard')}",
         highlight=False,
     )
     if settings.tile:

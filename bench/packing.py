@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.tiling import is_jpeg, tile
+from bench.video.kind import is_video
 from readers import BadSample, Dataset, HeaderError, Order, Sample, TarDataset, read_header
-from readers.sample import Payload, is_image_field
+from readers.sample import Payload, is_image_field, is_video_field
 from readers.tar.webdataset import label_of
 
 _MODE = 0o644
@@ -19,6 +20,8 @@ _EXTENSIONS = {"jpeg": "jpg"}  # of image formats that are not called as their f
 _NAME_BYTES = 100
 _SIZE_MAX = 0o77777777777
 _MOST_LABELS = 10**18  # what readers take for a class number has 18 digits
+# The ending of a file's name; a clip's seconds may stand behind it.
+_ENDING = re.compile(r"\.[^.]*?(@[-+.\de]+)?$", re.DOTALL)
 # Columns of a Parquet shard that say something of their own.
 _RESERVED = ("key", "image", "label")
 # Control characters, and what neither UTF-8 nor the bytes of a file name can be.
@@ -88,7 +91,10 @@ class Packer:
         if isinstance(sample, BadSample):
             return Refused(position, sample)
         image_kind, image = "", sample.image
-        if image is not None:
+        if is_video(sample):
+            named = sample.image_field or ""
+            image_kind = named.rpartition(".")[2] if is_video_field(named) else "video"
+        elif image is not None:
             try:
                 image_kind = read_header(image).format
             except HeaderError as error:
@@ -128,6 +134,8 @@ class Packer:
 
 def _obstacle(sample: Sample, *, in_tar: bool) -> str:
     """Why no shard can hold a sample so that it is read back; "" when one can."""
+    if not in_tar and is_video(sample):
+        return "it is a video, which a Parquet shard does not hold: leave --format parquet out"
     if not in_tar and sample.image is None:
         return "it has no image, which a Parquet shard needs"
     if sample.label >= _MOST_LABELS:
@@ -244,7 +252,7 @@ def _name(key: str, *, in_shards: bool) -> str:
         in_shards: It is one of WebDataset, and stays as it is but for what would lead elsewhere.
     """
     folder, _, file = key.rpartition("/")
-    stem = file if in_shards else file.rpartition(".")[0] or file
+    stem = file if in_shards else _ENDING.sub(r"\1", file) or file
     parts = [part for part in folder.split("/") if part not in ("", ".", "..")]
     name = _UNFIT.sub("_", "/".join([*parts, stem.replace(".", "_") or "_"]))
     if name.startswith("__") and not (in_shards and name == key):

@@ -17,12 +17,13 @@ from bench.arguments import check_writable, recipe_from
 from bench.errors import BenchError
 from bench.images import Repeated, sound_samples
 from bench.ours import DECODERS, ENGINES, Decoder, Engine, row_name
+from bench.source import open_at_random
 from dali_pipes import Batch, Loader, MissingPackageError, available_decoders, cpu
 from dali_pipes.targets import KINDS, TargetReader
 from gpu_aug import BoxParams, EngineError, Normalize, Recipe, Resize, Targets, Views, apply
 from gpu_aug.boxes import to_xyxy
 from gpu_aug.errors import TargetsError
-from readers import Dataset, Sample, open_dataset, read_header
+from readers import Dataset, Sample, read_header
 
 FONT_SIZE = 15
 _GAP = 6
@@ -41,7 +42,9 @@ class Line:
     cells: Sequence[Picture]
 
 
-def draw_preview(source: str, recipe: str, out: Path, *, count: int, seed: int) -> None:
+def draw_preview(
+    source: str, recipe: str, out: Path, *, count: int, seed: int, format: str | None = None
+) -> None:
     """Write the grid: originals in the first row, then a row for every decoder and engine.
 
     Of a recipe of several views the first pair has a row for each, and the others one for the first. Masks, boxes and keypoints are drawn on the
@@ -56,7 +59,7 @@ def draw_preview(source: str, recipe: str, out: Path, *, count: int, seed: int) 
     if out.suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise BenchError(f"a picture's name must end in .png, .jpg or .webp, got {out}")
     console = Console()
-    dataset = open_dataset(source)
+    dataset = open_at_random(source, format)
     samples, left_out = sound_samples(dataset, most=count)
     if not samples:
         raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")

@@ -23,6 +23,7 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.operation import in_brief
 from gpu_aug.ops.temporal import Temporal
 from gpu_aug.views import Views
 
@@ -96,7 +97,7 @@ def _arguments(operation: Operation) -> str:
     for field in fields(operation):
         value = getattr(operation, field.name)
         if field.name != "operations" and (field.default is MISSING or value != field.default):
-            words.append(f"{field.name}={value}")
+            words.append(f"{field.name}={in_brief(str(value))}")
     return ", ".join(words)
 
 

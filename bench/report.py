@@ -21,6 +21,7 @@ from bench.ratios import RATIO_MEANING, fastest_baseline, ratio_table, ratios, t
 from bench.result import Comparison, Row
 from gpu_aug import Views
 from readers import open_dataset
+from readers.plural import counted
 
 SHARE_MEANING = (
     "read, decode, augment and copy add up to 1: of our rows they are what the loader's threads spent, "
@@ -52,8 +53,9 @@ def compare_and_show(
     width = _WIDTH if settings.clips is None else _CLIPS_WIDTH
     console = wide_console(width)
     if settings.clips is not None:
-        minutes = max(1, round(expected_minutes(settings)))
-        Console(stderr=True).print(f"this takes about {minutes} min", style="dim", highlight=False)
+        minutes = expected_minutes(settings)
+        time = f"{minutes:.0f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
+        Console(stderr=True).print(f"this takes about {time}", style="dim", highlight=False)
     with console.status("starting") as status:
         progress = status.update if console.is_terminal else _PartPrinter()
         comparison = compare(source, parsed, settings, progress)
@@ -194,9 +196,10 @@ def _median(row: Row) -> float:
 def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     settings = comparison.settings
     kind, unit = ("videos", "clips/s") if "videos" in settings else ("images", "images/s")
+    size, threads = int(str(settings[kind])), int(str(settings["threads"]))
     table = Table(
-        title=f"{settings['batch']} on {settings['device']}, {settings['threads']} threads, "
-        f"{settings[kind]} {kind} of {settings['data']}",
+        title=f"{settings['batch']} on {settings['device']}, {counted(threads, 'thread')}, "
+        f"{counted(size, kind[:-1])} of {settings['data']}",
         caption=f"{unit}: median of the runs; ratio: to the baseline that is fastest by that; "
         "here and below it is the median of the ratios within each round",
         title_justify="left",

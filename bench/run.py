@@ -19,10 +19,12 @@ from bench.errors import BenchError
 from bench.ours import row_name
 from bench.report import document, write_json
 from bench.result import rates_of
+from bench.source import open_at_random
 from bench.timer import Rate
 from bench.video.clips import ClipSettings
 from dali_pipes import Batch, Loader
-from readers import Dataset, open_dataset
+from readers import Dataset
+from readers.plural import counted
 
 _STRETCH_SECONDS = 1.0
 _NUM_BAD_SHOWN = 5
@@ -36,6 +38,7 @@ class RunSettings:
         epochs: None means one epoch, or with `steps` as many as those take.
         steps: Batches in all; None means whole epochs.
         clips: How clips are taken out of the data, where these are videos; None for images.
+        format: Of the data, where its name does not tell it.
     """
 
     device: str = "auto"
@@ -51,6 +54,7 @@ class RunSettings:
     seed: int = 0
     threads: int | None = None
     clips: ClipSettings | None = None
+    format: str | None = None
 
     @property
     def unit(self) -> str:
@@ -139,7 +143,7 @@ def run_epochs(source: str, recipe: str, settings: RunSettings, *, json_path: Pa
 
 
 def _loader(source: str, recipe: str, settings: RunSettings) -> Loader:
-    dataset: Dataset = open_dataset(source)
+    dataset: Dataset = open_at_random(source, settings.format)
     if settings.clips is not None:
         dataset = settings.clips.clips(dataset)
     return Loader(
@@ -225,7 +229,7 @@ def _summarise(loader: Loader, tally: Tally, settings: RunSettings, console: Con
     unit, digits = settings.unit, 0 if settings.clips is None else 1
     parts = ", ".join(f"{stage} {part:.0%}" for stage, part in share.items() if part is not None)
     console.print(
-        f"{tally.images} {unit} in {tally.steps} batches, {tally.seconds:.1f} s, "
+        f"{counted(tally.images, unit[:-1])} in {counted(tally.steps, 'batch')}, {tally.seconds:.1f} s, "
         f"{tally.rate.median:.{digits}f} {unit}/s (median of {len(tally.rate.runs)}); "
         f"work: {parts}; waited {tally.wait_share:.0%}",
         soft_wrap=True,
@@ -241,7 +245,8 @@ def _summarise(loader: Loader, tally: Tally, settings: RunSettings, console: Con
         console.print(Text(f"and {len(records) - _NUM_BAD_SHOWN} more", style="yellow"))
     if (times := len(loader.bad_samples)) > len(records):
         console.print(
-            Text(f"{len(records)} bad samples, met {times} times", style="yellow"), soft_wrap=True
+            Text(f"{counted(len(records), 'bad sample')}, met {times} times", style="yellow"),
+            soft_wrap=True,
         )
 
 

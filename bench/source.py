@@ -1,8 +1,43 @@
 """Opening what commands are given: at random where that is possible, else from front to back."""
 
-from readers import Dataset, SourceError, open_dataset
+import os
+from typing import Any, cast
+
+from rich.console import Console
+from rich.text import Text
+
+from bench.tiling import printable
+from readers import Dataset, FolderDataset, IndexedDataset, SourceError, open_dataset
 from readers.formats import FORMATS
+from readers.plural import counted
+from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS
 from readers.stream import TarStream
+from readers.video import VideoFolderDataset
+
+_OTHERS: dict[type, tuple[str, ...]] = {
+    FolderDataset: tuple(f".{name}" for name in VIDEO_FIELDS),
+    VideoFolderDataset: (*(f".{name}" for name in IMAGE_FIELDS), ".ts"),
+}
+_MOST_OTHERS = 3
+
+
+def open_at_random(source: str, format: str | None = None) -> IndexedDataset:
+    """Open a source whose samples are taken in any order.
+
+    Args:
+        source: As for `readers.open_dataset`.
+        format: A name in `readers.formats.FORMATS`; None tells it from the source.
+
+    Raises:
+        SourceError: It cannot be opened, or the format can only be read from front to back.
+    """
+    if format == "stream":
+        raise SourceError(
+            "format='stream' is read from front to back, and samples are taken in any order here: make shards "
+            "of it with gpu-aug pack SOURCE FOLDER --source-format stream"
+        )
+    dataset: IndexedDataset = open_dataset(source, format=cast("Any", format))  # which judges it
+    return dataset
 
 
 def open_source(
@@ -33,3 +68,24 @@ def open_source(
             return open_dataset(source, format="stream")
         except SourceError:
             raise error from None
+
+
+def title_of(dataset: Dataset | TarStream) -> str:
+    """What the format of a dataset is called."""
+    reader = f"{type(dataset).__module__}:{type(dataset).__name__}"
+    return next((kind.title for kind in FORMATS.values() if kind.reader == reader), reader)
+
+
+def show_others(source: str, dataset: Dataset | TarStream, console: Console) -> None:
+    """Say which images lie in a folder of videos, or videos in one of images: they are no samples."""
+    endings = _OTHERS.get(type(dataset))
+    if endings is None:
+        return
+    names = [name for _, _, files in os.walk(source) for name in sorted(files)]
+    others = [name for name in names if name.lower().endswith(endings) and name[0] != "."]
+    if not others:
+        return
+    some = ", ".join(map(printable, others[:_MOST_OTHERS]))
+    more = ", ..." if len(others) > _MOST_OTHERS else ""
+    text = f"left out: {counted(len(others), 'file')} of another kind ({some}{more})"
+    console.print(Text(text, style="yellow"), soft_wrap=True)

@@ -18,6 +18,7 @@ from bench.tiling import Tally, printable, show_sizes
 from bench.tree import Copy, Tree
 from bench.whole import held, whole_file
 from readers import ReadersError, TarDataset
+from readers.plural import counted
 
 _NUM_LOST_SHOWN = 5
 
@@ -126,8 +127,8 @@ def _summarise(account: _Account, console: Console) -> None:
     for text in account.lost[:_NUM_LOST_SHOWN]:
         console.print(Text(f"missing: {printable(text)}", style="red"), soft_wrap=True)
     raise BenchError(
-        f"{len(account.lost)} files could not be read and are missing in the copy: "
-        "make them readable and run the same command again"
+        f"{counted(len(account.lost), 'file')} could not be read, missing in the copy: "
+        "make everything readable and run the same command again"
     )
 
 

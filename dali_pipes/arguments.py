@@ -16,12 +16,20 @@ from gpu_aug.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
+from readers.plural import counted
 
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
 def require_dataset(dataset: Dataset) -> None:
     """Refuse what has not the interface of a dataset, or holds nothing."""
+    require_fetch(dataset)
+    if len(dataset) == 0:
+        raise LoaderError("the dataset is empty; a loader needs at least one sample")
+
+
+def require_fetch(dataset: Dataset) -> None:
+    """Refuse what has not the interface of a dataset."""
     if not hasattr(dataset, "fetch") and hasattr(dataset, "iterate"):
         raise LoaderError(
             f"{type(dataset).__name__} can only be read from front to back, and a loader takes samples in "
@@ -31,8 +39,6 @@ def require_dataset(dataset: Dataset) -> None:
         raise LoaderError(
             f"dataset={dataset!r} is not a dataset; give what readers.open_dataset(path) returns"
         )
-    if len(dataset) == 0:
-        raise LoaderError("the dataset is empty; a loader needs at least one sample")
 
 
 def as_views(recipe: Recipe | Views) -> Views:
@@ -79,7 +85,7 @@ def require_dtype(dtype: torch.dtype, views: Views) -> None:
     """Refuse a type that the finished images cannot have."""
     if dtype not in _DTYPES:
         names = ", ".join(str(allowed) for allowed in _DTYPES)
-        raise LoaderError(f"dtype={dtype} is not supported; allowed are {names}")
+        raise LoaderError(f"dtype={dtype!r} is not supported; allowed are {names}")
     leaves = [leaf for recipe in views.recipes for leaf in recipe.leaves]
     if dtype == torch.uint8 and any(isinstance(leaf, Normalize) for leaf in leaves):
         raise LoaderError(
@@ -178,7 +184,7 @@ def schedule(
     steps = Schedule(length, batch_size, rank, world_size, last_batch, group)
     if steps.num_steps() == 0:
         raise LoaderError(
-            f"an epoch has no full batch: {length} samples, batch_size={batch_size}, "
+            f"an epoch has no full batch: {counted(length, 'sample')}, batch_size={batch_size}, "
             f'world_size={world_size}; use a smaller batch, or last_batch="partial" or "pad"'
         )
     return steps

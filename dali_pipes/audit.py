@@ -37,7 +37,8 @@ class Tally:
         count: Samples in this epoch.
         samples: 64 bits: the sum of a hash of each sample's index in this epoch, whatever their order.
         places: 64 bits: the sum of a hash of (epoch, position, index) in this epoch.
-        rolling: 64 bits over all batches, their order included; one rank's alone.
+        rolling: 64 bits over all batches, their order included; one rank's alone. Not for `gpu-aug audit`, which
+            compares samples and places: for people, who see at a glance whether two ranks had the same.
     """
 
     epoch: int = 0

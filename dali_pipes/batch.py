@@ -42,7 +42,8 @@ class Batch:
         keypoints: B float32 [Ni, 2], (x, y) in pixels.
         keypoint_labels: B int64 [Ni]; -1 where the data has no label.
         frames: int64 [B, T] on the CPU: which frames of its video each clip is made of, counted from 0 in
-            the order of presentation. None where samples are images, as the next three.
+            the order of presentation; where a damaged one was replaced, the one that is shown. None where
+            samples are images, as the next three.
         seconds: float64 [B, T] on the CPU: when these frames are shown, in seconds after the video's first.
         videos: The keys of the videos, for people; two videos may have one.
         video_numbers: int64 [B] on the CPU: a number for each video, which the clips of a sample of the

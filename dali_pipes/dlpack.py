@@ -37,7 +37,7 @@ def to_jax(batch: Batch) -> dict[str, Any]:
 
     Raises:
         MissingPackageError: JAX is not installed.
-        LoaderError: The images are on a GPU, and JAX sees none.
+        LoaderError: It is no batch, or its images are on a GPU and JAX sees none.
     """
     try:
         import jax
@@ -45,6 +45,7 @@ def to_jax(batch: Batch) -> dict[str, Any]:
         raise MissingPackageError(
             "to_jax needs JAX, which is not installed: pip install 'gpu-aug[jax]'"
         ) from error
+    _require_batch("to_jax", batch)
     _require_jax_device(batch.images.device)
     wide = jax.config.jax_enable_x64
 
@@ -71,7 +72,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
 
     Raises:
         MissingPackageError: CuPy is not installed, or ml_dtypes, which has its bfloat16.
-        LoaderError: The images are not on a GPU.
+        LoaderError: It is no batch, or its images are not on a GPU.
     """
     try:
         import cupy
@@ -81,6 +82,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
             "to_cupy needs CuPy and ml_dtypes, which are not both installed: pip install "
             "'gpu-aug[cupy12]' for CUDA 12, or 'gpu-aug[cupy13]' for CUDA 13"
         ) from error
+    _require_batch("to_cupy", batch)
     device = batch.images.device
     if device.type != "cuda":
         raise LoaderError(
@@ -119,6 +121,15 @@ def _each(array: Any, value: torch.Tensor | list[torch.Tensor]) -> Any:
     if isinstance(value, list):
         return [array(tensor.contiguous()) for tensor in value]
     return array(value.contiguous())
+
+
+def _require_batch(name: str, batch: Batch) -> None:
+    """Refuse what is no batch, as a tensor or a list of batches."""
+    if not isinstance(batch, Batch):
+        raise LoaderError(
+            f"{name} takes a Batch as a Loader hands it over, got {type(batch).__name__}; give it the whole batch, "
+            "several one by one"
+        )
 
 
 def _require_jax_device(device: torch.device) -> None:

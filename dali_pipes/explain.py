@@ -1,16 +1,12 @@
 """What a loader will do and why, in lines for people."""
 
-import re
 from collections.abc import Sequence
 
 from dali_pipes.finish import View
 from dali_pipes.plan import Schedule
 from dali_pipes.targets import KINDS
 from dali_pipes.work import Workshop
-from gpu_aug.ops import Operation
-
-_NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
-_MANY = 5  # pairs of sides and triples of colours stay what they are
+from readers.plural import counted
 
 
 def explain(
@@ -45,20 +41,21 @@ def explain(
     lines.append(
         f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
     )
+    unit = "image" if workshop.clips is None else "clip"
     lines.append(
-        f"order: {schedule.length} samples, shuffle: {workshop.order.name}, steps: "
-        f"{schedule.num_steps()} of {schedule.global_batch}, rank {schedule.rank} of "
-        f"{schedule.world_size}, last batch: {schedule.last_batch}"
+        f"order: {counted(schedule.length, 'sample')}, shuffle: {workshop.order.name}, "
+        f"{counted(schedule.num_steps(), 'step')} of {counted(schedule.global_batch, unit)}, "
+        f"rank {schedule.rank} of {schedule.world_size}, last batch: {schedule.last_batch}"
     )
     return "\n".join([*lines, threads])
 
 
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
-    decode = ", ".join(map(_told, recipe.decode_operations)) or "whole images"
+    decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
     canvas = "of several sizes" if size is None else str([*size, 3])
     after = recipe.image_operations[len(recipe.decode_operations) :]
-    batch = ", ".join(map(_told, after)) or "nothing"
+    batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
@@ -66,15 +63,3 @@ def _stages(view: View) -> list[str]:
         f"decode stage: {decode} -> uint8 {canvas}",
         f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
     ]
-
-
-def _told(operation: Operation) -> str:
-    """Return the text of an operation, with many numbers that follow each other as the first and the last."""
-    return _NUMBERS.sub(_as_range, repr(operation))
-
-
-def _as_range(found: re.Match[str]) -> str:
-    numbers = [int(number) for number in found[1].split(", ")]
-    first, last = numbers[0], numbers[-1]
-    is_range = len(numbers) >= _MANY and numbers == list(range(first, last + 1))
-    return f"{first}..{last}" if is_range else found[0]

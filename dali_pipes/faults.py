@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from dali_pipes.errors import BadSampleError, LoaderError
+from readers.plural import counted
 
 Policy = Literal["raise", "replace", "skip"]
 
@@ -17,7 +18,11 @@ MAX_SUBSTITUTES = 16
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """One line of the ledger: which sample was bad, where it was noticed and why."""
+    """One line of the ledger: which sample was bad, where it was noticed and why.
+
+    `kept` says that it was handed over all the same, a damaged clip under Clips(on_damaged_video="truncate").
+    Such a sample is neither raised nor replaced nor skipped, and does not count for max_bad_samples.
+    """
 
     key: str
     index: int
@@ -26,6 +31,7 @@ class BadRecord:
     epoch: int
     step: int
     rank: int
+    kept: bool = False
 
 
 class Ledger:
@@ -60,19 +66,28 @@ class Ledger:
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(asdict(record)) + "\n" for record in records)
-        first = records[0]
+        lost = [record for record in records if not record.kept]
+        if not lost:
+            return
+        first = lost[0]
         if self.policy == "raise":
             raise BadSampleError(
                 f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}); repair or "
                 f'remove it, or go on without it by on_bad_sample="replace" or "skip" (gpu-aug run: --on-bad-sample)'
             )
-        num_bad = len({record.index for record in self.records})
+        num_bad = len({record.index for record in self.records if not record.kept})
         if num_bad > self.budget:
             raise BadSampleError(
-                f"{num_bad} bad samples, the last of them {records[-1].key} "
-                f"({records[-1].reason}), but max_bad_samples={self.budget}; look at the ledger, then "
-                f"repair the data or allow more"
+                f"{counted(num_bad, 'bad sample')}, the last of them {lost[-1].key} ({lost[-1].reason}), but "
+                f"max_bad_samples={self.budget}; {self._where_to_look()}, then repair the data or allow more"
             )
+
+    def _where_to_look(self) -> str:
+        if self.path is not None:
+            return f"look at the ledger {self.path}"
+        keys = list(dict.fromkeys(record.key for record in self.records if not record.kept))
+        more = f" and {len(keys) - 3:,} more" if len(keys) > 3 else ""
+        return f"look at {', '.join(keys[:3])}{more} (a ledger keeps all of them)"
 
 
 def substitute(seed: int, bad: Sequence[BadRecord], length: int) -> int | None:
@@ -98,6 +113,6 @@ def no_substitute(first: BadRecord) -> BadSampleError:
     """The error for a sample for which no good substitute was found."""
     return BadSampleError(
         f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}), and so are the "
-        f"{MAX_SUBSTITUTES} samples drawn to replace it; most of the dataset seems to be broken: look "
-        f"at the ledger and at the path"
+        f"{MAX_SUBSTITUTES} samples drawn to replace it; most of the dataset seems to be broken: "
+        f"look at it with gpu-aug inspect --verify"
     )

@@ -84,10 +84,13 @@ class Loader:
         last_batch: What becomes of an incomplete last batch: "drop" it, hand it over "partial", or "pad"
             it with repeated samples for which `batch.valid` is False.
         on_bad_sample: "raise", "replace" by another sample drawn from the dataset, or "skip", which makes
-            the batch smaller. The number of steps stays the same on every rank.
+            the batch smaller, down to no sample at all. Mean losses of none are NaN, so say
+            ``if len(batch) == 0: continue``, or "replace" where all ranks must step together. The number
+            of steps stays the same on every rank.
         max_bad_samples: A run in which more different samples are bad on this rank is stopped; None
             allows one in a hundred, or a hundred, but never more than half of the dataset.
-        ledger: A file that gets a line of JSON for every bad sample; None keeps them in memory only.
+        ledger: A file that gets a line of JSON for every bad sample, and every damaged clip that was kept
+            (see Clips); None keeps them in memory only.
         audit: A file that gets a line of JSON for every step, with hashes of the samples that were handed
             over; "{rank}" in its name stands for the rank. ``gpu-aug audit`` compares such files of two
             runs, on any number of ranks. None keeps the latest hashes in `audit` only.
@@ -271,7 +274,7 @@ class Loader:
 
     @property
     def bad_samples(self) -> list[BadRecord]:
-        """What the ledger holds: the bad samples this rank has met, in the order of the batches."""
+        """What the ledger holds: the bad samples this rank has met, and the clips that were kept though damaged."""
         return list(self._ledger.records)
 
     @property
@@ -287,7 +290,8 @@ class Loader:
         warps = ", warps one by one" if self._exact or self.engine != "fused" else ""
         decoded = f"images {fast}"
         if self._workshop.clips is not None:
-            decoded = options.describe(self.decoder, on_gpu=self.device.type == "cuda")
+            on_gpu = self.device.type == "cuda"
+            decoded = options.describe(self._workshop.clips, self.decoder, on_gpu=on_gpu)
         return explain(
             self._reasons,
             self._views,
@@ -428,7 +432,7 @@ class Loader:
         own = set(work.plan.rows.tolist())
         everything = self._ledger.policy == "raise" or work.failure is not None
         records = sorted(work.records, key=lambda record: record[0])
-        return [record for row, record in records if everything or row in own]
+        return [record for row, record in records if row in own or (everything and not record.kept)]
 
     def _batch(self, work: Work, images: Sequence[torch.Tensor]) -> Batch:
         """Take this rank's rows that are not lost."""

@@ -47,7 +47,8 @@ class Work:
             recipe moved them.
         records: (row, what was bad there), in the order in which it was noticed.
         failure: The error to raise once the records are written down.
-        frames: int64 [E, T], the frames of each clip, places in the order of presentation; T is 0 for images.
+        frames: int64 [E, T], the frames of each clip, places in the order of presentation; T is 0 for images. Once
+            it is drawn: those that are shown, in place of damaged ones, too.
         seconds: float64 [E, T], when these are shown in their video.
         draws: One entry per view.
     """
@@ -195,6 +196,26 @@ class Workshop:
         for draws, again in zip(work.draws, drawn, strict=True):
             draws.put(row, again)
         self._choose_frames(work, row, row + 1)
+
+    def keep(self, work: Work, row: int, held: Mapping[int, int], num_frames: int) -> None:
+        """Record that a clip was damaged and kept, and say which frames are shown.
+
+        Args:
+            work: The batch.
+            row: The clip, which is drawn.
+            held: Its frames that cannot be decoded, each with the one that is shown in its place.
+            num_frames: Of its video.
+        """
+        assert self.clips is not None
+        frames = np.array([held.get(frame, frame) for frame in work.frames[row].tolist()])
+        work.frames[row] = frames
+        work.seconds[row] = self.clips.seconds(work.indices[row : row + 1], frames[None])[0]
+        reason = (
+            f"the clip was kept, but {len(held)} of its frames cannot be decoded, first frame {min(held)} of "
+            f"{num_frames}; in the place of each is the last good one before it"
+        )
+        bad = BadSample(int(work.indices[row]), work.keys[row], "decode", reason)
+        work.records.append((row, replace(self._record(work.plan, bad), kept=True)))
 
     def draw(self, work: Work, rows: slice) -> tuple[Draws, ...]:
         """Draw the parameters of some rows; a sample that comes again in an epoch has others each time."""

@@ -1,7 +1,7 @@
 """A training script for NVIDIA DALI's PyTorch iterator, with its import changed and a Loader for its pipeline.
 
 python examples/train_dali_iterator.py [DATA] --steps 20
-python examples/train_dali_iterator.py [DATA] --steps 40      # goes on from example.pt
+python examples/train_dali_iterator.py [DATA] --steps 40      # goes on from train_dali_iterator.pt
 """
 
 import json
@@ -20,7 +20,7 @@ from readers import open_dataset
 
 def main(argv: Sequence[str] | None = None) -> list[float]:
     """Train; return the losses of this run's steps."""
-    given = parse_arguments(argv, steps=40)
+    given = parse_arguments(argv, steps=40, checkpoint="train_dali_iterator.pt")
     torch.manual_seed(0)
     photos = open_dataset(given.data)
     pipeline = Loader(photos, Recipe.imagenet_train(size=64), batch_size=16, dtype=torch.float32)
@@ -38,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         step = saved["step"]
+    if step >= given.steps:
+        print(f"{given.checkpoint} is at step {step} already; give a larger --steps")
 
     losses: list[float] = []
     while step < given.steps:
@@ -51,10 +53,12 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
             losses.append(loss.item())
             step += 1
             print(f"step {step}: loss {losses[-1]:.4f}")
+            if given.saves_at(step):
+                saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+                with given.saving() as file:
+                    torch.save({**saved, "step": step, "iterator": train_iter.checkpoints()}, file)
             if step >= given.steps:
                 break
-    saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
-    torch.save({**saved, "iterator": train_iter.checkpoints()}, given.checkpoint)
     return losses
 
 

@@ -1,7 +1,7 @@
 """Train a small convolutional network in plain JAX on batches that stay where the loader put them.
 
 python examples/train_jax.py [DATA] --steps 60
-python examples/train_jax.py [DATA] --steps 120      # goes on from example.pt
+python examples/train_jax.py [DATA] --steps 120      # goes on from train_jax.npz
 """
 
 import json
@@ -57,7 +57,7 @@ def train_step(parameters: Parameters, batch: dict[str, Any]) -> tuple[Parameter
 
 def main(argv: Sequence[str] | None = None) -> list[float]:
     """Train; return the losses of this run's steps."""
-    given = parse_arguments(argv, steps=120)
+    given = parse_arguments(argv, steps=120, checkpoint="train_jax.npz")
     photos = open_dataset(given.data)
     device = "cuda" if jax.default_backend() == "gpu" else "cpu"
     recipe = Recipe.imagenet_train(size=64)
@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
             parameters = {name: jnp.asarray(saved[name]) for name in parameters}
             step = int(saved["step"])
             loader.load_state_dict(json.loads(str(saved["loader"])))
+    if step >= given.steps:
+        print(f"{given.checkpoint} is at step {step} already; give a larger --steps")
 
     losses: list[float] = []
     while step < given.steps:
@@ -76,10 +78,12 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
             losses.append(float(loss))
             step += 1
             print(f"epoch {loader.epoch} step {step}: loss {losses[-1]:.4f}")
+            if given.saves_at(step):
+                with given.saving() as file:
+                    state = json.dumps(loader.state_dict())
+                    np.savez(file, **parameters, step=step, loader=state)
             if step >= given.steps:
                 break
-    with given.checkpoint.open("wb") as file:
-        np.savez(file, **parameters, step=step, loader=json.dumps(loader.state_dict()))
     return losses
 
 

@@ -1,7 +1,7 @@
 """Train with a Lightning Trainer; its checkpoints hold where the data stand.
 
 python examples/train_lightning.py [DATA] --steps 20
-python examples/train_lightning.py [DATA] --steps 40      # goes on from example.ckpt
+python examples/train_lightning.py [DATA] --steps 40      # goes on from train_lightning.ckpt
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Classifier(LightningModule):
 
 def main(argv: Sequence[str] | None = None) -> list[float]:
     """Train; return the losses of this run's steps."""
-    given = parse_arguments(argv, steps=40)
+    given = parse_arguments(argv, steps=40, checkpoint="train_lightning.ckpt")
     torch.manual_seed(0)
     train, val = open_dataset(given.data).split(0.75, 0.25, seed=0)
     options = {"batch_size": 16, "dtype": torch.float32}
@@ -63,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         max_steps=given.steps, callbacks=[keep], logger=False, enable_progress_bar=False
     )
     trainer.fit(model, data, ckpt_path=place if place.exists() else None)
+    if not model.losses:
+        print(f"{place} is at step {trainer.global_step} already; give a larger --steps")
     return model.losses
 
 

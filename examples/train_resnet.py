@@ -1,7 +1,7 @@
 """Train a small ResNet; a run that is stopped goes on as if it had not been.
 
 python examples/train_resnet.py [DATA] --steps 20
-python examples/train_resnet.py [DATA] --steps 40      # goes on from example.pt
+python examples/train_resnet.py [DATA] --steps 40      # goes on from train_resnet.pt
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from readers import open_dataset
 
 def main(argv: Sequence[str] | None = None) -> list[float]:
     """Train; return the losses of this run's steps."""
-    given = parse_arguments(argv, steps=40)
+    given = parse_arguments(argv, steps=40, checkpoint="train_resnet.pt")
     torch.manual_seed(0)
     photos = open_dataset(given.data)
     recipe = Recipe.imagenet_train(size=64)
@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         optimizer.load_state_dict(saved["optimizer"])
         loader.load_state_dict(saved["loader"])
         step = saved["step"]
+    if step >= given.steps:
+        print(f"{given.checkpoint} is at step {step} already; give a larger --steps")
 
     losses: list[float] = []
     while step < given.steps:
@@ -44,10 +46,12 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
             losses.append(loss.item())
             step += 1
             print(f"epoch {loader.epoch} step {step}: loss {losses[-1]:.4f}")
+            if given.saves_at(step):
+                saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+                with given.saving() as file:
+                    torch.save({**saved, "step": step, "loader": loader.state_dict()}, file)
             if step >= given.steps:
                 break
-    saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
-    torch.save({**saved, "loader": loader.state_dict()}, given.checkpoint)
     return losses
 
 

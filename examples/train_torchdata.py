@@ -1,7 +1,7 @@
 """Train from a torchdata.nodes pipeline over a loader: two batches to a step, one step read ahead.
 
 python examples/train_torchdata.py [DATA] --steps 20
-python examples/train_torchdata.py [DATA] --steps 40      # goes on from example.pt
+python examples/train_torchdata.py [DATA] --steps 40      # goes on from train_torchdata.pt
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from readers import open_dataset
 
 def main(argv: Sequence[str] | None = None) -> list[float]:
     """Train; return the losses of this run's steps."""
-    given = parse_arguments(argv, steps=40)
+    given = parse_arguments(argv, steps=40, checkpoint="train_torchdata.pt")
     torch.manual_seed(0)
     photos = open_dataset(given.data)
     loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, dtype=torch.float32)
@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
         optimizer.load_state_dict(saved["optimizer"])
         nodes.load_state_dict(saved["nodes"])
         step = saved["step"]
+    if step >= given.steps:
+        print(f"{given.checkpoint} is at step {step} already; give a larger --steps")
 
     losses: list[float] = []
     while step < given.steps:
@@ -50,10 +52,12 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
             optimizer.step()
             step += 1
             print(f"step {step}: loss {losses[-1]:.4f}")
+            if given.saves_at(step):
+                saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+                with given.saving() as file:
+                    torch.save({**saved, "step": step, "nodes": nodes.state_dict()}, file)
             if step >= given.steps:
                 break
-    saved = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
-    torch.save({**saved, "nodes": nodes.state_dict()}, given.checkpoint)
     return losses
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.sample import Payload, SourceError
+from readers.sample import VIDEO_FIELDS, Payload, SourceError
 
 IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "image/encoded", "picture", "bytes")
 LABEL_NAMES = ("label", "cls", "class", "target", "labels", "image/class/label")
+VIDEO_NAMES = ("video", *VIDEO_FIELDS)
 _LABEL_LIMIT = 1 << 63
 _MAX_SHOWN = 60
 KEY_NAMES = ("__key__", "key", "id", "name", "filename", "file_name", "image/filename", "path")

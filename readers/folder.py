@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from readers.files import FileDataset, Sidecars
-from readers.sample import IMAGE_FIELDS, PathLike, SourceError, is_image_file
+from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 
 _LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]{1,18})")
 # What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
@@ -20,10 +20,12 @@ class FileKind(NamedTuple):
     Attributes:
         plural: What they are called in errors.
         extensions: What their names end in, in lower case.
+        instead: What else a folder may hold, as errors say it.
     """
 
     plural: str
     extensions: tuple[str, ...]
+    instead: str = ""
 
     def fits(self, name: str) -> bool:
         """Whether a file is one by its name."""
@@ -39,7 +41,8 @@ class FilesFound(NamedTuple):
     sidecars: Sidecars
 
 
-_IMAGES = FileKind("images", IMAGE_FIELDS)
+_INSTEAD = f"; or videos (.{', .'.join(VIDEO_FIELDS)}), or a folder of frames for each video"
+_IMAGES = FileKind("images", IMAGE_FIELDS, _INSTEAD)
 
 
 class FolderDataset(FileDataset):
@@ -130,7 +133,9 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
         )
     if not loose and not filled:
         extensions = ", ".join(f".{name}" for name in kind.extensions)
-        raise SourceError(f"{root} holds no {what}: put files there that end in {extensions}")
+        raise SourceError(
+            f"{root} holds no {what}: put files there that end in {extensions}{kind.instead}"
+        )
     if loose:
         return FilesFound(loose, [-1] * len(loose), (), sidecars)
     if len(filled) < len(folders):

@@ -1,4 +1,4 @@
-"""A manifest: a text file with one JSON object per line, each of which names an image file."""
+"""A manifest: a text file with one JSON object per line, each of which names an image or video file."""
 
 import hashlib
 import json
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from readers.blob import Content, open_blob
 from readers.blob.pin import pin_content
-from readers.columns import IMAGE_NAMES, shorten, to_key, to_label, to_payload
+from readers.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label, to_payload
 from readers.dataset import ColumnName, IndexedDataset
 from readers.files.beside import FilesBelow
 from readers.index import Entry
 from readers.sample import (
+    VIDEO_FIELDS,
     BadSample,
     PathLike,
     Payload,
@@ -32,6 +33,7 @@ from readers.shards import ShardDataset
 _IMAGE_COLUMNS = (
     *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
     *(name for name in IMAGE_NAMES if name not in ("image", "bytes")),
+    *("video_path", *VIDEO_NAMES),
 )
 _LABEL_COLUMNS = ("label", "cls", "class", "target", "labels")
 _KEY_COLUMNS = ("__key__", "key", "id")
@@ -42,11 +44,12 @@ _NUM_SIZES = 4096
 
 
 class ManifestDataset(IndexedDataset):
-    """Image files that the lines of a manifest name, in the order of the lines.
+    """Image or video files that the lines of a manifest name, in the order of the lines.
 
-    A line is a JSON object such as ``{"image": "cats/1.jpg", "label": 3, "source": "flickr"}``. Paths are
-    relative to the manifest's folder. The image is the field of its extension (``jpg``); every other
-    column is a field too: text as UTF-8, all else as JSON. Beyond these
+    A line is a JSON object such as ``{"image": "cats/1.jpg", "label": 3, "source": "flickr"}`` or
+    ``{"video": "cats/1.mp4", "start_seconds": 1.5, "end_seconds": 4}``. Paths are relative to the manifest's
+    folder. The file is the field of its extension (``jpg``), a video mapped and unread; every other column is
+    a field too: text as UTF-8, all else as JSON. Beyond these
 
     - ``boxes``, ``labels``, ``keypoints`` and ``keypoint_labels`` together become the field ``json``, in
       which the loader looks for targets: boxes in x, y, x, y of the upright image;
@@ -58,14 +61,14 @@ class ManifestDataset(IndexedDataset):
 
     Args:
         path: The manifest, in UTF-8.
-        image: Column of the image's path; None takes the first of the usual names.
+        image: Column of the path of the image or video; None takes the first of the usual names.
         label: Column of the class number, likewise.
         key: Column that names the sample: ``__key__``, ``key`` or ``id`` where they are there, else the
             image's path does.
         root: Folder that the paths are relative to, and below which absolute paths may lead.
 
     Raises:
-        SourceError: The manifest is missing, names no image in its first object or no file at all, or a
+        SourceError: The manifest is missing, names neither image nor video in its first object, or no file at all, or a
             column that was asked for is not in its first object.
     """
 
@@ -125,8 +128,10 @@ class ManifestDataset(IndexedDataset):
     def _read(self, line: Sample) -> Sample | BadSample:
         try:
             record = self._scan.read(line.fields["line"])
-            image = record.path.rpartition(".")[2].lower() if is_image_file(record.path) else "jpg"
-            fields: dict[str, Payload] = {image: self._files.read(record.path)}
+            ending = record.path.rpartition(".")[2].lower()
+            is_video = ending in VIDEO_FIELDS
+            image = ending if is_video or is_image_file(record.path) else "jpg"
+            fields: dict[str, Payload] = {image: self._files.read(record.path, mapped=is_video)}
             for name, path in _mask_files(record.columns).items():
                 fields[name] = self._files.read(path)
             for name, payload in _other_fields(record.columns).items():
@@ -140,7 +145,7 @@ class Record(NamedTuple):
     """What one line says.
 
     Attributes:
-        path: Of the image, as written.
+        path: Of the image or video, as written.
         key: Names the sample.
         label: Class number, -1 when there is none.
         columns: All others than the image's.
@@ -222,8 +227,8 @@ class ManifestScan:
                 )
         if _pick(columns, self.image, _IMAGE_COLUMNS) is None:
             raise SourceError(
-                f"{name} has no column that is known to name the image (its columns are {have}): name "
-                "it with image="
+                f"{name} has no column that is known to name the image or video (its columns are {have}): "
+                "name it with image="
             )
 
 

@@ -181,6 +181,11 @@ def _kind_of_file(place: str) -> Format:
             raise SourceError(
                 f"{place} does not exist: give a folder, a list file, shards or a URL"
             )
+        if Path(place).is_dir():
+            raise SourceError(
+                f"{place} is a folder, and a list or a pattern names files: give the one folder that holds "
+                "all of them, or open each and join them with readers.mix"
+            )
         if _is_video(place):
             return FORMATS["clip-list"]
         if place.lower().endswith(_NO_VIDEO):

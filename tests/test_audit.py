@@ -351,6 +351,38 @@ class TestComparison:
         assert "epoch 0: same where both were, 53 positions" in text
         assert "epoch 1: same, 61 positions" in text
 
+    def test_steps_that_end_elsewhere(self, dataset: MemoryDataset, tmp_path: Path) -> None:
+        """Positions whose hashes stand in steps of other lengths are named, and so is what "drop" leaves out."""
+        for name, size in (("a", 4), ("b", 6)):
+            advance([loader(dataset, batch_size=size, last_batch="drop", audit=tmp_path / name)])
+        same, text = verdict(str(tmp_path / "b"), str(tmp_path / "a"))  # up to 60 both
+        assert same, text
+        short = loader(dataset, batch_size=7, last_batch="drop", audit=tmp_path / "c")
+        advance([short])  # up to 56
+        advance([short], 3)
+        same, text = verdict(str(tmp_path / "b"), str(tmp_path / "c"))
+
+        assert not same
+        assert "epoch 0: B lacks 4 positions: 56 to 59" in text
+        assert "epoch 0: same where steps of both end together, 42 positions" in text
+        assert "not compared, since steps end elsewhere: 14 positions: 42 to 55" in text
+        assert (
+            'epoch 0: what B lacks at the end is less than a step of it: last_batch="drop"' in text
+        )
+        assert "epoch 1: A lacks 21 positions: 0 to 20" in text
+        assert text.count("drop") == 1  # the rest of an epoch that was left early is more
+
+    def test_changed_samples(self, tmp_path: Path, whole: str) -> None:
+        """A line whose hash of samples does not belong to its places is a difference."""
+        lines = Path(whole).read_text().splitlines()
+        line = json.loads(lines[3])
+        lines[3] = json.dumps({**line, "samples": f"{int(line['samples'], 16) ^ 1:016x}"})
+        (tmp_path / "changed.jsonl").write_text("\n".join(lines) + "\n")
+        same, text = verdict(whole, str(tmp_path / "changed.jsonl"))
+
+        assert not same
+        assert "first within positions 16 to 23" in text
+
     def test_one_ends_earlier(self, dataset: MemoryDataset, tmp_path: Path, whole: str) -> None:
         """A run that was not finished lacks the rest, and is the same as far as it came."""
         short = loader(dataset, batch_size=5, audit=tmp_path / "short.jsonl")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from bench import compare as comparing
 from bench.cli import main
@@ -40,6 +41,7 @@ from bench.video.plan import Clip, ClipFooting, make_plan
 from bench.video.workers import ClipProcesses, ClipThreads
 from dali_pipes import Loader
 from gpu_aug import CenterCrop, HorizontalFlip, Normalize, RandomCrop, RandomShortestSize, Recipe
+from readers.video import scan_video
 from tests.videos import decode_all, pan, write_video
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -153,6 +155,24 @@ def test_damaged_videos_are_left_out(videos: Path, tmp_path: Path) -> None:
 
     assert [path.name for path in plan.files] == ["good.mp4"]
     assert [fault.partition(":")[0] for fault in left_out] == ["text.mp4", "torn.mkv", "torn.mp4"]
+
+
+def test_videos_that_do_not_decode_are_left_out(videos: Path, tmp_path: Path) -> None:
+    """The index finds nothing wrong with one whose packets are damaged behind the first keyframe."""
+    source = tmp_path / "source"
+    source.mkdir()
+    data = bytearray((videos / "cats" / "a.mp4").read_bytes())
+    (source / "good.mp4").write_bytes(data)
+    info = scan_video(data)
+    for offset, size in zip(info.packet_offsets[1:], info.packet_sizes[1:], strict=True):
+        data[offset + 5 : offset + size] = bytes([255]) * (int(size) - 5)
+    (source / "spoiled.mp4").write_bytes(data)
+
+    plan, left_out = make_plan(str(source), SETTINGS, 0, tmp_path, num_clips=10)
+
+    assert not scan_video(data).damage
+    assert [path.name for path in plan.files] == ["good.mp4"]
+    assert [fault.partition(":")[0] for fault in left_out] == ["spoiled.mp4"]
 
 
 # Whether the frames are right.
@@ -395,10 +415,9 @@ def test_time_is_told_before_it_passes(
     short = run("bench", "compare", videos, "--only", "libavcodec alone", "--seconds", 0.1)
     long = run("bench", "compare", videos, "--seconds", 60)
     everyone = Settings(clips=SETTINGS, seconds=60)
-    minutes = [re.match(r"this takes about (\d+) min\n", error) for _, _, error in (short, long)]
 
-    assert all(minutes)
-    assert [int(found[1]) for found in minutes if found] == [1, round(expected_minutes(everyone))]
+    assert re.match(r"this takes about 35 s\n", short[2])
+    assert long[2].startswith(f"this takes about {expected_minutes(everyone):.0f} min\n")
     assert "the race would begin here" in short[2]
     assert expected_minutes(everyone) > len(clip_lineup())
     assert expected_minutes(replace(everyone, only=("dali reader",))) < 2
@@ -465,8 +484,47 @@ def test_run_counts_clips(run: Run, videos: Path, tmp_path: Path) -> None:
     assert code == 0
     assert "3 clips in 2 batches" in printed
     assert document["settings"]["recipe"] == "video_train"
-    assert document["settings"]["clips"] == {"num_frames": 2, "stride": 3, "fps": None}
+    clips = document["settings"]["clips"]
+    assert (clips["num_frames"], clips["stride"], clips["fps"]) == (2, 3, None)
     assert document["rows"][0]["frames_per_second"]["median"] > 0
+
+
+def test_run_takes_clips_as_it_is_told(run: Run, videos: Path, tmp_path: Path) -> None:
+    """Also from a video that breaks off, and more of each than one."""
+    source = tmp_path / "source"
+    source.mkdir()
+    whole = (videos / "dogs" / "c.mkv").read_bytes()
+    (source / "torn.mkv").write_bytes(whole[: len(whole) // 2])
+    common = ("run", source, "--num-frames", 2, "--batch-size", 8, "--recipe", "video_eval")
+    many = ("--sampling", "uniform", "--clips-per-video", 3, "--padding", "loop")
+
+    refused = run(*common, *many)
+    code, printed, _ = run(*common, *many, "--on-damaged-video", "truncate")
+
+    assert refused[0] == 2
+    assert code == 0
+    assert "3 clips in 1 batch," in printed
+
+
+def test_frames_of_other_names_are_asked_for(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command takes the format that a folder of such frames needs."""
+    formats: list[object] = []
+    folder = tmp_path / "data" / "clip"
+    folder.mkdir(parents=True)
+    for number, frame in enumerate(pan(6, (32, 48))):
+        Image.fromarray(frame).save(folder / f"shot{number}.png")
+    chosen = (folder.parent, "--format", "frame-folder")
+    monkeypatch.setattr("bench.report.compare", lambda *given: formats.append(given[2].format))
+    monkeypatch.setattr("bench.report.show_comparison", lambda *_: None)
+
+    assert "1 of 1 can be read" in " ".join(run("index", *chosen)[1].split())
+    assert "1 clip in 1 batch" in run("run", *chosen, "--num-frames", 2)[1]
+    assert run("preview", *chosen, "--num-frames", 2, "-o", tmp_path / "strips.png")[0] == 0
+    assert run("bench", "compare", *chosen)[0] == 0
+    assert formats == ["frame-folder"]
+    assert "--num-frames 2 is for videos" in run("run", folder.parent, "--num-frames", 2)[2]
 
 
 def test_inspect_tells_of_videos(run: Run, videos: Path, tmp_path: Path) -> None:
@@ -481,9 +539,28 @@ def test_inspect_tells_of_videos(run: Run, videos: Path, tmp_path: Path) -> None
 
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "text.mp4").write_text("no video")
+    (tmp_path / "broken" / "a.ts").touch()
     code, printed, _ = run("inspect", tmp_path / "broken")
     assert code == 1
     assert "text.mp4 (header)" in printed
+    assert "left out: 1 file of another kind (a.ts)" in printed
+
+
+def test_index_tells_of_videos(run: Run, videos: Path, tmp_path: Path) -> None:
+    """Sizes as people write them, a few bad ones by name, which are no failure, and what is not taken."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "good.mp4").write_bytes((videos / "cats" / "a.mp4").read_bytes())
+    for number in range(5):
+        (source / f"bad{number}.mp4").write_text("no video")
+    (source / "lone.jpg").touch()
+
+    code, printed, _ = run("index", source)
+
+    assert code == 0
+    assert "width x height     80x64 (1)" in printed
+    assert "bad: bad0.mp4, bad1.mp4, bad2.mp4 and 2 others: " in printed
+    assert "left out: 1 file of another kind (lone.jpg)" in printed
 
 
 def test_doctor_names_what_decodes_videos(run: Run) -> None:
@@ -511,6 +588,21 @@ def test_made_videos_are_ordinary(tmp_path: Path) -> None:
     assert all(np.abs(a.astype(int) - b).mean() > 1 for a, b in pairwise(frames))
     np.testing.assert_array_equal(frames, again)
     assert not np.array_equal(frames[0], decode_all(second)[1][0])
+
+
+def test_videos_are_made_beside_others(run: Run, tmp_path: Path) -> None:
+    """What was there is told of; where nothing can be written is said in words."""
+    pytest.importorskip("skimage")
+    small = ("--size", "64x48", "--seconds", 0.1, "--count")
+    run("bench", "make-videos", tmp_path / "made", *small, 2)
+    (tmp_path / "file").touch()
+
+    _, printed, _ = run("bench", "make-videos", tmp_path / "made", *small, 1)
+    code, _, error = run("bench", "make-videos", tmp_path / "file" / "made", *small, 1)
+
+    assert printed == f"1 video of 64x48: {tmp_path / 'made'}, beside 1 that lay there\n"
+    assert code == 2
+    assert "cannot be written (Not a directory): give a folder that you may write to" in error
 
 
 def test_sizes_must_be_even(run: Run, tmp_path: Path) -> None:

@@ -59,6 +59,10 @@ def write_bad_recipe(path: Path) -> None:
         (["run", "missing"], "missing does not exist"),
         (["run", "empty"], "images"),
         (["run", "texts"], "images"),
+        (["run", "empty"], "or videos (.mp4"),
+        (["run", "data/*"], "data/cats is a folder, and a list or a pattern names files"),
+        (["run", "data", "--format", "stream"], "read from front to back"),
+        (["run", "data", "--sampling", "all"], "--sampling all is for videos"),
         (["run", "data", "--batch-size", "0"], "batch_size=0"),
         (["run", "data", "--epochs", "0"], "epochs must be 1 or more, got 0"),
         (["run", "data", "--recipe", "imagenet"], "imagenet_train"),
@@ -246,7 +250,7 @@ def test_run_counts_a_bad_sample_once(run: Run, data: Path) -> None:
 
     assert code == 0
     assert printed.count("bad sample ") == 1
-    assert "1 bad samples, met 3 times" in printed
+    assert "1 bad sample, met 3 times" in printed
 
 
 def test_preview_names_what_it_leaves_out(run: Run, data: Path, tmp_path: Path) -> None:
@@ -351,3 +355,20 @@ def test_recipe_convert_refuses_by_name(run: Run, tmp_path: Path) -> None:
     assert not out.exists()
     assert run("recipe", "convert", tmp_path / "a.json", "-o", out, "--keep-foreign")[0] == 0
     assert "RandomFog" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "data", "--json"], ["run", "data", "--ledger"], ["preview", "data", "-o"]]
+)
+def test_what_may_not_be_written_is_refused_first(
+    arguments: list[str], run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after the work, and in words."""
+    monkeypatch.chdir(data.parent)
+    monkeypatch.setattr("os.access", lambda path, _: Path(path) != data.parent / "locked")
+    Path("locked").mkdir()
+
+    code, printed, error = run(*arguments, "locked/result.png")
+
+    assert (code, printed) == (2, "")
+    assert "cannot be written to locked/result.png (permission denied)" in error

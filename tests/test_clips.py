@@ -1,7 +1,9 @@
 """Clips: which frames they are made of, from any batch, rank, selection and machine."""
 
+import io
 import json
 import pickle
+import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -22,7 +24,7 @@ from dali_pipes.video.join import ViewMean
 from dali_pipes.video.rate import ByTime, read_rate
 from dali_pipes.video.segment import cut
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Resize
-from readers import BadSample, Dataset, SelectionError
+from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoError, VideoFolderDataset
 from tests.small import make_small
@@ -61,6 +63,14 @@ def clip_list(videos: VideoFolderDataset, tmp_path: Path) -> Iterator[Any]:
         return ClipListDataset(path)
 
     return make
+
+
+def test_what_is_no_dataset_is_refused() -> None:
+    """A path in place of a dataset: the sentence that a Loader has for it."""
+    with pytest.raises(
+        LoaderError, match=r"dataset='made' is not a dataset; give what readers\.open"
+    ):
+        Clips("made", num_frames=4, stride=4)  # type: ignore[arg-type]
 
 
 def frames_of(clips: Clips, seed: int = 0, epoch: int = 0) -> list[list[int]]:
@@ -303,6 +313,32 @@ GOLDEN_STRIDE = [5, 34, 0, 0, 1, 15, 2, 8]
 GOLDEN_FPS = [[5, 7, 10], [0, 2, 4], [1, 3, 6], [11, 13, 16]]
 
 
+def write_tar(path: Path, samples: dict[str, dict[str, bytes]]) -> Path:
+    """Write samples by key, their fields in order."""
+    with tarfile.open(path, "w") as archive:
+        for key, fields in samples.items():
+            for name, data in fields.items():
+                member = tarfile.TarInfo(f"{key}.{name}")
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+    return path
+
+
+class _Retold:
+    """A dataset whose samples say other seconds, under the same fingerprint."""
+
+    def __init__(self, whole: Dataset, clip: bytes) -> None:
+        self._whole, self._clip = whole, clip
+        self.fingerprint, self.class_names = whole.fingerprint, whole.class_names
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def fetch(self, indices: Any) -> list[Any]:
+        found = self._whole.fetch(indices)
+        return [replace(one, fields={**one.fields, "clip": self._clip}) for one in found]
+
+
 class TestSegments:
     """Seconds of a video that a list names."""
 
@@ -360,6 +396,77 @@ class TestSegments:
         clips = Clips(listed.take([6]), num_frames=3, stride=1, sampling="first")
 
         assert frames_of(clips) == [[15, 16, 17]]
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"clip": b'{"start_seconds": 0.4, "end_seconds": 0.8}'},
+            {"start_seconds": b"0.4", "end_seconds": b"0.8"},
+        ],
+        ids=["clip", "two"],
+    )
+    def test_fields_of_any_dataset_name_the_seconds(
+        self, clip_list: Any, tmp_path: Path, fields: dict[str, bytes]
+    ) -> None:
+        """Shards have the frames of the list that names the same seconds; a sample without them all of its own."""
+        listed = Clips(clip_list("a/long.mp4 0.4 0.8", "a/long.mp4"), num_frames=3, stride=2)
+        video = (tmp_path / "a/long.mp4").read_bytes()
+        shard = write_tar(tmp_path / "a.tar", {"a": {"mp4": video, **fields}, "b": {"mp4": video}})
+        clips = Clips(open_dataset(shard), num_frames=3, stride=2)
+
+        epochs = range(9)
+        assert [frames_of(clips, epoch=n) for n in epochs] == [
+            frames_of(listed, epoch=n) for n in epochs
+        ]
+        assert {type(sample) for sample in clips.fetch([0, 1])} == {Sample}
+        some = Clips(open_dataset(shard).take([0]), num_frames=3, stride=2, sampling="first")
+        assert frames_of(some) == [[10, 12, 14]]
+
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            ({"clip": b'{"start_seconds": 2, "end_seconds": 1}'}, "0 <= start < end, got 2 and 1"),
+            ({"clip": b'{"start_seconds": 2, "end_se'}, "its field clip is no JSON object"),
+            ({"start_seconds": b"1"}, "start and end must be seconds, got 1 and None"),
+            ({"clip": b'{"start_seconds": 9, "end_seconds": 10}'}, "its clip begins at 9 s, but"),
+            ({"clip": b"[0.5, 0.25]"}, ""),  # of something else that is called so
+            ({"start_seconds": b"null", "end_seconds": b"NaN"}, "got null and NaN"),
+            ({"start_seconds": b"NaN", "end_seconds": b"NaN"}, ""),
+        ],
+    )
+    def test_fields_that_are_no_seconds(
+        self, videos: VideoFolderDataset, tmp_path: Path, fields: dict[str, bytes], reason: str
+    ) -> None:
+        """A bad sample says what is wrong; the whole video is taken where nothing is said."""
+        video = bytes(videos.fetch([0])[0].fields["mp4"])
+        shard = write_tar(tmp_path / "a.tar", {"a": {"mp4": video, **fields}})
+
+        [entry] = Clips(open_dataset(shard), num_frames=3, stride=2).fetch([0])
+
+        assert reason in (entry.reason if isinstance(entry, BadSample) else "")
+        assert isinstance(entry, BadSample) == bool(reason)
+
+    def test_seconds_that_change_under_the_index(
+        self, videos: VideoFolderDataset, tmp_path: Path
+    ) -> None:
+        """The frames are chosen by the index; a sample that says something else since is bad."""
+        video = bytes(videos.fetch([0])[0].fields["mp4"])
+        shard = tmp_path / "a.tar"
+        told = b'{"start_seconds": 0.4, "end_seconds": 0.8}'
+        write_tar(shard, {"a": {"mp4": video, "clip": told}})
+        dataset = open_dataset(shard)
+        clips = Clips(dataset, num_frames=3, stride=2, sampling="first")
+        other = Clips(dataset, num_frames=3, stride=2, sampling="first")
+        other.dataset = _Retold(dataset, told.replace(b"0.4", b"0.2"))
+
+        before = frames_of(clips)
+        [bad] = other.fetch([0])
+        anew = Clips(other.dataset, num_frames=3, stride=2, sampling="first")
+
+        assert isinstance(bad, BadSample)
+        assert "its clip is 0.2 to 0.8 s, but was 0.4 to 0.8 s when" in bad.reason
+        assert (before, frames_of(anew)) == ([[10, 12, 14]], [[5, 7, 9]])
+        assert anew.fingerprint != clips.fingerprint
 
     def test_a_clip_behind_the_end_is_bad(self, clip_list: Any) -> None:
         """The video lasts 0.2 s; its neighbour is not taken along."""
@@ -532,12 +639,14 @@ class TestAsDataset:
 
         recipe = Recipe([Resize((16, 20))])
         [batch] = batches(mix(parts), recipe, dtype=torch.uint8, shuffle="none")
+        explained = Loader(mix(parts), recipe, batch_size=2, device="cpu").explain()
 
         found = batch.images.permute(0, 1, 3, 4, 2).numpy()
         assert sorted(batch.video_numbers.tolist()) == [0, 1]
         for number, clip in zip(batch.indices.tolist(), found, strict=True):
             assert np.array_equal(clip, pixels[number][[0, 3]])
         assert not np.array_equal(pixels[0], pixels[1])
+        assert "frames: files of their own, decoded as images on the CPU" in explained
 
 
 class TestVideoNumbers:

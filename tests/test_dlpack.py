@@ -49,6 +49,21 @@ def expected_images(batch: Batch) -> np.ndarray:
     return batch.images.float().numpy().transpose(0, 2, 3, 1)
 
 
+@pytest.mark.parametrize(("convert", "module"), [(to_jax, "jax"), (to_cupy, "cupy")])
+@pytest.mark.parametrize("wrap", [lambda batch: batch.images, lambda batch: [batch]])
+def test_what_is_no_batch_is_refused(
+    dataset: Dataset, convert: Any, module: str, wrap: Callable[[Batch], Any]
+) -> None:
+    """A tensor or a list of batches: the sentence says what is wanted."""
+    pytest.importorskip(module)
+    batch = next(iter(load(dataset)))
+
+    with pytest.raises(
+        LoaderError, match=rf"to_{module} takes a Batch .*, got (Tensor|list); give"
+    ):
+        convert(wrap(batch))
+
+
 class TestJax:
     @pytest.mark.parametrize("channels_last", [True, False])
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)

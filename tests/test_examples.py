@@ -92,6 +92,53 @@ def test_stopped_runs_go_on(
     assert len(set(whole)) == steps  # negative control: other batches give other numbers
 
 
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("train_resnet", "torchvision"),
+        ("train_lightning", "lightning"),
+        ("train_torchdata", "torchdata.nodes"),
+        ("train_jax", "jax"),
+        ("train_dali_iterator", "torchvision"),
+    ],
+    ids=lambda value: value if str(value).startswith("train") else "",
+)
+def test_interrupted_runs_go_on(
+    load_main: Callable[[str], Main],
+    name: str,
+    module: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ctrl-C costs the steps since the last saving at most; a run that is at its end says so; no two share a file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip(module)
+    main = load_main(name)
+    whole = main(["--steps", "13", "--checkpoint", "whole.pt"])
+
+    def interrupt(*words: Any) -> None:
+        if "step 12:" in str(words):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.print", interrupt)
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            main(["--steps", "13"])
+    kept = {path.name for path in tmp_path.iterdir() if not path.name.startswith("whole")}
+    rest = main(["--steps", "13"])
+    capsys.readouterr()
+
+    assert {Path(place).stem for place in kept} == {name}
+    assert len(kept) == 1
+    assert rest == whole[-len(rest) :]
+    assert len(rest) == (2 if name == "train_lightning" else 3)  # it saves every step
+    assert main(["--steps", "13"]) == []
+    assert f"{name}." in (said := capsys.readouterr().out)
+    assert "is at step 13 already; give a larger --steps" in said
+
+
 def test_cupy_without_a_gpu(load_main: Callable[[str], Main]) -> None:
     """hand_to_cupy says what it needs."""
     pytest.importorskip("cupy")

@@ -109,7 +109,10 @@ class TestPolicies:
     def test_budget(self, dataset: Dataset, decoder: str) -> None:
         """A run that meets more bad samples than allowed is stopped."""
         loader = load(dataset, on_bad_sample="skip", decoder=decoder, max_bad_samples=2)
-        with pytest.raises(BadSampleError, match=r"3 bad samples.*max_bad_samples=2"):
+        with pytest.raises(
+            BadSampleError,
+            match=r"3 bad samples.*max_bad_samples=2; look at \S+, \S+, \S+ \(a ledger",
+        ):
             list(loader)
 
 

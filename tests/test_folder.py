@@ -123,7 +123,9 @@ def test_folder_without_images_is_refused(tmp_path: Path, names: tuple[str, ...]
     """The error names the folder and the extensions that were looked for."""
     root = grow(tmp_path, names)
 
-    with pytest.raises(SourceError, match=rf"^{root} holds no images: .* \.jpg, \.jpeg, .*\.pgm$"):
+    with pytest.raises(
+        SourceError, match=rf"^{root} holds no images: .* \.jpg, \.jpeg, .*\.pgm; or videos"
+    ):
         FolderDataset(root)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from readers import BadSample, Sample, SourceError
 from readers.hdf5 import Hdf5Dataset
+from readers.video import read_seconds
 
 h5py = pytest.importorskip("h5py")
 
@@ -63,6 +64,18 @@ def test_rows_of_bytes(
     assert [bytes(sample.image) for sample in samples] == [*images, images[3], images[3]]
     assert [len(sample.fields["other"]) for sample in samples[:3]] == [0, 70000, 1]
     assert isinstance(samples[0].image, memoryview) == mapped
+
+
+def test_videos(tmp_path: Path) -> None:
+    """They are found under the names of videos, where there are no images."""
+    for name in ("video", "mp4", "videos"):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            write_bytes(file, name, [b"one", b"two"])
+            file["start_seconds"], file["end_seconds"] = [1.5, np.nan], [4.0, np.nan]
+        samples = Hdf5Dataset(tmp_path / f"{name}.h5").fetch([0, 1])
+
+        assert [bytes(sample.video) for sample in samples] == [b"one", b"two"]
+        assert [read_seconds(sample) for sample in samples] == [(1.5, 4.0), None]
 
 
 def test_rows_that_were_never_written(tmp_path: Path, images: list[bytes]) -> None:
@@ -252,7 +265,7 @@ def test_bad_files_are_refused(tmp_path: Path, images: list[bytes]) -> None:
         ("nowhere.h5", {}, "not a file"),
         ("cut.h5", {}, "cut off"),
         ("text.h5", {}, "no HDF5"),
-        ("none.h5", {}, r"no dataset of images with any rows.*image="),
+        ("none.h5", {}, r"no dataset of images or videos with any rows.*image="),
         ("a.h5", {"image": "photo"}, "no dataset 'photo': its datasets are"),
         ("a.h5", {"label": "label"}, f"label has {NUM_ROWS + 1} rows"),
         ("a.h5", {"image": "floats"}, "are no images"),

@@ -51,8 +51,8 @@ def test_all_shards_are_indexed(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "shards: 3, samples: 6" in first
     assert "built now: 3 indexes of 6 samples" in first
     assert "beside the shards" in first
-    assert "built now: 0 indexes" in second
-    assert "built now: 1 indexes of 2 samples" in third
+    assert "built now: none, all were there" in second
+    assert "built now: 1 index of 2 samples" in third
     assert TarDataset(sorted(folder.glob("*.tar"))).fetch([0])[0].label == 7
 
 
@@ -69,7 +69,7 @@ def test_a_source_without_indexes_is_told(
     """A folder of images needs none."""
     (tmp_path / "a.jpg").write_bytes(photos[0].read_bytes())
 
-    assert "needs no index" in run(capsys, str(tmp_path))
+    assert "needs no index (format: class folders)" in run(capsys, str(tmp_path))
 
 
 def test_a_shard_that_is_none_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

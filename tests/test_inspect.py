@@ -295,8 +295,22 @@ def test_spread_is_that_of_numpy() -> None:
     for percent in (1, 5, 50, 95, 99):
         expected = np.percentile(numbers, percent, method="inverted_cdf")
         assert spread.percentile(percent) == pytest.approx(expected, rel=0.01, abs=1)
-    assert len(spread._bins) < 3000
+    assert len(spread._counts) < 3000
+    assert (spread.is_exact, spread.about) == (False, "~")
     assert Spread().percentile(50) == 0
+
+
+def test_percentiles_of_few_numbers_are_exact() -> None:
+    """As many times as they come: it is the different ones that take memory."""
+    numbers = np.random.default_rng(0).integers(100, 9_000, 20_000)
+    spread = Spread()
+    for number in numbers.tolist():
+        spread.add(number)
+
+    for percent in (1, 5, 50, 95, 99):
+        expected = np.percentile(numbers, percent, method="inverted_cdf")
+        assert spread.percentile(percent) == expected
+    assert (spread.is_exact, spread.about) == (True, "")
 
 
 def test_videos(run: Run, tmp_path: Path) -> None:
@@ -312,6 +326,61 @@ def test_videos(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert (result["format"], result["without_image"]) == ("video folders", 0)
     assert "every image was decoded" not in printed
+
+
+@pytest.fixture
+def pans(tmp_path: Path) -> list[Path]:
+    """Videos of 15 and 30 frames, 25 a second."""
+    pytest.importorskip("av")
+    from tests.videos import pan, write_video
+
+    return [write_video(tmp_path / f"{n}.mp4", pan(n, (32, 48))) for n in (15, 30)]
+
+
+@pytest.mark.parametrize("name", ["video", "anything"])
+def test_columns_of_videos(run: Run, pans: list[Path], tmp_path: Path, name: str) -> None:
+    """Names say that they are videos, else their bytes do."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    pq.write_table(pa.table({name: [path.read_bytes() for path in pans]}), tmp_path / "a.parquet")
+    code, printed, result = run(tmp_path / "a.parquet", "--verify")
+
+    assert (code, result["num_bad"], result["without_image"]) == (0, 0, 0)
+    assert result["videos"]["codecs"] == {"h264": 2}
+    assert "15 to 30, median 15; 45 in all" in printed
+
+
+def test_clips_of_a_list(run: Run, pans: list[Path], tmp_path: Path) -> None:
+    """Frames and lengths are those of the clips; one that begins behind the end is bad."""
+    lines = [f"{pans[0].name} 0.2 0.4 1", f"{pans[1].name} 0.2 1 1", f"{pans[0].name} 50 52 1"]
+    (tmp_path / "list.txt").write_text("\n".join(lines))
+    code, _, result = run(tmp_path / "list.txt")
+
+    frames, lengths = result["videos"]["frames"], result["videos"]["milliseconds"]
+    assert (frames["count"], frames["lowest"], frames["highest"]) == (2, 5, 20)
+    assert (lengths["lowest"], lengths["highest"], lengths["total"]) == (200, 800, 1000)
+    assert (code, result["num_bad"]) == (1, 1)
+    assert result["bad"][0]["reason"] == "its clip begins at 50 s, but the video lasts 0.6 s"
+
+
+def test_folders_of_frames(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """Their pictures are counted as frames; a broken one is found by --verify."""
+    for name, count in (("a/x", 3), ("b/y", 5)):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / "data" / name / f"img_{number:05d}.jpg").write_bytes(jpeg(24, 36))
+    code, printed, result = run(tmp_path / "data", "--verify")
+
+    assert (code, result["num_bad"], result["total_bytes"]) == (0, 0, None)
+    assert result["videos"]["frames"]["total"] == 8
+    assert result["videos"]["frames_per_second"] == {"25": 2}
+    assert result["videos"]["shapes"] == [{"height": 24, "width": 36, "videos": 2}]
+    assert "folders of frames" in printed
+    (tmp_path / "data/b/y/img_00003.jpg").write_bytes(jpeg(24, 36)[:200])
+    code, _, result = run(tmp_path / "data", "--verify")
+    assert (code, [bad["key"] for bad in result["bad"]]) == (1, ["b/y"])
+    assert result["bad"][0]["reason"].startswith("frame 3 of 5: ")
 
 
 def test_damage_within_a_video(run: Run, tmp_path: Path) -> None:

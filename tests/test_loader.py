@@ -403,6 +403,12 @@ class TestArguments:
         assert "decoder cpu: asked for" in text
         assert "RandomResizedCrop" in text.split("batch stage")[0]
         assert "Normalize" in text.split("batch stage")[1]
+        assert "order: 37 samples, shuffle: global, 5 steps of 8 images, rank 0 of 1" in text
+
+    def test_text_is_no_dtype(self, dataset: Dataset) -> None:
+        """It looks like one where it stands without quotes."""
+        with pytest.raises(LoaderError, match="dtype='float32' is not supported"):
+            load(dataset, dtype="float32")
 
 
 class TestAutomaticEngine:

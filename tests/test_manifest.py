@@ -14,6 +14,7 @@ from dali_pipes.targets import TargetReader
 from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe
 from readers import BadSample, Sample, SourceError
 from readers.manifest import ManifestDataset, ManifestScan
+from readers.video import read_seconds
 
 
 def write(folder: Path, lines: list[Any], name: str = "train.jsonl") -> Path:
@@ -54,6 +55,22 @@ def test_image_columns(folder: Path, column: str) -> None:
         image_field="jpg",
     )
     assert sample.image == b"a.jpg"
+
+
+@pytest.mark.parametrize("column", ["video", "mp4", "video_path", "path"])
+def test_video_columns(folder: Path, column: str) -> None:
+    """A video is the field of its extension, and mapped; the seconds of a clip are fields beside it."""
+    (folder / "a.mp4").write_bytes(b"video")
+    line = {column: "a.mp4", "label": 3, "start_seconds": 1.5, "end_seconds": 4}
+    [sample] = ManifestDataset(write(folder, [line])).fetch([0])
+
+    assert isinstance(sample, Sample)
+    assert (sample.video_field, sample.label) == ("mp4", 3)
+    assert isinstance(sample.video, memoryview)
+    assert bytes(sample.video) == b"video"
+    assert read_seconds(sample) == (1.5, 4.0)
+    [named] = ManifestDataset(folder / "train.jsonl", image=column).fetch([0])
+    assert named.video_field == "mp4"
 
 
 def test_roles_that_are_named(folder: Path) -> None:
@@ -175,7 +192,7 @@ def test_files_are_refused(folder: Path) -> None:
         "nowhere.jsonl": "is not a file",
         "binary.jsonl": "binary.jsonl names no files .*JSON object per line",
         "empty.jsonl": "empty.jsonl names no files",
-        "text.jsonl": r"no column that is known to name the image .its columns are text.*image=",
+        "text.jsonl": r"no column that is known to name the image or video .its columns are text.*image=",
         "list.jsonl": "list.jsonl names no files",
     }.items():
         with pytest.raises(SourceError, match=match):

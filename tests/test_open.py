@@ -265,3 +265,16 @@ def test_import_needs_numpy_alone() -> None:
 
     assert "numpy" in modules
     assert not {"torch", "PIL", "cv2", "nvidia", "webdataset", "gpu_aug", "dali_pipes"} & {*modules}
+
+
+@pytest.mark.parametrize("pattern", ["*", "{cat,dog}", None])
+def test_several_folders_are_refused(tmp_path: Path, pattern: str | None) -> None:
+    """Whether a pattern or a list gives them: the error says what to give instead."""
+    for name in ("cat", "dog"):
+        write_image(tmp_path / name / "a.jpg")
+    source = [tmp_path / "cat", tmp_path / "dog"] if pattern is None else tmp_path / pattern
+
+    with pytest.raises(
+        SourceError, match=r"cat is a folder, .*: give the one folder that holds all"
+    ):
+        open_dataset(source)  # type: ignore[arg-type]

@@ -334,6 +334,56 @@ def test_lists_are_packed(run: Run, source: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_clips_of_a_list_are_packed(run: Run, tmp_path: Path) -> None:
+    """Each has the whole video, its seconds, and a key that says which; the shards give the same clips."""
+    pytest.importorskip("av")
+    from dali_pipes import Clips
+    from tests.videos import pan, write_video
+
+    write_video(tmp_path / "v.mp4", pan(75, (32, 48)))
+    (tmp_path / "list.txt").write_text("v.mp4 0 1.5 3\nv.mp4 0 1.7 3\nv.mp4\n")
+    run("pack", tmp_path / "list.txt", tmp_path / "out")
+    listed, packed = (
+        Clips(open_dataset(tmp_path / name), num_frames=5, stride=2) for name in ("list.txt", "out")
+    )
+    indices = np.arange(3)
+    frames = [clips.frames(0, 0, indices, indices) for clips in (listed, packed)]
+
+    keys = [sample["__key__"] for sample in by_webdataset(tmp_path / "out")]
+    assert keys == ["v@0_0-1_5", "v@0_0-1_7", "v"]
+    np.testing.assert_array_equal(*frames)
+
+
+def test_columns_of_videos_are_packed(run: Run, tmp_path: Path) -> None:
+    """Into tars, under a name by which they are known for videos; Parquet shards hold images."""
+    pytest.importorskip("av")
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    from tests.videos import pan, write_video
+
+    video = write_video(tmp_path / "v.mp4", pan(5, (32, 48))).read_bytes()
+    pq.write_table(pa.table({"movie": [video], "label": [3]}), tmp_path / "a.parquet")
+    run("pack", tmp_path / "a.parquet", tmp_path / "out")
+    [sample] = samples_of(tmp_path / "out")
+
+    assert (bytes(sample.video or b""), sample.image, sample.label) == (video, None, 3)
+    printed = refused(run, tmp_path / "a.parquet", tmp_path / "other", "--format", "parquet")
+    assert "it is a video, which a Parquet shard does not hold" in printed
+
+
+def test_folders_of_frames_are_refused(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """By name, and with what to do."""
+    (tmp_path / "data/a/x").mkdir(parents=True)
+    for number in (1, 2):
+        (tmp_path / f"data/a/x/img_{number:05d}.jpg").write_bytes(jpeg(24, 36))
+
+    printed = refused(run, tmp_path / "data", tmp_path / "out")
+
+    assert "data holds folders of frames, which no shard holds: make a video of each" in printed
+    assert not (tmp_path / "out").exists()
+
+
 def test_names_that_clash_get_keys_of_their_own(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """Dots, equal stems, odd characters and reserved names make neither doubles nor losses."""
     names = [

@@ -507,7 +507,7 @@ def _refusals(folder: Path, images: list[bytes]) -> dict[str, tuple[Callable[[],
         "image of numbers": (opened("numbers.parquet"), "'image' .* holds int64, not the bytes"),
         "no image": (
             opened("which.parquet"),
-            "no column that looks like an image: name one of a, b",
+            "no column that looks like an image or video: name one of a, b",
         ),
         "wrong image": (opened("whole.parquet", image="photo"), "no column 'photo' for image="),
         "wrong label": (

@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 import os
 import random
 import re
@@ -302,7 +303,7 @@ def load(folder: Path, **options: Any) -> Loader:
     )
     recipe = Recipe([Resize((24, 32)), Normalize()])
     more = {"batch_size": 6, "on_bad_sample": "skip", "num_threads": 2, **options}
-    return Loader(clips, recipe, shuffle="none", device="cpu", decoder="cpu", **more)
+    return Loader(clips, recipe, **{"shuffle": "none", "device": "cpu", "decoder": "cpu", **more})
 
 
 @pytest.fixture
@@ -394,7 +395,7 @@ def test_damaged_clips_do_not_depend_on_the_batch(
     equal = [
         a for a, b in itertools.pairwise(sorted(pictures)) if torch.equal(pictures[a], pictures[b])
     ]
-    assert len(equal) == (on_damaged_video == "truncate")  # all behind it is there
+    assert not equal  # frames are those that are shown
     assert (len(expected) < 9) == (on_damaged_video == "raise")
     for batch_size in (2, 5, 9):
         actual = clips_of(lost_frame, batch_size, stride, on_damaged_video)
@@ -405,16 +406,18 @@ def test_damaged_clips_do_not_depend_on_the_batch(
 
 def test_damage_is_judged_clip_by_clip(lost_frame: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in for lost frames is looked for with the frames of one clip, not with those that clips share."""
-    asked = []
+    asked: list[tuple[list[int], dict[int, int]]] = []
 
-    def note(data: bytes, info: VideoInfo, frames: Any) -> Any:
-        asked.append(frames.tolist())
-        return read_readable(data, info, frames)
+    def note(data: bytes, info: VideoInfo, frames: Any, held: dict[int, int]) -> Any:
+        asked.append((frames.tolist(), held))
+        return read_readable(data, info, frames, held)
 
     monkeypatch.setattr("dali_pipes.video.draw.read_readable", note)
     clips = clips_of(lost_frame, 9, 2, "truncate")
 
-    assert sorted(asked) == sorted(frames for frames, _ in clips.values())
+    shown = [[held.get(frame, frame) for frame in frames] for frames, held in asked]
+    assert sorted(shown) == sorted(frames for frames, _ in clips.values())
+    assert any(held for _, held in asked)
 
 
 @pytest.mark.parametrize(("rows", "sharing"), [([1], []), ([0, 2], [0, 2]), (None, [0, 1, 2])])
@@ -459,10 +462,8 @@ def test_truncated_clips_hold_their_last_good_frame(three_videos: Path) -> None:
     """With on_damaged_video="truncate" the lost frames are the last good one, and the sound clips do not change."""
     [whole] = load(three_videos)
     [batch] = load(three_videos, on_damaged_video="truncate")
-    first = int(batch.frames[3][0])
 
     assert batch.valid.all()
-    assert first > 12
     for place in range(4):
         assert torch.equal(batch.images[3, place], batch.images[3, 0])
     data = (three_videos / "b.mp4").read_bytes()
@@ -474,6 +475,46 @@ def test_truncated_clips_hold_their_last_good_frame(three_videos: Path) -> None:
     assert np.abs(shown.numpy() * 255 - pixels).mean() < 8
     assert whole.keys == [key for key in batch.keys if key != "b.mp4#1"]
     assert torch.equal(batch.images[[0, 1, 2, 4, 5]], whole.images)
+
+
+@pytest.mark.parametrize("on_bad_sample", ["raise", "replace", "skip"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"decoder": "cpu"},
+        {"decoder": "cpu", "helper_process": True},
+        pytest.param({"decoder": "dali"}, marks=pytest.mark.needs_dali),
+    ],
+    ids=["cpu", "process", "dali"],
+)
+def test_held_frames_are_told_of(
+    three_videos: Path, tmp_path: Path, options: dict[str, Any], on_bad_sample: str
+) -> None:
+    """A clip with a held frame says which frame it shows and stands in the ledger as kept, after a resume as well."""
+    options |= {"batch_size": 2, "on_damaged_video": "truncate", "max_bad_samples": 0}
+    options |= {"on_bad_sample": on_bad_sample, "ledger": tmp_path / "ledger.jsonl"}
+    whole = load(three_videos, **options)
+    loop = iter(whole)
+    first, state, second = next(loop), whole.state_dict(), next(loop)
+    whole.close()
+    resumed = load(three_videos, **options)
+    resumed.load_state_dict(state)
+    again = next(iter(resumed))
+    resumed.close()
+
+    assert first.frames is not None
+    assert int(first.frames[1, -1]) > 12  # of a sound video
+    for batch, loader in ((second, whole), (again, resumed)):
+        assert batch.frames is not None
+        assert batch.seconds is not None
+        assert batch.keys == ["b.mp4#0", "b.mp4#1"]
+        assert batch.frames[1].tolist() == [11] * 4
+        assert batch.seconds[1].tolist() == pytest.approx([11 / 25] * 4)
+        [record] = loader.bad_samples
+        assert (record.key, record.stage, record.kept) == ("b.mp4#1", "decode", True)
+        assert re.match(r"the clip was kept, but 4 of its frames cannot be decoded", record.reason)
+    lines = (tmp_path / "ledger.jsonl").read_text().splitlines()
+    assert [json.loads(line)["kept"] for line in lines] == [True, True]
 
 
 def test_folders_of_frames(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 import readers.video.index as index_module
 from bench.index import index_and_show
-from readers import open_dataset
+from bench.video.kind import holds_videos
+from readers import SourceError, open_dataset
 from readers.video import (
     ClipListDataset,
     FrameFolderDataset,
@@ -331,13 +332,33 @@ def test_samples_without_a_video(tmp_path: Path, jpeg: Any) -> None:
     assert str(index[0]) == "it has no field with a video, only jpg"
 
 
+def test_columns_of_images_are_no_videos(
+    tmp_path: Path, jpeg: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the column is called; those of videos are."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    video = write_video(tmp_path / "v.mp4", pan(6, (32, 48))).read_bytes()
+    for name, data, expected in (
+        ("image", jpeg(24, 36), False),
+        ("anything", jpeg(24, 36), False),
+        ("anything", video, True),
+        ("video", video, True),
+    ):
+        parquet.write_table(pyarrow.table({name: [data]}), tmp_path / "a.parquet")
+        assert holds_videos(open_dataset(tmp_path / "a.parquet")) == expected
+        index_and_show(str(tmp_path / "a.parquet"))
+        assert ("1 of 1 can be read" in capsys.readouterr().out) == expected
+
+
 def test_command_tells_what_there_is(videos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Numbers of videos and frames, codecs, sizes, sound, and the bad ones with their reasons."""
     index_and_show(str(videos))
     told = capsys.readouterr().out
 
     for text in (
-        *("3 of 5 can be read", "frames", "21", "h264 (1), mpeg4 (1), vp8 (1)", "32 x 48 (3)"),
+        *("3 of 5 can be read", "frames", "21", "h264 (1), mpeg4 (1), vp8 (1)", "48x32 (3)"),
         *("25 at the median, 25 to 25", "bad: 3.mp4: FFmpeg: Invalid data", "gpuaug-videos"),
     ):
         assert text in told
@@ -351,3 +372,22 @@ def test_list_keeps_its_seconds_with_its_files(tmp_path: Path) -> None:
 
     assert firsts.tolist() == [0, 1]
     assert videos.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("fps", ["x", None, 0, -1, float("nan"), float("inf"), 1e-9])
+def test_rates_that_cannot_be(tmp_path: Path, fps: object) -> None:
+    """What is no positive number is refused in words."""
+    with pytest.raises(
+        SourceError, match="fps must be a positive number of frames per second, got"
+    ):
+        FrameFolderDataset(tmp_path, fps=fps)  # type: ignore[arg-type]
+
+
+def test_index_of_the_folder_above_lies_beside_it(
+    videos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``..`` is another name of the folder; its index does not lie in it."""
+    (videos / "notes").mkdir()
+    monkeypatch.chdir(videos / "notes")
+
+    assert VideoIndex.open(open_dataset("..")).place == videos.with_name("videos.gpuaug-videos")

@@ -344,3 +344,4 @@ def test_lengths_are_told_briefly(clips: Clips, lengths: Any, said: str) -> None
     text = load(clips, recipe=recipe).explain()
 
     assert f"decode stage: {said}, RandomCrop(size=(24, 25)) -> uint8" in text
+    assert said in repr(recipe)

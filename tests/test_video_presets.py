@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 import gpu_aug
 from dali_pipes import Batch, Loader, LoaderError
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.join import ViewMean
+from dali_pipes.video.join import VideoScores, ViewMean
 from gpu_aug import MixUp, Normalize, Recipe, Resize, Views
 from gpu_aug.ops.operation import Operation
 from readers.video import VideoFolderDataset
@@ -214,6 +214,25 @@ class TestViewMean:
             ViewMean(average="max")  # type: ignore[arg-type]
         with pytest.raises(LoaderError, match="num_clips=0 is not allowed"):
             ViewMean(num_clips=0)
+
+    def test_accuracy_of_several_classes(self) -> None:
+        """The label is looked for among the highest scores; of equal ones the first class counts."""
+        scores = torch.tensor([[1.0, 3, 2, 0], [5, 5, 5, 5], [0, 1, 2, 3], [9, 0, 0, 0]])
+        labels = torch.tensor([2, 1, 0, -1])
+        found = VideoScores(["a", "b", "c", "d"], torch.arange(4), scores.double(), labels)
+
+        assert [found.accuracy(top_k) * 3 for top_k in (1, 2, 3, 4)] == pytest.approx([0, 2, 2, 3])
+        assert found.accuracy() == found.accuracy(top_k=1)
+        for wrong in (0, 5, True):
+            with pytest.raises(LoaderError, match=f"top_k={wrong} is not allowed; give .* 1 to 4"):
+                found.accuracy(wrong)
+
+    def test_labels_beyond_the_scores(self) -> None:
+        """Scores of fewer classes than the data has tell of no accuracy."""
+        found = VideoScores(["a"], torch.arange(1), torch.zeros(1, 3).double(), torch.tensor([3]))
+
+        with pytest.raises(LoaderError, match="the label 3, but there are scores of 3 classes"):
+            found.accuracy()
 
     def test_mixed_labels_have_no_accuracy(self, clips: Clips) -> None:
         """Soft labels are nobody's class."""

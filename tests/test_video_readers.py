@@ -543,6 +543,10 @@ def test_videos_in_parquet(tmp_path: Path, plain: Path) -> None:
 
         assert (sample.video_field, sample.label) == (name, 4)
         assert bytes(sample.video) == plain.read_bytes()
+    columns = {"audio": [b"x"], "video": [plain.read_bytes()], "clip": [b"y"]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "more.parquet")
+    [sample] = open_dataset(tmp_path / "more.parquet").fetch([0])
+    assert sample.video_field == "video"
 
 
 def grow_frames(root: Path, jpeg: Callable[..., bytes], names: dict[str, int]) -> Path:

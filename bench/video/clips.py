@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.errors import BenchError
+from bench.source import open_at_random
+from bench.video.kind import holds_videos
 from dali_pipes.video.clips import Clips
-from readers import Dataset, Sample, open_dataset
-from readers.video import FrameFolderDataset
+from readers import Dataset
 
-_NUM_LOOKED_AT = 16
 _NUM_FRAMES, _STRIDE = 16, 4
 
 
@@ -20,11 +20,19 @@ class ClipSettings:
         num_frames: Frames of a clip.
         stride: Places from one frame to the next; None where there is `fps`, else 4.
         fps: Frames per second of the clip.
+        sampling: As for `Clips`, and so the others.
+        clips_per_video: For some ways of sampling.
+        padding: What becomes of a clip that is too long for its video.
+        on_damaged_video: What becomes of a video that breaks off.
     """
 
     num_frames: int = _NUM_FRAMES
     stride: int | None = None
     fps: float | None = None
+    sampling: str = "random"
+    clips_per_video: int = 1
+    padding: str = "edge"
+    on_damaged_video: str = "raise"
 
     def __post_init__(self) -> None:
         for name in ("num_frames", "stride", "fps"):
@@ -49,28 +57,40 @@ class ClipSettings:
 
         Args:
             dataset: Of videos.
-            more: Further arguments of `Clips`.
+            more: Arguments of `Clips` that take the place of these settings.
 
         Raises:
             dali_pipes.LoaderError: An argument that cannot work.
         """
-        return Clips(dataset, num_frames=self.num_frames, **self.step, **more)
+        how: dict[str, Any] = {
+            "num_frames": self.num_frames,
+            "sampling": self.sampling,
+            "clips_per_video": self.clips_per_video,
+            "padding": self.padding,
+            "on_damaged_video": self.on_damaged_video,
+        }
+        return Clips(dataset, **self.step, **(how | more))
 
 
-def clip_settings(
-    source: str, *, num_frames: int | None, stride: int | None, fps: float | None
-) -> ClipSettings | None:
+def clip_settings(source: str, format: str | None = None, **asked: Any) -> ClipSettings | None:
     """What was asked for where the data are videos; None where they are something else.
+
+    Args:
+        source: Whatever `readers.open_dataset` takes.
+        format: Of the source, where it does not tell it.
+        asked: Attributes of `ClipSettings`; None for what was not asked for.
 
     Raises:
         readers.ReadersError: There is nothing to read.
         BenchError: The arguments cannot work, or are for videos alone.
     """
-    if holds_videos(open_dataset(source)):
-        return ClipSettings(_NUM_FRAMES if num_frames is None else num_frames, stride, fps)
-    for name, value in (("num-frames", num_frames), ("stride", stride), ("fps", fps)):
-        if value is not None:
-            raise BenchError(f"--{name} {value} is for videos, and {source} has none: leave it out")
+    given = {name: value for name, value in asked.items() if value is not None}
+    if holds_videos(open_at_random(source, format)):
+        return ClipSettings(**given)
+    for name, value in given.items():
+        raise BenchError(
+            f"--{name.replace('_', '-')} {value} is for videos, and {source} has none: leave it out"
+        )
     return None
 
 
@@ -87,14 +107,3 @@ def usual_batch_size(clips: ClipSettings | None) -> int:
 def usual_dtype(clips: ClipSettings | None) -> str:
     """Of the batches of a comparison, for those who say nothing."""
     return "bfloat16" if clips is None else "float32"
-
-
-def holds_videos(dataset: Dataset) -> bool:
-    """Whether the data are videos, or folders of frames: the first sample that can be read says so."""
-    if isinstance(dataset, FrameFolderDataset):
-        return True
-    for number in range(min(len(dataset), _NUM_LOOKED_AT)):
-        [entry] = dataset.fetch([number])
-        if isinstance(entry, Sample):
-            return entry.image is None and entry.video is not None
-    return False

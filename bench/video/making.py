@@ -12,6 +12,7 @@ from rich.console import Console
 
 from bench.errors import BenchError
 from bench.photographs import shipped_photographs
+from readers.plural import counted
 
 FPS = 25
 
@@ -24,7 +25,7 @@ def make_and_show(folder: Path, size: str, *, count: int, seconds: float, seed: 
     """Make videos, as `make_videos` does, and say so; the size is text such as "340x256", width and height.
 
     Raises:
-        BenchError: A number that cannot work, or scikit-image or PyAV is missing.
+        BenchError: A number that cannot work, scikit-image or PyAV is missing, or the folder cannot be written.
     """
     found = re.fullmatch(r"(\d+)x(\d+)", size)
     if found is None:
@@ -32,8 +33,14 @@ def make_and_show(folder: Path, size: str, *, count: int, seconds: float, seed: 
     width, height = map(int, found.groups())
     console = Console()
     with console.status("encoding"):
-        make_videos(folder, size=(height, width), count=count, seconds=seconds, seed=seed)
-    console.print(f"{count} videos of {size}: {folder}", soft_wrap=True, highlight=False)
+        made = make_videos(folder, size=(height, width), count=count, seconds=seconds, seed=seed)
+    others = len(set(folder.rglob("*.mp4")) - set(made))
+    beside = f", beside {others:,} that lay there" if others else ""
+    console.print(
+        f"{counted(len(made), 'video')} of {size}: {folder}{beside}",
+        soft_wrap=True,
+        highlight=False,
+    )
 
 
 def make_videos(
@@ -43,7 +50,7 @@ def make_videos(
     count: int = 16,
     seconds: float = 10.0,
     seed: int = 0,
-) -> None:
+) -> list[Path]:
     """Write class folders of MP4 files, H.264 with x264's default settings, 25 frames per second.
 
     Args:
@@ -53,8 +60,11 @@ def make_videos(
         seconds: Of each.
         seed: The same seed gives the same pictures.
 
+    Returns:
+        The files.
+
     Raises:
-        BenchError: A number that cannot work, or scikit-image or PyAV is missing.
+        BenchError: A number that cannot work, scikit-image or PyAV is missing, or the folder cannot be written.
     """
     for name, value in (("count", count), ("seconds", seconds), ("size", min(size))):
         if not value > 0:
@@ -62,12 +72,20 @@ def make_videos(
     if any(side % 2 for side in size):
         raise BenchError(f"a size must be even for H.264, got {size[0]}x{size[1]}: round it")
     photographs = [(name, path) for name, paths in shipped_photographs().items() for path in paths]
+    made = []
     for number in range(count):
         name, path = photographs[number % len(photographs)]
-        (folder / name).mkdir(parents=True, exist_ok=True)
         rng = np.random.default_rng((seed, number))
         frames = _walk(_photograph(path, size), size, round(seconds * FPS), rng)
-        _encode(folder / name / f"{name}-{number:03d}.mp4", frames, size)
+        made.append(folder / name / f"{name}-{number:03d}.mp4")
+        try:
+            made[-1].parent.mkdir(parents=True, exist_ok=True)
+            _encode(made[-1], frames, size)
+        except OSError as error:
+            raise BenchError(
+                f"{made[-1]} cannot be written ({error.strerror}): give a folder that you may write to"
+            ) from None
+    return made
 
 
 def _photograph(path: Path, size: tuple[int, int]) -> NDArray[np.uint8]:

@@ -5,13 +5,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bench.contestant import Footing
 from bench.errors import BenchError
+from bench.source import open_at_random
 from bench.video.clips import ClipSettings
+from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
-from readers import BadSample, Order, Sample, open_dataset
+from gpu_aug import CenterCrop, Recipe
+from readers import Order, Sample
 from readers.selection import Subset
 from readers.video import VideoInfo
 
@@ -20,6 +24,10 @@ MAX_VIDEOS = 256
 
 NUM_CLIPS = 20_000
 """More than a race takes, so that no epoch ends while the clock runs."""
+
+_NUM_CLIPS_LOOKED_AT = 3  # of each video: at its beginning, in its middle and at its end
+_SIDE_LOOKED_AT = 16  # of frames: few pixels, since it is the decoding that fails
+_NUM_CLIPS_AT_ONCE = 8
 
 
 class Clip(NamedTuple):
@@ -96,7 +104,13 @@ class ClipFooting(Footing):
 
 
 def make_plan(
-    source: str, settings: ClipSettings, seed: int, folder: Path, *, num_clips: int = NUM_CLIPS
+    source: str,
+    settings: ClipSettings,
+    seed: int,
+    folder: Path,
+    *,
+    num_clips: int = NUM_CLIPS,
+    format: str | None = None,
 ) -> tuple[ClipPlan, list[str]]:
     """Open videos, leave out those that are damaged, and choose random clips.
 
@@ -106,6 +120,7 @@ def make_plan(
         seed: Of the order and of the frames.
         folder: Where videos go that are not files already, such as those in tar shards.
         num_clips: So many at least.
+        format: Of the source, where it does not tell it.
 
     Returns:
         The plan, and why videos were left out for everybody, one sentence each.
@@ -114,7 +129,7 @@ def make_plan(
         readers.ReadersError: There is nothing to read.
         BenchError: Not one video is sound.
     """
-    videos, left_out = sound_videos(source, settings, most=MAX_VIDEOS)
+    videos, left_out = sound_videos(source, settings, most=MAX_VIDEOS, format=format)
     samples = [entry for entry in videos.fetch(range(len(videos))) if isinstance(entry, Sample)]
     clips = settings.clips(videos, sampling="random", clips_per_video=-(-num_clips // len(videos)))
     positions = np.arange(len(clips))
@@ -125,8 +140,16 @@ def make_plan(
     return ClipPlan(clips, files, labels, clips.videos(indices), frames), left_out
 
 
-def sound_videos(source: str, settings: ClipSettings, *, most: int) -> tuple[Subset, list[str]]:
-    """Videos spread evenly over a dataset, without those that are damaged.
+def sound_videos(
+    source: str, settings: ClipSettings, *, most: int, format: str | None = None
+) -> tuple[Subset, list[str]]:
+    """Videos spread evenly over a dataset, without those that are damaged: some clips of each are decoded.
+
+    Args:
+        source: Whatever `readers.open_dataset` takes.
+        settings: How long clips are, and how far their frames are apart.
+        most: So many videos at most.
+        format: Of the source, where it does not tell it.
 
     Returns:
         The videos, and what is wrong with the others, one sentence each.
@@ -135,22 +158,46 @@ def sound_videos(source: str, settings: ClipSettings, *, most: int) -> tuple[Sub
         readers.ReadersError: There is nothing to read.
         BenchError: Not one of them is sound.
     """
-    dataset = open_dataset(source)
+    dataset = open_at_random(source, format)
     count = min(len(dataset), most)
     spread = [number * len(dataset) // count for number in range(count)]
-    clips = settings.clips(dataset.take(spread), sampling="first")
-    sound, left_out = [], []
-    for place, entry in enumerate(clips.fetch(range(count))):
-        if isinstance(entry, BadSample):
-            left_out.append(f"{entry.key.rpartition('#')[0]}: {entry.reason}")
-        else:
-            sound.append(spread[place])
+    faults = _faults(
+        settings.clips(
+            dataset.take(spread), sampling="uniform", clips_per_video=_NUM_CLIPS_LOOKED_AT
+        )
+    )
+    sound = [index for place, index in enumerate(spread) if place not in faults]
+    left_out = [faults[place] for place in sorted(faults)]
     if not sound:
         raise BenchError(
             f"{source} has no sound video (the first of {len(left_out)} is {left_out[0]}): "
             "give a folder, a list or shards with videos"
         )
     return dataset.take(sound), left_out
+
+
+def _faults(clips: Clips) -> dict[int, str]:
+    """Decode all clips; return what is wrong with videos, by their places."""
+    with Loader(
+        clips,
+        Recipe([CenterCrop(_SIDE_LOOKED_AT)]),
+        batch_size=_NUM_CLIPS_AT_ONCE,
+        device="cpu",
+        decoder="cpu",
+        shuffle="none",
+        last_batch="partial",
+        dtype=torch.uint8,
+        on_bad_sample="skip",
+        max_bad_samples=len(clips),
+    ) as loader:
+        for _ in loader:
+            pass
+        lost = [record for record in loader.bad_samples if not record.kept]
+    places = clips.videos(np.array([record.index for record in lost], np.int64))
+    return {
+        place: f"{record.key.rpartition('#')[0]}: {record.reason}"
+        for place, record in zip(places.tolist(), lost, strict=True)
+    }
 
 
 def _as_file(sample: Sample, source: str, folder: Path) -> Path:

@@ -54,6 +54,7 @@ def draw_clips(
     count: int,
     seed: int,
     animate: Path | None = None,
+    format: str | None = None,
 ) -> None:
     """Write strips of frames: those of each clip, and below them every view that the recipe makes.
 
@@ -65,6 +66,7 @@ def draw_clips(
         count: Clips, each of another video.
         seed: Of the frames and of the draws.
         animate: Gets the first clip as a moving picture, before and after.
+        format: Of the source, where it does not tell it.
 
     Raises:
         BenchError: Nothing can be drawn, or not there.
@@ -80,7 +82,7 @@ def draw_clips(
     parsed = recipe_from(recipe)
     views = parsed if isinstance(parsed, Views) else Views([parsed])
     console = Console()
-    videos, left_out = sound_videos(source, settings, most=count)
+    videos, left_out = sound_videos(source, settings, most=count, format=format)
     for fault in left_out:
         console.print(Text(f"not drawn: {fault}", style="yellow"), soft_wrap=True)
     clips = settings.clips(videos, sampling="random")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.arguments import require_one_of, require_positive
+from dali_pipes.arguments import require_fetch, require_one_of, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.positions import Padding, Start, fixed_start, random_start, uniform_start
 from dali_pipes.video.rate import Rate, read_rate
@@ -25,7 +25,7 @@ from readers import BadSample, Dataset, Sample
 from readers.dataset import ColumnName, IndexedDataset, SelectionError
 from readers.sample import Payload, checked_indices
 from readers.selection import Subset
-from readers.video import VideoError, VideoIndex, VideoInfo
+from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 
 Sampling = Literal["random", "uniform", "all", "first"]
 OnDamagedVideo = Literal["raise", "truncate"]
@@ -39,9 +39,10 @@ class Clips(IndexedDataset):
 
     A clip is a sample whose key is that of its video with ``#0``, ``#1`` and so on behind it, and whose
     label is its video's. Which frames it is made of depends on the seed, the epoch, the clip's place in the
-    dataset and the video, and on nothing else. Where a sample has the field ``clip`` (see
-    `readers.video.ClipListDataset`), it is these seconds of its video that count as the video here: frames
-    that begin to be shown before or after them are not taken.
+    dataset and the video, and on nothing else. Where a sample has the field ``clip`` (as from a list of clips,
+    and from the shards that such a list is packed into) or the fields ``start_seconds`` and ``end_seconds``, it
+    is these seconds of its video that count as the video here: frames that begin to be shown before or after
+    them are not taken. See `readers.video.read_seconds`; tables leave columns out with ``columns=``.
 
     The videos are looked through once, see `readers.video.VideoIndex`. A selection of clips costs nothing;
     clips of selected videos look through these videos alone.
@@ -63,7 +64,8 @@ class Clips(IndexedDataset):
             on from the beginning, "repeat" shows every frame from the clip's first one on equally often.
         on_damaged_video: What becomes of a video that breaks off: "raise" makes its clips bad samples (see
             `on_bad_sample` of Loader), "truncate" takes clips from the readable part, where a frame that
-            cannot be decoded is replaced by the last one before it.
+            cannot be decoded is replaced by the last one before it. `Batch.frames` then says which is shown,
+            and `Loader.bad_samples` has the clip, as kept.
 
     Raises:
         LoaderError: An argument that cannot work.
@@ -83,6 +85,7 @@ class Clips(IndexedDataset):
         padding: Padding = "edge",
         on_damaged_video: OnDamagedVideo = "raise",
     ) -> None:
+        require_fetch(dataset)
         if isinstance(dataset, Clips):
             raise LoaderError(
                 "Clips takes a dataset of videos, got one of clips; give it their videos"
@@ -137,13 +140,16 @@ class Clips(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the videos, how many frames they have, and how clips are taken from them."""
+        """32 hex digits over the videos, their frames and seconds, and how clips are taken from them."""
         how = [
             *(self.num_frames, repr(self._rate), self._sampling, self._clips_per_video),
             *(self._padding, self.on_damaged_video, len(self)),
         ]
-        frames = hashlib.sha256(np.asarray(self._index.num_frames, "<i8").tobytes()).hexdigest()
-        text = json.dumps([self.dataset.fingerprint, frames, how])
+        frames = hashlib.sha256(np.asarray(self._index.num_frames, "<i8").tobytes())
+        seconds = self._index.segment_seconds
+        if not np.isnan(seconds).all():
+            frames.update(np.asarray(seconds, "<f8").tobytes())
+        text = json.dumps([self.dataset.fingerprint, frames.hexdigest(), how])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -182,6 +188,8 @@ class Clips(IndexedDataset):
     ) -> NDArray[np.int64]:
         """Choose the frames of clips as a Loader of this dataset does without operations on time.
 
+        ``clips.frames(0, 3, np.array([7]), np.array([0]))`` are those of clip 7 in epoch 3 under seed 0.
+
         Args:
             seed: Not negative.
             epoch: Not negative.
@@ -202,7 +210,7 @@ class Clips(IndexedDataset):
         identities: NDArray[np.int64],
         speed: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """See `ClipSource.choose`."""
+        """Choose the frames of clips whose draws are known, as a Loader does: see `ClipSource.choose`, and `frames`."""
         [numbers] = uniforms(seed, epoch, identities, [1], first_slot=_SLOT)
         words = (numbers[:, 0] * 2.0**32).astype(np.int64)
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
@@ -241,8 +249,25 @@ class Clips(IndexedDataset):
         info = self.info(video)
         if isinstance(info, VideoError):
             return BadSample(clip, key, "header", str(info))
+        try:
+            self._check_seconds(entry, video)
+        except VideoError as error:
+            return BadSample(clip, key, "header", str(error))
         size = (info.height, info.width)
         return replace(entry, index=clip, key=key, size=size, image_field=entry.video_field)
+
+    def _seconds(self, video: int) -> tuple[float, float] | None:
+        start, stop = self._index.segment_seconds[video].tolist()
+        return None if math.isnan(start) else (start, stop)
+
+    def _check_seconds(self, entry: Sample, video: int) -> None:
+        """Raise VideoError where they have changed under the index, by which the frames are chosen."""
+        told, known = read_seconds(entry), self._seconds(video)
+        if told != known:
+            raise VideoError(
+                f"its clip is {_named(told)}, but was {_named(known)} when the videos were indexed: delete "
+                f"{self._index.place}"
+            )
 
     def _look(self, video: int) -> tuple[VideoInfo, Segment] | VideoError:
         """Return what is known of a video and the part of it that clips are taken from, or why there is none."""
@@ -262,9 +287,8 @@ class Clips(IndexedDataset):
             return VideoError(
                 f'{info.damage} after {len(info)} frames; on_damaged_video="truncate" takes clips from these'
             )
-        start, stop = self._index.segment_seconds[video].tolist()
         try:
-            return info, cut(info, None if math.isnan(start) else (start, stop))
+            return info, cut(info, self._seconds(video))
         except VideoError as error:
             return error
 
@@ -292,6 +316,10 @@ class Clips(IndexedDataset):
         if isinstance(found, VideoError):
             return 1
         return -(-self._rate.length(found[1]) // self._rate.span(found[1], self.num_frames))
+
+
+def _named(seconds: tuple[float, float] | None) -> str:
+    return f"{seconds[0]:g} to {seconds[1]:g} s" if seconds else "the whole video"
 
 
 class _Known:

@@ -51,9 +51,12 @@ class ClipDrawer:
         work, row = self._work, sheets.rows[place]
         shared = self._shared.get(row)
         while work.data[row] is not None:
+            held: dict[int, int] = {}
             try:
                 pictures = shared.take(row) if shared else None
-                self._draw_clip(pictures or self.decode(row, work.frames[row]), sheets, place)
+                self._draw_clip(pictures or self.decode(row, work.frames[row], held), sheets, place)
+                if held:
+                    self._workshop.keep(work, row, held, len(self._info(row)))
                 return
             except DecodeError as error:
                 self._workshop.lose_late(work, row, "decode", error)
@@ -76,15 +79,15 @@ class ClipDrawer:
                     sheets.canvas(place, view, number).copy_(drawn[view])
 
     def decode(
-        self, row: int, frames: NDArray[np.int64], *, strict: bool = False
+        self, row: int, frames: NDArray[np.int64], held: dict[int, int] | None = None
     ) -> Iterator[tuple[int, Picture]]:
-        """Decode some frames of a row's video; see `read_frames`. Where it is strict, nothing stands in for them."""
+        """Decode some frames of a row's video; see `read_frames`. Without `held` nothing stands in for them."""
         info, data = self._info(row), self._work.data[row]
         assert data is not None
         if info.codec == FRAMES_CODEC:
             return self._read_files(row, info, np.unique(frames))
-        if self._clips.on_damaged_video == "truncate" and not strict:
-            return read_readable(data, info, frames)
+        if self._clips.on_damaged_video == "truncate" and held is not None:
+            return read_readable(data, info, frames, held)
         return read_frames(data, info, frames)
 
     def _read_files(
@@ -149,7 +152,7 @@ class _Shared:
             if not self._tried:
                 self._tried = True
                 with suppress(DecodeError):
-                    self._decoded = dict(self._drawer.decode(self._row, self._frames, strict=True))
+                    self._decoded = dict(self._drawer.decode(self._row, self._frames))
             if not self._decoded:
                 return None
             frames = self._of_row[row].tolist()

@@ -28,9 +28,27 @@ class VideoScores(NamedTuple):
     scores: torch.Tensor
     labels: torch.Tensor
 
-    def accuracy(self) -> float:
-        """Share of the videos with a label whose label has the highest score; NaN where none has a label."""
-        right = self.scores.argmax(dim=1) == self.labels
+    def accuracy(self, top_k: int = 1) -> float:
+        """Share of the videos with a label whose label is among the `top_k` with the highest scores.
+
+        NaN where none has a label. Of equal scores that of the smaller class counts as higher.
+
+        Raises:
+            LoaderError: `top_k` is not a number from 1 to C, or a label is not below C.
+        """
+        num_classes = self.scores.shape[1]
+        if isinstance(top_k, bool) or top_k not in range(1, num_classes + 1):
+            raise LoaderError(
+                f"{top_k=} is not allowed; give an integer from 1 to {num_classes}, the number of classes"
+            )
+        largest = int(self.labels.max())
+        if largest >= num_classes:
+            raise LoaderError(
+                f"a video has the label {largest}, but there are scores of {num_classes} classes, from 0 on; give "
+                "ViewMean.add the scores of all classes of the dataset"
+            )
+        highest = self.scores.argsort(dim=1, descending=True, stable=True)[:, :top_k]
+        right = (highest == self.labels[:, None]).any(dim=1)
         return float(right[self.labels >= 0].double().mean())
 
 
@@ -138,7 +156,7 @@ class ViewMean:
             self.merge(other)
 
     def scores(self) -> VideoScores:
-        """Return the mean of each video over what was counted of it.
+        """Return the mean of each video over those of its clips that were counted; see `missing` for the others.
 
         Raises:
             LoaderError: Nothing was counted yet.

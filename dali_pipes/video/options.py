@@ -3,6 +3,8 @@
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.source import ClipSource
 from dali_pipes.video.trust import LIBAVCODEC, NVDEC
+from readers.video import VideoInfo
+from readers.video.frames import FRAMES_CODEC
 
 
 def require_fits(clips: ClipSource | None, *, targets: object, decode: str) -> None:
@@ -30,8 +32,11 @@ def require_fits(clips: ClipSource | None, *, targets: object, decode: str) -> N
         )
 
 
-def describe(decoder: str, *, on_gpu: bool) -> str:
+def describe(clips: ClipSource, decoder: str, *, on_gpu: bool) -> str:
     """Say who decodes the frames of clips, in one line."""
+    first = clips.info(0)
+    if isinstance(first, VideoInfo) and first.codec == FRAMES_CODEC:
+        return "frames: files of their own, decoded as images on the CPU"
     if decoder == "cpu":
         return "frames: decoded by FFmpeg on the CPU"
     codecs = ", ".join(NVDEC if on_gpu else LIBAVCODEC)

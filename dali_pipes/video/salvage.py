@@ -17,12 +17,18 @@ from readers.video import VideoInfo
 
 
 def read_readable(
-    data: Payload, info: VideoInfo, frames: NDArray[np.int64]
+    data: Payload, info: VideoInfo, frames: NDArray[np.int64], held: dict[int, int] | None = None
 ) -> Iterator[tuple[int, Any]]:
     """Decode some frames of a video as `read_frames` does; one that cannot be had is the last good one before.
 
     A frame can be had when it would be if it alone were wanted. In its place comes the last one of those that are
     decoded before anything is damaged. So both depend on the video alone, not on what else is wanted.
+
+    Args:
+        data: As for `read_frames`.
+        info: As for `read_frames`.
+        frames: As for `read_frames`.
+        held: Gets the frames that cannot be had, each with the one in its place.
 
     Raises:
         DecodeError: There is none before it, or the time is up.
@@ -45,11 +51,16 @@ def read_readable(
             lost.append(min(left, key=packets.__getitem__))
             left.remove(lost[-1])
     for frame in sorted(lost):
-        yield frame, _last_good(data, info, frame, deadline)
+        shown, picture = _last_good(data, info, frame, deadline)
+        if held is not None:
+            held[frame] = shown
+        yield frame, picture
 
 
-def _last_good(data: Payload, info: VideoInfo, wanted: int, deadline: ClipDeadline) -> Any:
-    """The last good frame that is shown no later than another one."""
+def _last_good(
+    data: Payload, info: VideoInfo, wanted: int, deadline: ClipDeadline
+) -> tuple[int, Any]:
+    """The last good frame that is shown no later than another one, and its number."""
     packets = packets_of(info)
     number_of = {packet: number for number, packet in enumerate(packets.tolist())}
     stop = int(packets[wanted]) + 1
@@ -63,7 +74,7 @@ def _last_good(data: Payload, info: VideoInfo, wanted: int, deadline: ClipDeadli
                 if has_size(picture, info) and (best[0] if best else -1) < number <= wanted:
                     best = number, picture
         if best:
-            return best[1]
+            return best
         stop = start
     raise DecodeError(f"neither frame {wanted} of {len(info)} nor one before it can be decoded")
 

@@ -1,5 +1,6 @@
 """Operation: the canonical meaning of one step of a recipe, and how its parameters are drawn."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar
@@ -11,15 +12,30 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.ops.fields import probability
 from gpu_aug.ops.sampling import Sizes, Uniforms
 
+_NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
+_MANY = 5  # pairs of sides and triples of colours stay what they are
+
 
 def describe(value: Any) -> str:
-    """Return the call that makes a dataclass, without the fields that have their default."""
+    """Return the call that makes a dataclass, without the fields that have their default, in brief."""
     given = [
-        f"{field.name}={getattr(value, field.name)!r}"
+        f"{field.name}={in_brief(repr(getattr(value, field.name)))}"
         for field in fields(value)
         if field.default is MISSING or getattr(value, field.name) != field.default
     ]
     return f"{type(value).__name__}({', '.join(given)})"
+
+
+def in_brief(text: str) -> str:
+    """Tell many whole numbers that follow each other as the first and the last: ``256..320``."""
+    return _NUMBERS.sub(_as_range, text)
+
+
+def _as_range(found: re.Match[str]) -> str:
+    numbers = [int(number) for number in found[1].split(", ")]
+    first, last = numbers[0], numbers[-1]
+    is_range = len(numbers) >= _MANY and numbers == list(range(first, last + 1))
+    return f"{first}..{last}" if is_range else found[0]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from readers.files.dataset import read_whole
+from readers.files.dataset import map_whole, read_whole
+from readers.sample import Payload
 
 
 class FilesBelow:
@@ -33,15 +34,15 @@ class FilesBelow:
             raise ValueError(f"{written!r} names no file")
         return name
 
-    def read(self, written: str) -> bytes:
-        """Read a whole file.
+    def read(self, written: str, *, mapped: bool = False) -> Payload:
+        """Read a whole file, or map it, unread.
 
         Raises:
             ValueError: Its name leaves the folder, or it cannot be read; the text is a short reason.
         """
         name = self.name(written)
         try:
-            return read_whole(self._prefix + name)
+            return (map_whole if mapped else read_whole)(self._prefix + name)
         except OSError as error:
             raise ValueError(f"the file {name} cannot be read: {error.strerror}") from None
 

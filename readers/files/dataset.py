@@ -12,6 +12,7 @@ from stat import S_ISREG
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.blob.pages import map_file
 from readers.dataset import ColumnName, IndexedDataset
 from readers.sample import BadSample, Payload, Sample, checked_indices
 
@@ -126,7 +127,7 @@ def read_whole(path: str) -> bytes:
     Raises:
         OSError: It cannot be read, or is no regular file.
     """
-    descriptor = open_regular(path)
+    descriptor = _open_regular(path)
     try:
         size = os.fstat(descriptor).st_size
         data = os.read(descriptor, size)
@@ -140,7 +141,17 @@ def read_whole(path: str) -> bytes:
         os.close(descriptor)
 
 
-def open_regular(path: str) -> int:
+def map_whole(path: str) -> Payload:
+    """Return the content of a file, unread.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
+    os.close(_open_regular(path))  # a pipe that carries the name of a video would be waited for
+    return map_file(path)
+
+
+def _open_regular(path: str) -> int:
     """Return a descriptor to read a regular file with.
 
     Raises:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from readers.blob import LocalBlob, open_blob
 from readers.blob.pin import pin_content
-from readers.columns import IMAGE_NAMES, Roles, find_roles, to_label
+from readers.columns import IMAGE_NAMES, VIDEO_NAMES, Roles, find_roles, to_label
 from readers.dataset import ColumnName, IndexedDataset
 from readers.formats import require
 from readers.hdf5.column import Column, Found
@@ -30,6 +30,7 @@ from readers.sample import (
 )
 
 _MORE_IMAGE_NAMES = ("images", "imgs", "data", "x", "X")
+_VIDEO_NAMES = (*VIDEO_NAMES, "videos")
 Rows = Sequence[Any] | NDArray[Any]
 _LABELS_AT_ONCE = 1 << 16
 _DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError, OverflowError)
@@ -51,7 +52,7 @@ class Hdf5Dataset(IndexedDataset):
 
     Args:
         file: The HDF5 file.
-        image: Dataset of the images; None takes the first of the usual names.
+        image: Dataset of the images, or of encoded videos; None takes the first of the usual names.
         label: Dataset of the class numbers, likewise.
         key: Dataset that names the samples, likewise; without one, their numbers do.
         columns: Which datasets become fields, None for all that are as long as the images.
@@ -231,12 +232,12 @@ def _choose(
     path: Path,
 ) -> tuple[Roles, tuple[str, ...]]:
     """Return the datasets by role, and those that become fields."""
-    usual = (*IMAGE_NAMES, *_MORE_IMAGE_NAMES)
+    usual = (*IMAGE_NAMES, *_MORE_IMAGE_NAMES, *_VIDEO_NAMES)
     image = image or next((name for name in usual if found.lengths.get(name)), None)
     if image is None or not found.lengths[image]:
         have = ", ".join(found.lengths) or "none"
         raise SourceError(
-            f"{path} has no dataset of images with any rows (its datasets are {have}): name it with image="
+            f"{path} has no dataset of images or videos with any rows (its datasets are {have}): name it with image="
         )
     length = found.lengths[image]
     for name in (label, key, *(columns or ())):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from readers.columns import find_roles
+from readers.columns import VIDEO_NAMES, find_roles
 from readers.formats import require
 from readers.sample import SourceError
 
@@ -109,13 +109,19 @@ def _image(
     narrowed: bool,
     source: str,
 ) -> str | None:
-    """Return the column of the image: the one found by its name or, if there is but one, by its type."""
+    """Return the column of the image: the one found by its name or, if there is but one, by its type.
+
+    A column that is called as videos are comes before others of bytes.
+    """
     able = [each for each in names if types[each] is not None and _holds_images(types[each])]
     if name in able:
         return name
     if name is None or not asked:
         if len(able) == 1:
             return able[0]
+        video = next((each for each in VIDEO_NAMES if each in able), None)
+        if video is not None:
+            return video
         if narrowed and name is None:
             return None
     if name is not None:
@@ -124,7 +130,7 @@ def _image(
             f"another one with image= (columns of bytes: {', '.join(able) or 'none'})"
         )
     raise SourceError(
-        f"{source} has no column that looks like an image: name one of {', '.join(types)} with image="
+        f"{source} has no column that looks like an image or video: name one of {', '.join(types)} with image="
     )
 
 

@@ -2,7 +2,7 @@
 
 from readers.sample import VIDEO_FIELDS
 from readers.video.container import VideoError, read_packets
-from readers.video.files import ClipListDataset, VideoFolderDataset
+from readers.video.files import ClipListDataset, VideoFolderDataset, read_seconds
 from readers.video.frames import FRAMES_CODEC, FrameFolderDataset
 from readers.video.index import VideoIndex
 from readers.video.info import HIDDEN, VideoInfo
@@ -19,5 +19,6 @@ __all__ = [
     "VideoIndex",
     "VideoInfo",
     "read_packets",
+    "read_seconds",
     "scan_video",
 ]

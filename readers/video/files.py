@@ -6,18 +6,18 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.blob.pages import map_file
-from readers.files import FileDataset, open_regular
+from readers.files import FileDataset, map_whole
 from readers.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
+from readers.video.container import VideoError
 
 _VIDEOS = FileKind("videos", VIDEO_FIELDS)
 _ENDINGS = ", ".join(f".{name}" for name in VIDEO_FIELDS)
@@ -26,6 +26,8 @@ _LINE = re.compile(rf"(.+\.(?:{'|'.join(VIDEO_FIELDS)}))((?:\s+[-+.0-9eE]+)*)", 
 _OTHER_LINE = re.compile(rf"(.+?\.(?:{'|'.join(VIDEO_FIELDS)}))\s(.*)", re.IGNORECASE)
 _HEADER = re.compile(r"[A-Za-z_]+([ \t]+[A-Za-z_]+)*")
 _LABEL = re.compile(r"-1|[0-9]{1,18}")
+_START, _END = "start_seconds", "end_seconds"
+_CLIP_BYTES = 1 << 12  # what is longer is no clip's seconds
 
 
 class VideoFolderDataset(FileDataset):
@@ -48,7 +50,7 @@ class VideoFolderDataset(FileDataset):
         super().__init__(self.source, *find_files(self.source, _VIDEOS))
 
     def _payload(self, path: str) -> Payload:
-        return _mapped(path)
+        return map_whole(path)
 
 
 class ClipListDataset(FileDataset):
@@ -110,7 +112,7 @@ class ClipListDataset(FileDataset):
         return np.array(firsts, np.int64), videos
 
     def _payload(self, path: str) -> Payload:
-        return _mapped(path)
+        return map_whole(path)
 
     def _fetch_one(self, index: int) -> Sample | BadSample:
         entry, seconds = super()._fetch_one(index), self._seconds[index]
@@ -195,21 +197,47 @@ def _clip(cells: Sequence[str]) -> _Clip:
     return _Clip(path, _seconds(*numbers) if numbers else None, int(label))
 
 
-def _seconds(start: str, end: str) -> tuple[float, float]:
+def _seconds(start: Any, end: Any) -> tuple[float, float]:
     try:
         seconds = float(start), float(end)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         raise ValueError(f"start and end must be seconds, got {start} and {end}") from None
     if not 0 <= seconds[0] < seconds[1] < math.inf:
         raise ValueError(f"a clip must have 0 <= start < end, got {start} and {end}")
     return seconds
 
 
-def _mapped(path: str) -> Payload:
-    """Return the content of a file, unread.
+def read_seconds(sample: Sample) -> tuple[float, float] | None:
+    """The seconds of its video that a sample is, None where it is all of it.
+
+    They stand in its field ``clip``, ``{"start_seconds": 1.5, "end_seconds": 4.0}``, or in two fields
+    ``start_seconds`` and ``end_seconds``. A field ``clip`` that says neither is something else.
 
     Raises:
-        OSError: It cannot be opened, or is no regular file.
+        VideoError: One of them is missing, or they are no such seconds.
     """
-    os.close(open_regular(path))  # a pipe that carries the name of a video would be waited for
-    return map_file(path)
+    told: Mapping[str, Any] = {
+        name: bytes(sample.fields[name]).decode("utf-8", "replace")
+        for name in (_START, _END)
+        if name in sample.fields
+    }
+    clip = bytes(sample.fields.get("clip", b"")[:_CLIP_BYTES])
+    if _START.encode() in clip or _END.encode() in clip:
+        told = _parsed(clip)
+    start, end = (told.get(name) for name in (_START, _END))
+    if {str(start), str(end)} <= {"None", "NaN", "nan"}:  # as columns say that there is nothing
+        return None
+    try:
+        return _seconds(start, end)
+    except ValueError as error:
+        raise VideoError(f"{error}: correct {_START} and {_END}, or leave both out") from None
+
+
+def _parsed(clip: bytes) -> Mapping[str, Any]:
+    try:
+        told = json.loads(clip)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        raise VideoError(f"its field clip is no JSON object with {_START} and {_END}")
+    return told

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import os
 import re
 import zlib
@@ -61,9 +60,13 @@ class FrameFolderDataset(IndexedDataset):
 
     def __init__(self, source: PathLike, *, fps: float = 25.0) -> None:
         self.source = Path(source).absolute()
-        if not 0 < fps < math.inf:
-            raise SourceError(f"fps must be a positive number of frames per second, got {fps}")
-        self._time_base = 1 / Fraction(fps).limit_denominator(100_000)
+        try:
+            rate = Fraction(fps).limit_denominator(100_000)
+        except (TypeError, ValueError, OverflowError):  # no number, NaN, infinity
+            rate = Fraction(0)
+        if rate <= 0:
+            raise SourceError(f"fps must be a positive number of frames per second, got {fps!r}")
+        self._time_base = 1 / rate
         is_folder = self.source.is_dir()
         self._root = str(self.source if is_folder else self.source.parent)
         found = _find_folders(self.source) if is_folder else _read_list(self.source)

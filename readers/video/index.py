@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from readers.sample import BadSample, Dataset, IndexFileError, Payload, Sample
 from readers.selection import Subset
 from readers.video.bar import terminal_bar
 from readers.video.container import VideoError
-from readers.video.files import ClipListDataset
+from readers.video.files import ClipListDataset, read_seconds
 from readers.video.frames import FrameFolderDataset
 from readers.video.info import VideoInfo
 from readers.video.scan import scan_video
@@ -40,8 +40,6 @@ class VideoIndex:
 
     Attributes:
         place: The file.
-        segment_seconds: float64 [n, 2], start and end of the clip that each sample is; NaN, NaN where it is the
-            whole video.
     """
 
     def __init__(self, dataset: Dataset, place: Path, samples: NDArray[np.int64]) -> None:
@@ -51,9 +49,7 @@ class VideoIndex:
         self._firsts, videos = _videos_of(dataset)
         self._videos = videos[samples]
         whole, places = _in_whole(dataset, samples)
-        self.segment_seconds = np.full((len(samples), 2), np.nan)
-        if isinstance(whole, ClipListDataset):
-            self.segment_seconds = whole.segment_seconds[places]
+        self._listed = whole.segment_seconds[places] if isinstance(whole, ClipListDataset) else None
 
     @classmethod
     def open(cls, dataset: Dataset, *, progress: Progress | None = None) -> Self:
@@ -65,9 +61,10 @@ class VideoIndex:
         wanted. A file of which a clip list names several clips is looked through once.
 
         It is built anew when names, sizes or labels are others, when the file is damaged, or when one of 16
-        videos, evenly spread, does not begin and end as it did (of folders of frames: the first picture). Files
-        that could not be read count no frames until it is deleted, but are looked up again when asked for. Of
-        several processes that want it one builds it, and the others wait.
+        videos, evenly spread, does not begin and end as it did (of folders of frames: the first picture), or
+        is to be seen from another second on. Files that could not be read count no frames until it is deleted,
+        but are looked up again when asked for. Of several processes that want it one builds it, and the others
+        wait.
 
         Args:
             dataset: Samples of which each holds a video.
@@ -98,12 +95,23 @@ class VideoIndex:
             found = self.store.video(video)
             if not isinstance(found, VideoError) or self.store.rows["pin"][video]:
                 return found
-        return scan_sample(self._dataset, int(self._firsts[video]))[0]
+        return scan_sample(self._dataset, int(self._firsts[video])).found
 
     @property
     def videos(self) -> NDArray[np.int64]:
         """int64 [n], the row of each sample in `store`; samples of one file have one row."""
         return self._videos
+
+    @cached_property
+    def segment_seconds(self) -> NDArray[np.float64]:
+        """float64 [n, 2], start and end of the clip that each sample is; NaN, NaN where it is the whole video.
+
+        See `readers.video.files.read_seconds`.
+        """
+        if self._listed is not None:  # its samples of one file share a row
+            return self._listed
+        seconds: NDArray[np.float64] = self.store.rows["segment_seconds"][self._videos]
+        return seconds
 
     @cached_property
     def num_frames(self) -> NDArray[np.int64]:
@@ -125,29 +133,53 @@ class VideoIndex:
         return Store(self.place, self._dataset.fingerprint)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is mapped."""
-        return {name: value for name, value in self.__dict__.items() if name != "store"}
+        """Leave out what the file tells."""
+        told = ("store", "segment_seconds")
+        return {name: value for name, value in self.__dict__.items() if name not in told}
 
 
-def scan_sample(dataset: Dataset, index: int) -> tuple[VideoInfo | VideoError, int]:
-    """Look through the video of one sample.
+class Scanned(NamedTuple):
+    """What was found of the video of a sample.
 
-    Returns:
-        What is known of it, or why it is none; and a number by which the same bytes are known again, 0 for none.
+    Attributes:
+        found: What is known of it, or why it is none.
+        pin: A number by which the same content is known again, 0 for none.
+        seconds: Start and end of the clip that the sample is; None for the whole video.
     """
-    [data] = _contents(dataset, np.array([index]))
-    if isinstance(data, VideoError):
-        return data, 0
+
+    found: VideoInfo | VideoError
+    pin: int
+    seconds: tuple[float, float] | None = None
+
+
+def scan_sample(dataset: Dataset, index: int) -> Scanned:
+    """Look through the video of one sample."""
+    [content] = _contents(dataset, np.array([index]))
+    if isinstance(content, VideoError):
+        return Scanned(content, 0)
     whole, [place] = _in_whole(dataset, np.array([index]))
     if isinstance(whole, FrameFolderDataset):
-        return whole.info(int(place)), _pin(data)
+        return Scanned(whole.info(int(place)), content.pin)
     try:
-        return scan_video(data), _pin(data)
+        return Scanned(scan_video(content.data), content.pin, content.seconds)
     except VideoError as error:
-        return error, _pin(data)
+        return Scanned(error, content.pin, content.seconds)
 
 
-def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[Payload | VideoError]:
+class _Content(NamedTuple):
+    """A video, or the first picture of one, and which seconds of it a sample is."""
+
+    data: Payload
+    seconds: tuple[float, float] | None = None
+
+    @property
+    def pin(self) -> int:
+        data = self.data
+        pin = zlib.crc32(data[-_PIN_BYTES:], zlib.crc32(data[:_PIN_BYTES], len(data)))
+        return zlib.crc32(repr(self.seconds).encode(), pin) if self.seconds else pin
+
+
+def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[_Content | VideoError]:
     """Return the videos of some samples, of folders of frames their first pictures."""
     whole, places = _in_whole(dataset, samples)
     if not isinstance(whole, FrameFolderDataset):
@@ -155,25 +187,24 @@ def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[Payload | Vi
     return [_first_picture(whole, place) for place in places.tolist()]
 
 
-def _first_picture(dataset: FrameFolderDataset, index: int) -> Payload | VideoError:
+def _first_picture(dataset: FrameFolderDataset, index: int) -> _Content | VideoError:
     [entry] = dataset.fetch([index])
     if isinstance(entry, BadSample):
         return VideoError(entry.reason)
     [picture] = dataset.fetch_frames(index, [0])
-    return VideoError(picture.reason) if isinstance(picture, BadSample) else picture
+    return VideoError(picture.reason) if isinstance(picture, BadSample) else _Content(picture)
 
 
-def _video_of(entry: Sample | BadSample) -> Payload | VideoError:
+def _video_of(entry: Sample | BadSample) -> _Content | VideoError:
     if isinstance(entry, BadSample):
         return VideoError(entry.reason)
     data = entry.video
     if data is None:
         return VideoError(f"it has no field with a video, only {', '.join(entry.fields)}")
-    return data
-
-
-def _pin(data: Payload) -> int:
-    return zlib.crc32(data[-_PIN_BYTES:], zlib.crc32(data[:_PIN_BYTES], len(data)))
+    try:
+        return _Content(data, read_seconds(entry))
+    except VideoError as error:
+        return error
 
 
 def _in_whole(dataset: Dataset, samples: NDArray[np.int64]) -> tuple[Dataset, NDArray[np.int64]]:
@@ -199,6 +230,8 @@ def _places(dataset: Dataset) -> list[Path]:
     folder = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
     places = [Path(folder, f"{dataset.fingerprint}{SUFFIX}")]
     source = getattr(dataset, "source", None)
+    if isinstance(source, Path) and source.name == "..":
+        source = source.resolve()
     if isinstance(source, Path) and source.name:
         places.insert(0, source.with_name(f"{source.name}{SUFFIX}"))
     return places
@@ -224,8 +257,8 @@ def _fits(store: Store, dataset: Dataset) -> bool:
     probed = np.unique(np.linspace(0, len(firsts) - 1, _NUM_PROBES).astype(np.int64))
     probed = probed[store.rows["pin"][probed] != 0]
     contents = _contents(dataset, firsts[probed])
-    for video, data in zip(probed.tolist(), contents, strict=True):
-        if isinstance(data, VideoError) or _pin(data) != store.rows["pin"][video]:
+    for video, content in zip(probed.tolist(), contents, strict=True):
+        if isinstance(content, VideoError) or content.pin != store.rows["pin"][video]:
             return False
     return True
 
@@ -280,21 +313,19 @@ def _build(dataset: Dataset, descriptor: int, progress: Progress) -> None:
     with _writing():
         writer = StoreWriter(descriptor, len(firsts))
     progress(0, len(firsts))
-    for done, (video, (found, pin)) in enumerate(_scanned(dataset, firsts), start=1):
+    for done, (video, scanned) in enumerate(_scanned(dataset, firsts), start=1):
         with _writing():
-            writer.add(video, found, pin)
+            writer.add(video, *scanned)
         progress(done, len(firsts))
     with _writing():
         writer.finish(dataset.fingerprint)
 
 
-def _scanned(
-    dataset: Dataset, firsts: NDArray[np.int64]
-) -> Iterator[tuple[int, tuple[VideoInfo | VideoError, int]]]:
+def _scanned(dataset: Dataset, firsts: NDArray[np.int64]) -> Iterator[tuple[int, Scanned]]:
     """Yield number and knowledge of each video, as they come."""
     num_threads = os.cpu_count() or 1
 
-    def scan(start: int) -> list[tuple[int, tuple[VideoInfo | VideoError, int]]]:
+    def scan(start: int) -> list[tuple[int, Scanned]]:
         some = firsts[start : start + _BATCH].tolist()
         return [(start + at, scan_sample(dataset, first)) for at, first in enumerate(some)]
 

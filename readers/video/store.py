@@ -11,6 +11,7 @@ It holds no code and no pickle. Opening it reads rows and text; blocks are mappe
 their video is asked for.
 """
 
+import math
 import os
 import struct
 import zlib
@@ -25,7 +26,7 @@ from readers.blob.pages import map_file
 from readers.video.container import VideoError
 from readers.video.info import VideoInfo
 
-_FORMAT = b"gpu-aug videos 3"
+_FORMAT = b"gpu-aug videos 4"
 _HEAD = struct.Struct(
     "<16s32sQQQII"
 )  # rows from, text from, end, CRC-32 of rows and text, of all before
@@ -43,6 +44,7 @@ ROW = np.dtype(
         ("time_denominator", "<i8"),
         ("last_duration", "<i8"),
         ("duration_seconds", "<f8"),
+        ("segment_seconds", "<f8", 2),  # NaN, NaN says that it is the whole video
         ("names", "<u8"),
         ("extradata", "<u8"),
         ("names_bytes", "<u4"),
@@ -85,16 +87,24 @@ class StoreWriter:
         self._texts: dict[bytes, int] = {}
         os.ftruncate(descriptor, 0)
 
-    def add(self, number: int, found: VideoInfo | VideoError, pin: int) -> None:
+    def add(
+        self,
+        number: int,
+        found: VideoInfo | VideoError,
+        pin: int,
+        seconds: tuple[float, float] | None = None,
+    ) -> None:
         """Take a video.
 
         Args:
             number: Which one it is.
             found: What is known of it, or why it is none.
             pin: A number by which the bytes it was found in are known again, 0 where none could be read.
+            seconds: Start and end of the clip that its sample is; None for the whole video.
         """
         row = self._rows[number]
         row["pin"] = pin
+        row["segment_seconds"] = seconds or math.nan
         if isinstance(found, VideoError):
             self._set_text(row, "names", str(found))
             return

@@ -1,0 +1,12 @@
+"""Numbers of things, in words."""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and what is counted: ``1 class``, ``2 classes``, ``1,000 entries``."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith(("s", "x", "ch", "sh")):
+        noun += "e"
+    elif noun.endswith("ry"):
+        noun = f"{noun[:-1]}ie"
+    return f"{number:,} {noun}s"
