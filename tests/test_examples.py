@@ -116,27 +116,28 @@ def test_interrupted_runs_go_on(
         warnings.simplefilter("ignore")
         pytest.importorskip(module)
     main = load_main(name)
-    whole = main(["--steps", "13", "--checkpoint", "whole.pt"])
+    monkeypatch.setattr(sys.modules["arguments"], "SAVE_EVERY", 2)
+    whole = main(["--steps", "5", "--checkpoint", "whole.pt"])
 
     def interrupt(*words: Any) -> None:
-        if "step 12:" in str(words):
+        if "step 4:" in str(words):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr("builtins.print", interrupt)
         with pytest.raises((KeyboardInterrupt, SystemExit)):
-            main(["--steps", "13"])
+            main(["--steps", "5"])
     kept = {path.name for path in tmp_path.iterdir() if not path.name.startswith("whole")}
-    rest = main(["--steps", "13"])
+    rest = main(["--steps", "5"])
     capsys.readouterr()
 
     assert {Path(place).stem for place in kept} == {name}
     assert len(kept) == 1
     assert rest == whole[-len(rest) :]
     assert len(rest) == (2 if name == "train_lightning" else 3)  # it saves every step
-    assert main(["--steps", "13"]) == []
+    assert main(["--steps", "5"]) == []
     assert f"{name}." in (said := capsys.readouterr().out)
-    assert "is at step 13 already; give a larger --steps" in said
+    assert "is at step 5 already; give a larger --steps" in said
 
 
 def test_cupy_without_a_gpu(load_main: Callable[[str], Main]) -> None:

@@ -477,22 +477,23 @@ def test_truncated_clips_hold_their_last_good_frame(three_videos: Path) -> None:
     assert torch.equal(batch.images[[0, 1, 2, 4, 5]], whole.images)
 
 
-@pytest.mark.parametrize("on_bad_sample", ["raise", "replace", "skip"])
 @pytest.mark.parametrize(
     "options",
     [
-        {"decoder": "cpu"},
-        {"decoder": "cpu", "helper_process": True},
-        pytest.param({"decoder": "dali"}, marks=pytest.mark.needs_dali),
+        {"on_bad_sample": "raise"},
+        {"on_bad_sample": "replace"},
+        {"on_bad_sample": "skip"},
+        {"on_bad_sample": "replace", "helper_process": True},
+        pytest.param({"on_bad_sample": "replace", "decoder": "dali"}, marks=pytest.mark.needs_dali),
     ],
-    ids=["cpu", "process", "dali"],
+    ids=["raise", "replace", "skip", "process", "dali"],
 )
 def test_held_frames_are_told_of(
-    three_videos: Path, tmp_path: Path, options: dict[str, Any], on_bad_sample: str
+    three_videos: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     """A clip with a held frame says which frame it shows and stands in the ledger as kept, after a resume as well."""
+    options = {"decoder": "cpu", "ledger": tmp_path / "ledger.jsonl", **options}
     options |= {"batch_size": 2, "on_damaged_video": "truncate", "max_bad_samples": 0}
-    options |= {"on_bad_sample": on_bad_sample, "ledger": tmp_path / "ledger.jsonl"}
     whole = load(three_videos, **options)
     loop = iter(whole)
     first, state, second = next(loop), whole.state_dict(), next(loop)
