@@ -5,6 +5,7 @@ import io
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # before its import: no look at the network
 
@@ -13,8 +14,11 @@ import pytest
 import torch
 from PIL import Image
 
+from bench.contestant import Unable
 from bench.photographs import make_photographs
+from bench.video.libraries import load_torchcodec
 from tests.agreement import Agreement
+from tests.groups import Rules
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -26,6 +30,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--write-formats", action="store_true", help="write the README's table anew")
     parser.addoption("--write-imports", action="store_true", help="write docs/imports.md anew")
+    parser.addoption(
+        "--whole", action="store_true", help="fail unless all groups of tests/groups.toml ran"
+    )
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With --whole, say what did not run, and fail."""
+    reporter = session.config.pluginmanager.getplugin("terminalreporter")
+    if not session.config.getoption("--whole") or reporter is None:  # or a worker of pytest-xdist
+        return
+    passed = [Path(report.location[0]).stem for report in reporter.stats.get("passed", [])]
+    reasons = [report.longrepr[2] for report in reporter.stats.get("skipped", [])]
+    rules = Rules.read()
+    for name, number in rules.count(passed).items():
+        reporter.write_line(f"{number:6d} passed: {name}")
+    if broken := rules.broken(passed, reasons):
+        reporter.write_line("\n".join(broken), red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")
@@ -59,6 +81,15 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("no ../shared/data beside this checkout")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def torchcodec_decoders() -> Any:
+    """The module torchcodec.decoders, where it finds the FFmpeg libraries that its wheel does not bring."""
+    try:
+        return load_torchcodec()
+    except Unable as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

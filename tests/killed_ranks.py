@@ -181,8 +181,8 @@ def join(folder: Path, life: int, rank: int, world_size: int) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait until something is the case, or at most 20 seconds."""
-    until = time.monotonic() + 20
+    """Wait until something is the case, or at most a minute."""
+    until = time.monotonic() + 60
     while not condition() and time.monotonic() < until:
         time.sleep(0.001)
 

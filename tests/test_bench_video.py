@@ -33,7 +33,6 @@ from bench.video.libraries import (
     PyavAlbumentations,
     TorchcodecTorchvision,
     fastest_seek,
-    load_torchcodec,
 )
 from bench.video.lineup import clip_lineup
 from bench.video.making import make_videos
@@ -196,6 +195,15 @@ def test_libraries_show_the_right_frames(reader: type[ClipReader], footing: Clip
     check_frames(enter(reader), footing)
 
 
+def test_torchcodec_without_ffmpeg_takes_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It imports without FFmpeg's libraries, and only fails when it decodes: known before that."""
+    package = pytest.importorskip("torchcodec")
+    monkeypatch.setattr(package, "ffmpeg_major_version", None)
+
+    with pytest.raises(Unable, match="install FFmpeg"):
+        TorchcodecTorchvision(RECIPE)
+
+
 def test_worker_processes_show_the_right_frames(footing: ClipFooting) -> None:
     """So does one in the worker processes of a DataLoader."""
     check_frames(enter(PyavAlbumentations, ClipProcesses), footing)
@@ -282,12 +290,9 @@ def test_libraries_draw_once_for_a_clip(reader: type[ClipReader]) -> None:
     assert len({clip.numpy().tobytes() for clip in made}) > 4
 
 
+@pytest.mark.usefixtures("torchcodec_decoders")
 def test_seeking_that_misses_frames_is_not_chosen(tmp_path: Path) -> None:
     """Where frames are not shown equally long, approximate seeking gives others, so it is out."""
-    try:
-        load_torchcodec()
-    except Unable as error:
-        pytest.skip(str(error))
     steps = np.where(np.arange(30) < 15, 512, 2048)
     write_video(tmp_path / "a.mp4", pan(30, (64, 80)), pts=np.cumsum(steps).tolist())
 

@@ -248,11 +248,12 @@ class TestByTime:
         even = Clips(uneven, num_frames=12, stride=1, sampling="first")
         assert frames_of(even) != [expected]
 
-    def test_torchcodec_plays_the_same_frames(self, videos: VideoFolderDataset) -> None:
+    def test_torchcodec_plays_the_same_frames(
+        self, videos: VideoFolderDataset, torchcodec_decoders: Any
+    ) -> None:
         """What its decoder shows at our moments are our frames."""
-        decoders = pytest.importorskip("torchcodec.decoders", exc_type=(ImportError, RuntimeError))
         clips = Clips(videos.take([3]), num_frames=9, fps=17, sampling="first")
-        decoder = decoders.VideoDecoder(bytes(videos.fetch([3])[0].fields["mp4"]))
+        decoder = torchcodec_decoders.VideoDecoder(bytes(videos.fetch([3])[0].fields["mp4"]))
         played = decoder.get_frames_played_at([n / 17 + 1e-9 for n in range(9)])
 
         [batch] = batches(clips)

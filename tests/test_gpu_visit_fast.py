@@ -3,6 +3,7 @@
 import ctypes
 import io
 import itertools
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -239,17 +240,22 @@ def test_what_was_before_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None
     """Percents that average over the time before the block are left out; an engine that fails costs its own."""
     monkeypatch.setattr(watching, "_uuid", lambda _: "abc")
     monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
-    began = time.perf_counter()
+    now, looked_enough = 0.0, threading.Event()
+    monkeypatch.setattr(watching.time, "perf_counter", lambda: now)
 
     def since() -> tuple[int, float]:
-        return (90 if time.perf_counter() - began < 0.15 else 10), 0.2
+        nonlocal now
+        now += 0.05
+        if now > 0.5:
+            looked_enough.set()
+        return (90 if now < 0.15 else 10), 0.2
 
     def broken() -> tuple[int, float]:
         raise NvmlError("as planned")
 
     meter = SimpleNamespace(readers=lambda: {"NVDEC": since, "the JPEG engine": broken})
     with Busy(GPU, lambda _: meter) as busy:
-        time.sleep(0.4)
+        assert looked_enough.wait(60)
 
     assert busy.found["percent of NVDEC"] == 10
     assert busy.found["percent of NVDEC at most"] == 10

@@ -201,13 +201,13 @@ class TestNode:
                     threading.current_thread() is not threading.main_thread()
                 ):  # where states are made
                     reading.set()
-                    held.wait(20)
+                    held.wait(60)
                 return super().fetch(indices)
 
         slow = Slow([jpeg(20, 20)], 8)
         root = nodes.Prefetcher(LoaderNode(make_loader(slow)), prefetch_factor=1)
         root.reset()
-        assert reading.wait(20)
+        assert reading.wait(60)
         threading.Timer(1.0, held.set).start()  # while the second reset has given up waiting
         root.reset()
         received = contents(root)

@@ -90,7 +90,7 @@ def test_a_peer_describes_its_batches_and_times_them(peer: PeerProcess) -> None:
     assert (made.shape, made.dtype) == ((2, 3, 224, 224), torch.bfloat16)
     assert (peer.note, peer.num_ahead, peer.num_discard) == ("black images", 3, 5)
     assert turn.images % 2 == 0
-    assert 0.1 <= turn.seconds < 5
+    assert turn.seconds >= 0.1
     assert 0 < turn.images <= turn.seconds / 0.002 * 2  # a batch takes 2 ms and more
 
 
@@ -135,7 +135,7 @@ def test_workers_end_when_the_near_side_does(footing: Footing, tmp_path: Path) -
 
 
 def _ends(pid: int) -> bool:
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while _runs(pid) and time.monotonic() < until:
         time.sleep(0.01)
     return not _runs(pid)

@@ -342,7 +342,7 @@ def test_leaving_early_ends_the_command(tmp_path: Path) -> None:
     assert len(list(islice(iterator, 2))) == 2
     iterator.close()
     status = Path("/proc", (tmp_path / "pid").read_text().strip(), "status")
-    for _ in range(500):  # until its parent, which is init by now, has taken note
+    for _ in range(6000):  # until its parent, which is init by now, has taken note
         if not status.exists() or "(zombie)" in status.read_text():
             return
         time.sleep(0.01)

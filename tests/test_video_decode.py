@@ -177,14 +177,16 @@ def test_hidden_frames_count_for_nothing(load: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["h264-open-groups", "hevc", "vp9", "mpeg4", "variable-rate"])
-def test_torchcodec_has_the_same_frames(load: Any, tmp_path: Path, name: str) -> None:
+def test_torchcodec_has_the_same_frames(
+    load: Any, tmp_path: Path, name: str, torchcodec_decoders: Any
+) -> None:
     """Another library that seeks by itself gives the same pictures for the same numbers, and its neighbours differ."""
-    decoders = pytest.importorskip("torchcodec.decoders", exc_type=(ImportError, RuntimeError))
     data, info, _ = load(name)
     path = tmp_path / f"video.{CASES[name][0]}"
     path.write_bytes(data)
     frames = [0, 7, 8, 21, 38]
-    theirs = decoders.VideoDecoder(str(path), dimension_order="NHWC").get_frames_at(frames).data
+    decoder = torchcodec_decoders.VideoDecoder(str(path), dimension_order="NHWC")
+    theirs = decoder.get_frames_at(frames).data
     ours = decode_frames(data, info, np.array([*frames, 9]))
 
     for frame, pixels in zip(frames, theirs.numpy().astype(int), strict=True):

@@ -78,7 +78,7 @@ def test_differences_and_absences_are_told(task: Task, monkeypatch: pytest.Monke
     assert found.differences == {OURS: 0, "brighter": 5}
     assert found.absent == {"missing": "ImportError: no such package"}
     assert found.ratios[OURS] == 1
-    assert found.ratios["brighter"] > 1
+    assert set(found.ratios) == {OURS, "brighter"}
     stream = io.StringIO()
     show(found, Console(file=stream, width=90))
     assert "missing took no part: ImportError: no such package" in stream.getvalue()

@@ -26,6 +26,9 @@ NUM_TRIED = 4
 """Clips on which settings are tried."""
 
 _ROUNDS = 2
+_WITHOUT_FFMPEG = (
+    "torchcodec finds no FFmpeg libraries: install FFmpeg, for example with apt install ffmpeg"
+)
 
 
 class ClipReader(ABC):
@@ -154,18 +157,21 @@ class DecordTorchvision(ClipReader):
 
 
 def load_torchcodec() -> Any:
-    """Import torchcodec's decoders.
+    """Import torchcodec's decoders of videos.
 
     Raises:
-        Unable: It is missing, or does not load, for example for want of FFmpeg's libraries.
+        Unable: It is missing, or finds no FFmpeg; its wheel brings none.
     """
     try:
-        return importlib.import_module("torchcodec.decoders")
+        decoders = importlib.import_module("torchcodec.decoders")
+        package = importlib.import_module("torchcodec")
     except ImportError as error:
         raise Unable("needs torchcodec: pip install torchcodec") from error
-    except (OSError, RuntimeError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise Unable(f"torchcodec does not load ({first}): install FFmpeg 4 to 8") from error
+    except (OSError, RuntimeError) as error:  # versions before 0.14 load FFmpeg when imported
+        raise Unable(_WITHOUT_FFMPEG) from error
+    if getattr(package, "ffmpeg_major_version", 0) is None:
+        raise Unable(_WITHOUT_FFMPEG)
+    return decoders
 
 
 def torchcodec_frames(clip: Clip, seek: str) -> torch.Tensor:
