@@ -68,8 +68,18 @@ class EpochComparison:
 
     @property
     def same(self) -> bool:
-        """Whether both runs handed over the same samples in the same order, each position as often."""
-        return not self.different and not any((*self.missing, *self.doubled))
+        """Whether the same samples came in the same order, each position as often, wherever that can be told.
+
+        What last_batch="drop" leaves out at the end is no difference, since another batch size leaves out another rest.
+        """
+        lacking = [
+            ranges
+            for ranges, is_dropped in zip(self.missing, self.dropped, strict=True)
+            if ranges and not is_dropped
+        ]
+        return not (self.different or lacking or any(self.doubled)) and (
+            bool(self.stretches) or not self.unmatched
+        )
 
 
 def audit_and_show(first: str, second: str) -> bool:
@@ -113,7 +123,9 @@ def report(histories: tuple[History, History], epochs: Sequence[EpochComparison]
     for epoch in epochs:
         lines += _epoch_lines(epoch)
     if _same(histories, epochs):
-        return [*lines, "same samples in the same order"]
+        is_rest = any(any(epoch.missing) for epoch in epochs)
+        end = ', but for what last_batch="drop" left out at the end of epochs' if is_rest else ""
+        return [*lines, f"same samples in the same order{end}"]
     return [*lines, "NOT the same samples in the same order"]
 
 
@@ -238,7 +250,7 @@ def _summary(name: str, history: History) -> str:
 def _epoch_lines(epoch: EpochComparison) -> Iterator[str]:
     compared = sum(stretch.stop - stretch.start for stretch in epoch.stretches)
     head = f"epoch {epoch.epoch}:"
-    if epoch.same:
+    if epoch.same and not any(epoch.missing):
         yield f"{head} same, {compared} positions in {len(epoch.stretches)} stretches"
     for name, ranges in zip("AB", epoch.missing, strict=True):
         if ranges:
@@ -258,7 +270,7 @@ def _epoch_lines(epoch: EpochComparison) -> Iterator[str]:
         )
         if epoch.same_samples:
             yield f"{head} but the same samples as a whole, in another order"
-    elif not epoch.same and compared:
+    elif compared and (not epoch.same or any(epoch.missing)):
         where = "where steps of both end together" if epoch.unmatched else "where both were"
         yield f"{head} same {where}, {compared} positions"
     if epoch.unmatched:

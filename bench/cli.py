@@ -1,6 +1,7 @@
 """The command ``gpu-aug``. Heavy imports happen inside the commands, so that --help is quick."""
 
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 bench_app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
@@ -82,13 +84,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     errors.call(app, arguments)
 
 
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"gpu-aug {metadata.version('gpu-aug')}")  # noqa: T201 - what was asked for
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     debug: Annotated[
         bool, typer.Option(errors.DEBUG_FLAG, help="Show tracebacks; allowed anywhere.")
     ] = False,  # taken out of the arguments before they get here
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),
+    ] = False,
 ) -> None:
-    del debug
+    del debug, version
 
 
 @app.command()

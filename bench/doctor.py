@@ -69,6 +69,7 @@ def examination() -> Iterator[Finding]:
     yield Finding("threads", f"{num_cores()} cores this process may use; loaders take as many")
     yield _cuda()
     yield _dali()
+    yield from _pair()
     yield _cpu_decoder()
     yield _videos()
     yield _formats()
@@ -106,6 +107,58 @@ def _dali() -> Finding:
             "install it again: pip install --force-reinstall 'gpu-aug[cuda12]'",
         )
     return Finding("decoder dali", f"NVIDIA DALI {dali.__version__}")
+
+
+_OLDEST_DRIVERS = {12: 525, 13: 580}
+"""Of each CUDA version, as NVIDIA's installation guide of DALI 2.4 states them."""
+
+
+def _pair() -> Iterator[Finding]:
+    """Whether torch and DALI are built for one version of CUDA, where both are there."""
+    import torch
+
+    dali = next(
+        (major for major in _OLDEST_DRIVERS if _is_installed(f"nvidia-dali-cuda{major}0")), None
+    )
+    if dali is None or torch.version.cuda is None:
+        return
+    driver = machine()["driver"] if torch.cuda.is_available() else None
+    yield judge_pair(int(torch.version.cuda.split(".")[0]), dali, str(driver) if driver else None)
+
+
+def judge_pair(torch_cuda: int, dali_cuda: int, driver: str | None) -> Finding:
+    """Say what is known of torch and DALI built for these versions of CUDA in one process.
+
+    Args:
+        torch_cuda: The major version that torch is built for.
+        dali_cuda: That of DALI.
+        driver: The version of NVIDIA's driver, such as "580.65.06"; None without a GPU.
+    """
+    subject = "torch and DALI"
+    needed = max(_OLDEST_DRIVERS.get(major, 0) for major in (torch_cuda, dali_cuda))
+    found = f"for CUDA {torch_cuda} and {dali_cuda}; a driver {needed} or newer serves both"
+    if driver is None:
+        return Finding(subject, f"{found}; without a GPU this does not matter")
+    if int(driver.split(".")[0]) < needed:
+        return Finding(
+            subject, f"{found}, got {driver}", f"install NVIDIA's driver {needed} or newer"
+        )
+    if torch_cuda == dali_cuda:
+        return Finding(subject, found)
+    return Finding(
+        subject,
+        f"{found}; each loads CUDA libraries of its own, which nobody here has tried on a GPU",
+        f"for a pair of one version: pip uninstall nvidia-dali-cuda{dali_cuda}0, then "
+        f"pip install nvidia-dali-cuda{torch_cuda}0",
+    )
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _cpu_decoder() -> Finding:

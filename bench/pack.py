@@ -34,6 +34,7 @@ _STREAM_TASK_SAMPLES = 8  # of a source that is read forward, whose sizes are no
 # From here on starting processes, 2 s, is worth it.
 _NUM_SAMPLES_FOR_PROCESSES = 50_000
 _NUM_BAD_SHOWN = 5
+_SUFFIXES = (".tar", ".parquet", ".tfrecord", ".zip", ".tgz", ".gz", ".lmdb", ".h5", ".hdf5")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 
@@ -87,11 +88,12 @@ def pack_and_show(
     """Write the shards that are not there yet, show how far it is, and sum up.
 
     Raises:
-        BenchError: The destination cannot be written, holds something else, or lies within the source;
-            or not one sample can be packed.
+        BenchError: The destination cannot be written, has the name of a file, holds something else, or lies
+            within the source; or not one sample can be packed.
         readers.ReadersError: There is nothing to read.
     """
     workers = checked_workers(num_workers)
+    _check_folder(destination, settings.format)
     _check_apart(source, destination)
     dataset, console = (
         open_source(source, format=settings.source_format, allow_pipe=settings.allow_pipe),
@@ -124,6 +126,17 @@ def pack_and_show(
         raise BenchError(
             f"{source} breaks off in {len(lost)} places, the first at {printable(lost[0]['key'])}: what could be "
             "read is packed; mend the source and pack it into a new folder to have the rest"
+        )
+
+
+def _check_folder(destination: Path, format: str) -> None:
+    """Refuse the name of a file, behind which somebody expects one shard of that format."""
+    suffix = destination.suffix.lower()
+    if suffix in _SUFFIXES and not destination.is_dir():
+        wanted = suffix[1:] if suffix in (".tar", ".parquet") else format
+        raise BenchError(
+            f"DST is the folder of the shards, got the name of a file, {destination}: say gpu-aug pack SRC "
+            f"{destination.with_suffix('')} --format {wanted}"
         )
 
 

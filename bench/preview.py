@@ -110,7 +110,8 @@ def _engine_lines(
     for decoder, engine in ((decoder, engine) for decoder in DECODERS for engine in ENGINES):
         name = row_name(decoder, engine)
         try:
-            batch = _augmented(same_few, len(samples), views, seed, decoder, engine)
+            with console.status(f"drawing {name}"):  # nothing where there is no terminal
+                batch = _augmented(same_few, len(samples), views, seed, decoder, engine)
         except (EngineError, MissingPackageError) as error:
             console.print(Text(f"{name} is not drawn: {error}", style="yellow"), soft_wrap=True)
             continue

@@ -333,6 +333,9 @@ class TestComparison:
         assert same, text
         short = loader(dataset, batch_size=7, last_batch="drop", audit=tmp_path / "c")
         advance([short])  # up to 56
+        same, text = verdict(str(tmp_path / "b"), str(tmp_path / "c"))
+        assert same, text
+        assert text.endswith('order, but for what last_batch="drop" left out at the end of epochs')
         advance([short], 3)
         same, text = verdict(str(tmp_path / "b"), str(tmp_path / "c"))
 
@@ -345,6 +348,15 @@ class TestComparison:
         )
         assert "epoch 1: A lacks 21 positions: 0 to 20" in text
         assert text.count("drop") == 1  # the rest of an epoch that was left early is more
+
+    def test_nothing_that_can_be_compared(self, dataset: MemoryDataset, tmp_path: Path) -> None:
+        """Runs of which no steps end together are not called the same."""
+        for name, size in (("a", 31), ("b", 32)):
+            advance([loader(dataset, batch_size=size, last_batch="drop", audit=tmp_path / name)])
+        same, text = verdict(str(tmp_path / "a"), str(tmp_path / "b"))
+
+        assert not same
+        assert "not compared, since steps end elsewhere: 31 positions" in text
 
     def test_changed_samples(self, tmp_path: Path, whole: str) -> None:
         """A line whose hash of samples does not belong to its places is a difference."""

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from PIL import Image
 
 from bench import errors
 from bench.cli import main
+from bench.doctor import judge_pair
 
 Jpeg = Callable[..., bytes]
 Run = Callable[..., tuple[int, str, str]]
@@ -372,3 +374,35 @@ def test_what_may_not_be_written_is_refused_first(
 
     assert (code, printed) == (2, "")
     assert "cannot be written to locked/result.png (permission denied)" in error
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_of_a_command(run: Run, flag: str) -> None:
+    """Both ways to ask show the options of a command."""
+    code, printed, _ = run("pack", flag)
+    assert code == 0
+    assert "--shard-size" in printed
+
+
+def test_version(run: Run) -> None:
+    """It is the one of the installed package."""
+    assert run("--version") == (0, f"gpu-aug {metadata.version('gpu-aug')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("torch_cuda", "dali_cuda", "driver", "found", "advice"),
+    [
+        (13, 12, None, "for CUDA 13 and 12; a driver 580 or newer serves both", ""),
+        (13, 12, "580.65.06", "nobody here has tried", "pip install nvidia-dali-cuda130"),
+        (12, 12, "535.10", "a driver 525 or newer serves both", ""),
+        (13, 13, "575.1", "got 575.1", "install NVIDIA's driver 580 or newer"),
+    ],
+)
+def test_doctor_judges_torch_and_dali(
+    torch_cuda: int, dali_cuda: int, driver: str | None, found: str, advice: str
+) -> None:
+    """Builds for two versions of CUDA, and drivers older than NVIDIA's guide asks for, are said."""
+    finding = judge_pair(torch_cuda, dali_cuda, driver)
+    assert found in finding.found
+    assert advice in finding.advice
+    assert bool(finding.advice) == bool(advice)

@@ -634,7 +634,9 @@ def test_arguments_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
     assert "shuffle must be 0 or more" in refused(run, source, out, "--shuffle", -1)
     assert "workers must be 1 or more" in refused(run, source, out, "--workers", 0)
     assert "does not exist" in refused(run, tmp_path / "missing", out)
-    assert not out.exists()
+    named = refused(run, source, tmp_path / "out.parquet")
+    assert f"pack SRC {out} --format parquet" in " ".join(named.split())
+    assert list(tmp_path.glob("out*")) == []
 
 
 @pytest.mark.parametrize(
