@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from readers.sample import HeaderError, Payload
 
-Found = tuple[int, int, int]  # height and width as stored, orientation
+Found = tuple[int, int, int]  # height and width as stored, orientation or 0
 
 # Start of frame: 0xC0 to 0xCF but for the three that say something else (DHT, JPG, DAC).
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -60,7 +60,7 @@ def read_header(data: Payload) -> Header:
         raise HeaderError(f"{name} whose header says height {height} and width {width}")
     if orientation >= 5:
         height, width = width, height
-    return Header(name, height, width, orientation)
+    return Header(name, height, width, orientation or 1)
 
 
 def _recognise(data: Payload) -> tuple[str, Callable[[Payload], Found]]:
@@ -89,14 +89,14 @@ def _read_jpeg(data: Payload) -> Found:
             size = _FRAME_SIZE.unpack_from(data, position + 5)
         elif (
             marker == _APP1
-            and not orientation  # of two, the first counts
+            and not orientation  # the first one that has the tag counts
             and data[position + 4 : position + 10] == b"Exif\0\0"
         ):
             orientation = _orientation(data[position + 10 : position + 2 + length])
         position += 2 + length
     if size is None:
         raise HeaderError("jpeg without a frame header")
-    return *size, orientation or 1
+    return *size, orientation
 
 
 def _read_png(data: Payload) -> Found:
@@ -172,11 +172,13 @@ def _read_pnm(data: Payload) -> Found:
 
 
 def _orientation(exif: Payload) -> int:
-    """Return the orientation in an EXIF block, 1 when it is absent, broken or not 1 to 8."""
+    """Return the orientation in an EXIF block, 1 when it is not 1 to 8, 0 when it is absent or cannot be read."""
     try:
-        value = _tags(exif).get(_ORIENTATION_TAG, 1)
+        value = _tags(exif).get(_ORIENTATION_TAG)
     except struct.error:  # a directory or an entry lies outside the block
-        return 1
+        return 0
+    if value is None:
+        return 0
     return value if 1 <= value <= 8 else 1
 
 

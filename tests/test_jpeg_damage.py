@@ -1,6 +1,7 @@
 """What our JPEG decoder does not know, or finds damaged, it leaves to OpenCV: a status, never wrong pixels."""
 
 import io
+import struct
 from pathlib import Path
 
 import cv2
@@ -11,7 +12,7 @@ from PIL import Image
 from dali_pipes import DecodeError, cpu
 from dali_pipes.jpeg import REASONS
 from readers import HeaderError, read_header
-from tests.jpegs import SAMPLINGS, encode, ours, picture, turned
+from tests.jpegs import SAMPLINGS, encode, ours, picture, turned, with_code_of_ones
 
 pytestmark = pytest.mark.skipif(
     int(cv2.__version__.split(".")[0]) < 5, reason="OpenCV 4 returns damaged files half gray"
@@ -109,6 +110,44 @@ def test_other_kinds_are_refused(mode: str, options: dict[str, bool], reason: st
     status, _ = ours(stream.getvalue(), (30, 30))
 
     assert REASONS[status] == reason
+
+
+def test_a_code_of_all_ones_is_refused() -> None:
+    """Annex C of ITU-T T.81 keeps it free, and libjpeg refuses a table that has it, used or not."""
+    sound = encode(picture(30, 30), "4:2:0")
+    assert ours(sound, (30, 30))[0] == 0
+
+    status, _ = ours(with_code_of_ones(sound), (30, 30))
+
+    assert "Huffman" in REASONS[status]
+    with pytest.raises(DecodeError):
+        cpu.decode(with_code_of_ones(sound), (30, 30))
+
+
+@pytest.mark.parametrize("first", ["no tag", "cut", "no EXIF", 1, 9])
+def test_the_first_orientation_there_is_counts(first: str | int) -> None:
+    """Of two EXIF segments OpenCV takes the first that has the tag, whatever its number; so do both of our readers."""
+    blocks = {"no tag": tiff(65, tag=0x010F), "cut": tiff(6)[:12], "no EXIF": b""}
+    block = tiff(first) if isinstance(first, int) else blocks[first]
+    sound = encode(picture(20, 34), "4:2:0")
+    segments = b"".join(
+        b"\xff\xe1" + (len(body) + 8).to_bytes(2, "big") + b"Exif\0\0" + body
+        for body in (block, tiff(6))
+    )
+    data = sound[:2] + segments + sound[2:]
+    expected = cv2.cvtColor(cv2.imdecode(np.frombuffer(data, np.uint8), 1), cv2.COLOR_BGR2RGB)
+
+    header = read_header(data)
+    status, pixels = ours(data, (header.height, header.width))
+
+    assert (header.height, header.width) == expected.shape[:2]
+    assert status == 0
+    np.testing.assert_array_equal(pixels, expected)
+
+
+def tiff(value: int, tag: int = 0x0112) -> bytes:
+    """A directory with one short number."""
+    return b"II*\0" + struct.pack("<IHHHIHHI", 8, 1, tag, 3, 1, value, 0, 0)
 
 
 def test_other_formats_are_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 from dali_pipes.tiling.coefficients import read_coefficients
 from dali_pipes.tiling.segments import Untiled, walk_segments
 from dali_pipes.tiling.tile import add_restarts
+from tests.jpegs import with_code_of_ones
 from tests.tile_kinds import by_opencv, by_pillow, encode, picture
 
 os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
@@ -30,6 +31,11 @@ def frame_at(data: bytes) -> int:
 def scan_at(data: bytes) -> int:
     """Offset of the first compressed byte."""
     return next(part.end for part in walk_segments(data) if part.marker == 0xDA)
+
+
+def stuffed_at(data: bytes) -> int:
+    """Offset of the first 0xFF among the compressed bytes that is data."""
+    return data.index(b"\xff\0", scan_at(data))
 
 
 def patched(data: bytes, at: int, *values: int) -> bytes:
@@ -66,6 +72,11 @@ EDITS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "no end marker": ("truncated", lambda data: data[:-2]),
     "stray byte in the header": ("damaged", lambda data: data[:20] + b"\0" + data[20:]),
     "stray byte after the scan": ("damaged", lambda data: data[:-2] + b"\0" + data[-2:]),
+    "fill bytes in the data": (
+        "damaged",
+        lambda data: data[: stuffed_at(data)] + b"\xff" + data[stuffed_at(data) :],
+    ),
+    "a code of all ones": ("odd tables", with_code_of_ones),
     "stray marker": ("damaged", lambda data: data[:-2] + b"\xff\xd0" + data[-2:]),
     "comment at the end": (
         "metadata after a scan",

@@ -16,30 +16,30 @@ def read_orientation(body: int, size: int) -> int:
         size: How many bytes that is.
 
     Returns:
-        1 to 8; 1 where EXIF is broken or has none, 0 where the segment is not EXIF, BAD where decoders disagree.
+        1 to 8, 1 for any other number; 0 where there is none, so that the next segment counts; BAD where decoders disagree.
     """
     if size < 6 or not _is_exif(body):
         return 0
     tiff, size = body + 6, size - 6
     if size < 8:
-        return 1
+        return 0
     little = load_u8(tiff) == 73 and load_u8(tiff + 1) == 73
     if _number(tiff + 2, _TWO, little) != 42:
         return BAD
     directory = _number(tiff + 4, _FOUR, little)
     if directory + 2 > size:
-        return 1
+        return 0
     num_entries = _number(tiff + directory, _TWO, little)
     for entry in range(num_entries):
         start = directory + 2 + 12 * entry
         if start + 10 > size:
-            return 1
+            return 0
         if _number(tiff + start, _TWO, little) == _ORIENTATION_TAG:
             value = _number(tiff + start + 8, _TWO, little)
             return value if 1 <= value <= 8 else 1
         if start + 12 > size or not _is_whole(tiff + start, size, little):
             return BAD
-    return 1
+    return 0
 
 
 @inlined

@@ -101,7 +101,7 @@ def read_header(
                 return BAD_HEADER
             header[RESTART] = _be16(body)
         elif marker == _APP1:
-            if header[ORIENTATION] == 0:  # of two, the first counts
+            if header[ORIENTATION] == 0:  # the first one that has the tag counts
                 header[ORIENTATION] = read_orientation(body, size)
                 if header[ORIENTATION] == BAD:
                     return BAD_HEADER

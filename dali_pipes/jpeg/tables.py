@@ -77,9 +77,9 @@ def _build(stored: Any, is_dc: bool, single: Any, search: Any) -> int:
     for length in range(1, 17):
         count = signed(stored[length - 1])
         search[17 + length] = symbol_place - code
+        if code + count >= 1 << length:  # no code may be all ones
+            return BAD_TABLE
         for _ in range(count):
-            if code >= 1 << length:
-                return BAD_TABLE
             symbol = signed(stored[16 + symbol_place])
             if is_dc and symbol > 15:
                 return BAD_TABLE

@@ -185,9 +185,9 @@ def _fill(counts: NDArray[np.int64], table: int, lookup: Lookup) -> bool:
     code, place = 0, 0
     for length in range(1, 17):
         lookup.offset[table, length] = place - code
+        if code + counts[length - 1] >= 1 << length:  # no code may be all ones
+            return False
         for _ in range(counts[length - 1]):
-            if code >= 1 << length:
-                return False
             if length <= LOOKUP_BITS:
                 free = LOOKUP_BITS - length
                 entry = length << 8 | lookup.symbols[table, place]

@@ -61,7 +61,8 @@ def strip(
 
     Returns:
         The offset of the marker that ends the scan; -1 if there is none, -2 if restart markers are
-        missing, superfluous or wrongly numbered.
+        missing, superfluous or wrongly numbered, or if fill bytes stand before a stuffed zero, which libjpeg
+        reads as data or as the end, depending on where it is.
     """
     size = data.size
     out = 0
@@ -71,11 +72,14 @@ def strip(
         value = data[at]
         at += 1
         if value == 0xFF:
+            first = at
             while at < size and data[at] == 0xFF:
                 at += 1
             if at >= size:
                 return -1
             marker = data[at]
+            if marker == 0 and at > first:
+                return -2
             at += 1
             if 0xD0 <= marker <= 0xD7:
                 if num_intervals >= starts.size - 1 or marker - 0xD0 != (num_intervals - 1) % 8:

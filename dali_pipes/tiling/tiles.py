@@ -7,7 +7,7 @@ the intervals are a grid of tiles, each one unit high.
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.exif import read_orientation
+from dali_pipes.jpeg.exif import BAD, read_orientation
 from gpu_aug.native import kernel, load_u8, signed
 
 Tiles = NDArray[np.int64]
@@ -66,6 +66,8 @@ def read_tiles(data: int, size: int, tiles: Tiles) -> bool:
             tiles[INTERVAL] = be16(body)
         elif marker == _APP1 and tiles[ORIENTATION] == 0:
             tiles[ORIENTATION] = read_orientation(body, length - 2)
+            if tiles[ORIENTATION] == BAD:
+                return False
         elif marker != _DHT and marker != _DQT and not is_metadata(marker):
             return False
         position = end
