@@ -68,7 +68,7 @@ class Survey:
         num_looked_at: Entries whose fields and headers were looked at.
         verified: Whether these are all, and were decoded.
         fields: Sizes in bytes by field.
-        formats: How often which kind of image.
+        formats: How often which kind of image, such as "png, 16 bits, alpha": what a loader does not keep is named.
         num_imageless: Samples without image and video, which a loader takes for bad.
         heights: In pixels, of images.
         widths: In pixels.
@@ -118,7 +118,7 @@ class Survey:
             self.fields.setdefault(_NUMBER.sub(".N", name), Spread()).add(size)
         if look.header is not None:
             shape = (look.header.height, look.header.width)
-            self.formats[look.header.format] += 1
+            self.formats[_kind(look.header)] += 1
             self.heights.add(shape[0])
             self.widths.add(shape[1])
             if shape in self.shapes or len(self.shapes) < _MOST_SHAPES:
@@ -194,6 +194,11 @@ def _tasks(dataset: Dataset | TarStream, count: int | None, chunk: int) -> Itera
         tasks = (places[at : at + chunk] for at in range(0, count, chunk))
     for indices in tasks:
         yield lambda indices=indices: dataset.fetch(indices)  # type: ignore[misc]
+
+
+def _kind(header: Header) -> str:
+    bits = [f"{header.bits} bits"] if header.bits > 8 else []
+    return ", ".join([header.format, *bits, *(["alpha"] if header.has_alpha else [])])
 
 
 def _look(entry: Entry, folders: FrameFolderDataset | None) -> Look:

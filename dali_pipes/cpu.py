@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
+from dali_pipes.losses import warn_of_losses
 from readers.sample import Payload
 
 
@@ -28,6 +29,7 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     Raises:
         DecodeError: If the bytes do not decode, or decode to another size.
     """
+    warn_of_losses(data)
     cv2 = _opencv()
     image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
     if image.shape != (*size, 3):

@@ -8,21 +8,32 @@ opinion it sides with the decoders: size and orientation are those that OpenCV a
 import re
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from readers.sample import HeaderError, Payload
-
-Found = tuple[int, int, int]  # height and width as stored, orientation or 0
 
 # Start of frame: 0xC0 to 0xCF but for the three that say something else (DHT, JPG, DAC).
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _APP1, _START_OF_SCAN = 0xE1, 0xDA
 _SEGMENT = struct.Struct(">BBH")  # 0xFF, marker, length (which counts itself)
-_FRAME_SIZE = struct.Struct(">HH")
+_FRAME = struct.Struct(">BHH")  # bits, height, width
 
-_WIDTH_TAG, _HEIGHT_TAG, _ORIENTATION_TAG = 256, 257, 274
+_WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG = 256, 257, 258, 274, 338
+_LONG = 4  # the kind of numbers of four bytes
 _PNM_SIZE = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
+_PNM_MAXIMUM = re.compile(rb"(?:\s|#[^\n]*\n)*(\d{1,5})\s")
+
+
+class Found(NamedTuple):
+    """Height and width as stored, EXIF orientation or 0, bits of a channel, and whether there is an alpha channel."""
+
+    height: int
+    width: int
+    orientation: int = 0
+    bits: int = 8
+    has_alpha: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +45,16 @@ class Header:
         height: Pixels, >= 1, after EXIF orientation.
         width: Pixels, >= 1, after EXIF orientation.
         orientation: EXIF orientation, 1 to 8; 1 when there is none or it cannot be read.
+        bits: Of a channel, such as 16; where formats pack several pixels into a byte, or use a palette, 8.
+        has_alpha: Whether a PNG, WebP or TIFF says that pixels can be transparent.
     """
 
     format: str
     height: int
     width: int
     orientation: int
+    bits: int = 8
+    has_alpha: bool = False
 
 
 def read_header(data: Payload) -> Header:
@@ -53,14 +68,14 @@ def read_header(data: Payload) -> Header:
     """
     name, read = _recognise(data)
     try:
-        height, width, orientation = read(data)
+        height, width, orientation, bits, has_alpha = read(data)
     except struct.error:  # something lies behind the last byte
         raise HeaderError(f"{name} that ends within its header, at byte {len(data)}") from None
     if height < 1 or width < 1:
         raise HeaderError(f"{name} whose header says height {height} and width {width}")
     if orientation >= 5:
         height, width = width, height
-    return Header(name, height, width, orientation or 1)
+    return Header(name, height, width, orientation or 1, max(bits, 8), has_alpha)
 
 
 def _recognise(data: Payload) -> tuple[str, Callable[[Payload], Found]]:
@@ -71,7 +86,7 @@ def _recognise(data: Payload) -> tuple[str, Callable[[Payload], Found]]:
 
 
 def _read_jpeg(data: Payload) -> Found:
-    size: tuple[int, int] | None = None
+    frame: tuple[int, int, int] | None = None
     orientation = 0
     position = 2
     # On to the first scan, not only to the frame header: EXIF may stand between the two.
@@ -86,7 +101,7 @@ def _read_jpeg(data: Payload) -> Found:
         if marker == _START_OF_SCAN:
             break
         if marker in _FRAME_MARKERS:
-            size = _FRAME_SIZE.unpack_from(data, position + 5)
+            frame = _FRAME.unpack_from(data, position + 4)
         elif (
             marker == _APP1
             and not orientation  # the first one that has the tag counts
@@ -94,9 +109,10 @@ def _read_jpeg(data: Payload) -> Found:
         ):
             orientation = _orientation(data[position + 10 : position + 2 + length])
         position += 2 + length
-    if size is None:
+    if frame is None:
         raise HeaderError("jpeg without a frame header")
-    return *size, orientation
+    bits, height, width = frame
+    return Found(height, width, orientation, bits)
 
 
 def _read_png(data: Payload) -> Found:
@@ -104,16 +120,19 @@ def _read_png(data: Payload) -> Found:
     (checksum,) = struct.unpack_from(">I", data, 29)
     if kind != b"IHDR" or checksum != zlib.crc32(data[12:29]):
         raise HeaderError("png whose header is damaged (its checksum does not fit)")
+    bits, colour = data[24], data[25]
+    has_alpha = colour in (4, 6)
     position = 33
     try:
         # EXIF may stand before or behind the pixels.
         while kind not in (b"eXIf", b"IEND"):
             length, kind = struct.unpack_from(">I4s", data, position)
             position += 12 + length
+            has_alpha |= kind == b"tRNS"
     except struct.error:  # cut off: the size is known all the same
-        return height, width, 1
+        return Found(height, width, 0, bits, has_alpha)
     exif = data[position - 4 - length : position - 4] if kind == b"eXIf" else b""
-    return height, width, _orientation(exif)
+    return Found(height, width, _orientation(exif), bits, has_alpha)
 
 
 def _read_webp(data: Payload) -> Found:
@@ -122,28 +141,31 @@ def _read_webp(data: Payload) -> Found:
         raise HeaderError(f"not an image: a RIFF file of the form {form!r}")
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
-        return height & 0x3FFF, width & 0x3FFF, 1
+        return Found(height & 0x3FFF, width & 0x3FFF)
     if kind == b"VP8L":
         (packed,) = struct.unpack_from("<I", data, 21)
-        return (packed >> 14 & 0x3FFF) + 1, (packed & 0x3FFF) + 1, 1
+        has_alpha = bool(packed >> 28 & 1)
+        return Found((packed >> 14 & 0x3FFF) + 1, (packed & 0x3FFF) + 1, has_alpha=has_alpha)
     if kind != b"VP8X":
         raise HeaderError(f"webp whose first chunk is {kind!r}")
     low_width, high_width, low_height, high_height = struct.unpack_from("<HBHB", data, 24)
     height, width = (high_height << 16 | low_height) + 1, (high_width << 16 | low_width) + 1
+    has_alpha = bool(data[20] & 0x10)
     position = 12
     while position + 8 <= len(data):
         kind, length = struct.unpack_from("<4sI", data, position)
         if kind == b"EXIF":
             exif = data[position + 8 : position + 8 + length]
             # Some writers put the mark of JPEG's EXIF segment in front.
-            return height, width, _orientation(exif[6:] if exif[:6] == b"Exif\0\0" else exif)
+            exif = exif[6:] if exif[:6] == b"Exif\0\0" else exif
+            return Found(height, width, _orientation(exif), has_alpha=has_alpha)
         position += 8 + length + length % 2
-    return height, width, 1
+    return Found(height, width, has_alpha=has_alpha)
 
 
 def _read_gif(data: Payload) -> Found:
     width, height = struct.unpack_from("<HH", data, 6)
-    return height, width, 1
+    return Found(height, width)
 
 
 def _read_bmp(data: Payload) -> Found:
@@ -154,27 +176,35 @@ def _read_bmp(data: Payload) -> Found:
         width, height = struct.unpack_from("<ii", data, 18)
     else:
         raise HeaderError(f"bmp whose header says it is {header_bytes} bytes long")
-    return abs(height), width, 1  # a negative height: rows from top to bottom
+    return Found(abs(height), width)  # a negative height: rows from top to bottom
 
 
 def _read_tiff(data: Payload) -> Found:
-    tags = _tags(data)
+    tags = dict(_entries(data))
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:
         raise HeaderError("tiff whose first directory gives no height and width")
-    return tags[_HEIGHT_TAG], tags[_WIDTH_TAG], _orientation(data)
+    return Found(
+        tags[_HEIGHT_TAG],
+        tags[_WIDTH_TAG],
+        _orientation(data),
+        tags.get(_BITS_TAG, 1),
+        _EXTRA_TAG in tags,
+    )
 
 
 def _read_pnm(data: Payload) -> Found:
     match = _PNM_SIZE.match(data)
     if match is None:
         raise HeaderError("ppm whose header gives no height and width")
-    return int(match[2]), int(match[1]), 1
+    maximum = _PNM_MAXIMUM.match(data, match.end() - 1) if data[1] in b"2356" else None
+    bits = int(maximum[1]).bit_length() if maximum else 8
+    return Found(int(match[2]), int(match[1]), bits=bits)
 
 
 def _orientation(exif: Payload) -> int:
     """Return the orientation in an EXIF block, 1 when it is not 1 to 8, 0 when it is absent or cannot be read."""
     try:
-        value = _tags(exif).get(_ORIENTATION_TAG)
+        value = next((value for tag, value in _entries(exif) if tag == _ORIENTATION_TAG), None)
     except struct.error:  # a directory or an entry lies outside the block
         return 0
     if value is None:
@@ -182,21 +212,21 @@ def _orientation(exif: Payload) -> int:
     return value if 1 <= value <= 8 else 1
 
 
-def _tags(tiff: Payload) -> dict[int, int]:
-    """Return the size and orientation tags of a TIFF file, or of EXIF, which is one in small."""
+def _entries(tiff: Payload) -> Iterator[tuple[int, int]]:
+    """Yield tags and their first numbers in the first directory of a TIFF file, or of EXIF, which is one in small."""
     order = "<" if tiff[:2] == b"II" else ">"
     (directory,) = struct.unpack_from(order + "4xI", tiff)
     (num_entries,) = struct.unpack_from(order + "H", tiff, directory)
     entry, long_value = struct.Struct(order + "HHIH"), struct.Struct(order + "I")
-    tags = {}
     for start in range(directory + 2, directory + 2 + 12 * num_entries, 12):
-        tag, kind, _, value = entry.unpack_from(tiff, start)
-        if tag in (_WIDTH_TAG, _HEIGHT_TAG):
-            tags[tag] = long_value.unpack_from(tiff, start + 8)[0] if kind == 4 else value
-        elif tag == _ORIENTATION_TAG:
-            tags[tag] = value
-            break
-    return tags
+        tag, kind, count, value = entry.unpack_from(tiff, start)
+        if tag in (_WIDTH_TAG, _HEIGHT_TAG) and kind == _LONG:
+            (value,) = long_value.unpack_from(tiff, start + 8)
+        elif tag == _BITS_TAG and count > 2:  # one for each channel, which stand elsewhere
+            (value,) = struct.unpack_from(
+                order + "H", tiff, *long_value.unpack_from(tiff, start + 8)
+            )
+        yield tag, value
 
 
 _FORMATS = (

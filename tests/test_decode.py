@@ -98,6 +98,7 @@ def test_decode_refuses_another_size(jpeg: Callable[..., bytes]) -> None:
         cpu.decode(jpeg(20, 30), (30, 20))
 
 
+@pytest.mark.filterwarnings("ignore:.*said once")
 def test_odd_files_get_the_listed_verdict(shared_data: Path) -> None:
     """Header check and decode accept exactly the odd files that can be decoded, at the listed size."""
     rows = list(csv.DictReader((shared_data / "odd" / "MANIFEST.csv").read_text().splitlines()))

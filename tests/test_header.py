@@ -80,7 +80,8 @@ def test_every_format_agrees_with_pillow(name: str) -> None:
     expected_format, mode, kind, options = MADE[name]
     data = encode(mode, kind, **options)
 
-    assert read_header(data) == Header(expected_format, HEIGHT, WIDTH, 1)
+    has_alpha = mode == "RGBA"
+    assert read_header(data) == Header(expected_format, HEIGHT, WIDTH, 1, has_alpha=has_alpha)
     assert upright_size(data) == (HEIGHT, WIDTH)
 
 
@@ -314,7 +315,8 @@ def test_cut_off_anywhere_gives_the_size_or_an_error(name: str) -> None:
     data = encode(mode, kind, **options)
     outcomes = [outcome(data[:length]) for length in (*range(800), len(data))]
 
-    assert set(outcomes) == {None, Header(expected_format, HEIGHT, WIDTH, 1)}
+    expected = Header(expected_format, HEIGHT, WIDTH, 1, has_alpha=mode == "RGBA")
+    assert set(outcomes) == {None, expected}
     assert outcomes[-1] is not None
 
 

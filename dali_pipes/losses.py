@@ -1,0 +1,47 @@
+"""What is lost when an image becomes three channels of 8 bits, said once in a process."""
+
+import threading
+import warnings
+from typing import Literal
+
+from readers import HeaderError, read_header
+from readers.sample import Payload
+
+Loss = Literal["bits", "alpha"]
+
+_SAID: set[Loss] = set()
+_LOCK = threading.Lock()
+
+
+def warn_of_losses(data: Payload) -> None:
+    """Warn when an image has more than 8 bits per channel, or transparency: neither is handed over.
+
+    Args:
+        data: An encoded image; bytes that are none pass, since who decodes them says so.
+    """
+    try:
+        header = read_header(data)
+    except HeaderError:
+        return
+    if header.bits > 8:
+        upper = header.bits - 8
+        _say(
+            "bits",
+            f"a {header.format} has {header.bits} bits per channel, of which the upper 8 are kept: values below "
+            f"{1 << upper} become 0, and 300 and 4000 become {300 >> upper} and {4000 >> upper} of 255; where the "
+            "numbers matter, scale them to 8 bits beforehand",
+        )
+    if header.has_alpha:
+        _say(
+            "alpha",
+            f"a {header.format} has an alpha channel, which is left out: transparent pixels get the colour that is "
+            "stored for them; to have another background, lay the images on it beforehand",
+        )
+
+
+def _say(loss: Loss, text: str) -> None:
+    with _LOCK:
+        if loss in _SAID:
+            return
+        _SAID.add(loss)
+    warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)
