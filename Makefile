@@ -1,6 +1,6 @@
 # make demo     decode and augment real photographs, compare every engine, write demo/
 #               (own photographs: make demo DATA=folder; another place: OUT=folder)
-# make test     the tests
+# make test     the tests (more words for pytest: ARGS="-k bijection")
 # make check    ruff and the type checker
 # make gpu      on a machine with a GPU: the CUDA tests and benchmarks, into OUT=folder
 #               (only some: STEPS="right", "fast", or names such as "kernel tiles")
@@ -23,7 +23,7 @@ demo: .venv/ready
 	@$(BIN)/python -m bench.demo --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
 
 test: .venv/ready
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/ready
 	@$(BIN)/ruff check $(CODE)
