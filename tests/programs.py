@@ -38,6 +38,8 @@ def make_program(
         "values": np.zeros((num, len(stages), NUM_VALUES), np.float32),
         "kind": np.full(num, Kind.WHOLE, np.int32),
         "back": np.eye(3).reshape(1, 9).repeat(num, axis=0),
+        "frame": np.zeros((num, 2), np.int32),
+        "before": np.eye(3).reshape(1, 9).repeat(num, axis=0),
         "view": np.array([[0, 0, *source]] * num, np.int32),
         "border": np.zeros(num, np.int32),
         "fill": np.zeros((num, 3), np.float32),
@@ -78,13 +80,16 @@ def _sampled(program: Program, row: int, image: Image) -> Image:
     top, left, height, width = program.view[row].tolist()
     border, fill = Border(int(program.border[row])), program.fill[row].astype(float)
     view = image[top : top + height, left : left + width]
-    cover = np.ones((*view.shape[:2], 1))
+    exists = np.ones((*view.shape[:2], 1))
     around = ((PAD, PAD), (PAD, PAD), (0, 0))
-    padded = np.pad(np.concatenate([view - fill, cover], axis=2), around, _PAD_MODES[border])
+    padded = np.pad(np.concatenate([view - fill, exists], axis=2), around, _PAD_MODES[border])
     rows, columns = np.mgrid[: program.size[row, 0], : program.size[row, 1]] + 0.5
     points = np.stack([columns.ravel(), rows.ravel(), np.ones(rows.size)])
     x, y, z = program.back[row].reshape(3, 3) @ points
     x, y = x / z, y / z
+    cover = np.ones((len(x), 1))
+    if program.frame[row, 0]:
+        x, y, cover = _through_frame(program, row, x, y)
     if program.kind[row] == Kind.BILINEAR:
         taken = _between(padded, x - 0.5 + PAD, y - 0.5 + PAD)
     else:
@@ -92,7 +97,23 @@ def _sampled(program: Program, row: int, image: Image) -> Image:
     values, covered = taken[:, :3], taken[:, 3:]
     if border == Border.CONSTANT_TWICE:  # the sum over the pixels inside, without the fill
         values = (values + fill * covered - fill) * covered
+        values = (values * cover - fill * (1 - cover)) * cover
+    elif border == Border.CONSTANT:
+        values = values * cover
     return np.asarray(values + fill).reshape(*rows.shape, 3)
+
+
+def _through_frame(
+    program: Program, row: int, x: NDArray[np.float64], y: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Lead points of the frame between on to the view, and weigh the pixels that the frame has."""
+    height, width = program.frame[row].tolist()
+    # A white frame on black, sampled: what is inside of it.
+    white = np.pad(np.ones((height, width, 1)), ((PAD, PAD), (PAD, PAD), (0, 0)))
+    cover = _between(white, x - 0.5 + PAD, y - 0.5 + PAD)
+    nearest = np.stack([x.clip(0.5, width - 0.5), y.clip(0.5, height - 0.5), np.ones(len(x))])
+    x, y, z = program.before[row].reshape(3, 3) @ nearest
+    return x / z, y / z, cover
 
 
 def _between(

@@ -1,8 +1,8 @@
 """Operations that move pixels, added to the maps of programs.
 
-Whole-pixel moves compose exactly. Two bilinear warps compose into one, which leaves out an interpolation and what the frame between them
-cut off; where ``exact`` is asked for they stay apart. Where a map cannot take an operation, the images
-that it changes are written first.
+Whole-pixel moves compose exactly. Two bilinear warps compose into one, which leaves out an interpolation; what the
+frame between them cut off stays cut off. Where ``exact`` is asked for they stay apart. Where a map cannot take an
+operation, the images that it changes are written first.
 """
 
 from functools import singledispatch
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.fused.pending import CLEAN, CUT_OFF, PADDED, WARPED, Pending, Rows
+from gpu_aug.engines.fused.pending import CLEAN, PADDED, WARPED, Pending, Rows
 from gpu_aug.engines.fused.program import Border, Kind, Stage
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.spatial import Crop, Reorient, Spatial, Warp
@@ -94,9 +94,7 @@ def _crop(operation: Crop, pending: Pending, params: Params, *, exact: bool) -> 
     if pads.any():
         pending.moved[pads] = PADDED
         _set_border(operation, pending, pads)
-    kept = rows & inside
-    _cut_view(pending, kept & (pending.moved == CLEAN))
-    pending.moved[kept & (pending.moved == WARPED)] = CUT_OFF
+    _cut_view(pending, rows & inside & (pending.moved == CLEAN))
 
 
 @move.register
@@ -105,14 +103,16 @@ def _warp(operation: Warp, pending: Pending, params: Params, *, exact: bool) -> 
     if not rows.any():
         return
     kind = Kind.NEAREST if operation.interpolation == "nearest" else Kind.BILINEAR
+    apart = pending.is_mixed | pending.staged
     joins = np.zeros(len(pending), bool)
     if kind == Kind.BILINEAR and not exact:
-        joins = (
-            (pending.moved == WARPED) & (pending.kind == kind) & _same_border(operation, pending)
-        )
+        joins = rows & ~apart & _can_join(operation, pending)
     free = (pending.moved == CLEAN) | ((pending.moved == PADDED) & _can_pad(operation, pending))
-    pending.write(rows & (pending.is_mixed | pending.staged | ~(free | joins)))
+    pending.write(rows & (apart | ~(free | joins)))
     _cut_view(pending, rows & (pending.moved == PADDED))
+    pending.frame[joins] = pending.size[joins]
+    pending.before[joins] = pending.back[joins]
+    pending.back[joins] = np.eye(3)
     back = inverses(operation.forward(params, pending.size)[rows])
     pending.back[rows] = pending.back[rows] @ back
     pending.kind[rows] = kind
@@ -153,6 +153,15 @@ def _same_border(operation: Spatial, pending: Pending) -> Rows:
     if border in (Border.CONSTANT, Border.CONSTANT_TWICE):
         same &= (pending.fill == _fill(operation)).all(axis=1)
     return same
+
+
+def _can_join(operation: Spatial, pending: Pending) -> Rows:
+    """Which warped images can be warped once more by the same samples: a mirror has no place between them."""
+    if operation.padding_mode in ("reflect", "symmetric"):
+        return np.zeros(len(pending), bool)
+    warped = (pending.moved == WARPED) & (pending.kind == Kind.BILINEAR)
+    joins: Rows = warped & (pending.frame[:, 0] == 0) & _same_border(operation, pending)
+    return joins
 
 
 def _can_pad(operation: Spatial, pending: Pending) -> Rows:

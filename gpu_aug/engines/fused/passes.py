@@ -9,16 +9,17 @@ from gpu_aug.engines.fused.fold import fold
 from gpu_aug.engines.fused.holes import paint
 from gpu_aug.engines.fused.lines import UINT8, write
 from gpu_aug.engines.fused.memory import Real, Whole, floats_at
+from gpu_aug.engines.fused.points import Between
 from gpu_aug.engines.fused.program import NUM_VALUES
-from gpu_aug.engines.fused.sampling import WHOLE, View, load
+from gpu_aug.engines.fused.sampling import EDGE, WHOLE, View, load
 from gpu_aug.native import inlined, kernel
 
 NOTHING, SCALE, MATRIX, CONTRAST, HUE, GAMMA, SOLARIZE, TABLE, ROUND, FLOOR = range(10)
 GRAY_MAX, GRAY_MIDDLE, HOLES = range(10, 13)
 NO_MIX, BLEND, CUT = range(3)
 
-SPARE_BYTES = 48
-"""Scratch for each pixel of a line: 32 bytes for ``sampling``, 12 for a second line, 4 for sums."""
+SPARE_BYTES = 52
+"""Scratch for each pixel of a line: 36 bytes for ``sampling``, 12 for a second line, 4 for sums."""
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
@@ -69,6 +70,17 @@ def _view(program: Any, image: Whole, sources: Any) -> View:
 
 
 @inlined
+def _between(program: Any, image: Whole) -> Between:
+    m = program.before[image]
+    return Between(
+        np.int64(program.frame[image, 0]),
+        np.int64(program.frame[image, 1]),
+        (m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8]),
+        program.border[image] == EDGE,
+    )
+
+
+@inlined
 def _run_image(
     program: Any, image: Whole, view: View, other: View, out: Any, dtype: Whole, codes: Any, values: Any, num: Whole, spare: Whole,
 ) -> None:  # fmt: skip
@@ -76,7 +88,7 @@ def _run_image(
     height, width = np.int64(program.size[image, 0]), np.int64(program.size[image, 1])
     address, across, down, along = out[0], out[1], out[2], out[3]
     item = 1 if dtype == UINT8 else (4 if dtype == 3 else 2)
-    second, total = spare + 32 * width, spare + 44 * width
+    second, total = spare + 36 * width, spare + 48 * width
     lines = spare + SPARE_BYTES * width
     pitch = np.int64(0)
     for stage in range(num):
@@ -84,6 +96,7 @@ def _run_image(
             pitch = 12 * width
     back = program.back[image]
     map_ = (back[0], back[1], back[2], back[3], back[4], back[5], back[6], back[7], back[8])
+    between = _between(program, image)
     kind = np.int64(program.kind[image])
     mix, plain = program.mix[image], np.int64(WHOLE)
     window, share = program.window[image], program.share[image]
@@ -100,9 +113,9 @@ def _run_image(
         for y in range(height):
             line = lines + pitch * y
             if not is_loaded:
-                load(view, kind, map_, y, line, width, spare)
+                load(view, kind, map_, between, y, line, width, spare)
                 if mix != NO_MIX:
-                    load(other, plain, _IDENTITY, y, second, width, spare)
+                    load(other, plain, _IDENTITY, between, y, second, width, spare)
                     if mix == BLEND:
                         colours.mix(line, width, second, share[0], share[1])
                     elif window[0] <= y < window[2]:

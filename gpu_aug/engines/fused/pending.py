@@ -20,9 +20,9 @@ Rows = NDArray[np.bool_]
 
 RunProgram = Callable[[Program, Any, Any, Any], None]
 
-CLEAN, PADDED, WARPED, CUT_OFF = range(4)
+CLEAN, PADDED, WARPED = range(3)
 """What was done to pixels' places: whole-pixel moves of which nothing lies beside the view; such with a padding;
-a warp; a warp and then a crop."""
+a warp."""
 
 _IDENTITY = np.eye(3)
 
@@ -37,6 +37,8 @@ class Pending:
         values: ...
         kind: ...
         back: float64 [B, 3, 3].
+        frame: ...
+        before: float64 [B, 3, 3].
         view: ...
         border: ...
         fill: ...
@@ -66,6 +68,8 @@ class Pending:
         self.kind = np.zeros(num, np.int32)
         self.back = np.empty((num, 3, 3))
         self.back[:] = _IDENTITY
+        self.frame = np.zeros((num, 2), np.int32)
+        self.before = self.back.copy()
         self.view = np.zeros((num, 4), np.int32)
         self.view[:, 2:] = self.size
         self.border = np.zeros(num, np.int32)
@@ -148,6 +152,7 @@ class Pending:
         for array in (
             self.codes,
             self.kind,
+            self.frame,
             self.border,
             self.mix,
             self.moved,
@@ -182,6 +187,8 @@ class Pending:
             values=self.values,
             kind=self.kind,
             back=self.back.reshape(-1, 9),
+            frame=self.frame,
+            before=self.before.reshape(-1, 9),
             view=self.view,
             border=self.border,
             fill=self.fill,

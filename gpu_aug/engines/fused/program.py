@@ -8,7 +8,7 @@ float32 in [0, 1]; (2) blend it with the second source, if there is one; (3) car
 -------
 Let (y, x) be a pixel of the result, ``size`` its height and width, ``view`` the rectangle (top, left, height,
 width) of the source beside which there is nothing, and ``back`` the matrix, row by row, from continuous coordinates of
-the result to those of the view (a pixel in column j covers [j, j + 1)). In float64::
+the result to those of the view (a pixel in column j covers [j, j + 1)), or of the frame between. In float64::
 
     X = back[0] * (x + 0.5) + (back[1] * (y + 0.5) + back[2])
     Y = back[3] * (x + 0.5) + (back[4] * (y + 0.5) + back[5])
@@ -27,6 +27,16 @@ without the edge (dcb|abcd|cba); SYMMETRIC: with it (cba|abcd|dcb); both as ofte
 beside the view in every mode and gives ``fill``. With CONSTANT_TWICE (of BILINEAR alone) fill mixes by the square
 of the weights: ``(sum(w * pixel) - fill * c) ...`` where c is the sum of the weights of the pixels inside and the sum
 runs over them: ``value = (sum - fill) * c + fill``.
+
+``frame`` is the height and width of the image between two warps that are sampled as one (BILINEAR with CONSTANT,
+CONSTANT_TWICE or EDGE); (0, 0) is none. ``back`` leads to that image, of which nothing beside is seen. In float64,
+with x = X / Z and y = Y / Z::
+
+    cover = clamp(min(x, width - x) + 0.5, 0, 1) * clamp(min(y, height - y) + 0.5, 0, 1)
+    (X, Y, Z) = before (clamp(x, 0.5, width - 0.5), clamp(y, 0.5, height - 0.5), 1)
+
+and the value at (X, Y, Z), made as above, becomes ``value * cover + fill * (1 - cover)``, with CONSTANT_TWICE
+``(value * cover - fill) * cover + fill``; with EDGE it stays. Where x or y is NaN it is ``fill``.
 
 A uint8 source counts as value / 255, rounded once where nothing else follows (a true division); float32 as it is.
 
@@ -161,6 +171,8 @@ class Program(NamedTuple):
         values: float32 [B, S, NUM_VALUES].
         kind: int32 [B], of Kind.
         back: float64 [B, 9].
+        frame: int32 [B, 2].
+        before: float64 [B, 9]; anything where there is no frame between.
         view: int32 [B, 4], inside the source.
         border: int32 [B], of Border.
         fill: float32 [B, 3].
@@ -178,6 +190,8 @@ class Program(NamedTuple):
     values: NDArray[np.float32]
     kind: NDArray[np.int32]
     back: NDArray[np.float64]
+    frame: NDArray[np.int32]
+    before: NDArray[np.float64]
     view: NDArray[np.int32]
     border: NDArray[np.int32]
     fill: NDArray[np.float32]

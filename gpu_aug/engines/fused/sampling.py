@@ -6,12 +6,19 @@ import numpy as np
 
 from gpu_aug.engines.fused.lines import read_bytes, read_floats
 from gpu_aug.engines.fused.memory import Real, Whole, bytes_at, floats_at, ints_at, load_le32
+from gpu_aug.engines.fused.points import (
+    Between,
+    find,
+    find_between,
+    hide,
+    product,
+    stays_inside,
+)
 from gpu_aug.native import kernel
 
 WHOLE, NEAREST, BILINEAR = range(3)
 CONSTANT, EDGE, REFLECT, SYMMETRIC, CONSTANT_TWICE = range(5)
 
-_FAR = 1e9
 _MASK = np.uint32(255)
 _LARGEST, _ZERO, _ONE = np.float32(255), np.float32(0), np.float32(1)
 _PER_BYTE = np.float32(1 / 255)
@@ -45,7 +52,14 @@ class View(NamedTuple):
 
 @kernel
 def load(
-    view: View, kind: Whole, back: Any, y: Whole, line: Whole, width: Whole, spare: Whole
+    view: View,
+    kind: Whole,
+    back: Any,
+    between: Between,
+    y: Whole,
+    line: Whole,
+    width: Whole,
+    spare: Whole,
 ) -> None:
     """Load line ``y`` of the result.
 
@@ -53,10 +67,11 @@ def load(
         view: What is read.
         kind: How values are made.
         back: Nine float64.
+        between: The frame that they lead to, if it is not the view.
         y: Number of the line.
         line: Address of float32 [3, width], the result.
         width: Of the result.
-        spare: Address of 32 * width bytes, scratch.
+        spare: Address of 36 * width bytes, scratch.
     """
     none = np.int64(0)  # a plain 0 would be compiled in
     if kind == WHOLE:
@@ -68,7 +83,13 @@ def load(
             _load_pixels(view, x0, none, y0, np.int64(back[3]), none, width, line, width)
         return
     middle = 0.5 if kind == BILINEAR else 0.0
-    _find(back, y, middle, spare, width)
+    is_cut = between.height > 0
+    if is_cut and stays_inside(between, back, y, width):
+        is_cut, back = False, product(between.before, back)
+    if is_cut:
+        find_between(between, back, y, spare, width)
+    else:
+        find(back, y, middle, spare, width)
     is_nearest = kind == NEAREST
     start, stop = _inner(view, is_nearest, width, spare)
     first, count, target = spare + 4 * start, stop - start, line + 4 * start
@@ -84,6 +105,9 @@ def load(
         _blend(count, target, width, first)
     _load_slowly(view, is_nearest, none, start, line, width, spare)
     _load_slowly(view, is_nearest, stop, width, line, width, spare)
+    if is_cut:
+        fill = (view.red, view.green, view.blue)
+        hide(line, width, spare, fill, view.border == CONSTANT_TWICE)
 
 
 @kernel
@@ -175,31 +199,6 @@ def _fold(place: Whole, length: Whole, border: Whole) -> Whole:
         place %= 2 * length
         return min(place, 2 * length - 1 - place)
     return min(max(place, 0), length - 1)
-
-
-@kernel
-def _find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
-    """Write the column and line of the pixel left above each point, int32, and how far it is from it, float32."""
-    columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
-    right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
-    down = y + 0.5
-    x0, y0, z0 = (
-        back[1] * down + back[2],
-        back[4] * down + back[5],
-        back[7] * down + back[8],
-    )
-    projective = back[6] != 0.0 or back[7] != 0.0 or back[8] != 1.0
-    for place in range(width):
-        across = place + 0.5
-        u, v = back[0] * across + x0, back[3] * across + y0
-        if projective:
-            z = back[6] * across + z0
-            u, v = u / z, v / z
-        u = min(max(u - middle, -_FAR), _FAR)
-        v = min(max(v - middle, -_FAR), _FAR)
-        left, above = np.floor(u), np.floor(v)
-        columns[place], lines[place] = np.int32(left), np.int32(above)
-        right[place], below[place] = np.float32(u - left), np.float32(v - above)
 
 
 @kernel
