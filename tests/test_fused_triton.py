@@ -72,7 +72,14 @@ GEOMETRY: dict[str, Case] = {
     for border in Border
     for name, back in (("affine", TURNED), ("projective", TILTED))
     if (kind, border) != (Kind.NEAREST, Border.CONSTANT_TWICE)
-}
+} | {
+    f"{border.name} through a frame, {name}": case(
+        kind=Kind.BILINEAR, border=border, back=back, fill=[0.1, 0.5, 0.9],
+        frame=[17, 22], before=[1.1, -0.2, 3.0, 0.15, 0.9, -2.5, 0, 0, 1] if name == "affine" else TILTED,
+    )
+    for border in (Border.CONSTANT, Border.EDGE, Border.CONSTANT_TWICE)
+    for name, back in (("affine", TURNED), ("projective", TILTED))
+}  # fmt: skip
 
 TABLES = np.random.default_rng(3).random((1, 2, 3, 256), dtype=np.float32)
 HOLES = [[-4, 3, 9, 12], [5, 5, 5, 20], [6, 8, 30, 15], [0, 20, 4, 26]]
@@ -142,7 +149,14 @@ STORES: dict[str, Case] = {
     for name, layout in (("planar", torch.contiguous_format), ("interleaved", torch.channels_last))
 }
 STORES["into a part"] = (*case()[:3], torch.zeros(1, 4, 30, 40)[:, 1:, 2:23, 3:29])
-SEVERAL = {"everything": everything(), "blend": mixed(Mix.BLEND), "cut": mixed(Mix.CUT)}
+NOWHERE = [1, 0, -3.5, 0, 1, 2, 1, 0, -3.5]
+"""Its column 3 has the point 0 / 0."""
+SEVERAL = {
+    "everything": everything(),
+    "blend": mixed(Mix.BLEND),
+    "cut": mixed(Mix.CUT),
+    "nowhere": case(kind=Kind.BILINEAR, back=NOWHERE, frame=[17, 22], border=Border.EDGE, fill=[0.1, 0.5, 0.9]),
+}  # fmt: skip
 EVERY = {**GEOMETRY, **VALUES, **STORES, **SEVERAL}
 
 Results = Callable[[str], Any]

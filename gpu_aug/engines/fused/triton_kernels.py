@@ -33,6 +33,8 @@ _ROW = tl.constexpr(record.ROW)
 _OUT = tl.constexpr(record.OUT)
 _OUT_STRIDES = tl.constexpr(record.OUT_STRIDES)
 _BACK = tl.constexpr(record.BACK)
+_BEFORE = tl.constexpr(record.BEFORE)
+_FRAME = tl.constexpr(record.FRAME)
 _NO_MIX = tl.constexpr(int(Mix.NO_MIX))
 _BLEND = tl.constexpr(int(Mix.BLEND))
 
@@ -75,7 +77,8 @@ def _loaded(words, floats, doubles, longs, tile, x, y, inside):
         view,
         tl.load(words + _SOURCE + _ROW),
         (tl.load(fill_at), tl.load(fill_at + 1), tl.load(fill_at + 2)),
-        doubles + _BACK // 2,
+        (doubles + _BACK // 2, doubles + _BEFORE // 2),
+        (tl.load(words + _FRAME), tl.load(words + _FRAME + 1)),
         _source(words + _SOURCE, longs + _SOURCE // 2),
         tile,
         x,

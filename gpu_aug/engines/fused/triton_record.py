@@ -21,7 +21,9 @@ ADDRESS, IS_FLOAT, SHIFT, ROW = 0, 2, 3, 4
 """Within SOURCE and OTHER."""
 OUT, OUT_STRIDES = 32, 34
 BACK = 38
-FIXED = 56
+BEFORE = 56
+FRAME = 74
+FIXED = 76
 FREE, UNIT = 32, 64
 """Added to the code of a SCALE or MATRIX whose limits are -inf and inf, or 0 and 1."""
 """Here begin the stages at which the contrast stages stand, then the arrays of ``Layout``."""
@@ -90,7 +92,7 @@ def pack(
     put(KIND, np.where(is_empty, Kind.WHOLE, program.kind).astype(np.int32))
     put(BORDER, np.where(is_empty, Border.CONSTANT, program.border).astype(np.int32))
     put(MIX, program.mix)
-    put(IS_PROJECTIVE, (program.back[:, 6:] != (0, 0, 1)).any(axis=1).astype(np.int32))
+    put(IS_PROJECTIVE, _is_projective(program).astype(np.int32))
     put(SIZE, program.size)
     put(VIEW, program.view)
     put(WINDOW, program.window)
@@ -103,6 +105,8 @@ def pack(
     put(OUT, addresses)
     put(OUT_STRIDES, strides)
     put(BACK, program.back)
+    put(BEFORE, program.before)
+    put(FRAME, program.frame)
     for place, array in (
         (layout.contrasts, contrasts),
         (layout.codes, _marked(program)),
@@ -114,6 +118,13 @@ def pack(
         if array.size:
             put(place, array)
     return records, layout, num_contrasts
+
+
+def _is_projective(program: Program) -> NDArray[np.bool_]:
+    """Whether one of its maps is projective, bool [B]."""
+    projective: NDArray[np.bool_] = (program.back[:, 6:] != (0, 0, 1)).any(axis=1)
+    before = (program.before[:, 6:] != (0, 0, 1)).any(axis=1)
+    return projective | (before & (program.frame[:, 0] > 0))
 
 
 def _marked(program: Program) -> NDArray[np.int32]:

@@ -148,6 +148,23 @@ def _points(back, x, y, is_projective):
 
 
 @triton.jit
+def _through(before, frame, border, u, v):
+    """Lead points of the frame between, float64, on to the view; and the weight of its pixels, float32."""
+    height, width = frame[0].to(tl.float64), frame[1].to(tl.float64)
+    is_known = (u == u) & (v == v)
+    u, v = tl.where(is_known, u, -1.0), tl.where(is_known, v, -1.0)
+    share_x = tl.minimum(tl.maximum(tl.minimum(u, width - u) + 0.5, 0.0), 1.0)
+    share_y = tl.minimum(tl.maximum(tl.minimum(v, height - v) + 0.5, 0.0), 1.0)
+    cover = tl.where((border == _CONSTANT) | (border == _TWICE), share_x * share_y, 1.0)
+    u = tl.minimum(tl.maximum(u, 0.5), width - 0.5)
+    v = tl.minimum(tl.maximum(v, 0.5), height - 0.5)
+    x = tl.load(before) * u + (tl.load(before + 1) * v + tl.load(before + 2))
+    y = tl.load(before + 3) * u + (tl.load(before + 4) * v + tl.load(before + 5))
+    depth = tl.load(before + 6) * u + (tl.load(before + 7) * v + tl.load(before + 8))
+    return x / depth, y / depth, tl.where(is_known, cover, 0.0).to(tl.float32)
+
+
+@triton.jit
 def _far(point, length, border):
     """``_split`` of any point, float64 [N]."""
     if (border == _REFLECT) | (border == _SYMMETRIC):
@@ -161,14 +178,19 @@ def _far(point, length, border):
 
 
 @triton.jit
-def _bilinear(border, is_projective, view, row, fill, back, source, tile, x, y, inside):
+def _bilinear(border, is_projective, view, row, fill, maps, frame, source, tile, x, y, inside):
     """``sample`` where the kind is BILINEAR."""
+    back, before = maps
+    is_cut = frame[0] > 0
+    seen = tl.full(x.shape, 1.0, tl.float32)
     top, left, height, width = view
     address, is_float, start = source
     red, green, blue = fill
     ends = (border == _CONSTANT) | (border == _TWICE)
-    if is_projective | (border == _REFLECT) | (border == _SYMMETRIC):
+    if is_projective | is_cut | (border == _REFLECT) | (border == _SYMMETRIC):
         u, v = _points(back, x, y, is_projective)
+        if is_cut:
+            u, v, seen = _through(before, frame, border, u, v)
         is_known = (u == u) & (v == v)
         column, part_x, cover = _far(tl.where(is_known, u, 0.0) - 0.5, width, border)
         line, part_y, cover_y = _far(tl.where(is_known, v, 0.0) - 0.5, height, border)
@@ -201,7 +223,11 @@ def _bilinear(border, is_projective, view, row, fill, back, source, tile, x, y, 
     if border == _TWICE:
         r, g, b = r * cover - red, g * cover - green, b * cover - blue
         r, g, b = r * cover + red, g * cover + green, b * cover + blue
-    elif ends | is_projective:
+        if is_cut:
+            r, g, b = r * seen - red, g * seen - green, b * seen - blue
+            r, g, b = r * seen + red, g * seen + green, b * seen + blue
+    elif ends | is_projective | is_cut:
+        cover = cover * seen
         beside = 1.0 - cover
         r, g, b = r * cover + red * beside, g * cover + green * beside, b * cover + blue * beside
     return r, g, b
@@ -253,17 +279,18 @@ def _single(kind, border, is_projective, view, row, fill, back, source, x, y, in
 
 
 @triton.jit
-def sample(kind, border, is_projective, view, row, fill, back, source, tile, x, y, inside):
+def sample(kind, border, is_projective, view, row, fill, maps, frame, source, tile, x, y, inside):
     """Carry out "1. Load" for a tile.
 
     Args:
         kind: See Kind.
         border: See Border.
-        is_projective: Whether ``back[6:]`` is not (0, 0, 1).
+        is_projective: Whether the last row of a matrix is not (0, 0, 1).
         view: Top, left, height and width.
         row: Channels from a row of the source to the next one.
         fill: Three float32.
-        back: Where the matrix lies, float64.
+        maps: Where ``back`` lies, float64, and where ``before`` lies.
+        frame: Height and width of the frame between; 0 where there is none.
         source: The address, int64, a multiple of 4; whether it is float32; and by how many
             channels the image begins behind the address.
         tile: Left and top of the tile.
@@ -276,10 +303,12 @@ def sample(kind, border, is_projective, view, row, fill, back, source, tile, x, 
     """
     if kind == _BILINEAR:
         r, g, b = _bilinear(
-            border, is_projective, view, row, fill, back, source, tile, x, y, inside
+            border, is_projective, view, row, fill, maps, frame, source, tile, x, y, inside
         )
     else:
-        r, g, b = _single(kind, border, is_projective, view, row, fill, back, source, x, y, inside)
+        r, g, b = _single(
+            kind, border, is_projective, view, row, fill, maps[0], source, x, y, inside
+        )
     return r, g, b
 
 
