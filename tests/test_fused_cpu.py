@@ -58,6 +58,34 @@ def test_pixels_come_from_where_numpy_finds_them(name, border, dtype):
             assert gap(moved(name, kind, border), noise(dtype)) < 0.02
 
 
+@pytest.mark.parametrize("border", [Border.CONSTANT, Border.EDGE, Border.CONSTANT_TWICE])
+@pytest.mark.parametrize("second", ["affine", "projective"])
+@pytest.mark.parametrize("first", ["affine", "projective", "shifted", "mirrored"])
+def test_a_frame_between_two_maps_is_cut_off_as_numpy_cuts_it(first, second, border):
+    """Nothing beside it is seen, and its border is as soft as that of the second of two warps."""
+    program = moved(second, Kind.BILINEAR, border)
+    program.before[:] = MAPS[first]
+    whole = program._replace(frame=np.array([[90, 90]], np.int32))
+    program.frame[:] = (14, 17)
+
+    assert gap(program, noise(torch.uint8)) < 0.02
+    assert gap(program, noise(torch.uint8), whole) > 50
+
+
+@pytest.mark.parametrize("border", [Border.CONSTANT, Border.EDGE])
+def test_a_point_that_is_no_number_is_beside_the_frame_between(border):
+    """Column 3 of the result shows the point 0 / 0."""
+    back = [1, 0, -3.5, 0, 0, 2, 1, 0, -3.5]
+    fields = {"kind": Kind.BILINEAR, "border": border, "fill": [0.1, 0.5, 0.9]}
+    program = make_program(1, SIZE, SOURCE, back=back, frame=[14, 17], **fields)
+    out = torch.empty(1, 3, *SIZE)
+
+    run_program(program, noise(torch.uint8), None, out)
+
+    assert (out[0, :, :, 3] == torch.tensor([[0.1], [0.5], [0.9]])).all()
+    assert out.isfinite().all()
+
+
 def test_a_hundredth_of_a_pixel_would_be_noticed():
     """Negative control."""
     program = moved("affine", Kind.BILINEAR, Border.REFLECT)

@@ -17,6 +17,7 @@ _POINT_OF_A_TILE = (
 _FAR_POINT = 2 * 15  # of an axis, float64: the same of any point
 _MAP = 2 * 6  # float64: row and column of a matrix
 _DIVISION = 2 * 4  # float64: depth, and two divisions by it
+_FRAME = 2 * 16 + 7  # float64: cover and nearest point of two axes; the fill
 _FOUR_PIXELS = 22  # weights 6, three channels of two pairs 12, their sum 3, one cover of two
 _BORDERS = {Border.CONSTANT: 7, Border.CONSTANT_TWICE: 6}
 
@@ -71,7 +72,10 @@ def _of_loading(program: Program, image: int, *, is_float: bool) -> int:
     mapping = _MAP + _DIVISION * is_projective
     if kind == Kind.NEAREST:
         return mapping + unit + mixing
-    is_near = not is_projective and border not in (Border.REFLECT, Border.SYMMETRIC)
+    is_cut = bool(program.frame[image, 0])
+    if is_cut:
+        mapping += _MAP + _DIVISION + _FRAME
+    is_near = not (is_projective or is_cut or border in (Border.REFLECT, Border.SYMMETRIC))
     points = 2 * _POINT_OF_A_TILE if is_near else mapping + 2 * _FAR_POINT
     return points + _FOUR_PIXELS + _BORDERS.get(border, 0) + mixing
 

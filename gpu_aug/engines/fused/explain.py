@@ -126,22 +126,50 @@ def _why_apart(before: list[Operation], operation: Operation, *, exact: bool) ->
     if isinstance(operation, Crop):
         if any(map(_takes_mean, values)):
             return f"{name} changes the image whose mean the contrast takes"
-        return f"{name} pads changed values" if values and operation.may_pad else ""
-    if values:
+        if not operation.may_pad:
+            return ""
+        if values or warps:
+            made = "changed values" if values else f"what {type(warps[-1]).__name__} made"
+            return f"{name} pads {made}"
+    elif values:
         return f"{name} interpolates values that {type(values[-1]).__name__} changed"
-    if warps and (exact or isinstance(operation, PolicyWarp)):
-        return f"{name} has an interpolation of its own" + (
-            ", as exact=True asks for" if exact else ""
-        )
-    if warps and not _alike(warps[-1], operation):
-        return f"{name} samples or pads in another way than {type(warps[-1]).__name__}"
+    elif warps:
+        return _why_not_composed(warps, operation, exact=exact)
+    pads = [other for other in before if isinstance(other, Crop) and other.may_pad]
+    if pads and not (_alike(pads[-1], operation) and _pads_once(operation)):
+        return f"{name} samples or pads in another way than {type(pads[-1]).__name__}"
     return ""
 
 
+def _why_not_composed(warps: list[Warp], operation: Operation, *, exact: bool) -> str:
+    """Return why a Warp and those before it in a pass cannot be one interpolation."""
+    name = type(operation).__name__
+    if exact or isinstance(operation, PolicyWarp):
+        return f"{name} has an interpolation of its own" + (
+            ", as exact=True asks for" if exact else ""
+        )
+    if "nearest" in (warps[-1].interpolation, getattr(operation, "interpolation", "")):
+        return f"{name} or {type(warps[-1]).__name__} takes nearest pixels"
+    if not _alike(warps[-1], operation):
+        return f"{name} samples or pads in another way than {type(warps[-1]).__name__}"
+    if warps[-1].padding_mode in ("reflect", "symmetric"):
+        return f"{name} mirrors what lies in the frame between, which one interpolation cannot"
+    return f"{name} would be a third warp, and a pass composes two" if len(warps) > 1 else ""
+
+
 def _alike(one: Spatial, other: Operation) -> bool:
-    if not isinstance(other, Spatial) or "nearest" in (one.interpolation, other.interpolation):
+    """Whether the same lies beside both."""
+    if not isinstance(other, Spatial) or one.padding_mode != other.padding_mode:
         return False
-    return (one.padding_mode, one.fill, one.blend) == (other.padding_mode, other.fill, other.blend)
+    return one.padding_mode != "constant" or (one.fill, one.blend) == (other.fill, other.blend)
+
+
+def _pads_once(operation: Operation) -> bool:
+    """Whether what lies beside it may be more of what lies beside the image already."""
+    return isinstance(operation, Spatial) and (
+        operation.padding_mode == "constant"
+        and (isinstance(operation, Crop) or operation.blend == "once")
+    )
 
 
 def _notes(current: Pass, operation: Operation) -> list[str]:
@@ -150,7 +178,10 @@ def _notes(current: Pass, operation: Operation) -> list[str]:
     warps = [other for other in current.operations if isinstance(other, Warp)]
     if isinstance(operation, Warp) and warps:
         names = f"{type(warps[-1]).__name__} and {type(operation).__name__}"
-        return [f"composed: {names} become one interpolation; exact=True keeps them apart"]
+        return [
+            f"composed: {names} become one interpolation, and what the frame between cuts off stays cut off; "
+            "exact=True keeps them apart"
+        ]
     return []
 
 
