@@ -9,10 +9,9 @@ import torch
 from dali_pipes.dali_decoder import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.feed import INSTALL_DALI
-from gpu_aug.engines.engine import EngineName
+from gpu_aug.engines.engine import EngineChoice, EngineName, best_engine
 
 DecoderName = Literal["auto", "dali", "cpu"]
-EngineChoice = Literal["auto", "fused", "kornia", "albumentations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +142,6 @@ def _engine(asked: EngineChoice, device: torch.device) -> tuple[EngineName, str]
 
 
 def _best_engine(device: torch.device) -> tuple[EngineName, str]:
-    if device.type != "cpu":
-        return "kornia", f"engine kornia: it runs on {device}"
-    return "fused", "engine fused: on a CPU it is the fastest"
+    engine = best_engine(device)
+    why = "on a CPU it is the fastest" if device.type == "cpu" else f"it runs on {device}"
+    return engine, f"engine {engine}: {why}"

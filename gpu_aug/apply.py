@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import EngineName, compile_engine
+from gpu_aug.engines.engine import Engine, EngineChoice, compile_engine
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
 from gpu_aug.move import move_batch
 from gpu_aug.ops import fields
@@ -23,18 +23,27 @@ from gpu_aug.targets import Targets, as_array
 from gpu_aug.temporal import decoded_order
 from gpu_aug.views import Views
 
+_MOST_SEEDS = 2**63 - 1
+
 
 def apply(
     recipe: Recipe | Views,
     samples: Sequence[Mapping[str, Any]],
     *,
-    engine: EngineName = "kornia",
+    engine: EngineChoice = "auto",
+    exact: bool = False,
     device: str | torch.device = "cpu",
-    seed: int = 0,
+    seed: int | None = None,
     epoch: int = 0,
     indices: Sequence[int] | None = None,
 ) -> list[Any]:
     """Augment decoded images and all that belongs to them.
+
+    With ``indices``, the numbers of the samples in their dataset, the draws are those of a Loader of the same
+    seed in the same epoch: they depend on nothing else, and come again. Without, every call draws anew, by a seed from torch's
+    generator, which ``torch.manual_seed`` sets and the workers of torch's DataLoader have one each of: that is
+    what the ``__getitem__`` of a dataset wants, and no part of the promise that draws do not depend
+    on workers, ranks or the order of calls.
 
     A sample is a dictionary with ``image`` or ``images``, and any of the other keys:
 
@@ -53,11 +62,14 @@ def apply(
         recipe: What to do. A sample's result depends on (seed, epoch, its index) and, where images are
             mixed, on its neighbours: samples 2k and 2k + 1 are a pair, 4k to 4k + 3 are four.
         samples: Of any sizes.
-        engine: "fused", "kornia" or "albumentations".
+        engine: "fused", "kornia" or "albumentations"; "auto" is chosen as the Loader chooses.
+        exact: Whether the fused engine resamples warps that follow each other one by one, as the
+            other engines do.
         device: Where the engine runs and the images of the results lie.
-        seed: Not negative.
-        epoch: Not negative.
-        indices: An index for every sample; None is 0, 1, 2 and so on.
+        seed: Not negative; None is 0 with ``indices``, else drawn. A seed without indices stands for the
+            indices 0, 1, 2 and so on: the same draws at every call.
+        epoch: Not negative; it needs ``indices`` or ``seed``.
+        indices: An index for every sample.
 
     Returns:
         A dictionary per sample with the same keys: images are float32 [3, H', W'] (clips [T, 3, H', W']),
@@ -73,8 +85,7 @@ def apply(
             f"recipe must be a Recipe or Views, got {type(recipe).__name__}: give Recipe([...]) or "
             "Recipe.preset(name)"
         )
-    fields.whole("apply", "seed", seed, low=0, example="0")
-    fields.whole("apply", "epoch", epoch, low=0, example="0")
+    seed = _read_seed(seed, epoch, indices)
     if isinstance(samples, Mapping) or not isinstance(samples, Sequence):
         raise TargetsError(
             f"samples must be a list of dictionaries, got {type(samples).__name__}: put a single one "
@@ -88,11 +99,27 @@ def apply(
     if isinstance(recipe, Views):
         drawn = recipe.draw(seed, epoch, numbers, sizes)
         views = [
-            _apply(view, read, draws, engine, place)
+            _apply(view, read, draws, compile_engine(engine, view, device=place, exact=exact), place)
             for view, draws in zip(recipe.recipes, drawn, strict=True)
         ]
         return list(zip(*views, strict=True))
-    return _apply(recipe, read, recipe.draw(seed, epoch, numbers, sizes), engine, place)
+    compiled = compile_engine(engine, recipe, device=place, exact=exact)
+    return _apply(recipe, read, recipe.draw(seed, epoch, numbers, sizes), compiled, place)
+
+
+def _read_seed(seed: int | None, epoch: int, indices: Sequence[int] | None) -> int:
+    fields.whole("apply", "epoch", epoch, low=0, example="0")
+    if seed is not None:
+        fields.whole("apply", "seed", seed, low=0, example="0")
+        return seed
+    if indices is not None:
+        return 0
+    if epoch:
+        raise RecipeError(
+            f"indices must be given with epoch={epoch}, got none: without them every call draws anew, "
+            "so give indices=[...], or leave epoch out"
+        )
+    return int(torch.randint(_MOST_SEEDS, (), device="cpu"))
 
 
 def _read_indices(indices: Sequence[int] | None, num: int) -> NDArray[np.int64]:
@@ -137,7 +164,7 @@ def _check_fit(recipe: Recipe | Views, samples: Sequence[Mapping[str, Any]]) -> 
 
 
 def _apply(
-    recipe: Recipe, samples: list[Sample], draws: Draws, engine: EngineName, device: torch.device
+    recipe: Recipe, samples: list[Sample], draws: Draws, engine: Engine, device: torch.device
 ) -> list[dict[str, Any]]:
     if not samples:
         return []
@@ -170,10 +197,9 @@ def _retimed(recipe: Recipe, sample: Sample, draws: Draws, row: int) -> Sample:
 
 
 def _run(
-    recipe: Recipe, samples: list[Sample], draws: Draws, engine: EngineName, device: torch.device
+    recipe: Recipe, samples: list[Sample], draws: Draws, engine: Engine, device: torch.device
 ) -> list[Tensor]:
     """Return the images of every sample, float32 [n, 3, H', W']."""
-    compiled = compile_engine(engine, recipe, device=device)
     counts = {len(sample.frames) for sample in samples}
     if recipe.group > 1 and len(counts) > 1:
         raise RecipeError(
@@ -185,7 +211,7 @@ def _run(
         count = counts.pop()
         frames = [frame for row in range(len(samples)) for frame in _decoded(samples, draws, row)]
         out = torch.empty(len(frames), 3, *recipe.size, device=device)
-        compiled.run(_batch(recipe, frames, device), draws.repeat(count), out)
+        engine.run(_batch(recipe, frames, device), draws.repeat(count), out)
         return [out[at : at + count] for at in range(0, len(out), count)]
     if recipe.group > 1:
         recipe.fixed_size  # noqa: B018 - says what is missing
@@ -194,7 +220,7 @@ def _run(
         own, frames = draws.rows(row, row + 1), _decoded(samples, draws, row)
         out = torch.empty(len(frames), 3, *sizes[row].tolist(), device=device)
         for number, frame in enumerate(frames):
-            compiled.run(_batch(recipe, [frame], device), own, out[number : number + 1])
+            engine.run(_batch(recipe, [frame], device), own, out[number : number + 1])
         results.append(out)
     return results
 

@@ -46,8 +46,84 @@ def picture(seed: int, height: int = 61, width: int = 84) -> np.ndarray:
 
 
 def only(recipe: Recipe, sample: dict, **options: object) -> dict:
-    (result,) = gpu_aug.apply(recipe, [sample], **options)  # type: ignore[arg-type]
+    (result,) = gpu_aug.apply(recipe, [sample], **({"seed": 0} | options))  # type: ignore[arg-type]
     return result
+
+
+def ramp(side: int = 32) -> dict:
+    """A sample of which no two crops are alike."""
+    rows, columns = np.mgrid[:side, :side] * (255 / side)
+    return {"image": np.stack([rows, columns, rows], axis=2).astype(np.uint8)}
+
+
+def test_without_an_index_every_call_draws_anew():
+    """As the generator of torch goes on, and again from where it is set."""
+    recipe = Recipe([RandomResizedCrop(8)])
+
+    def three():
+        torch.manual_seed(7)
+        return torch.stack([gpu_aug.apply(recipe, [ramp()])[0]["image"] for _ in range(3)])
+
+    first = three()
+
+    assert len(first.unique(dim=0)) == 3
+    assert torch.equal(three(), first)
+    assert len({only(recipe, ramp())["image"].numpy().tobytes() for _ in range(2)}) == 1
+
+
+class Naive(torch.utils.data.Dataset):
+    """What people write: no index, no seed."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, _):
+        return gpu_aug.apply(Recipe([RandomResizedCrop(8)]), [ramp()])[0]["image"]
+
+
+def test_workers_of_a_dataloader_draw_differently():
+    """Torch seeds each of them, and again in the next epoch."""
+    loader = torch.utils.data.DataLoader(Naive(), batch_size=1, num_workers=2)
+
+    images = torch.cat([*loader, *loader])
+
+    assert len(images.unique(dim=0)) == 8
+
+
+def test_with_an_index_the_draws_are_the_loaders(tmp_path):
+    """The same sample, seed and epoch give the same pixels as a loader's batch."""
+    from dali_pipes import Loader
+    from readers import open_dataset
+
+    pictures = [picture(seed, 50 + seed, 70) for seed in range(4)]
+    for number, image in enumerate(pictures):
+        (tmp_path / "a").mkdir(exist_ok=True)
+        Image.fromarray(image).save(tmp_path / "a" / f"{number}.png")
+
+    with Loader(
+        open_dataset(tmp_path), RECIPE, batch_size=4, device="cpu", dtype=torch.float32, seed=5
+    ) as loader:
+        for epoch in range(2):
+            [batch] = loader
+            indices = batch.indices.tolist()
+            results = gpu_aug.apply(
+                RECIPE,
+                [{"image": pictures[index]} for index in indices],
+                seed=5,
+                epoch=epoch,
+                indices=indices,
+            )
+            assert torch.equal(torch.stack([one["image"] for one in results]), batch.images)
+
+
+def test_exact_reaches_the_engine():
+    """Two turns are then sampled one by one, as in the other engines."""
+    turns = Recipe([Resize((40, 40)), *[RandomAffine((30, 31))] * 2])
+    noise = {"image": picture(0, 40, 40)}
+    apart = only(turns, noise, engine="kornia")["image"]
+
+    assert (only(turns, noise, exact=True)["image"] - apart).abs().max() < 0.001
+    assert (only(turns, noise)["image"] - apart).abs().max() > 0.1
 
 
 def test_results_are_those_of_the_engine():
@@ -56,7 +132,7 @@ def test_results_are_those_of_the_engine():
     recipe = Recipe([Resize((40, 48)), *RECIPE.operations[1:]])
     draws = recipe.draw(3, 1, np.array([9, 8, 7, 6, 5]), np.array([[40, 48]] * 5))
     expected = torch.empty(5, 3, 40, 48)
-    compile_engine("kornia", recipe, device=torch.device("cpu")).run(
+    compile_engine("fused", recipe, device=torch.device("cpu")).run(
         torch.from_numpy(np.stack(images)), draws, expected
     )
 
@@ -71,7 +147,7 @@ def test_a_result_does_not_depend_on_its_neighbours():
     """Images of several sizes in one call are as each alone, with the same index."""
     samples = [{"image": picture(seed, 50 + 9 * seed, 70)} for seed in range(4)]
 
-    together = gpu_aug.apply(RECIPE, samples)
+    together = gpu_aug.apply(RECIPE, samples, seed=0)
 
     for number, sample in enumerate(samples):
         alone = only(RECIPE, sample, indices=[number])
@@ -120,7 +196,7 @@ def test_a_gated_normalize_leaves_the_others_in_unit_range(engine):
     """Images that it does not normalize stay in [0, 1], of uint8 and of float."""
     recipe = Recipe([Resize((8, 8)), RandomApply([Normalize()], p=0.5)])
     for white in (np.full((8, 8, 3), 255, np.uint8), np.ones((8, 8, 3), np.float32)):
-        results = gpu_aug.apply(recipe, [{"image": white}] * 6, engine=engine)
+        results = gpu_aug.apply(recipe, [{"image": white}] * 6, engine=engine, seed=0)
         assert {round(float(result["image"].max()), 2) for result in results} == {1.0, 2.64}
 
 
@@ -206,7 +282,7 @@ def test_clips_of_several_lengths_are_as_each_alone():
         np.stack([picture(s, 50, 60) for s in range(3)]),
     ]
 
-    results = gpu_aug.apply(RECIPE, [{"image": clip} for clip in clips])
+    results = gpu_aug.apply(RECIPE, [{"image": clip} for clip in clips], seed=0)
 
     for number, clip in enumerate(clips):
         for frame, result in zip(clip, results[number]["image"], strict=True):
@@ -282,7 +358,7 @@ def test_mixed_samples_have_soft_labels():
     recipe = Recipe([Resize((30, 30)), MixUp(num_classes=3)])
     samples = [{"image": picture(s), "label": s} for s in range(2)]
 
-    one, two = gpu_aug.apply(recipe, samples)
+    one, two = gpu_aug.apply(recipe, samples, seed=0)
 
     assert one["label"].sum() == pytest.approx(1)
     assert one["label"][2] == two["label"][2] == 0
@@ -299,7 +375,9 @@ def test_views_give_a_result_each():
     """Each view has its own size, boxes and draws."""
     views = Views([Recipe([RandomResizedCrop(32)]), Recipe([RandomResizedCrop(16)])])
 
-    ((large, small),) = gpu_aug.apply(views, [{"image": picture(7), "boxes": [[0, 0, 84, 61]]}])
+    ((large, small),) = gpu_aug.apply(
+        views, [{"image": picture(7), "boxes": [[0, 0, 84, 61]]}], seed=0
+    )
 
     assert large["image"].shape == (3, 32, 32)
     assert small["boxes"].tolist() == [[0, 0, 16, 16]]
@@ -361,9 +439,11 @@ def test_wrong_arguments_are_named():
     samples = [{"image": picture(0)}]
     with pytest.raises(RecipeError, match="recipe must be a Recipe or Views, got list"):
         gpu_aug.apply([HorizontalFlip()], samples)
-    for numbers in ({"seed": None}, {"seed": -1}, {"epoch": 0.5}, {"epoch": True}):
+    for numbers in ({"seed": 0.5}, {"seed": -1}, {"epoch": 0.5}, {"epoch": True}):
         with pytest.raises(RecipeError, match="must be a whole number of at least 0"):
             gpu_aug.apply(FLIP, samples, **numbers)
+    with pytest.raises(RecipeError, match="indices must be given with epoch=1"):
+        gpu_aug.apply(FLIP, samples, epoch=1)
     for indices in ([0.5], ["a"], [2**70], [-1]):
         with pytest.raises(TargetsError, match="one whole number from 0 per sample"):
             gpu_aug.apply(FLIP, samples, indices=indices)
@@ -387,7 +467,10 @@ def test_devices_agree():
         {"image": picture(seed, 50 + seed, 60), "boxes": [[1, 2, 30, 40]]} for seed in range(5)
     ]
 
-    on_cpu, on_cuda = gpu_aug.apply(RECIPE, samples), gpu_aug.apply(RECIPE, samples, device="cuda")
+    on_cpu, on_cuda = (
+        gpu_aug.apply(RECIPE, samples, engine="kornia", seed=0),
+        gpu_aug.apply(RECIPE, samples, device="cuda", seed=0),
+    )
 
     for a, b in zip(on_cpu, on_cuda, strict=True):
         assert b["image"].device.type == "cuda"

@@ -29,7 +29,7 @@ def noise() -> np.ndarray:
 
 def ours(recipe: Recipe, image: np.ndarray, engine: str) -> np.ndarray:
     """The first of three results, [H, W, 3] in 1/255: with one alone strides are others."""
-    result = apply(recipe, [{"image": image}] * 3, engine=engine)[0]["image"]
+    result = apply(recipe, [{"image": image}] * 3, engine=engine, seed=0)[0]["image"]
     return result.permute(1, 2, 0).numpy() * 255
 
 

@@ -12,6 +12,7 @@ from gpu_aug.ops import Normalize, Operation
 from gpu_aug.recipe import Recipe
 
 EngineName = Literal["kornia", "albumentations", "fused"]
+EngineChoice = Literal["auto", "fused", "kornia", "albumentations"]
 
 Images = torch.Tensor | Sequence[torch.Tensor]
 """[b, H, W, 3], or b images [H, W, 3] of sizes of their own: uint8, or float32 in [0, 1]."""
@@ -42,13 +43,18 @@ class Engine(Protocol):
         ...
 
 
+def best_engine(device: torch.device) -> EngineName:
+    """Return the name that "auto" stands for: the fastest where it was measured, on a CPU; else Kornia."""
+    return "fused" if device.type == "cpu" else "kornia"
+
+
 def compile_engine(
-    name: EngineName, recipe: Recipe, *, device: torch.device, exact: bool = False
+    name: EngineChoice, recipe: Recipe, *, device: torch.device, exact: bool = False
 ) -> Engine:
     """Prepare an engine for a recipe.
 
     Args:
-        name: Which one.
+        name: Which one; "auto" is ``best_engine(device)``.
         recipe: The recipe.
         device: Where images are.
         exact: Whether warps that follow each other are resampled one by one. Only "fused" makes one of them
@@ -58,6 +64,7 @@ def compile_engine(
         EngineError: The name is unknown, the package is missing, the device is not supported,
             or an operation cannot be carried out exactly by this engine.
     """
+    name = best_engine(device) if name == "auto" else name
     try:
         if name == "kornia":
             from gpu_aug.engines.kornia import KorniaEngine
@@ -78,7 +85,7 @@ def compile_engine(
             "pip install 'gpu-aug'"
         ) from error
     raise EngineError(
-        f"engine must be 'kornia', 'albumentations' or 'fused', got {name!r}: choose one"
+        f"engine must be 'auto', 'kornia', 'albumentations' or 'fused', got {name!r}: choose one"
     )
 
 
