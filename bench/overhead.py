@@ -1,6 +1,5 @@
 """The loader's own cost: readers and loader at full work, decoding and augmentation replaced by nothing."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from dali_pipes.finish import Finisher, Pending, Sheets
 from dali_pipes.plan import Plan
 from dali_pipes.produce import CpuProducer, Producer
 from gpu_aug import Draws, Recipe
+from gpu_aug.clock import clock
 from gpu_aug.engines.engine import Images
 from readers import Dataset
 
@@ -40,19 +40,19 @@ def measure_overhead(
     )
     next(_rates(loader))
     rates: list[float] = []
-    until = time.perf_counter() + seconds
+    until = clock() + seconds
     for rate in _rates(loader):
         rates.append(rate)
-        if time.perf_counter() > until and len(rates) >= 3:
+        if clock() > until and len(rates) >= 3:
             break
     return Rate(tuple(rates))
 
 
 def _rates(loader: Loader) -> Iterator[float]:
     while True:
-        began = time.perf_counter()
+        began = clock()
         count = sum(len(batch) for batch in loader)
-        yield count / (time.perf_counter() - began)
+        yield count / (clock() - began)
 
 
 class _Nothing:

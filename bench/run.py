@@ -1,6 +1,5 @@
 """One loader over one dataset, with its speed shown as it goes."""
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from bench.source import open_at_random
 from bench.timer import Rate
 from bench.video.clips import ClipSettings
 from dali_pipes import Batch, Loader
+from gpu_aug.clock import clock
 from readers import Dataset
 from readers.plural import counted
 
@@ -79,14 +79,14 @@ class Tally:
     wait_seconds: float = 0.0
     stage_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     rates: list[float] = field(default_factory=list)
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=clock)
     seconds: float = 0.0
     _stretch_images: int = 0
     _stretch_began: float | None = None
 
     def add(self, num_images: int, wait_seconds: float) -> None:
         """Count a batch."""
-        now = time.perf_counter()
+        now = clock()
         self.images += num_images
         self.steps += 1
         self.wait_seconds += wait_seconds
@@ -171,11 +171,11 @@ def _batches(loader: Loader, settings: RunSettings, tally: Tally) -> Iterator[Ba
         batches = iter(loader)
         try:
             while True:
-                asked = time.perf_counter()
+                asked = clock()
                 batch = next(batches, None)
                 if batch is None:
                     break
-                tally.add(len(batch), time.perf_counter() - asked)
+                tally.add(len(batch), clock() - asked)
                 yield batch
                 if tally.steps == settings.steps:
                     return

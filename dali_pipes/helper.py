@@ -20,6 +20,7 @@ from dali_pipes.produce import CpuProducer
 from dali_pipes.ring import Ring
 from dali_pipes.work import Work, Workshop
 from gpu_aug import Engine, compile_engine
+from gpu_aug.clock import clock
 from readers.sample import Payload
 
 _STAGES: tuple[Stage, ...] = ("read", "decode", "augment")
@@ -117,13 +118,15 @@ def _answer(
     num_draws: int,
 ) -> None:
     """Send a reply for every plan, in order."""
+    left_out = 0.0
     while True:
         plan = plans.get()
         try:
             work, _ = producer.take()
             note = pickle.dumps(_stripped(work, num_draws), pickle.HIGHEST_PROTOCOL)
             ring.write_note(plan.step, note)
-            reply = Reply(len(note), _spent(timings))
+            before, left_out = left_out, clock.left_out
+            reply = Reply(len(note), _spent(timings), compiling=left_out - before)
         except BaseException as error:  # noqa: BLE001 - as above
             reply = Reply(0, _spent(timings), portable(error))
         try:

@@ -56,11 +56,13 @@ class Reply:
         num_bytes: Length of the note in the batch's slot: the pickled work without the encoded images.
         seconds: What was spent on each stage since the last reply.
         error: What was raised instead.
+        compiling: Seconds in which it compiled since the last reply.
     """
 
     num_bytes: int
     seconds: Mapping[Stage, float]
     error: BaseException | None = None
+    compiling: float = 0.0
 
 
 def make_job(

@@ -6,6 +6,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from dali_pipes.job import Job, Reply, pickled
 from dali_pipes.plan import Plan
 from dali_pipes.ring import Ring
 from dali_pipes.work import Work
+from gpu_aug.clock import clock
 
 # Ctrl-C is for the training process, whose end ends the helper.
 _START = """
@@ -66,10 +68,12 @@ class Helper:
         Raises:
             LoaderError: The process has ended.
         """
+        began = time.perf_counter()
         try:
             reply: Reply = self._connection.recv()
         except (EOFError, OSError):
             raise self._ended() from None
+        clock.leave_out(min(reply.compiling, time.perf_counter() - began))
         return reply
 
     def close(self) -> None:

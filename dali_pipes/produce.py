@@ -19,6 +19,7 @@ from dali_pipes.plan import Plan
 from dali_pipes.streams import SideStream
 from dali_pipes.targets import upload
 from dali_pipes.video.draw import ClipDrawer
+from dali_pipes.warm import compile_ahead
 from dali_pipes.work import Work, Workshop, rows_for_cpu
 
 
@@ -50,6 +51,8 @@ class CpuProducer:
         self._workshop = workshop
         self._finisher = finisher
         self._under_way: deque[Future[Pending]] = deque()
+        fused = [view for view in finisher.views if getattr(view.engine, "name", "") == "fused"]
+        compile_ahead([view.recipe for view in fused if view.device.type == "cpu"])
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch; returns at once."""

@@ -99,7 +99,9 @@ def apply(
     if isinstance(recipe, Views):
         drawn = recipe.draw(seed, epoch, numbers, sizes)
         views = [
-            _apply(view, read, draws, compile_engine(engine, view, device=place, exact=exact), place)
+            _apply(
+                view, read, draws, compile_engine(engine, view, device=place, exact=exact), place
+            )
             for view, draws in zip(recipe.recipes, drawn, strict=True)
         ]
         return list(zip(*views, strict=True))

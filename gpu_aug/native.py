@@ -1,7 +1,7 @@
 """Functions that are compiled to machine code when they are first called, by Numba.
 
-They run without Python's lock. What Numba compiled it keeps beside the source (or in its own cache folder
-where that cannot be written), so that the next process only loads it.
+They run without Python's lock. What was compiled is kept (see ``kept.py``), so that the next process only
+loads it.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,11 @@ import numpy as np
 from llvmlite import ir
 from llvmlite.binding import add_symbol
 from numba.core import types
+from numba.core.ccallback import CFunc
 from numba.core.cgutils import get_or_insert_function
 from numba.extending import intrinsic
+
+from gpu_aug.kept import Kept
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,12 +25,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile a function for the processor it runs on; it neither holds nor takes Python's lock.
 
-    Indices are not checked and a division by zero is not an error. A function that calls others of other
-    files is compiled anew only when its own file has changed: delete the ``__pycache__`` folders after
-    a change to what it calls.
+    Indices are not checked and a division by zero is not an error.
     """
-    compile_: Any = numba.njit(nogil=True, cache=True, error_model="numpy")
-    return cast(Function, compile_(function))
+    compile_: Any = numba.njit(nogil=True, error_model="numpy")
+    compiled = compile_(function)
+    compiled._cache = Kept(function)
+    return cast(Function, compiled)
 
 
 def separate(function: Callable[..., int]) -> Any:
@@ -44,9 +47,11 @@ def separate(function: Callable[..., int]) -> Any:
     """
     num_arguments = function.__code__.co_argcount
     whole = [types.int64] * num_arguments
-    compile_: Any = numba.cfunc(types.int64(*whole), cache=True, error_model="numpy")
+    compiled = CFunc(function, (tuple(whole), types.int64), {}, {"error_model": "numpy"})
+    compiled._cache = Kept(function)
+    compiled.compile()
     name = f"{function.__module__}.{function.__qualname__}"
-    add_symbol(name, compile_(function).address)
+    add_symbol(name, compiled.address)
 
     def typed(_context: Any, *_arguments: Any) -> Any:
         def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

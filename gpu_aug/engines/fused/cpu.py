@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.engines.fused import lines
-from gpu_aug.engines.fused.passes import SPARE_BYTES, run
+from gpu_aug.engines.fused.passes import SPARE_BYTES, is_plain, run, run_plain
 from gpu_aug.engines.fused.program import Program, Stage
 
 _DTYPES = {
@@ -41,7 +41,8 @@ def run_program(
         sources[:, 0] += top_left[:, 0] * sources[:, 2]
         sources[:, 0] += top_left[:, 1] * np.where(sources[:, 1], 12, 3)
     sources[:, 3:] = program.view[:, 2:]
-    run(program, sources, seconds, _targets(outs), _DTYPES[outs[0].dtype], _memory(program))
+    carry_out = run_plain if is_plain(program) else run
+    carry_out(program, sources, seconds, _targets(outs), _DTYPES[outs[0].dtype], _memory(program))
 
 
 def _sources(images: Tensor | Sequence[Tensor]) -> NDArray[np.int64]:

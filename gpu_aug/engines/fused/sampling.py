@@ -75,12 +75,7 @@ def load(
     """
     none = np.int64(0)  # a plain 0 would be compiled in
     if kind == WHOLE:
-        x0 = np.int64(np.floor(back[0] * 0.5 + (back[1] * (y + 0.5) + back[2])))
-        y0 = np.int64(np.floor(back[3] * 0.5 + (back[4] * (y + 0.5) + back[5])))
-        if back[1] == 0.0:
-            _load_line(view, x0, np.int64(back[0]), y0, line, width)
-        else:
-            _load_pixels(view, x0, none, y0, np.int64(back[3]), none, width, line, width)
+        load_whole(view, back, y, line, width)
         return
     middle = 0.5 if kind == BILINEAR else 0.0
     is_cut = between.height > 0
@@ -108,6 +103,18 @@ def load(
     if is_cut:
         fill = (view.red, view.green, view.blue)
         hide(line, width, spare, fill, view.border == CONSTANT_TWICE)
+
+
+@kernel
+def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> None:
+    """Load line ``y`` of the result where the kind is WHOLE; see ``load``."""
+    none = np.int64(0)
+    x0 = np.int64(np.floor(back[0] * 0.5 + (back[1] * (y + 0.5) + back[2])))
+    y0 = np.int64(np.floor(back[3] * 0.5 + (back[4] * (y + 0.5) + back[5])))
+    if back[1] == 0.0:
+        _load_line(view, x0, np.int64(back[0]), y0, line, width)
+    else:
+        _load_pixels(view, x0, none, y0, np.int64(back[3]), none, width, line, width)
 
 
 @kernel

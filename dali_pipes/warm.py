@@ -1,0 +1,240 @@
+"""Compiling our functions before they are needed, side by side in processes of their own."""
+
+import atexit
+import importlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.errors import LoaderError
+from gpu_aug.recipe import Recipe
+
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from dali_pipes.warm import serve
+serve()
+"""
+
+_DECODED_BY_THEMSELVES = "dali_pipes.jpeg.mcus:read_mcus"
+_PLAIN, _FULL = (f"gpu_aug.engines.fused.passes:{name}" for name in ("run_plain", "run"))
+_RESIZE = "gpu_aug.resize:resize_into"
+_PLAIN_STEPS = {
+    *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
+    *("Brightness", "Contrast", "Saturation", "Hue"),
+}
+_helpers: list[subprocess.Popen[bytes]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """What `warm` did.
+
+    Attributes:
+        folder: Where the code is kept.
+        num_compiled: Functions that were compiled; the others were there.
+        seconds: What it took.
+    """
+
+    folder: str
+    num_compiled: int
+    seconds: float
+
+
+def warm(
+    num_processes: int, progress: Callable[[int, int], None] = lambda _done, _total: None
+) -> Warmed:
+    """Compile all that a Loader can need, for this processor, and keep it.
+
+    What is kept serves every later process, also where its folder can only be read then: a container's, which
+    was prepared when it was built. See `gpu_aug.kept`.
+
+    Args:
+        num_processes: That compile side by side, at least 1.
+        progress: Is told how many functions are done, and of how many.
+
+    Raises:
+        LoaderError: Nothing can be kept, or a function cannot be compiled.
+    """
+    from gpu_aug.kept import can_keep, folder
+
+    began, parts = time.perf_counter(), SimpleQueue[str]()
+    for name in PARTS:
+        parts.put(name)
+    compiled: list[bool] = []
+    with ThreadPoolExecutor(num_processes) as pool:
+        workers = [pool.submit(_feed, parts) for _ in range(num_processes)]
+        for worker in workers:
+            while not worker.done():
+                progress(len(PARTS) - parts.qsize(), len(PARTS))
+                time.sleep(0.1)
+            compiled += worker.result()
+    if any(compiled) and not can_keep():
+        raise LoaderError(
+            f"what was compiled cannot be kept in {folder()}; set GPU_AUG_CACHE to a folder of your own "
+            f"that can be written"
+        )
+    progress(len(PARTS), len(PARTS))
+    return Warmed(str(folder()), sum(compiled), time.perf_counter() - began)
+
+
+def compile_ahead(recipes: Sequence[Recipe]) -> None:
+    """Let a helper process compile what a Loader will need later, while this one compiles what it needs first.
+
+    Nothing happens where it is kept already, or cannot be kept.
+
+    Args:
+        recipes: Of the Loader's views that the fused engine carries out on the CPU.
+    """
+    if _helpers or not sys.executable:
+        return
+    from gpu_aug.kept import can_keep
+
+    steps = {type(leaf).__name__ for recipe in recipes for leaf in recipe.batch_leaves}
+    names = [_PLAIN if steps <= _PLAIN_STEPS else _FULL] if recipes else []
+    missing = [name for name in (*names, _RESIZE) if not _is_kept(name)]
+    if not missing or not can_keep():
+        return
+    helper = _start(stdout=subprocess.DEVNULL)
+    _helpers.append(helper)
+    atexit.register(_end, helper)
+    with suppress(OSError):
+        assert helper.stdin is not None
+        helper.stdin.write("".join(f"{name}\n" for name in missing).encode())
+        helper.stdin.close()
+
+
+def serve() -> None:
+    """Be a process that compiles: names of PARTS come in, for each a line says how many functions were compiled."""
+    from gpu_aug import kept
+
+    kept.be_quiet()
+    answers = sys.stdout
+    sys.stdout = sys.stderr
+    for line in sys.stdin:
+        before = kept.num_compiled()
+        name = line.strip()
+        _compile(name)
+        answers.write(f"{kept.num_compiled() - before}\n")
+        answers.flush()
+
+
+def _feed(parts: "SimpleQueue[str]") -> list[int]:
+    """Have one process compile parts until there are none; returns how many functions each took."""
+    done: list[int] = []
+    process = _start(stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        with suppress(Empty):
+            while name := parts.get_nowait():
+                process.stdin.write(f"{name}\n".encode())
+                process.stdin.flush()
+                answer = process.stdout.readline()
+                if not answer:
+                    raise LoaderError(
+                        f"{name} cannot be compiled: the reason stands above; say it to us, with the "
+                        f"versions that `gpu-aug doctor` prints"
+                    )
+                done.append(int(answer))
+    finally:
+        _end(process)
+    return done
+
+
+def _start(stdout: int) -> subprocess.Popen[bytes]:
+    path = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _START, path], stdin=subprocess.PIPE, stdout=stdout
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+    process.kill()
+    process.wait()
+
+
+def _compile(name: str) -> None:
+    module, _, function = name.partition(":")
+    found: Any = getattr(importlib.import_module(module), function)
+    if PARTS[name] is not None:
+        found.compile(_types(PARTS[name]()))
+
+
+def _is_kept(name: str) -> bool:
+    module, _, function = name.partition(":")
+    found: Any = getattr(importlib.import_module(module), function)
+    is_there: bool = found._cache.has(_types(PARTS[name]()))
+    return is_there
+
+
+def _types(arguments: Sequence[Any]) -> tuple[Any, ...]:
+    from numba import typeof
+
+    return tuple(typeof(argument) for argument in arguments)
+
+
+def _empty(*dtypes_and_dims: tuple[type, int]) -> tuple[Any, ...]:
+    return tuple(np.empty((0,) * num_dims, dtype) for dtype, num_dims in dtypes_and_dims)
+
+
+def _of_programs() -> tuple[Any, ...]:
+    from gpu_aug.engines.fused.program import Program
+
+    i, f = np.int32, np.float32
+    fields = _empty(
+        *((i, 2), (f, 3), (i, 1), (np.float64, 2), (i, 2), (i, 1), (f, 2), (i, 2), (i, 1), (f, 2)),
+        *((i, 2), (f, 4), (i, 3), (f, 3), (np.uint32, 3)),
+    )
+    return Program(*fields), *_empty(*[(np.int64, 2)] * 3), 0, *_empty((np.uint8, 1))
+
+
+def _of_resize() -> tuple[Any, ...]:
+    part, canvas, scratch = _empty((np.uint8, 3), (np.uint8, 3), (np.uint8, 1))
+    any_strides = np.empty((2, 2, 3), np.uint8)[:, :1]
+    del part
+    return any_strides, (0.0,) * 4, canvas, 0, 0, 0, 0, True, scratch
+
+
+def _of_rows() -> tuple[Any, ...]:
+    i = np.int64
+    memory = _empty((np.uint8, 1)) * 3
+    return (
+        *_empty((i, 2), (i, 2), (i, 2), (i, 1), (i, 1), (i, 3), (i, 3), (np.bool_, 1)),
+        memory,
+        *_empty((np.int32, 1)),
+    )
+
+
+def _of_frames() -> tuple[Any, ...]:
+    return (0, 0, 0), (0, 0), (0, 0), True, (0, 0, 0, 0), *_empty((np.int32, 1), (np.uint8, 3))
+
+
+def _of_tiles() -> tuple[Any, ...]:
+    i, j = np.int64, np.int32
+    first = _empty((i, 2), (j, 2), (i, 1), (i, 1))
+    return *first, True, *_empty((i, 1), (j, 2), (j, 2), (i, 1))
+
+
+PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
+    _FULL: _of_programs,
+    _DECODED_BY_THEMSELVES: None,
+    "dali_pipes.rows:draw_rows": _of_rows,
+    _PLAIN: _of_programs,
+    _RESIZE: _of_resize,
+    "dali_pipes.tiling.slices:cut_all": _of_tiles,
+    "dali_pipes.video.yuv:write_rgb": _of_frames,
+}
+"""What is compiled, and arguments of the types that it is called with; None where the import compiles it."""
