@@ -183,6 +183,18 @@ def run(
     )
 
 
+@app.command()
+def warm(
+    workers: Annotated[
+        int | None, typer.Option(help="Processes at work; the machine's cores when left out.")
+    ] = None,
+) -> None:
+    """Compile all of our functions beforehand, for this processor: in a container, when it is built."""
+    from bench.warm import warm_and_show
+
+    warm_and_show(workers)
+
+
 @bench_app.command("compare")
 def bench_compare(
     data: Data,

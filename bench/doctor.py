@@ -74,6 +74,7 @@ def examination() -> Iterator[Finding]:
     yield _videos()
     yield _formats()
     yield from (_engine(name) for name in ("fused", "kornia", "albumentations"))
+    yield _compiled()
     yield _chosen()
 
 
@@ -210,11 +211,25 @@ def _engine(name: str) -> Finding:
     if name == "fused":
         parts = [part for part in ("numba", "triton") if part in versions()]
         found = ", ".join(f"{part} {versions()[part]}" for part in parts)
-        return Finding("engine fused", f"our own kernels: {found}; compiled at the first use")
+        return Finding("engine fused", f"our own kernels: {found}")
     try:
         return Finding(f"engine {name}", f"{name} {metadata.version(name)}")
     except metadata.PackageNotFoundError:
         return Finding(f"engine {name}", "missing", f"pip install {name}")
+
+
+def _compiled() -> Finding:
+    """Where compiled code is kept."""
+    from gpu_aug.kept import can_keep, folder
+
+    place = folder()
+    if place is None:
+        advice = "set GPU_AUG_CACHE to a folder of your own that can be written"
+        return Finding("compiled code", "can be kept nowhere: every process compiles", advice)
+    number = sum(1 for path in place.glob("*.code"))
+    how = "" if can_keep() else ", which can only be read"
+    advice = "" if number else "gpu-aug warm compiles everything beforehand"
+    return Finding("compiled code", f"{number} functions in {place}{how}", advice)
 
 
 def _chosen() -> Finding:

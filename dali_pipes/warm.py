@@ -99,9 +99,7 @@ def compile_ahead(recipes: Sequence[Recipe]) -> None:
         return
     from gpu_aug.kept import can_keep
 
-    steps = {type(leaf).__name__ for recipe in recipes for leaf in recipe.batch_leaves}
-    names = [_PLAIN if steps <= _PLAIN_STEPS else _FULL] if recipes else []
-    missing = [name for name in (*names, _RESIZE) if not _is_kept(name)]
+    missing = [name for name in wanted(recipes) if not _is_kept(name)]
     if not missing or not can_keep():
         return
     helper = _start(stdout=subprocess.DEVNULL)
@@ -111,6 +109,13 @@ def compile_ahead(recipes: Sequence[Recipe]) -> None:
         assert helper.stdin is not None
         helper.stdin.write("".join(f"{name}\n" for name in missing).encode())
         helper.stdin.close()
+
+
+def wanted(recipes: Sequence[Recipe]) -> list[str]:
+    """Names of PARTS that recipes on the CPU need behind the decoder."""
+    steps = {type(leaf).__name__ for recipe in recipes for leaf in recipe.batch_leaves}
+    names = [_PLAIN if steps <= _PLAIN_STEPS else _FULL] if recipes else []
+    return [*names, _RESIZE]
 
 
 def serve() -> None:
@@ -132,7 +137,8 @@ def _feed(parts: "SimpleQueue[str]") -> list[int]:
     """Have one process compile parts until there are none; returns how many functions each took."""
     done: list[int] = []
     process = _start(stdout=subprocess.PIPE)
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
         with suppress(Empty):
             while name := parts.get_nowait():

@@ -9,8 +9,9 @@ from typing import Any
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # before its import: no look at the network
 # Compiled code stays where it is for tests that put the other caches into folders of their own.
-_CACHE = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
-os.environ.setdefault("NUMBA_CACHE_DIR", str(_CACHE))
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR", os.environ.get("GPU_AUG_CACHE") or str(Path.home() / ".cache" / "gpu-aug")
+)
 
 import numpy as np
 import pytest
