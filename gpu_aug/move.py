@@ -10,6 +10,7 @@ from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.follow import Moved, move, moves_targets
 from gpu_aug.mix_targets import mix
+from gpu_aug.ops.combine import Combinator, RandomApply
 from gpu_aug.ops.foreign import Foreign
 from gpu_aug.ops.grids import RandomGridShuffle
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp, Mosaic
@@ -44,6 +45,7 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
     sizes = draws.sizes
     batch = [_enter(recipe, one, _size(sizes, row), row) for row, one in enumerate(targets)]
     drawn = draws.decode_params + draws.params
+    first = _num_before_check(recipe.operations[0])
     for place, (leaf, params) in enumerate(zip(recipe.leaves, drawn, strict=True)):
         sizes = leaf.result_size(params, sizes)
         for row, one in enumerate(batch):
@@ -55,8 +57,8 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
             moved = np.flatnonzero(params["apply"] & moves_targets(leaf))
             for row in moved.tolist():
                 move(leaf, batch[row], params, row)
-        # Albumentations checks after every transform; later ones that move nothing change nothing.
-        _check(batch, range(len(batch)) if place == 0 else moved.tolist())
+        # Albumentations checks after every step; later ones that move nothing change nothing.
+        _check(batch, range(len(batch)) if place + 1 == first else moved.tolist())
     _check(batch, range(len(batch)), at_end=True)
     return [_leave(one) for one in batch]
 
@@ -114,6 +116,16 @@ def _refusal(leaf: Operation, kind: str) -> str | None:
 
 def _size(sizes: NDArray[np.int64], row: int) -> tuple[int, int]:
     return int(sizes[row, 0]), int(sizes[row, 1])
+
+
+def _num_before_check(operation: Operation) -> int:
+    """Return after how many leaves of the first step all targets are checked, moved or not.
+
+    A choice is one step: what one alternative enlarges has not been checked after another.
+    """
+    if isinstance(operation, RandomApply):
+        return _num_before_check(operation.operations[0])
+    return len(operation.leaves) if isinstance(operation, Combinator) else 1
 
 
 def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> None:

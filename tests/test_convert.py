@@ -33,8 +33,10 @@ from gpu_aug import (
     RecipeError,
     Resize,
     SomeOf,
+    Targets,
     VerticalFlip,
     compile_engine,
+    move_batch,
 )
 from gpu_aug.convert import convert, from_albumentations, from_torchvision
 from gpu_aug.convert.registry import ALBUMENTATIONS as ALBUMENTATIONS_TABLE
@@ -372,6 +374,37 @@ def test_box_and_keypoint_params_are_kept(name, expected):
         assert recipe.keypoints == KeypointParams(remove_invisible=False, pixel_index=True)
 
 
+ENLARGED = A.Resize(64, 64)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [A.HorizontalFlip(p=0), ENLARGED],
+        [A.NoOp(), ENLARGED],
+        [A.OneOf([A.VerticalFlip(p=1)], p=0), ENLARGED],
+        [A.Sequential([A.HorizontalFlip(p=0), ENLARGED], p=1)],
+        [ENLARGED, A.NoOp()],
+        [A.OneOf([A.Resize(16, 16), ENLARGED], p=1)],
+        [],
+    ],
+    ids=["p=0", "NoOp", "choice p=0", "nested p=0", "NoOp last", "choice", "no steps"],
+)
+def test_boxes_are_dropped_after_each_step_of_the_pipeline(steps):
+    """A step that does nothing is one, and a choice is one: what is left is what Compose leaves."""
+    params = A.BboxParams("pascal_voc", ["labels"], min_area=100)
+    boxes, labels = [[0, 0, 6, 6], [0, 0, 12, 12]], [1, 2]
+    compose = A.Compose(steps, bbox_params=params, seed=0)
+    image = np.zeros((16, 16, 3), np.uint8)
+    theirs = [compose(image=image, bboxes=boxes, labels=labels)["labels"] for _ in range(16)]
+
+    recipe = from_albumentations(compose)
+    draws = recipe.draw(0, 0, np.arange(16), np.array([[16, 16]] * 16))
+    moved = move_batch(recipe, draws, [Targets(boxes, labels)] * 16)
+
+    assert {tuple(one.box_labels) for one in moved} == {tuple(kept) for kept in theirs}
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -387,6 +420,22 @@ def test_targets_that_cannot_be_kept_are_refused(more, message):
     """They are named with their reason."""
     with pytest.raises(RecipeError, match=message):
         from_albumentations(flips(**more))
+
+
+@pytest.mark.parametrize("mixes", [v2.MixUp, v2.CutMix])
+def test_what_is_drawn_once_per_batch_there_is_not_called_kept(mixes):
+    """torchvision draws one share for a batch, and the recipe one for each pair member."""
+    pictures, labels = torch.zeros(8, 3, 32, 32), torch.arange(8)
+    theirs = mixes(alpha=1.0, num_classes=8)(pictures, labels)[1].amax(dim=1)
+
+    recipe, lines = convert([v2.Resize((32, 32)), mixes(alpha=1.0, num_classes=8)])
+    draws = recipe.draw(0, 0, np.arange(8), np.array([[32, 32]] * 8))
+    ours = recipe.leaves[-1].shares(draws.params[-1]).max(axis=1)
+
+    assert len(set(theirs.tolist())) == 1
+    assert len(set(ours.tolist())) == 8
+    assert [line.outcome for line in lines] == ["kept", "changed"]
+    assert "each image draws its own" in lines[1].note
 
 
 def test_a_file_for_another_version_is_refused(tmp_path):

@@ -1,12 +1,23 @@
 """Which transforms of other libraries have an equal here, and why the others have none."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.operation import Operation
 
-Converter = Callable[[Any], Operation | None]
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The operation that a transform becomes, where users must know that something is not the same."""
+
+    operation: Operation
+    note: str
+
+
+Converter = Callable[[Any], Operation | Changed | None]
 """What describes one transform in, the operation that means the same out; None where it does nothing.
 
 For Albumentations it gets the constructor's arguments as a dictionary, as ``to_dict`` writes them
@@ -49,7 +60,7 @@ def converts(table: dict[str, Converter], *names: str) -> Callable[[C], C]:
 def refuses(table: dict[str, Converter], reason: str, *names: str, nearest: str = "") -> None:
     """Register that the classes of these names have no equal."""
 
-    def refuse(_: Any) -> Operation | None:
+    def refuse(_: Any) -> Operation | Changed | None:
         raise Refused(reason, nearest)
 
     for name in names:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpu_aug.convert.registry import Refused
+from gpu_aug.convert.registry import Changed, Refused
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.operation import Operation
 
@@ -69,17 +69,21 @@ class Walk:
         self,
         path: str,
         source: str,
-        convert: Callable[[], Operation | None],
+        convert: Callable[[], Operation | Changed | None],
         foreign: Callable[[], Operation] | None = None,
     ) -> Operation | None:
         """Convert one step, or note why that cannot be."""
         try:
-            operation = convert()
-            if operation is None:
+            found = convert()
+            operation = found.operation if isinstance(found, Changed) else found
+            if operation is not None:
+                self._check_range(operation)
+            if isinstance(found, Changed):
+                self.add(path, source, "changed", f"{found.operation!r}: {found.note}")
+            elif found is None:
                 self.add(path, source, "nothing to do")
             else:
-                self._check_range(operation)
-                self.add(path, source, "kept", repr(operation))
+                self.add(path, source, "kept", repr(found))
         except Refused as refused:
             return self._refuse(path, source, refused, foreign)
         except RecipeError as error:
@@ -128,7 +132,12 @@ class Walk:
                 Recipe(operations[: number + 1])
             except RecipeError as first:
                 error = first
-                kept = [line for line in self.lines if line.note == repr(operation)]
+                words = repr(operation)
+                kept = [
+                    line
+                    for line in self.lines
+                    if line.note == words or line.note.startswith(f"{words}: ")
+                ]
                 if kept:
                     path, source = kept[0].path, kept[0].source
                     self.lines.remove(kept[0])

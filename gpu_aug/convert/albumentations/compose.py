@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.albumentations.processors import read_processors
 from gpu_aug.convert.eight_bits import rounded_once, within_8_bits
-from gpu_aug.convert.registry import ALBUMENTATIONS, Refused
+from gpu_aug.convert.registry import ALBUMENTATIONS, Changed, Refused
 from gpu_aug.convert.report import Walk, nearest_name
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
 from gpu_aug.ops.foreign import AlbumentationsTransform
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity, SomeOfRepeated
+from gpu_aug.targets import BoxParams
 
 if TYPE_CHECKING:
     from gpu_aug.recipe import Recipe
@@ -32,7 +33,8 @@ def build_recipe(root: Node, walk: Walk) -> "Recipe | None":
     from gpu_aug.recipe import Recipe
 
     targets = read_processors(root, walk)
-    operations = _Composer(walk, bool(targets)).step(root, root.name, forced=False)
+    composer = _Composer(walk, bool(targets), root if _filters(targets.get("boxes")) else None)
+    operations = composer.step(root, root.name, forced=False)
     if any(line.outcome == "refused" for line in walk.lines):
         return None
     try:
@@ -43,10 +45,14 @@ def build_recipe(root: Node, walk: Walk) -> "Recipe | None":
 
 
 class _Composer:
-    """Turns nodes into operations. ``forced`` is Albumentations' ``force_apply``."""
+    """Turns nodes into operations. ``forced`` is Albumentations' ``force_apply``.
 
-    def __init__(self, walk: Walk, has_targets: bool) -> None:
-        self.walk, self.has_targets = walk, has_targets
+    ``filtered`` is the container whose first step is the pipeline's first, after which boxes are dropped
+    by their size, even if it does nothing; None where none are.
+    """
+
+    def __init__(self, walk: Walk, has_targets: bool, filtered: Node | None) -> None:
+        self.walk, self.has_targets, self._filtered = walk, has_targets, filtered
         self.containers: dict[str, Callable[..., list[Operation]]] = {
             **dict.fromkeys(_SEQUENCES, self._sequence),
             "OneOf": self._one_of,
@@ -95,7 +101,7 @@ class _Composer:
         self._follow_range(node.name)
         return operation
 
-    def _convert(self, node: Node, args: dict[str, Any]) -> Operation | None:
+    def _convert(self, node: Node, args: dict[str, Any]) -> Operation | Changed | None:
         if node.name in _NOTHING:
             return None
         if node.name == "ToTensor3D":
@@ -159,7 +165,12 @@ class _Composer:
         return operation
 
     def _sequence(self, node: Node, path: str, forced: bool) -> list[Operation]:
+        is_first = node is self._filtered
+        if is_first and node.children:
+            self._filtered = node.children[0]
         children = self._children(node, path, forced=False)
+        if is_first and children and not children[0]:
+            children[0] = [Identity()]
         inner = rounded_once([op for child in children for op in child])
         p = 1.0 if forced else node.args["p"]
         return inner if p == 1 or not inner else [RandomApply(inner, p)]
@@ -235,6 +246,14 @@ class _Composer:
                 path, node.source, "it moves the image without its masks, boxes and keypoints"
             )
         return inner
+
+
+def _filters(boxes: BoxParams | None) -> bool:
+    """Whether boxes are dropped by their size after each step."""
+    if boxes is None or not boxes.check_each:
+        return False
+    smallest = (boxes.min_area, boxes.min_width, boxes.min_height)
+    return any(smallest) or boxes.max_accept_ratio is not None
 
 
 def _mirrors(name: str, args: dict[str, Any]) -> bool:

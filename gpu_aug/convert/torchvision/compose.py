@@ -5,7 +5,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from gpu_aug.convert.eight_bits import within_8_bits
-from gpu_aug.convert.registry import TORCHVISION, Refused
+from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
 from gpu_aug.convert.report import Walk, nearest_name
 from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
 from gpu_aug.errors import RecipeError
@@ -119,7 +119,7 @@ class _Composer:
             return []
         return within_8_bits(operation) if in_8_bits else [operation]
 
-    def _convert(self, transform: Any, name: str) -> Operation | None:
+    def _convert(self, transform: Any, name: str) -> Operation | Changed | None:
         if not _is_own(transform):
             raise Refused(
                 f"{name} is not torchvision's, and a recipe cannot look into it",

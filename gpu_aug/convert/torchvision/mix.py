@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpu_aug.convert.registry import TORCHVISION, Refused, converts
+from gpu_aug.convert.registry import TORCHVISION, Changed, Refused, converts
 from gpu_aug.ops.mix import CutMix, MixUp
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.policy import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
@@ -10,13 +10,15 @@ from gpu_aug.ops.spatial import Fill
 
 
 @converts(TORCHVISION, "MixUp")
-def _mixup(transform: Any) -> Operation | None:
-    return MixUp(transform.alpha, transform.num_classes)
+def _mixup(transform: Any) -> Changed:
+    note = "each image draws its own lam, and not a batch one for all; its partner is the other of a pair"
+    return Changed(MixUp(transform.alpha, transform.num_classes), note)
 
 
 @converts(TORCHVISION, "CutMix")
-def _cutmix(transform: Any) -> Operation | None:
-    return CutMix(transform.alpha, transform.num_classes)
+def _cutmix(transform: Any) -> Changed:
+    note = "each image draws its own box, and not a batch one for all; its partner is the other of a pair"
+    return Changed(CutMix(transform.alpha, transform.num_classes), note)
 
 
 @converts(TORCHVISION, "RandAugment")
