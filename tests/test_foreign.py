@@ -282,3 +282,21 @@ def test_other_things_are_no_steps(step):
     """Text, numbers and classes are refused."""
     with pytest.raises(RecipeError, match="operation 1 of the recipe must be an Operation"):
         Recipe([CenterCrop(8), step])
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (lambda: K.RandomMixUpV2(), r"RandomMixUpV2 must get a batch to mix.*gpu_aug\.MixUp\(\)"),
+        (lambda: K.ImageSequential(K.RandomMosaic()), r"use gpu_aug\.Mosaic\(\)"),
+        (lambda: v2.CutMix(num_classes=3), r"CutMix must get a batch to mix.*gpu_aug\.CutMix\(\)"),
+        (
+            lambda: K.AugmentationSequential(K.RandomHorizontalFlip(same_on_batch=True)),
+            "RandomHorizontalFlip same_on_batch must be False in a recipe, which draws for each",
+        ),
+    ],
+)
+def test_steps_that_need_a_batch_are_refused(step, message):
+    """On single images they mix an image with itself, or draw for each image: nobody would notice."""
+    with pytest.raises(RecipeError, match=message):
+        Recipe([CenterCrop(8), step()])

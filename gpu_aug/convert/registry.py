@@ -8,7 +8,6 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.ops.operation import Operation
 
 
-
 @dataclass(frozen=True)
 class Changed:
     """The operation that a transform becomes, where users must know that something is not the same."""

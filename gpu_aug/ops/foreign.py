@@ -12,6 +12,7 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import fields
+from gpu_aug.ops.batchwise import check_single
 from gpu_aug.ops.code import describe_code
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.sampling import Sizes, Uniforms
@@ -207,6 +208,7 @@ class KorniaModule(Foreign):
 
         if not isinstance(self.module, torch.nn.Module):
             raise fields.fault("KorniaModule", "module", self.module, _BY_NAME.format("module"))
+        check_single(self.module.modules())
         if self.spatial is None and comes_from("kornia", self.module):
             bases = {base.__name__ for base in type(self.module).__mro__}
             self._set(spatial="IntensityAugmentationBase2D" not in bases)
@@ -267,6 +269,7 @@ class TorchvisionTransform(Foreign):
         name = "TorchvisionTransform"
         if not callable(self.transform):
             raise fields.fault(name, "transform", self.transform, _BY_NAME.format("transform"))
+        check_single([self.transform])
         _check_takes(name, self.takes, ("pil", "uint8", "float32"))
 
     @property

@@ -1,0 +1,39 @@
+"""Steps of other libraries that mean something on a batch only; foreign steps get one image at a time."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from gpu_aug.errors import RecipeError
+
+_MIXING = {
+    "CutMix": "gpu_aug.CutMix()",
+    "MixUp": "gpu_aug.MixUp()",
+    "RandomCutMixV2": "gpu_aug.CutMix()",
+    "RandomMixUpV2": "gpu_aug.MixUp()",
+    "RandomMosaic": "gpu_aug.Mosaic()",
+    "RandomTransplantation": "gpu_aug.CutMix()",
+}
+
+
+def check_single(steps: Iterable[Any]) -> None:
+    """Refuse steps that would silently mean something else on a single image.
+
+    Args:
+        steps: Modules or transforms, with all that they are made of.
+
+    Raises:
+        RecipeError: One mixes the images of its batch, or draws once for its batch.
+    """
+    for step in steps:
+        name = type(step).__name__
+        library = type(step).__module__.partition(".")[0]
+        if library in ("kornia", "torchvision") and name in _MIXING:
+            raise RecipeError(
+                f"{name} must get a batch to mix, got one image at a time as every step that is not ours: "
+                f"use {_MIXING[name]}"
+            )
+        if library == "kornia" and getattr(step, "same_on_batch", None) is True:
+            raise RecipeError(
+                f"{name} same_on_batch must be False in a recipe, which draws for each sample, got True: "
+                "leave it out (the frames of a clip get one draw anyway)"
+            )
