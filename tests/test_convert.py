@@ -424,7 +424,7 @@ def test_targets_that_cannot_be_kept_are_refused(more, message):
 
 @pytest.mark.parametrize("mixes", [v2.MixUp, v2.CutMix])
 def test_what_is_drawn_once_per_batch_there_is_not_called_kept(mixes):
-    """torchvision draws one share for a batch, and the recipe one for each pair member."""
+    """Torchvision draws one share for a batch, and the recipe one for each pair member."""
     pictures, labels = torch.zeros(8, 3, 32, 32), torch.arange(8)
     theirs = mixes(alpha=1.0, num_classes=8)(pictures, labels)[1].amax(dim=1)
 

@@ -1,6 +1,7 @@
 """Steps of other libraries that mean something on a batch only; foreign steps get one image at a time."""
 
 from collections.abc import Iterable
+from inspect import signature
 from typing import Any
 
 from gpu_aug.errors import RecipeError
@@ -32,8 +33,13 @@ def check_single(steps: Iterable[Any]) -> None:
                 f"{name} must get a batch to mix, got one image at a time as every step that is not ours: "
                 f"use {_MIXING[name]}"
             )
-        if library == "kornia" and getattr(step, "same_on_batch", None) is True:
+        if library == "kornia" and getattr(step, "same_on_batch", None) is True and _asks(step):
             raise RecipeError(
                 f"{name} same_on_batch must be False in a recipe, which draws for each sample, got True: "
                 "leave it out (the frames of a clip get one draw anyway)"
             )
+
+
+def _asks(step: Any) -> bool:
+    """Whether a user can say ``same_on_batch``; modules without chance have it of themselves."""
+    return "same_on_batch" in signature(type(step)).parameters
