@@ -1,5 +1,8 @@
 """Recipes of image augmentations, their draws, and the engines that carry them out."""
 
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
 from gpu_aug.apply import apply
 from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import Engine, compile_engine
@@ -10,3 +13,17 @@ from gpu_aug.recipe import PRESETS, Recipe
 from gpu_aug.targets import BoxParams, KeypointParams, Targets
 from gpu_aug.views import Views
 from gpu_aug.windows import Windows
+
+_OTHERS = ("Any", "ModuleType", "TYPE_CHECKING")
+__all__ = sorted(  # operations are listed in the __all__ of their file
+    name
+    for name, value in dict(globals()).items()
+    if not name.startswith("_") and name not in _OTHERS and not isinstance(value, ModuleType)
+)
+
+if not TYPE_CHECKING:  # else every name would be right
+
+    def __getattr__(name: str) -> Any:
+        from gpu_aug.names import missing
+
+        raise missing(__name__, name, __all__)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.calls import Called
 from gpu_aug.document import write_document
 from gpu_aug.draws import Draws, Params, find_partners, uniforms
 from gpu_aug.errors import RecipeError
@@ -53,7 +54,7 @@ _SLOTS_PER_VIEW = 1 << 16
 
 
 @dataclass(frozen=True, init=False)
-class Recipe:
+class Recipe(metaclass=Called):
     """What happens to every image, in order.
 
     The leading size operations (crops and at most one resampling) are the decode stage: they
@@ -61,7 +62,7 @@ class Recipe:
     Operations on the time of clips are neither: they say which frames are decoded.
 
     Args:
-        operations: At least one.
+        operations: At least one; a list or tuple among them, such as letterbox(640), is taken apart.
         boxes: How boxes are read, dropped and returned; None is BoxParams().
         keypoints: The same for keypoints; None is KeypointParams().
 
@@ -83,14 +84,15 @@ class Recipe:
     ) -> None:
         if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
             raise RecipeError(
-                f"a recipe must be a list of at least one operation, got {operations!r}"
+                f"a recipe must be a list of at least one operation, got {operations!r}: write "
+                "Recipe([first, second])"
             )
         object.__setattr__(
             self,
             "operations",
             tuple(
                 as_operation(operation, f"operation {place} of the recipe")
-                for place, operation in enumerate(operations)
+                for place, operation in enumerate(_flat(operations))
             ),
         )
         for name, given, params in (
@@ -463,6 +465,12 @@ class Recipe:
         } | {name: differences(params) for name, params in self._target_params.items()}
         canonical = json.dumps(described, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _flat(steps: Sequence[Any]) -> list[Any]:
+    """Return steps in a row, also those of lists and tuples among them."""
+    inner = [_flat(step) if isinstance(step, list | tuple) else [step] for step in steps]
+    return list(chain.from_iterable(inner))
 
 
 def suits_decoding(operation: Operation) -> bool:

@@ -16,13 +16,13 @@ is to give several pictures. ``Recipe.save`` writes the full form.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from inspect import signature
 from os import PathLike
 from typing import Any
 
 from gpu_aug.document import Document, Place, read_document
 from gpu_aug.errors import RecipeError
+from gpu_aug.names import closest, hint
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
 from gpu_aug.targets import BoxParams, KeypointParams
@@ -177,19 +177,10 @@ def _find_class(document: Document, place: Place, name: Any) -> type[Operation]:
     known = Operation._classes
     if isinstance(name, str) and name in known:
         return known[name]
-    close = closest(name, known) if isinstance(name, str) else None
-    hint = f"did you mean {close}?" if close else "correct the name in the recipe"
-    listed = "the name of one" if close else f"one of {', '.join(sorted(known))}"
-    raise document.fault((*place, "name"), f"operation must be {listed}, got {name!r}: {hint}")
-
-
-def closest(name: str, known: Any) -> str | None:
-    """Return the known name that is most like ``name``, or None."""
-    lower = {other.lower(): other for other in sorted(known)}
-    found = get_close_matches(name.lower(), lower, n=1)
-    if not found:  # RandomFlip for Flip, and so on
-        found = get_close_matches(name.lower().removeprefix("random"), lower, n=1)
-    return lower[found[0]] if found else None
+    way = hint(name, known) if isinstance(name, str) else ""
+    listed = "the name of one" if way else f"one of {', '.join(sorted(known))}"
+    way = way or "correct the name in the recipe"
+    raise document.fault((*place, "name"), f"operation must be {listed}, got {name!r}: {way}")
 
 
 def _check_fields(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gpu_aug.calls import Called
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import fields as checks
 from gpu_aug.ops.operation import describe
@@ -69,7 +70,7 @@ class Targets:
 
 
 @dataclass(frozen=True)
-class BoxParams:
+class BoxParams(metaclass=Called):
     """How a recipe reads, keeps and returns boxes.
 
     Sizes and areas are in pixels of the image as it is when they are checked, and count what lies
@@ -148,7 +149,7 @@ class BoxParams:
 
 
 @dataclass(frozen=True)
-class KeypointParams:
+class KeypointParams(metaclass=Called):
     """How a recipe reads, keeps and returns keypoints.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.calls import Called
 from gpu_aug.document import write_document
 from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError
@@ -17,7 +18,7 @@ from gpu_aug.recipe import FORMAT_VERSION, Recipe
 
 
 @dataclass(frozen=True, init=False)
-class Views:
+class Views(metaclass=Called):
     """Several pictures of every sample, each by a recipe of its own, as in multi-crop training.
 
     Every view draws for itself, even if two recipes are equal. Which frames a clip is made of is drawn

@@ -297,7 +297,7 @@ def test_gaussian_blur_draws_sigma():
         (lambda: RandomAffine(5, fill="red"), "fill must be a finite number.* got 'red'"),
         (lambda: RandomErasing(scale=(0.1, 1.2)), "scale must be .* from 0 to 1"),
         (lambda: RandomErasing(value=(0, 0)), "value must be a finite number"),
-        (lambda: Normalize((0.5,)), r"mean must be 3 finite numbers.* got \(0\.5,\)"),
+        (lambda: Normalize((0.5, 0.5)), r"mean must be 3 finite numbers.* got \(0\.5, 0\.5\)"),
         (lambda: Normalize(std=(0.1, 0.0, 0.1)), "std must be 3 numbers above 0"),
     ],
 )

@@ -194,7 +194,7 @@ def export_leaf(operation: Operation) -> Any:
                 continue
             if found == operation:
                 return transform
-            if found is not None and not nearest:
+            if isinstance(found, Operation) and not nearest:
                 nearest = _difference(operation, found, candidate)
     raise RecipeError(
         f"Albumentations has no transform with this law{'; nearest: ' if nearest else ''}{nearest}"

@@ -29,6 +29,9 @@ ALBUMENTATIONS: dict[str, Converter] = {}
 TORCHVISION: dict[str, Converter] = {}
 """By class name."""
 
+REFUSED: dict[str, "Refused"] = {}
+"""By class name: why a class has no equal, whatever it is called with."""
+
 C = TypeVar("C", bound=Converter)
 
 
@@ -64,3 +67,4 @@ def refuses(table: dict[str, Converter], reason: str, *names: str, nearest: str 
 
     for name in names:
         table[name] = refuse
+        REFUSED[name] = Refused(reason, nearest)

@@ -5,7 +5,6 @@ import pkgutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -189,11 +188,3 @@ def load_tables(package: str) -> None:
     module = importlib.import_module(package)
     for info in pkgutil.iter_modules(module.__path__):
         importlib.import_module(f"{package}.{info.name}")
-
-
-def nearest_name(name: str) -> str:
-    """Return the operation whose name is most like ``name``, for an error; empty if none is."""
-    known = {other.lower(): other for other in Operation._classes}
-    bare = name.lower().removeprefix("random")
-    close = get_close_matches(name.lower(), known, 1) or get_close_matches(bare, known, 1)
-    return known[close[0]] if close else ""

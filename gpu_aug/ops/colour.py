@@ -1,7 +1,7 @@
 """Operations that change values and leave pixels where they are."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -279,8 +279,8 @@ class Normalize(Operation):
     """Subtract a mean and divide by a standard deviation, per channel.
 
     Args:
-        mean: Three numbers, for values in [0, 1].
-        std: Three numbers above 0.
+        mean: Three numbers, for values in [0, 1]; one, such as (0.5,), is that of all channels.
+        std: Three numbers above 0, or one.
 
     Source: torchvision v2 Normalize.
     """
@@ -293,13 +293,19 @@ class Normalize(Operation):
     std: tuple[float, float, float] = IMAGENET_STD
 
     def __post_init__(self) -> None:
-        mean = fields.numbers("Normalize", "mean", self.mean, count=3, example="(0.5, 0.5, 0.5)")
-        std = fields.numbers("Normalize", "std", self.std, count=3, example="(0.5, 0.5, 0.5)")
+        mean, std = _for_channels("mean", self.mean), _for_channels("std", self.std)
         if min(std) <= 0:
             raise fields.fault(
                 "Normalize", "std", self.std, "3 numbers above 0, for example (0.5, 0.5, 0.5)"
             )
         self._set(mean=mean, std=std)
+
+
+def _for_channels(field: str, value: Any) -> tuple[float, ...]:
+    """Return three numbers, for three or for one that stands for all."""
+    values = [value] if fields.is_number(value) else value
+    each = [values[0]] * 3 if fields.is_sequence(values, 1) else values
+    return fields.numbers("Normalize", field, each, count=3, example="(0.5, 0.5, 0.5)")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gpu_aug.calls import Called
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
+from gpu_aug.names import hint
 from gpu_aug.ops.fields import probability
 from gpu_aug.ops.sampling import Sizes, Uniforms
 
@@ -19,11 +21,21 @@ _MANY = 5  # pairs of sides and triples of colours stay what they are
 def describe(value: Any) -> str:
     """Return the call that makes a dataclass, without the fields that have their default, in brief."""
     given = [
-        f"{field.name}={in_brief(repr(getattr(value, field.name)))}"
+        f"{field.name}={in_brief(repr(_rounded(getattr(value, field.name))))}"
         for field in fields(value)
         if field.default is MISSING or getattr(value, field.name) != field.default
     ]
     return f"{type(value).__name__}({', '.join(given)})"
+
+
+def _rounded(value: Any) -> Any:
+    """Return a value as it was meant: 0.19999999999999996, which is 1 - 0.8, prints as 0.2."""
+    if isinstance(value, float):
+        short = float(f"{value:.15g}")
+        return short if len(repr(short)) < len(repr(value)) - 4 else value
+    if type(value) in (list, tuple):
+        return type(value)(map(_rounded, value))
+    return value
 
 
 def in_brief(text: str) -> str:
@@ -39,7 +51,7 @@ def _as_range(found: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Operation:
+class Operation(metaclass=Called):
     """One step of a recipe. Subclasses are frozen dataclasses whose fields are plain values.
 
     An operation only draws; the engines carry it out. Parameters are in pixel units: sizes and
@@ -159,7 +171,10 @@ class Operation:
         if not isinstance(name, str) or name not in known:
             raise RecipeError(
                 f"operation must be one of {', '.join(sorted(known))}, got {name!r}: "
-                "correct the name in the recipe"
+                + (
+                    (isinstance(name, str) and hint(name, known))
+                    or "correct the name in the recipe"
+                )
             )
         return known[name].from_fields(
             {field: value for field, value in saved.items() if field != "name"}

@@ -258,7 +258,9 @@ def letterbox(
     interpolation: Resampled = "bilinear",
     antialias: bool = True,
 ) -> tuple[Operation, Operation]:
-    """Return the two operations that fit an image into a size and pad the rest, for ``[*letterbox(640)]``.
+    """Return the two operations that fit an image into a size and pad the rest.
+
+    A recipe takes them as they are: ``Recipe([letterbox(640), Normalize()])``.
 
     Args:
         size: (height, width) of the result; one number is a square.

@@ -33,6 +33,11 @@ def as_operation(step: Any, what: str) -> Operation:
             return KorniaModule(step)
         if callable(step):
             return BatchFunction(step)
+    if isinstance(step, list | tuple):
+        raise RecipeError(
+            f"{what} must be one step, got a list of {len(step)}: make one of them with "
+            "RandomApply([...], p=1)"
+        )
     raise RecipeError(
         f"{what} must be an Operation such as HorizontalFlip(), a transform of Albumentations, a "
         f"module of Kornia or a function on a batch, got {step!r}"

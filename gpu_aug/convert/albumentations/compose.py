@@ -8,8 +8,9 @@ from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.albumentations.processors import read_processors
 from gpu_aug.convert.eight_bits import rounded_once, within_8_bits
 from gpu_aug.convert.registry import ALBUMENTATIONS, Changed, Refused
-from gpu_aug.convert.report import Walk, nearest_name
+from gpu_aug.convert.report import Walk
 from gpu_aug.errors import RecipeError
+from gpu_aug.names import closest
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
 from gpu_aug.ops.foreign import AlbumentationsTransform
 from gpu_aug.ops.operation import Operation
@@ -114,7 +115,9 @@ class _Composer:
             raise Refused(node.fault)
         converter = ALBUMENTATIONS.get(node.name)
         if converter is None:
-            raise Refused(f"{node.name} is unknown here", nearest_name(node.name))
+            raise Refused(
+                f"{node.name} is unknown here", closest(node.name, Operation._classes) or ""
+            )
         if node.name == "Sharpen" and args.get("method") == "gaussian" and self.walk.unit == 255:
             raise Refused(
                 "with method='gaussian' its difference of 8-bit images wraps around at 0, and whatever "

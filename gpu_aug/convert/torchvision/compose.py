@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_aug.convert.eight_bits import within_8_bits
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
-from gpu_aug.convert.report import Walk, nearest_name
+from gpu_aug.convert.report import Walk
 from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
 from gpu_aug.errors import RecipeError
+from gpu_aug.names import closest
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
 from gpu_aug.ops.colour import Normalize
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder
@@ -144,7 +145,7 @@ class _Composer:
             )
         converter = TORCHVISION.get(name)
         if converter is None:
-            raise Refused(f"{name} is unknown here", nearest_name(name))
+            raise Refused(f"{name} is unknown here", closest(name, Operation._classes) or "")
         if (
             self.state == "uint8"
             and name == "RandomErasing"

@@ -1,0 +1,139 @@
+"""Names of other libraries, and misspelt ones, and what they are called here."""
+
+import dis
+import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+ALIASES = {
+    "AugmentationSequential": "Recipe",
+    "BboxParams": "BoxParams",
+    "ClampKeyPoints": "KeypointParams",
+    "ColorJiggle": "ColorJitter",
+    "Compose": "Recipe",
+    "ConvertBoundingBoxFormat": "BoxParams",
+    "ConvertImageDtype": "ToDtype",
+    "Crop": "FixedCrop",
+    "Cutout": "CoarseDropout",
+    "FiveCrop": "Views",
+    "FrequencyMasking": "XYMasking",
+    "FromFloat": "ToDtype",
+    "ImageCompression": "JPEG",
+    "ImageSequential": "Recipe",
+    "InvertImg": "Invert",
+    "Lambda": "BatchFunction",
+    "NoOp": "Identity",
+    "OneOrOther": "OneOf",
+    "PadTo": "PadIfNeeded",
+    "RandomAdjustSharpness": "Sharpness",
+    "RandomBoxBlur": "Blur",
+    "RandomChannelPermutation": "ChannelShuffle",
+    "RandomChoice": "OneOf",
+    "RandomCutMixV2": "CutMix",
+    "RandomFisheye": "OpticalDistortion",
+    "RandomGaussianIllumination": "Illumination",
+    "RandomLinearCornerIllumination": "Illumination",
+    "RandomLinearIllumination": "Illumination",
+    "RandomMixUpV2": "MixUp",
+    "RandomPlasmaBrightness": "PlasmaBrightnessContrast",
+    "RandomPlasmaContrast": "PlasmaBrightnessContrast",
+    "RandomResizedCropAndInterpolation": "RandomResizedCrop",
+    "RandomRotation90": "RandomRotate90",
+    "RandomSaltAndPepperNoise": "SaltAndPepper",
+    "RandomShear": "RandomAffine",
+    "RandomTranslate": "RandomAffine",
+    "RandomTransplantation": "CutMix",
+    "ReplayCompose": "Recipe",
+    "SanitizeKeyPoints": "KeypointParams",
+    "Sequential": "RandomApply",
+    "ShiftScaleRotate": "Affine",
+    "SquareSymmetry": "D4",
+    "TenCrop": "Views",
+    "TimeMasking": "XYMasking",
+    "TimeReverse": "HorizontalFlip",
+    "ToGray": "Grayscale",
+    "VideoSequential": "Recipe",
+}
+"""Name in torchvision, Kornia, Albumentations or timm -> the name of the same or the nearest here."""
+
+NEEDLESS = (
+    "MaybePILToTensor",
+    "MaybeToTensor",
+    "PILToTensor",
+    "RGB",
+    "ToFloat",
+    "ToImage",
+    "ToPILImage",
+    "ToPureTensor",
+    "ToRGB",
+    "ToTensor",
+    "ToTensorV2",
+)
+"""Conversions that need no step here: images come decoded, in RGB, and leave as tensors."""
+
+_ARGUMENTS = {
+    "always_apply": "p",
+    "border_mode": "padding_mode",
+    "fill_value": "fill",
+    "height": "size",
+    "prob": "p",
+    "probability": "p",
+    "resample": "interpolation",
+    "width": "size",
+}
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like ``name``, or None.
+
+    An equal of another library comes first, then the same letters without "Random", then a misspelling.
+    """
+    names = sorted(known)
+    alias = ALIASES.get(name) or _ARGUMENTS.get(name)
+    if alias in names:
+        return alias
+    bare = {_bare(other): other for other in names}
+    found = get_close_matches(_bare(name), bare, n=1, cutoff=0.75)
+    if found:
+        return bare[found[0]]
+    lower = {other.lower(): other for other in names}
+    found = get_close_matches(name.lower(), lower, n=1, cutoff=0.75)
+    return lower[found[0]] if found else None
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return what to write in place of ``name``, a phrase for the end of an error; empty if unknown."""
+    if name in NEEDLESS:
+        return "images come decoded in RGB and leave as tensors, so leave it out"
+    refused = _refusal(name)
+    if refused:
+        return f"it has no equal here: {refused}"
+    near = closest(name, known)
+    return f"did you mean {near}?" if near else ""
+
+
+def _refusal(name: str) -> str:
+    """Return why the importers refuse a class, whatever it is called with; empty where they do not."""
+    from gpu_aug.convert.registry import REFUSED
+    from gpu_aug.convert.report import load_tables
+
+    for library in ("albumentations", "torchvision"):
+        load_tables(f"gpu_aug.convert.{library}")
+    return str(REFUSED.get(name, ""))
+
+
+def _bare(name: str) -> str:
+    return name.replace("_", "").lower().removeprefix("random").removesuffix("v2")
+
+
+def missing(package: str, name: str, known: Iterable[str]) -> Exception:
+    """Return the error for a name that ``package`` does not have, to be raised by its ``__getattr__``.
+
+    It is an ImportError where the name is imported: there Python replaces the words of an AttributeError.
+    """
+    way = "" if name.startswith("_") else hint(name, known)
+    more = f": {way}" if way else ""
+    caller = sys._getframe(1).f_back
+    if caller and dis.opname[caller.f_code.co_code[caller.f_lasti]] == "IMPORT_FROM":
+        return ImportError(f"cannot import name {name!r} from {package!r}{more}", name=package)
+    return AttributeError(f"module {package!r} has no attribute {name!r}{more}")
