@@ -72,8 +72,8 @@ class Ledger:
         first = lost[0]
         if self.policy == "raise":
             raise BadSampleError(
-                f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}); repair or "
-                f'remove it, or go on without it by on_bad_sample="replace" or "skip" (gpu-aug run: --on-bad-sample)'
+                f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}); repair "
+                f'it, or go on without it by on_bad_sample="replace" or "skip" (gpu-aug run: --on-bad-sample)'
             )
         num_bad = len({record.index for record in self.records if not record.kept})
         if num_bad > self.budget:

@@ -204,6 +204,6 @@ def _fill(one: Moved, operation: Any) -> int:
     if not low <= fill <= high:
         raise TargetsError(
             f"masks must hold fill_mask={fill} of {type(operation).__name__}, got {dtype}: "
-            "convert them to int32, or change fill_mask"
+            "use masks.astype('int64'), or change fill_mask"
         )
     return fill

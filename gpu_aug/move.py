@@ -189,7 +189,8 @@ def _check_boxes(one: Moved, where: str) -> None:
         raise TargetsError(
             f"{where}boxes must lie in the image, {one.size[0]}x{one.size[1]}, got (left, top, right, "
             f"bottom) = {given[row].round(3).tolist()} in row {row}: correct format="
-            f"{params.format!r}, normalized={params.normalized}, or use BoxParams(clip=True)"
+            f"{params.format!r}, normalized={params.normalized}, or use BoxParams(clip=True), which cuts off "
+            "what lies outside"
         )
     solid = box_math.areas(one.boxes) >= 1e-7
     if params.filter_invalid:
@@ -199,7 +200,7 @@ def _check_boxes(one: Moved, where: str) -> None:
         raise TargetsError(
             f"{where}boxes must have right > left and bottom > top, got "
             f"{one.boxes[row].round(3).tolist()} in row {row}: correct format={params.format!r}, "
-            "or use BoxParams(filter_invalid=True)"
+            "or use BoxParams(filter_invalid=True), which drops them"
         )
 
 

@@ -93,8 +93,7 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
     else:
         if hasattr(image, "getbands") and image.getbands() not in (("R", "G", "B"), ("L",)):
             raise TargetsError(
-                f"{where} must be RGB or gray, got Pillow mode {image.mode!r}: use "
-                "image.convert('RGB')"
+                f"{where} must be RGB or gray, got Pillow mode {image.mode!r}: {_way_to_rgb(image)}"
             )
         array = np.array(image) if hasattr(image, "getbands") else np.asarray(image)
         if array.dtype.kind not in "uif" or array.dtype.name == "float128":
@@ -111,7 +110,11 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
             x = x.movedim(-3, -1)  # named wrong below
     x = x[..., None] if x.ndim == 2 else x
     if x.ndim not in (3, 4) or x.shape[-1] not in (1, 3) or 0 in x.shape:
-        alpha = ": drop its alpha channel" if x.ndim in (3, 4) and x.shape[-1] == 4 else ""
+        alpha = (
+            ": leave its alpha channel out, or paint what is transparent"
+            if x.ndim in (3, 4) and x.shape[-1] == 4
+            else ""
+        )
         form = "[3, H, W]" if is_tensor else "[H, W, 3]"
         raise TargetsError(
             f"{where} must have the shape {form}, one channel for gray images, and a first axis more "
@@ -151,11 +154,22 @@ def _read_targets(sample: Mapping[str, Any], where: str) -> Targets:
     if len({layer.dtype for layer in layers}) > 1:
         raise TargetsError(
             f"{where}: mask and masks must have one type, got {[str(x.dtype) for x in layers]}: "
-            "convert one"
+            f"give both as {np.result_type(*layers)}"
         )
     names = ("boxes", "box_labels", "keypoints", "keypoint_labels")
     masks = np.concatenate(layers) if layers else None
     return Targets(**{name: sample.get(name) for name in names}, masks=masks)
+
+
+def _way_to_rgb(image: Any) -> str:
+    """Return how a Pillow image of another mode becomes one that is taken, and what is lost."""
+    if image.mode[0] in "IF":  # I, I;16, F: convert() would cut everything above 255 off
+        return "divide its values by the largest possible one, such as np.asarray(image) / 4095 of 12 bits"
+    if image.getbands()[-1] in ("A", "a") or "transparency" in image.info:
+        return (
+            "paste it on a background, or use image.convert('RGB'), which leaves transparency out"
+        )
+    return "use image.convert('RGB')"
 
 
 def _times(frame: Tensor) -> str:

@@ -266,12 +266,23 @@ def _labels(name: str, values: Any, owner: str, owners: Any) -> NDArray[Any]:
     return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
 
 
+def _way_to_whole(masks: NDArray[Any]) -> str:
+    """Return how masks of other types become whole numbers, and what is lost."""
+    if masks.dtype.kind != "f":
+        return "number their values"
+    if np.array_equal(masks, np.rint(masks)):
+        return "their values are whole, so masks.astype('int64') keeps them"
+    return (
+        "as whole numbers shares would be lost: choose a threshold, masks > 0.5, or keep levels, "
+        "np.rint(255 * masks).astype('uint8')"
+    )
+
+
 def _masks(values: Any) -> NDArray[Any]:
     masks = as_array(values)
     if masks.dtype.kind not in "iub":
         raise TargetsError(
-            f"masks must be {_EXAMPLES['masks']}, got {masks.dtype}: convert them, for example "
-            "with masks.astype('uint8')"
+            f"masks must be {_EXAMPLES['masks']}, got {masks.dtype}: {_way_to_whole(masks)}"
         )
     if masks.ndim != 3:
         raise TargetsError(

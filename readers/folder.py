@@ -141,7 +141,8 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
     if len(filled) < len(folders):
         empty = next(name for name in folders if not inside[name])
         raise SourceError(
-            f"{root} has a class folder without {what} ({empty}): remove it or fill it"
+            f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
+            f"if folders are no classes there, give the one with the {what}, or a list file"
         )
     names = [name for folder in filled for name in inside[folder]]
     labels = [label for label, folder in enumerate(filled) for _ in inside[folder]]

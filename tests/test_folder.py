@@ -114,7 +114,9 @@ def test_class_without_images_is_refused(tmp_path: Path) -> None:
     """A class that lost its images would renumber the classes behind it."""
     root = grow(tmp_path, ("cat/a.jpg", "bird/notes.txt", "dog/b.jpg"))
 
-    with pytest.raises(SourceError, match=r"has a class folder without images \(bird\)"):
+    with pytest.raises(
+        SourceError, match=r"has a class folder without images \(bird\): put some there"
+    ):
         FolderDataset(root)
 
 

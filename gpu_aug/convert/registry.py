@@ -16,6 +16,9 @@ class Changed:
     note: str
 
 
+THREE_EQUAL = "images keep three channels, which are equal: take images[:, :1] for a model of one"
+"""The note of steps that make images of one channel."""
+
 Converter = Callable[[Any], Operation | Changed | None]
 """What describes one transform in, the operation that means the same out; None where it does nothing.
 

@@ -173,7 +173,10 @@ def convert(source: Any, *, strict: bool = True) -> "tuple[Recipe | Views | None
         RecipeError: It is no pipeline of these libraries.
     """
     from gpu_aug.convert import albumentations, torchvision
+    from gpu_aug.convert.torchvision.compound import policy_reason
 
+    if isinstance(source, str) and policy_reason(source):
+        return torchvision.convert(source, strict=strict)
     if isinstance(source, str | PathLike | Mapping) or _is_from("albumentations", source):
         return albumentations.convert(source, strict=strict)
     return torchvision.convert(source, strict=strict)

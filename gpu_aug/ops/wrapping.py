@@ -40,5 +40,15 @@ def as_operation(step: Any, what: str) -> Operation:
         )
     raise RecipeError(
         f"{what} must be an Operation such as HorizontalFlip(), a transform of Albumentations, a "
-        f"module of Kornia or a function on a batch, got {step!r}"
+        f"module of Kornia or a function on a batch, got {step!r}{_reason(step)}"
     )
+
+
+def _reason(step: Any) -> str:
+    """Return more about a step that is none: a policy's name, or a class without its brackets."""
+    if isinstance(step, str):
+        from gpu_aug.convert.torchvision.compound import policy_reason
+
+        reason = policy_reason(step)
+        return f": {reason}" if reason else ""
+    return f": write {step.__name__}(...)" if isinstance(step, type) else ""

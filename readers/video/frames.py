@@ -214,7 +214,9 @@ def _find_folders(root: Path) -> _Found:
     for label, name in enumerate(deep):
         inside = _folders(root / name)
         if not inside:
-            raise SourceError(f"{root} has a class folder without videos ({name}): remove it")
+            raise SourceError(
+                f"{root} has a class folder without videos ({name}): put folders of frames there, or move it elsewhere"
+            )
         names += [f"{name}/{video}" for video in inside]
         labels += [label] * len(inside)
     if not names:

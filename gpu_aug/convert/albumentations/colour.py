@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
+from gpu_aug.convert.registry import (
+    ALBUMENTATIONS,
+    THREE_EQUAL,
+    Changed,
+    Refused,
+    converts,
+    refuses,
+)
 from gpu_aug.ops.colour import (
     CLAHE,
     Gamma,
@@ -76,8 +83,8 @@ def _gamma(args: Args) -> Operation | None:
 
 
 @converts(ALBUMENTATIONS, "ToGray")
-def _to_gray(args: Args) -> Operation | None:
-    if args["num_output_channels"] != 3:
+def _to_gray(args: Args) -> Operation | Changed | None:
+    if args["num_output_channels"] not in (1, 3):
         raise Refused(
             f"it makes images of {args['num_output_channels']} channels, and images have 3 here",
             "ToGray(num_output_channels=3)",
@@ -87,7 +94,8 @@ def _to_gray(args: Args) -> Operation | None:
             "with method='pca' the linear algebra library decides whether the gray is inverted",
             "ToGray(method='weighted_average')",
         )
-    return Grayscale(args["p"], args["method"])
+    operation = Grayscale(args["p"], args["method"])
+    return Changed(operation, THREE_EQUAL) if args["num_output_channels"] == 1 else operation
 
 
 @converts(ALBUMENTATIONS, "Solarize")

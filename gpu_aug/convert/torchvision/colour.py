@@ -5,7 +5,7 @@ Thresholds come in 0..255, as they are written for PIL images and uint8.
 
 from typing import Any
 
-from gpu_aug.convert.registry import TORCHVISION, Refused, converts, refuses
+from gpu_aug.convert.registry import THREE_EQUAL, TORCHVISION, Changed, Refused, converts, refuses
 from gpu_aug.ops.colour import Grayscale, Invert, Normalize, Sharpness, Solarize
 from gpu_aug.ops.jitter import ColorJitter, RandomPhotometricDistort
 from gpu_aug.ops.matrices import ChannelShuffle
@@ -22,12 +22,9 @@ def _jitter(transform: Any) -> Operation | None:
 
 
 @converts(TORCHVISION, "Grayscale")
-def _grayscale(transform: Any) -> Operation | None:
-    if transform.num_output_channels != 3:
-        raise Refused(
-            "it makes images of one channel, and images have 3 here",
-            "Grayscale(num_output_channels=3)",
-        )
+def _grayscale(transform: Any) -> Operation | Changed | None:
+    if transform.num_output_channels == 1:
+        return Changed(Grayscale(1.0), THREE_EQUAL)
     return Grayscale(1.0)
 
 
@@ -85,10 +82,17 @@ def _distort(transform: Any) -> Operation | None:
 @converts(TORCHVISION, "Normalize")
 def _normalize(transform: Any) -> Operation | None:
     mean, std = (
-        tuple(float(value) for value in (list(values) * 3 if len(values) == 1 else values))
+        tuple(map(_decimal, [values] if isinstance(values, int | float) else values))
         for values in (transform.mean, transform.std)
     )
     return Normalize(mean, std)  # type: ignore[arg-type]
+
+
+def _decimal(value: Any) -> float:
+    """Return a number as it was written; a tensor of float32 holds 0.485 as 0.4850000143."""
+    if hasattr(value, "numpy"):
+        return float(str(value.numpy()))
+    return float(value)
 
 
 refuses(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_aug.convert.eight_bits import within_8_bits
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
 from gpu_aug.convert.report import Walk
+from gpu_aug.convert.torchvision.compound import expand, policy_reason
 from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
@@ -41,9 +42,10 @@ def build(source: Any, walk: Walk) -> "Recipe | Views | None":
     from gpu_aug.views import Views
 
     if not _is_step(source):
+        reason = policy_reason(source) if isinstance(source, str) else ""
         raise RecipeError(
             "a torchvision pipeline must be a Compose, a list or a transform of torchvision, "
-            f"got {source!r}"
+            f"got {source!r}" + (f": {reason}" if reason else "")
         )
     composer = _Composer(walk)
     operations = composer.step(source, _name(source))
@@ -105,6 +107,11 @@ class _Composer:
         if _is_own(transform) and name in _CROPS:
             self._several_crops(transform, path)
             return []
+        inner = self._expanded(transform, path)
+        if inner is not None:
+            if _name(transform) == "VideoClassification":
+                self.walk.add(path, repr(transform), "changed", "clips stay [T, 3, H, W]")
+            return self._sequence(inner, path)
         operation = self.walk.leaf(
             path,
             repr(transform),
@@ -119,6 +126,14 @@ class _Composer:
         if operation is None:
             return []
         return within_8_bits(operation) if in_8_bits else [operation]
+
+    def _expanded(self, transform: Any, path: str) -> list[Any] | None:
+        """Return what a transform stands for, if it stands for others, none of them where it is refused."""
+        try:
+            return expand(transform)
+        except Refused as refused:
+            self.walk.refuse(path, repr(transform), refused.reason, refused.nearest)
+            return []
 
     def _convert(self, transform: Any, name: str) -> Operation | Changed | None:
         if not _is_own(transform):

@@ -1,0 +1,159 @@
+"""What torchvision's weights and timm put into pipelines, as the transforms of torchvision that they stand for.
+
+Neither is imported here: classes are told by the names of their modules, settings by their attributes.
+"""
+
+import re
+from collections.abc import Callable
+from math import exp
+from typing import Any
+
+from gpu_aug.convert.registry import Refused
+
+Expander = Callable[[Any], list[Any]]
+
+_MAGNITUDES = 31  # of RandAugment; timm counts from 0 to 10
+_POLICY = re.compile(r"(rand|augmix|original|originalr|v0|v0r|3a)(-[a-z]+[\d.]*)*")
+
+
+def expand(transform: Any) -> list[Any] | None:
+    """Return the transforms of torchvision that do the same, in order; None of any other.
+
+    Raises:
+        Refused: It is timm's, and torchvision has no equal.
+    """
+    module, name = type(transform).__module__, type(transform).__name__
+    if module == "torchvision.transforms._presets":
+        expander = _WEIGHTS.get(name)
+    elif module.partition(".")[0] == "timm":
+        expander = _TIMM.get(name)
+    else:
+        return None
+    return None if expander is None else expander(transform)
+
+
+def policy_reason(config: str) -> str:
+    """Return why a policy such as "rand-m9-mstd0.5-inc1" is refused; empty if it is none of timm's."""
+    if not _POLICY.fullmatch(config):
+        return ""
+    kind, *settings = config.split("-")
+    given = dict(re.findall(r"([a-z]+)([\d.]+)", " ".join(settings)))
+    nearest = "gpu_aug.AugMix()" if kind == "augmix" else "gpu_aug.AutoAugment()"
+    if kind == "rand":
+        nearest = _nearest(int(given.get("n", 2)), float(given.get("m", 10)))
+    return str(Refused(f"{config!r} is a policy of timm; {_LAW}", nearest))
+
+
+_LAW = (
+    "timm carries out each operation that it has drawn with a chance of its own, one half, may draw its "
+    "magnitude from a normal law, and has SolarizeAdd, which RandAugment of torchvision and of a "
+    "recipe do not"
+)
+
+
+def _nearest(num_ops: int, magnitude: float) -> str:
+    bin_number = min(round(magnitude / 10 * (_MAGNITUDES - 1)), _MAGNITUDES - 1)
+    return f"gpu_aug.RandAugment({num_ops}, {bin_number})"
+
+
+def _image_classification(preset: Any) -> list[Any]:
+    from torchvision import transforms as T
+
+    return [_resize(preset), T.CenterCrop(preset.crop_size), *_normalized(preset)]
+
+
+def _segmentation(preset: Any) -> list[Any]:
+    return [*([_resize(preset)] if preset.resize_size else []), *_normalized(preset)]
+
+
+def _object_detection(_: Any) -> list[Any]:
+    import torch
+    from torchvision import transforms as T
+
+    return [T.PILToTensor(), T.ConvertImageDtype(torch.float32)]
+
+
+def _resize(preset: Any) -> Any:
+    from torchvision import transforms as T
+
+    antialias = getattr(preset, "antialias", False)  # of videos it is off
+    return T.Resize(preset.resize_size, preset.interpolation, antialias=antialias)
+
+
+def _normalized(preset: Any) -> list[Any]:
+    from torchvision import transforms as T
+
+    return [*_object_detection(preset), T.Normalize(preset.mean, preset.std)]
+
+
+def _resized_crop(transform: Any) -> list[Any]:
+    """It draws as torchvision's does; "random" interpolation is one of several with equal chance."""
+    from torchvision import transforms as T
+
+    modes = transform.interpolation
+    crops = [
+        T.RandomResizedCrop(transform.size, transform.scale, transform.ratio, mode)
+        for mode in (modes if isinstance(modes, list | tuple) else [modes])
+    ]
+    return crops if len(crops) == 1 else [T.RandomChoice(crops)]
+
+
+def _erasing(transform: Any) -> list[Any]:
+    from torchvision import transforms as T
+
+    if transform.rand_color or (transform.min_count, transform.max_count) != (1, 1):
+        raise Refused(
+            "it erases several rectangles, or fills one with a colour of normal law",
+            "mode='pixel' and max_count=1, or gpu_aug.RandomErasing()",
+        )
+    low, high = transform.log_aspect_ratio
+    return [
+        T.RandomErasing(
+            transform.probability,
+            (transform.min_area, transform.max_area),
+            (exp(low), exp(high)),
+            "random" if transform.per_pixel else 0,
+        )
+    ]
+
+
+def _to_floats(_: Any) -> list[Any]:
+    from torchvision import transforms as T
+
+    return [T.ToTensor()]
+
+
+def _to_bytes(_: Any) -> list[Any]:
+    from torchvision import transforms as T
+
+    return [T.PILToTensor()]
+
+
+def _rand_augment(transform: Any) -> list[Any]:
+    raise Refused(_LAW, _nearest(transform.num_layers, transform.ops[0].magnitude))
+
+
+def _other_policy(nearest: str) -> Expander:
+    def refuse(_: Any) -> list[Any]:
+        raise Refused(_LAW, nearest)
+
+    return refuse
+
+
+_WEIGHTS: dict[str, Expander] = {
+    "ImageClassification": _image_classification,
+    "ObjectDetection": _object_detection,
+    "SemanticSegmentation": _segmentation,
+    "VideoClassification": _image_classification,
+}
+
+_TIMM: dict[str, Expander] = {
+    "AugMixAugment": _other_policy("gpu_aug.AugMix()"),
+    "AutoAugment": _other_policy("gpu_aug.AutoAugment()"),
+    "MaybePILToTensor": _to_bytes,
+    "MaybeToTensor": _to_floats,
+    "RandAugment": _rand_augment,
+    "RandomErasing": _erasing,
+    "RandomResizedCropAndInterpolation": _resized_crop,
+    "ToNumpy": _to_bytes,
+}
