@@ -33,6 +33,7 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.spatial import Remap, Warp
 from tests.agreement import gaps
 from tests.rows.row import SIZE, Row
 
@@ -156,6 +157,40 @@ def test_engines_agree_in_uint8(images, agreement, label):
     agreement.note(label, uint8=steps)
     tolerance = tolerance_of(operation)
     assert steps <= (np.ceil(tolerance) if tolerance else 0)
+
+
+WARPS = [
+    label
+    for label, row in ROWS.items()
+    if any(isinstance(leaf, Warp | Remap) for leaf in (row.operation, *row.operation.leaves))
+]
+HARDEST = ("affine as torchvision, with fill", "perspective with fill", "elastic")
+
+
+def gap_on_a_photograph(label: str, side: int) -> float:
+    """The largest difference of kornia and fused from albumentations, on two draws."""
+    data = pytest.importorskip("skimage.data")
+    photo = Image.fromarray(data.astronaut()).resize((side, side))
+    images = torch.from_numpy(np.stack([np.asarray(photo)] * 2))
+    recipe = Recipe([Resize((side, side)), HorizontalFlip(0), ROWS[label].operation])
+    draws = recipe.draw(1, 0, np.arange(2), np.full((2, 2), side))
+    expected = run("albumentations", recipe, images, draws)
+    return max(
+        gaps(run(name, recipe, images, draws), expected).max().item()
+        for name in ("kornia", "fused")
+    )
+
+
+def test_warps_agree_on_a_photograph_of_ordinary_size(agreement, request):
+    """Differences grow with places: the hardest rows keep their tolerances at 512 x 512 pixels, too."""
+    writes = request.config.getoption("--write-agreement")
+    for label in WARPS if writes else HARDEST:
+        gap = gap_on_a_photograph(label, 512)
+        agreement.note(label, large=gap)
+        assert gap <= tolerance_of(ROWS[label].operation)
+    for side in (320, 640, 1280, 2560) if writes else ():
+        for label in HARDEST:
+            agreement.by_side[label][side] = gap_on_a_photograph(label, side)
 
 
 def tolerance_of(operation: Operation) -> float:
