@@ -65,6 +65,7 @@ def busy_and_show(
         "seed": settings.seed,
         "num_threads": settings.num_threads or 1,
         "helper_process": helper_process,
+        "dtype": torch.bfloat16,
     }
     with ExitStack() as stack:
         stack.enter_context(console.status("measuring"))

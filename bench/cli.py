@@ -117,7 +117,7 @@ def run(
     steps: Annotated[
         int | None, typer.Option(help="Stop after so many batches; without --epochs, go round.")
     ] = None,
-    dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "bfloat16",
+    dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "float32",
     on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise",
     max_bad_samples: Annotated[
         int | None,
@@ -147,7 +147,7 @@ def run(
 ) -> None:
     """Run a loader over DATA, show its speed as it goes, and sum up."""
     from bench.run import RunSettings, run_epochs
-    from bench.video.clips import clip_settings, usual_batch_size, usual_recipe
+    from bench.video.clips import clip_settings, usual_recipe
 
     clips = clip_settings(
         data,
@@ -167,7 +167,7 @@ def run(
             device=device,
             decoder=decoder,
             engine=engine,
-            batch_size=usual_batch_size(clips) if batch_size is None else batch_size,
+            batch_size=batch_size,
             epochs=epochs,
             steps=steps,
             dtype=dtype,

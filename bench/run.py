@@ -20,7 +20,7 @@ from bench.report import document, write_json
 from bench.result import rates_of
 from bench.source import open_at_random
 from bench.timer import Rate
-from bench.video.clips import ClipSettings
+from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Batch, Loader
 from gpu_aug.clock import clock
 from readers import Dataset
@@ -35,6 +35,7 @@ class RunSettings:
     """What `dali_pipes.Loader` is given, in the words of the command line, and how long to go on.
 
     Attributes:
+        batch_size: None is 64 images or 8 clips, or all of the data where that is less.
         epochs: None means one epoch, or with `steps` as many as those take.
         steps: Batches in all; None means whole epochs.
         clips: How clips are taken out of the data, where these are videos; None for images.
@@ -44,10 +45,10 @@ class RunSettings:
     device: str = "auto"
     decoder: str = "auto"
     engine: str = "auto"
-    batch_size: int = 64
+    batch_size: int | None = None
     epochs: int | None = None
     steps: int | None = None
-    dtype: str = "bfloat16"
+    dtype: str = "float32"
     on_bad_sample: str = "raise"
     max_bad_samples: int | None = None
     ledger: Path | None = None
@@ -138,6 +139,7 @@ def run_epochs(source: str, recipe: str, settings: RunSettings, *, json_path: Pa
     if json_path is not None:
         described = {name: _plain(value) for name, value in vars(settings).items()}
         described |= {"data": source, "recipe": recipe, "device": str(loader.device)}
+        described["batch_size"] = loader.schedule.batch_size
         write_json(json_path, document("run", described, [row]))
         console.print(f"written: {json_path}", soft_wrap=True)
 
@@ -146,10 +148,13 @@ def _loader(source: str, recipe: str, settings: RunSettings) -> Loader:
     dataset: Dataset = open_at_random(source, settings.format)
     if settings.clips is not None:
         dataset = settings.clips.clips(dataset)
+    batch_size = settings.batch_size
+    if batch_size is None:
+        batch_size = max(1, min(usual_batch_size(settings.clips), len(dataset)))
     return Loader(
         dataset,
         recipe_from(recipe),
-        batch_size=settings.batch_size,
+        batch_size=batch_size,
         device=settings.device,
         # The loader checks these words itself and says which are allowed.
         decoder=cast("Any", settings.decoder),
@@ -160,7 +165,6 @@ def _loader(source: str, recipe: str, settings: RunSettings) -> Loader:
         dtype=dtype_from(settings.dtype),
         ledger=settings.ledger,
         num_threads=settings.threads,
-        last_batch="partial",
     )
 
 

@@ -61,6 +61,7 @@ class Build:
             decoder=cast("Any", self.decoder),
             engine=cast("Any", self.engine),
             num_threads=num_threads or self.num_threads,
+            dtype=torch.bfloat16,
             max_pixels=_PIXELS_MAX,
         )
 

@@ -13,6 +13,7 @@ from gpu_aug.targets import differences
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.mixture import Balanced
+from readers.plural import counted
 from readers.selection import Subset
 
 _KEY_CHARS = 80
@@ -56,6 +57,14 @@ def describe_dataset(dataset: Dataset) -> str:
     return _cut(
         f"{kind} of {len(dataset)} samples{classes}, the first is {_cut(first, _KEY_CHARS)}",
         _DATASET_CHARS,
+    )
+
+
+def name_of(dataset: Dataset) -> str:
+    """Return a dataset's own words for itself, or its class where it has none."""
+    own = type(dataset).__repr__ is not object.__repr__
+    return (
+        repr(dataset) if own else f"{type(dataset).__name__} of {counted(len(dataset), 'sample')}"
     )
 
 

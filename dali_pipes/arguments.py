@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.plan import LastBatch, Schedule
+from dali_pipes.plan import MAX_EPOCH, LastBatch, Schedule
+from dali_pipes.ranks import Place
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
 from gpu_aug.soft_labels import class_count
@@ -72,6 +72,12 @@ def require_not_negative(**values: int) -> None:
     for name, value in values.items():
         if not isinstance(value, int) or value < 0:
             raise LoaderError(f"{name}={value!r} is not allowed; give an integer of 0 or more")
+
+
+def require_epoch(epoch: int) -> None:
+    """Refuse what is no number of an epoch."""
+    if type(epoch) is not int or not 0 <= epoch <= MAX_EPOCH:
+        raise LoaderError(f"{epoch=} is not allowed; give an integer from 0 to {MAX_EPOCH}")
 
 
 def require_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -173,38 +179,21 @@ def order_of(dataset: Dataset, seed: int, shuffle: Shuffle, shuffle_window: int 
 
 
 def schedule(
-    length: int, batch_size: int, place: tuple[int, int], last_batch: LastBatch, group: int
+    length: int, batch_size: int, last_batch: LastBatch, group: int, place: Place
 ) -> Schedule:
     """Return the steps of an epoch of `length` samples.
 
     Raises:
         LoaderError: It has no steps.
     """
-    rank, world_size = place
-    steps = Schedule(length, batch_size, rank, world_size, last_batch, group)
+    steps = Schedule(length, batch_size, place.rank, place.world_size, last_batch, group)
     if steps.num_steps() == 0:
         raise LoaderError(
             f"an epoch has no full batch: {counted(length, 'sample')}, batch_size={batch_size}, "
-            f'world_size={world_size}; use a smaller batch, or last_batch="partial" or "pad"'
+            f'world_size={place.world_size}; use a smaller batch, or last_batch="partial" or "pad", and for an '
+            f"evaluation Loader.eval"
         )
     return steps
-
-
-def place_of(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Return rank and world size, from torch.distributed where they are not given."""
-    if (rank is None) != (world_size is None):
-        raise LoaderError(
-            f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed"
-        )
-    if rank is None or world_size is None:
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-            return 0, 1
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    if not 0 <= rank < world_size:
-        raise LoaderError(
-            f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
-        )
-    return rank, world_size
 
 
 def budget_of(max_bad_samples: int | None, length: int) -> int:

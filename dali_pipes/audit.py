@@ -5,16 +5,15 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.journal import RANK, Journal
+from dali_pipes.ranks import Place
 from dali_pipes.work import Work
-
-RANK = "{rank}"
 
 _MASK = (1 << 64) - 1
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # SplitMix64's
@@ -53,55 +52,46 @@ class Audit:
     """Adds up what is handed over, and writes a line for each step if it has a path.
 
     A line is written whole or, if the process is killed, not to its end; whatever reads the file leaves
-    such a line out. Lines of a resumed run are appended.
+    such a line out. Lines of a resumed run are appended. See journal.
 
     Args:
         path: Where the lines go; RANK in it stands for the rank. None keeps the tally only.
-        rank: This process among `world_size`.
-        world_size: Number of processes.
 
     Raises:
-        LoaderError: Several ranks would share a file, or there is no such folder.
+        LoaderError: There is no such folder; later: the file cannot be written.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str] | None,
-        rank: int,
-        world_size: int,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self.tally = Tally()
-        self._place = {"rank": rank, "world_size": world_size}
-        self._path: Path | None = None
-        if path is None:
-            return
-        name = os.fspath(path)
-        if world_size > 1 and RANK not in name:
+        self._place = {"rank": 0, "world_size": 1}
+        self._journal = None if path is None else Journal("audit", path)
+
+    def require_own_file(self, place: Place) -> None:
+        """Refuse a file that several ranks would share."""
+        journal = self._journal
+        if journal is not None and place.world_size > 1 and RANK not in journal.name:
             raise LoaderError(
-                f"audit={name!r} would be one file for {world_size} ranks; put {RANK} where the rank's "
-                f"number goes, as in 'run-{RANK}.jsonl'"
-            )
-        self._path = Path(name.replace(RANK, str(rank)))
-        folder = self._path.absolute().parent
-        if not folder.is_dir():
-            raise LoaderError(
-                f"audit={name!r} cannot be written: there is no folder {folder}; make it or choose "
-                f"another place"
+                f"audit={journal.name!r} would be one file for {place.world_size} ranks; put {RANK} where the "
+                f"rank's number goes, as in 'run-{RANK}.jsonl'"
             )
 
-    def begin(self, epoch: int, consumed: int, run: Callable[[], Mapping[str, Any]]) -> None:
+    def begin(
+        self, epoch: int, consumed: int, place: Place, run: Callable[[], Mapping[str, Any]]
+    ) -> None:
         """A loop starts that does not follow from the one before: the first, or one of a loaded state.
 
         Args:
             epoch: Where it starts.
             consumed: Positions of that epoch that were handed over before, to all ranks.
+            place: Whose loop it is.
             run: Returns what identifies the run; asked only if a file needs it.
         """
         self.tally = Tally(epoch=epoch)
-        if self._path is not None:
+        self._place = {"rank": place.rank, "world_size": place.world_size}
+        if self._journal is not None:
             now = round(time.time(), 3)
             line = {"begin": [epoch, consumed], **self._place, "time": now, **run()}
-            _append(self._path, ("" if _ends_whole(self._path) else "\n") + json.dumps(line))
+            self._journal.append([json.dumps(line)], place.rank)
 
     def count(self, work: Work) -> None:
         """Count a batch that is handed over."""
@@ -115,7 +105,7 @@ class Audit:
             rows, positions = rows[kept], positions[kept]
         samples, places = sums(plan.epoch, positions, work.indices[rows])
         again = plan.epoch == before.epoch
-        self.tally = Tally(
+        tally = Tally(
             plan.epoch,
             before.steps + 1,
             before.count * again + len(rows),
@@ -123,7 +113,7 @@ class Audit:
             (before.places * again + places) & _MASK,
             rolled(before.rolling, places),
         )
-        if self._path is not None:
+        if self._journal is not None:
             line = {
                 "epoch": plan.epoch,
                 "step": plan.step,
@@ -133,9 +123,10 @@ class Audit:
                 "count": len(rows),
                 "samples": f"{samples:016x}",
                 "places": f"{places:016x}",
-                "rolling": f"{self.tally.rolling:016x}",
+                "rolling": f"{tally.rolling:016x}",
             }
-            _append(self._path, json.dumps(line))
+            self._journal.append([json.dumps(line)], self._place["rank"])
+        self.tally = tally
 
 
 def sums(epoch: int, positions: NDArray[np.int64], indices: NDArray[np.int64]) -> tuple[int, int]:
@@ -175,24 +166,3 @@ def _mixed(value: int) -> int:
     value ^= value >> 32
     value = value * _MULTIPLIERS[1] & _MASK
     return value ^ value >> 32
-
-
-def _ends_whole(path: Path) -> bool:
-    """Whether a file is empty, or ends with a whole line."""
-    try:
-        with path.open("rb") as file:
-            if file.seek(0, os.SEEK_END) == 0:
-                return True
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
-    except FileNotFoundError:
-        return True
-
-
-def _append(path: Path, line: str) -> None:
-    # One write: a process that is killed leaves a whole line, or the beginning of one.
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    try:
-        os.write(descriptor, line.encode() + b"\n")
-    finally:
-        os.close(descriptor)

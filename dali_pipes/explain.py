@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dali_pipes.finish import View
 from dali_pipes.plan import Schedule
+from dali_pipes.ranks import Ranks
 from dali_pipes.targets import KINDS
 from dali_pipes.work import Workshop
 from readers.plural import counted
@@ -16,6 +17,7 @@ def explain(
     workshop: Workshop,
     num_classes: int | None,
     threads: str,
+    ranks: Ranks,
 ) -> str:
     """Return one line for each choice, stage and setting."""
     lines = list(reasons)
@@ -41,12 +43,16 @@ def explain(
     lines.append(
         f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
     )
+    left_out = schedule.length % schedule.global_batch
     unit = "image" if workshop.clips is None else "clip"
     lines.append(
         f"order: {counted(schedule.length, 'sample')}, shuffle: {workshop.order.name}, "
         f"{counted(schedule.num_steps(), 'step')} of {counted(schedule.global_batch, unit)}, "
         f"rank {schedule.rank} of {schedule.world_size}, last batch: {schedule.last_batch}"
+        + (f", which leaves {left_out} out" if schedule.last_batch == "drop" and left_out else "")
     )
+    if (other := ranks.other()) is not None:
+        lines.append(f"rank and world size: as given, though this process is {other}")
     return "\n".join([*lines, threads])
 
 

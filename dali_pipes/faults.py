@@ -1,14 +1,15 @@
 """What happens to a bad sample, and the ledger of them."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from dali_pipes.errors import BadSampleError, LoaderError
+from dali_pipes.errors import BadSampleError
+from dali_pipes.journal import Journal
 from readers.plural import counted
 
 Policy = Literal["raise", "replace", "skip"]
@@ -40,32 +41,40 @@ class Ledger:
     Args:
         policy: What the loader does with a bad sample.
         budget: How many different samples may be bad on this rank before the run is stopped.
-        path: A file that gets one JSON object per line, appended to; None keeps the records in memory only.
+        path: A file that gets one JSON object per line, appended to; "{rank}" in it stands for the rank. None
+            keeps the records in memory only.
+
+    Raises:
+        LoaderError: There is no such folder; later: the file cannot be written.
     """
 
-    def __init__(self, policy: Policy, budget: int, path: Path | None) -> None:
+    def __init__(self, policy: Policy, budget: int, path: str | os.PathLike[str] | None) -> None:
         self.policy = policy
         self.budget = budget
-        self.path = path
         self.records: list[BadRecord] = []
-        if path is not None and not path.absolute().parent.is_dir():
-            raise LoaderError(
-                f"ledger={str(path)!r} cannot be written: there is no folder {path.absolute().parent}; "
-                f"make it or choose another place"
-            )
+        self._journal = None if path is None else Journal("ledger", path)
 
     def commit(self, records: Sequence[BadRecord]) -> None:
         """Write down the bad samples of a batch that is about to be handed over.
 
         Raises:
             BadSampleError: Under "raise", or when the budget is spent.
+            LoaderError: They cannot be written.
         """
         if not records:
             return
+        if self._journal is not None:
+            lines = [json.dumps(asdict(record)) for record in records]
+            self._journal.append(lines, records[0].rank)
         self.records.extend(records)
-        if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(asdict(record)) + "\n" for record in records)
+        self.judge(records)
+
+    def judge(self, records: Sequence[BadRecord]) -> None:
+        """Stop a run that must not go on with bad samples, which are written down or not yet.
+
+        Raises:
+            BadSampleError: Under "raise", or when the budget is spent.
+        """
         lost = [record for record in records if not record.kept]
         if not lost:
             return
@@ -75,16 +84,16 @@ class Ledger:
                 f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}); repair "
                 f'it, or go on without it by on_bad_sample="replace" or "skip" (gpu-aug run: --on-bad-sample)'
             )
-        num_bad = len({record.index for record in self.records if not record.kept})
+        num_bad = len({one.index for one in [*self.records, *records] if not one.kept})
         if num_bad > self.budget:
             raise BadSampleError(
                 f"{counted(num_bad, 'bad sample')}, the last of them {lost[-1].key} ({lost[-1].reason}), but "
-                f"max_bad_samples={self.budget}; {self._where_to_look()}, then repair the data or allow more"
+                f"max_bad_samples={self.budget}; {self._where_to_look(lost[0].rank)}, then repair the data or allow more"
             )
 
-    def _where_to_look(self) -> str:
-        if self.path is not None:
-            return f"look at the ledger {self.path}"
+    def _where_to_look(self, rank: int) -> str:
+        if self._journal is not None:
+            return f"look at the ledger {self._journal.path(rank)}"
         keys = list(dict.fromkeys(record.key for record in self.records if not record.kept))
         more = f" and {len(keys) - 3:,} more" if len(keys) > 3 else ""
         return f"look at {', '.join(keys[:3])}{more} (a ledger keeps all of them)"

@@ -85,10 +85,12 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         [loader] = self._make("train")
         num_steps = len(loader)
         state, self._state = self._state, None
+        ended = None
         if state is not None:
             loader.load_state_dict(state["loader"])
-            num_steps = state["num_steps"]
-        return TrainingEpochs(loader, self.trainer, num_steps)
+            num_steps, epoch = state["num_steps"], state["loader"]["epoch"]
+            ended = epoch if loader.epoch > epoch else None
+        return TrainingEpochs(loader, self.trainer, num_steps, ended)
 
     def val_dataloader(self) -> "Epochs | list[Epochs]":
         """Make the loader of the validations, or several; within `trainer.fit` an empty list stands for none."""
@@ -193,12 +195,16 @@ class TrainingEpochs(Epochs):
         loader: What is looped over.
         trainer: Whose epochs it follows.
         num_steps: How many steps an epoch had where the state was saved.
+        ended: The epoch at whose end it was saved. Where Lightning asks for that, it has counted all of its steps.
     """
 
-    def __init__(self, loader: Loader, trainer: Any, num_steps: int) -> None:
+    def __init__(
+        self, loader: Loader, trainer: Any, num_steps: int, ended: int | None = None
+    ) -> None:
         super().__init__(loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch)
         self._trainer = trainer
         self._num_steps = num_steps
+        self._ended = ended
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the epoch, or go on within it, with the first batch.
@@ -213,7 +219,9 @@ class TrainingEpochs(Epochs):
                 f"{len(self.loader)} here; resume with the batch_size and the number of processes of the "
                 f"checkpoint, or from one of ModelCheckpoint(save_on_train_epoch_end=True)"
             )
-        yield from super().__iter__()
+        ended, self._ended = self._ended, None
+        if self._epoch() != ended:
+            yield from super().__iter__()
 
     def state_dict(self) -> dict[str, Any]:
         """Return nothing."""

@@ -2,10 +2,10 @@
 
 import atexit
 import os
+import warnings
 import weakref
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes import arguments
-from dali_pipes.about import About, about
+from dali_pipes import arguments, evaluation, names
+from dali_pipes.about import About, about, name_of
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import DecoderName, EngineChoice, choose
@@ -26,9 +26,10 @@ from dali_pipes.finish import Finisher, View
 from dali_pipes.job import Job, make_job
 from dali_pipes.labels import labels_of
 from dali_pipes.pipeline import PipelineProducer
-from dali_pipes.plan import LastBatch
+from dali_pipes.plan import LastBatch, Schedule
 from dali_pipes.process import Helper, ProcessProducer
 from dali_pipes.produce import CpuProducer, DaliProducer, Producer
+from dali_pipes.ranks import Ranks
 from dali_pipes.state import VERSION, LoaderState, RunIdentity, check_state, order_check
 from dali_pipes.targets import Kind, TargetReader, collate, upload
 from dali_pipes.video import options
@@ -40,6 +41,7 @@ from gpu_aug import Recipe, compile_engine
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import Shuffle
+from readers.plural import counted
 
 _LOOPS: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
 
@@ -50,7 +52,9 @@ class Loader:
     The samples, their order and their augmentation parameters depend on the dataset, the recipe, the seed
     and the epoch, and on nothing else: not on the engine, device, decoder, batch size, number of ranks or
     threads. The first loop is epoch 0 and every further loop the next one; a loop that was left early is
-    not continued, unless its state is loaded.
+    not continued, unless its state is loaded. So ``next(iter(loader))`` uses up an epoch; `peek` does not.
+
+    As it stands a loader is for training: shuffled, in full batches. `Loader.eval` makes one for evaluation.
 
     Args:
         dataset: What `readers.open_dataset` returns, or anything with its interface. Clips of a dataset of
@@ -75,8 +79,11 @@ class Loader:
             that is best read in large pieces; see readers.Order.
         shuffle_window: For "block": how many samples these blocks hold together. None is 4096, or 16 blocks
             where that is more.
-        rank: This process among `world_size`; None asks torch.distributed, and is 0 without it.
-        world_size: Number of processes that share each step; None as for `rank`.
+        rank: This process among `world_size`. None asks when it is first needed (by `len`, a loop, a state): the
+            process group of torch.distributed, without one RANK and WORLD_SIZE in the environment, as torchrun
+            sets them, and without these it is 0 of 1. What is found later must not contradict what was used.
+        world_size: Number of processes that share each step; None as for `rank`. Where both are given they hold,
+            whatever the process group says: less than it has, as for models that are spread over processes.
         dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe
             normalises; uint8 is for recipes that do not.
         channels_last: The memory format of the images; their shape is [B, 3, H, W] either way, for clips
@@ -90,7 +97,7 @@ class Loader:
         max_bad_samples: A run in which more different samples are bad on this rank is stopped; None
             allows one in a hundred, or a hundred, but never more than half of the dataset.
         ledger: A file that gets a line of JSON for every bad sample, and every damaged clip that was kept
-            (see Clips); None keeps them in memory only.
+            (see Clips); "{rank}" in its name stands for the rank. None keeps them in memory only.
         audit: A file that gets a line of JSON for every step, with hashes of the samples that were handed
             over; "{rank}" in its name stands for the rank. ``gpu-aug audit`` compares such files of two
             runs, on any number of ranks. None keeps the latest hashes in `audit` only.
@@ -114,16 +121,19 @@ class Loader:
         decoder: The decoder that was chosen.
         engine: The engine that was chosen.
         timings: Where the time of the current epoch went.
-        schedule: The steps of an epoch; who replaces it changes them from the next loop on.
+        schedule: The steps of an epoch; who replaces it changes them from the next loop on. Nothing else can be
+            set: make another loader.
 
     Raises:
-        LoaderError: An argument that cannot work; the text says what would.
+        LoaderError: An argument that cannot work; the text says what would. Later: a rank or world size that
+            contradicts the one that was used.
         MissingPackageError: A decoder that is not installed.
         gpu_aug.RecipeError: A recipe whose images can have different sizes; in a loop, one that cannot
             move the targets that the data has.
         gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
     """
 
+    @names.known_keywords
     def __init__(
         self,
         dataset: Dataset,
@@ -140,7 +150,7 @@ class Loader:
         shuffle_window: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
-        dtype: torch.dtype = torch.bfloat16,
+        dtype: torch.dtype = torch.float32,
         channels_last: bool = True,
         last_batch: LastBatch = "drop",
         on_bad_sample: Policy = "raise",
@@ -164,7 +174,7 @@ class Loader:
         if num_threads is None:
             num_threads = arguments.usable_cores()
         arguments.require_positive(num_threads=num_threads)
-        place = arguments.place_of(rank, world_size)
+        self._ranks = Ranks(rank, world_size)
         clips = find_clips(dataset)
         options.require_fits(clips, targets=targets, decode=decode)
         kinds = arguments.target_kinds(targets if clips is None else [])
@@ -176,14 +186,25 @@ class Loader:
         self._reasons = choice.reasons
         self._recipe = recipe
         order = arguments.order_of(dataset, seed, shuffle, shuffle_window)
-        self.schedule = arguments.schedule(len(order), batch_size, place, last_batch, views.group)
+        self._settings: tuple[int, int, LastBatch, int] = (
+            len(order),
+            batch_size,
+            last_batch,
+            views.group,
+        )
+        self._schedule: Schedule | None = None
         self._workshop = Workshop(
-            dataset, views, order, seed, on_bad_sample, max_pixels, place[0], reader, self.timings
+            dataset, views, order, seed, on_bad_sample, max_pixels, reader, self.timings
         )
         require_clips(views, self._workshop.clips)
         budget = arguments.budget_of(max_bad_samples, len(dataset))
-        self._ledger = Ledger(on_bad_sample, budget, Path(ledger) if ledger else None)
-        self._audit = Audit(audit, *place)
+        self._ledger = Ledger(on_bad_sample, budget, ledger)
+        self._audit = Audit(audit)
+        # What cannot work is said at once, though the place is settled by the first use.
+        place = self._ranks.guess()
+        schedule = arguments.schedule(*self._settings, place)
+        self._audit.require_own_file(place)
+        evaluation.warn_of_training(dataset, views, order, schedule, stacklevel=4)
         arguments.check_labels_of_views(views)
         self._num_classes = arguments.num_classes_of(views.recipes[0], dataset)
         memory_format = torch.channels_last if channels_last else torch.contiguous_format
@@ -200,9 +221,7 @@ class Loader:
         )
         self._pipeline = decoder if isinstance(decoder, DaliDecoder) else None
         if self._pipeline is not None:
-            self._pipeline.require_fits(
-                self.schedule.largest, clips=self._workshop.clips is not None
-            )
+            self._pipeline.require_fits(schedule.largest, clips=self._workshop.clips is not None)
         self._num_threads, self._prefetch = num_threads, prefetch
         self._fast, self._exact = decode == "fast", exact
         self._job: Job | None = None
@@ -210,7 +229,7 @@ class Loader:
             self._job = make_job(
                 self._workshop,
                 self._views,
-                self.schedule.largest,
+                schedule.largest,
                 decoder=self.decoder,
                 engine=self.engine,
                 exact=exact,
@@ -220,8 +239,54 @@ class Loader:
             )
         self._kept: Feed | ClipFeed | Helper | None = None
         self._epoch, self._consumed, self._began = 0, 0, False
-        self._num_loops = 0
+        self._ended: int | None = None  # the epoch at whose end the loaded state was taken
+        self._num_loops = self._num_taken = 0
+        self._said = False
         self._live: weakref.ref[Generator[Batch]] | None = None
+
+    @classmethod
+    def eval(
+        cls,
+        dataset: Dataset,
+        recipe: Recipe | Views,
+        *,
+        batch_size: int,
+        last_batch: Literal["partial", "pad"] = "partial",
+        **options: Any,
+    ) -> Self:
+        """Make a loader for evaluation: every sample once, in the dataset's order, on any number of ranks.
+
+        All ranks take the same number of steps. Count rows by ``batch.valid``, which is right under both::
+
+            right += (scores.argmax(1) == batch.labels).cpu()[batch.valid].sum()
+            total += batch.valid.sum()
+
+        and add up both numbers over the ranks.
+
+        Args:
+            dataset: As for Loader; no mixture by weights.
+            recipe: As for Loader; it should draw nothing at random.
+            batch_size: As for Loader.
+            last_batch: "partial" hands over what is left, so that the last batch of a rank may be smaller, down to no
+                sample, and every row counts. "pad" gives all batches one size, with rows that are not valid.
+            options: All other arguments of Loader but `shuffle`. on_bad_sample="skip" leaves bad samples out of the
+                counts, "replace" is not allowed.
+
+        Raises:
+            LoaderError: As Loader, or samples would be left out or come twice.
+        """
+        evaluation.require_options(last_batch, options)
+        evaluation.warn_of_draws(recipe)
+        loader = cls(
+            dataset,
+            recipe,
+            batch_size=batch_size,
+            shuffle="none",
+            last_batch=last_batch,
+            **options,
+        )
+        evaluation.require_all_once(dataset, loader._workshop.order)
+        return loader
 
     def __len__(self) -> int:
         """Steps of a whole epoch, on this and every other rank."""
@@ -229,30 +294,78 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the next epoch, or go on where a loaded state stands."""
+        place = self._ranks.settle()
         if self._began:
-            self._epoch, self._consumed = self._epoch + 1, 0
-        else:
-            self._audit.begin(self._epoch, self._consumed, lambda: self._identity)
-        self._began = True
+            self._warn_of_a_short_loop()
+        self._epoch, self._consumed = self._next()
+        if not self._began:
+            self._audit.begin(self._epoch, self._consumed, place, lambda: self._identity)
+        self._began, self._ended, self._num_taken = True, None, 0
         self._num_loops += 1
         loop = self._run(self._epoch, self._consumed, self._num_loops)
         self._live = weakref.ref(loop)
         _LOOPS.add(loop)
         return loop
 
+    def peek(self) -> Batch:
+        """Return the batch that the next loop will begin with, without beginning it.
+
+        It is made anew by that loop; state, epoch, audit and ledger do not know of it.
+
+        Raises:
+            BadSampleError: As in that loop.
+            LoaderError: The loader decodes by `from_dali`, whose pipeline is in use by a loop.
+        """
+        plan = next(self.schedule.plans(*self._next()))
+        producer, keep = self._producer()
+        try:
+            producer.submit(plan)
+            work, images = producer.take()
+            self._ledger.judge(self._records(work))
+            if work.failure is not None:
+                raise work.failure
+            batch = self._batch(work, images)
+            if self._live is None or self._live() is None:
+                self._kept = keep
+        finally:
+            producer.close()
+            if isinstance(keep, Helper) and keep is not self._kept:
+                keep.close()
+        return batch
+
+    @property
+    def schedule(self) -> Schedule:
+        """The steps of an epoch on this rank."""
+        place = self._ranks.settle()
+        if self._schedule is None:
+            self._audit.require_own_file(place)
+            self._schedule = arguments.schedule(*self._settings, place)
+        return self._schedule
+
+    @schedule.setter
+    def schedule(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+
     @property
     def epoch(self) -> int:
-        """The epoch of the present loop, or of the first one, or of the loaded state."""
+        """The epoch of the present loop, or of the first one, or where a loaded state goes on."""
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the place within it, from a loaded state, is kept."""
-        arguments.require_not_negative(epoch=epoch)
+        arguments.require_epoch(epoch)
+        if epoch == self._ended:
+            warnings.warn(
+                f"the loaded state stands at the end of epoch {epoch}, so set_epoch({epoch}) goes through that epoch "
+                f"once more; go on with loader.epoch, which is {self._epoch}",
+                stacklevel=2,
+            )
         if epoch != self._epoch or self._began:
             self._move_to(epoch, 0)
 
     def state_dict(self) -> LoaderState:
         """Where the run stands: what was handed over, not what is under way."""
+        self._ranks.settle()
         return {
             **self._identity,
             "epoch": self._epoch,
@@ -263,14 +376,19 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next loop go on where the state was taken, on any number of ranks.
 
-        A state taken at the end of an epoch gives a loop without steps, then the next epoch. Who means to go
-        on with another recipe puts the present one's fingerprint into the state:
-        ``{**state, "recipe": recipe.fingerprint}``.
+        A state taken at the end of an epoch, or where fewer samples are left than this loader makes a step of, goes
+        on with the next epoch. Who means to go on with another recipe puts the present one's fingerprint into
+        the state: ``{**state, "recipe": recipe.fingerprint}``.
 
         Raises:
             StateMismatchError: If the state belongs to another dataset, recipe, seed or version.
         """
-        self._move_to(*check_state(state, self.state_dict()))
+        epoch, consumed = check_state(state, self.state_dict())
+        if self.schedule.num_steps(consumed) > 0:
+            self._move_to(epoch, consumed)
+        else:
+            self._move_to(epoch + 1, 0)
+            self._ended = epoch
 
     @property
     def bad_samples(self) -> list[BadRecord]:
@@ -299,6 +417,7 @@ class Loader:
             self._workshop,
             self._num_classes,
             f"{decoded}{warps}\nthreads: {self._num_threads}, {where}prefetch: {self._prefetch}",
+            self._ranks,
         )
 
     def close(self) -> None:
@@ -309,6 +428,20 @@ class Loader:
         if isinstance(self._kept, Helper):
             self._kept.close()
         self._kept = None
+
+    def __repr__(self) -> str:
+        length, batch_size, last_batch, _ = self._settings
+        order = self._workshop.order.name
+        return (
+            f"Loader({name_of(self._workshop.dataset)}, {self._recipe!r}, {batch_size=}, {order}, {last_batch=}, "
+            f"{counted(length, 'sample')}, epoch={self._epoch}, {self.decoder}+{self.engine} on {self.device})"
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        first = name in ("device", "decoder", "engine", "timings") and name not in vars(self)
+        if not (name.startswith("_") or first or name == "schedule"):
+            names.refuse_attribute(self, name, value)
+        super().__setattr__(name, value)
 
     def __enter__(self) -> Self:
         return self
@@ -340,8 +473,25 @@ class Loader:
     def _about(self) -> About:
         return about(self._workshop.dataset, self._recipe)
 
+    def _next(self) -> tuple[int, int]:
+        """Epoch and consumed positions of the next loop."""
+        if self._began or self.schedule.num_steps(self._consumed) <= 0:
+            return self._epoch + 1, 0
+        return self._epoch, self._consumed
+
+    def _warn_of_a_short_loop(self) -> None:
+        """Say once that a look at the first batch has used up an epoch."""
+        if self._num_taken == 1 and not self._said and self._consumed < self.schedule.length:
+            self._said = True
+            warnings.warn(
+                f"the loop before this one was left after its first batch, and every loop is an epoch, so epoch "
+                f"{self._epoch} is over and this is epoch {self._epoch + 1}; to look at a batch use loader.peek(), to go "
+                f"on within an epoch keep the iterator",
+                stacklevel=3,
+            )
+
     def _move_to(self, epoch: int, consumed: int) -> None:
-        self._epoch, self._consumed, self._began = epoch, consumed, False
+        self._epoch, self._consumed, self._began, self._ended = epoch, consumed, False, None
         self._num_loops += 1  # a loop that is still under way has no say in the state any more
 
     def _run(self, epoch: int, consumed: int, loop: int) -> Generator[Batch]:
@@ -425,6 +575,7 @@ class Loader:
         if loop == self._num_loops:  # the state is that of the latest loop
             self._audit.count(work)
             self._consumed = work.plan.consumed
+            self._num_taken += 1
         return batch
 
     def _records(self, work: Work) -> list[BadRecord]:

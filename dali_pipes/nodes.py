@@ -25,7 +25,8 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
     `ParallelMapper` in threads, `Prefetcher`, and `MultiNodeWeightedSampler`, which mixes several loaders.
 
     Give torchdata's `Loader` restart_on_stop_iteration=False: with True, version 0.11 keeps the state that it was resumed
-    with for the whole next epoch if that state was taken at an epoch's end. A loop that goes on there has no steps.
+    with for the whole next epoch if that state was taken at an epoch's end. A node that goes on there is exhausted,
+    as torchdata wants it, so that first loop has no steps.
 
     A reset without a state begins the next epoch, or the present one as long as no batch of it was given.
     That of a node around it, which reads ahead, may come when this node has given batches that nobody received.
@@ -38,6 +39,7 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
         super().__init__()
         self._loader = loader
         self._loop: Iterator[Batch] | None = None
+        self._exhausted: dict[str, Any] | None = None
 
     def reset(self, initial_state: Mapping[str, Any] | None = None) -> None:
         """Go to a state that `state_dict` returned, or without one to the beginning of an epoch.
@@ -47,12 +49,14 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
         """
         super().reset(initial_state)
         # Not closed: a Prefetcher waits half a second for its thread, which may still be in this loop.
-        self._loop = None
+        self._loop = self._exhausted = None
         if initial_state is None:
             state = self._loader.state_dict()
             epoch = state["epoch"] + (state["consumed"] > 0)
             initial_state = {**state, "epoch": epoch, "consumed": 0}
         self._loader.load_state_dict(initial_state)
+        if self._loader.epoch > initial_state["epoch"]:  # it was taken at the end of its epoch
+            self._loop, self._exhausted = iter(()), dict(initial_state)
 
     def next(self) -> Batch:
         """Return the next batch of the epoch."""
@@ -62,14 +66,14 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
 
     def get_state(self) -> dict[str, Any]:
         """Return the loader's state, which counts the batches that this node gave."""
-        return dict(self._loader.state_dict())
+        return dict(self._exhausted or self._loader.state_dict())
 
 
 class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
     """A loader as a dataset of batches for torchdata's StatefulDataLoader.
 
     For code that must have a DataLoader: ``StatefulDataLoader(LoaderDataset(loader), batch_size=None)``. Each loop is
-    an epoch, and the DataLoader's `state_dict` and `load_state_dict` resume exactly.
+    an epoch, which begins with its first batch, and the DataLoader's `state_dict` and `load_state_dict` resume exactly.
 
     Args:
         loader: Serves this dataset alone.
@@ -90,7 +94,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
                 f"num_workers={info.num_workers} is not allowed around a Loader, whose threads do the work of the "
                 f"workers; give num_workers=0, and Loader(helper_process=True) for a process of its own"
             )
-        return iter(self._loader)
+        return self._batches()
 
     def __len__(self) -> int:
         """Steps of an epoch."""
@@ -107,3 +111,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
             StateMismatchError: The state belongs to another dataset, recipe, seed or version.
         """
         self._loader.load_state_dict(state)
+
+    def _batches(self) -> Iterator[Batch]:
+        """Begin with the first batch: at an epoch's end a StatefulDataLoader makes a loop that it never reads."""
+        yield from self._loader

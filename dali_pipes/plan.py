@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from readers import part
 
 LastBatch = Literal["drop", "partial", "pad"]
+MAX_EPOCH = 2**32 - 1
+"""Nobody trains for so long, but damaged files say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Plan:
         rows: int64 [B], the rows of `positions` that are this rank's share and are handed over.
         valid: bool [B]: False where a position is repeated to fill up the last batch.
         consumed: Positions of the epoch that all ranks together have had after this step.
+        rank: Whose step it is.
     """
 
     epoch: int
@@ -32,6 +35,7 @@ class Plan:
     rows: NDArray[np.int64]
     valid: NDArray[np.bool_]
     consumed: int
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class Schedule:
             positions, rows = whole_groups(share % self.length, self.group, self.length)
             # What "drop" leaves out is consumed with the last step, so that the epoch is over.
             had = self.length if step == num_steps - 1 else stop
-            yield Plan(epoch, step, positions, rows, share < self.length, had)
+            yield Plan(epoch, step, positions, rows, share < self.length, had, self.rank)
 
 
 def whole_groups(

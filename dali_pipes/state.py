@@ -8,10 +8,12 @@ import numpy as np
 
 from dali_pipes.about import About, explain_dataset, explain_recipe
 from dali_pipes.errors import StateMismatchError
+from dali_pipes.plan import MAX_EPOCH
 
 VERSION = 1
 
 _PROBES = 64
+_MAX_SHOWN = 80  # characters of a value, in an error
 _HASH_CHARS = 12  # of a fingerprint, in an error
 
 
@@ -102,10 +104,11 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, 
         )
     epoch, consumed = state["epoch"], state["consumed"]
     whole = all(type(value) is int for value in (epoch, consumed))  # True is no epoch
-    if not whole or epoch < 0 or not 0 <= consumed <= own["length"]:
+    if not whole or not 0 <= epoch <= MAX_EPOCH or not 0 <= consumed <= own["length"]:
         raise StateMismatchError(
-            f"the state's position is impossible: {epoch=}, {consumed=}, allowed are whole numbers "
-            f"with epoch >= 0 and 0 <= consumed <= {own['length']}; the file may be damaged"
+            f"the state's position is impossible: epoch={_short(epoch)}, consumed={_short(consumed)}, allowed are "
+            f"whole numbers with 0 <= epoch <= {MAX_EPOCH} and 0 <= consumed <= {own['length']}; the file may be "
+            f"damaged"
         )
     return epoch, consumed
 
@@ -119,9 +122,18 @@ def _difference(name: str, state: Mapping[str, Any], own: Mapping[str, Any]) -> 
     theirs, ours = state[name], own[name]
     if name in ("dataset", "recipe", "order"):  # hashes
         theirs, ours = str(theirs)[:_HASH_CHARS], str(ours)[:_HASH_CHARS]
-    plain = f"{name} is {theirs!r} in the state and {ours!r} here"
+    plain = f"{name} is {_short(theirs)} in the state and {_short(ours)} here"
     words = _words(name, state.get("about"), own.get("about"))
     return f"{plain} ({words})" if words else plain
+
+
+def _short(value: Any) -> str:
+    """A value as an error shows it."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a number of thousands of digits, or whatever else a file held
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def _words(name: str, theirs: Any, ours: Any) -> str:

@@ -25,6 +25,7 @@ _NAMES = {
     "boxes": {"boxes": "boxes", "labels": "box_labels", "box_labels": "box_labels"},
     "keypoints": {"keypoints": "keypoints", "keypoint_labels": "keypoint_labels"},
 }
+_LABEL_LIMIT = 1 << 63
 # Pillow stretches grey values of 2 and 4 bits to 0..255.
 _STRETCHED = {2: 85, 4: 17}
 
@@ -168,7 +169,9 @@ def _read_json(data: Payload, kinds: Iterable[str]) -> dict[str, Any]:
     }
     for key, name in (("labels", "box_labels"), ("keypoint_labels", "keypoint_labels")):
         if name in read and not _is_whole(read[name]):
-            raise TargetsError(f"{key} must be a list of whole numbers, got {_short(read[name])}")
+            raise TargetsError(
+                f"{key} must be a list of whole numbers from -2**63 to 2**63 - 1, got {_short(read[name])}"
+            )
     return read
 
 
@@ -180,7 +183,10 @@ def _is_cut_off(text: bytes) -> bool:
 
 
 def _is_whole(labels: Any) -> bool:
-    return isinstance(labels, list) and all(type(label) is int for label in labels)
+    """Whether labels are a list of whole numbers that int64 holds."""
+    return isinstance(labels, list) and all(
+        type(label) is int and -_LABEL_LIMIT <= label < _LABEL_LIMIT for label in labels
+    )
 
 
 def _short(value: Any) -> str:

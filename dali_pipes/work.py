@@ -19,11 +19,13 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.temporal import drawn_speed, frame_order
 from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
+from readers.columns import shorten
 from readers.order import AnyOrder
 from readers.sample import Payload
 
 NOTHING = Found()
 
+_LABEL_LIMIT = 1 << 63
 _CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
 
 
@@ -97,7 +99,6 @@ class Workshop:
         seed: The seed of the draws and of the substitutes.
         policy: What happens to a bad sample.
         max_pixels: Larger images count as bad.
-        rank: For the ledger.
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
 
@@ -111,7 +112,6 @@ class Workshop:
     seed: int
     policy: Policy
     max_pixels: int
-    rank: int
     targets: TargetReader
     timings: Timings
     clips: ClipSource | None = field(init=False)
@@ -252,6 +252,9 @@ class Workshop:
     ) -> tuple[Sample, Payload, tuple[int, int]] | BadSample:
         if isinstance(sample, BadSample):
             return sample
+        if not -1 <= sample.label < _LABEL_LIMIT:  # of a dataset that does not look at them itself
+            reason = f"the label {shorten(sample.label)} is no class number, from 0 to 2**63 - 1, or -1 for none"
+            return BadSample(sample.index, sample.key, "read", reason)
         data = sample.image
         if data is None:
             return BadSample(sample.index, sample.key, "read", _why_no_image(sample))
@@ -290,7 +293,7 @@ class Workshop:
                 _fill(work, row, *checked)
 
     def _record(self, plan: Plan, bad: BadSample) -> BadRecord:
-        place = (plan.epoch, plan.step, self.rank)
+        place = (plan.epoch, plan.step, plan.rank)
         return BadRecord(bad.key, bad.index, bad.stage, bad.reason, *place)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
@@ -18,6 +19,7 @@ BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 KINDS = ("boxes", "keypoints", "masks")
 BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
 
+_LARGEST = float(np.finfo(np.float32).max)  # what is handed over is float32
 _EXAMPLES = {
     "boxes": "float [N, 4], such as [[10, 20, 50, 60]]",
     "keypoints": "float [K, 2] of (x, y), such as [[10, 20]]",
@@ -235,16 +237,20 @@ def _coordinates(name: str, values: Any, columns: int) -> NDArray[np.float64]:
         raise TargetsError(
             f"{name} must be {wanted}, got {type(values).__name__}: {error}"
         ) from error
+    except OverflowError:  # whole numbers of hundreds of digits
+        raise TargetsError(
+            f"{name} must be {wanted}, got a number beyond 1e308: correct it"
+        ) from None
     if array.size == 0 and array.ndim < 3:
         array = array.reshape(0, columns)
     if array.ndim != 2 or array.shape[1] != columns:
         raise TargetsError(
             f"{name} must be {wanted}, got shape {list(array.shape)}: put one in each row"
         )
-    bad = np.flatnonzero(~np.isfinite(array).all(axis=1))
+    bad = np.flatnonzero(~(np.abs(array) <= _LARGEST).all(axis=1))
     if len(bad):
         raise TargetsError(
-            f"{name} must be finite numbers, got {array[bad[0]].tolist()} in row {bad[0]}: "
+            f"{name} must be finite numbers of float32, got {array[bad[0]].tolist()} in row {bad[0]}: "
             "leave out what is not known"
         )
     return array
@@ -252,6 +258,7 @@ def _coordinates(name: str, values: Any, columns: int) -> NDArray[np.float64]:
 
 def _labels(name: str, values: Any, owner: str, owners: Any) -> NDArray[Any]:
     labels = as_array(values)
+    _require_int64(name, values, labels)
     if owners is None:
         raise TargetsError(f"{name} must come with {owner}, got {name} alone: give {owner} as well")
     if labels.size == 0 and len(owners) == 0:
@@ -276,6 +283,23 @@ def _way_to_whole(masks: NDArray[Any]) -> str:
         "as whole numbers shares would be lost: choose a threshold, masks > 0.5, or keep levels, "
         "np.rint(255 * masks).astype('uint8')"
     )
+
+
+def _require_int64(name: str, values: Any, labels: NDArray[Any]) -> None:
+    """Refuse whole numbers that int64 cannot hold; numpy makes uint64, float64 or objects of such lists."""
+    if labels.dtype.kind in "ibU":
+        return
+    numbers = labels.ravel().tolist()
+    if labels.dtype.kind == "f" and isinstance(values, list | tuple):
+        numbers = list(
+            chain.from_iterable(v if isinstance(v, list | tuple) else [v] for v in values)
+        )
+    large = next((n for n in numbers if type(n) is int and not -(2**63) <= n < 2**63), None)
+    if large is not None:
+        raise TargetsError(
+            f"{name} must be whole numbers from -2**63 to 2**63 - 1, got one of {large.bit_length()} bits: number the "
+            f"classes from 0"
+        )
 
 
 def _masks(values: Any) -> NDArray[Any]:

@@ -156,7 +156,6 @@ def test_huge_declared_size_fits_the_index(tmp_path: Path) -> None:
         (b"cat", -1),
         (b"-3", -1),
         (b"1.5", -1),
-        (b"9" * 40, -1),
         (b"\xd9\xa3", -1),
     ],
 )
@@ -165,6 +164,17 @@ def test_label_is_the_integer_in_cls(tmp_path: Path, content: bytes, label: int)
     shard = write_tar(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.cls", content)])
 
     assert TarDataset([shard]).fetch([0])[0].label == label
+
+
+@pytest.mark.parametrize("content", [b"9" * 19, b"9" * 40, b"9" * 5000])
+def test_a_label_that_is_too_large_is_bad(tmp_path: Path, content: bytes) -> None:
+    """A number that int64 cannot hold is told, not taken for no label."""
+    shard = write_tar(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.cls", content), ("b.jpg", b"x")])
+    bad, good = TarDataset([shard]).fetch([0, 1])
+
+    assert isinstance(bad, BadSample)
+    assert "is 2**63 or more: a class number is from 0 to 2**63 - 1" in bad.reason
+    assert good == Sample(1, "a.tar/b", {"jpg": b"x"})
 
 
 def test_payloads_are_views_that_outlive_the_dataset(tmp_path: Path) -> None:

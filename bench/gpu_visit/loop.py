@@ -38,7 +38,7 @@ def loader_for(scale: Scale, data: Path, decoder: Decoder, **options: Any) -> Lo
     picks: NDArray[np.int64] | None = options.pop("picks", None)
     # Without an end, at which pipelines drain.
     dataset = Repeated(found, np.arange(len(found)) if picks is None else picks)
-    usual |= {"device": scale.device, "decoder": decoder}
+    usual |= {"device": scale.device, "decoder": decoder, "dtype": torch.bfloat16}
     return Loader(dataset, recipe, **{**usual, **options})
 
 

@@ -235,6 +235,7 @@ def loader(scale: Scale, data: Path, notes: Notes) -> None:
                     )
                     options: dict[str, Any] = {"batch_size": min(scale.batch_size, 32)}
                     options |= {"engine": "fused", "decoder": decoder, "device": scale.device}
+                    options |= {"dtype": torch.bfloat16}
                     with Loader(clips, recipe, **options) as ours:
                         row |= _timed_loader(scale, ours, options["batch_size"])
     speeds = {

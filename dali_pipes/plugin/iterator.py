@@ -35,7 +35,8 @@ class DALIGenericIterator:
       of samples.
     - A step is a slice of the epoch's order, and each rank has a part of it. A DALI rank has a contiguous
       shard of the epoch, and another one in the next. The number of samples of each step is the same.
-    - A state may be loaded on any number of ranks.
+    - A state may be loaded on any number of ranks. One from the end of an epoch goes on with the next, whatever
+      `auto_reset` says; in DALI an epoch without steps comes first.
 
     Args:
         pipelines: A Loader, or a list of them: different ranks of one run, one for each device of this
@@ -107,16 +108,20 @@ class DALIGenericIterator:
 
     def __len__(self) -> int:
         """Steps of a whole epoch."""
+        self._require_same_ranks()
         return self._schedule.num_steps()
 
     def __iter__(self) -> Self:
         """Begin the next epoch if one is over; within an epoch go on with it, as DALI does."""
+        self._require_same_ranks()
         if self._began:
             self.reset()
         return self
 
     def __next__(self) -> list[dict[str, Any]]:
         """Return the next step: for each loader a dictionary by the names of `output_map`."""
+        if not self._began:
+            self._require_same_ranks()
         self._began = True
         if self._prepared is not None:
             (_, step), self._prepared = self._prepared, None
@@ -154,11 +159,8 @@ class DALIGenericIterator:
         return [json.dumps(state).encode() for state in states]
 
     def _prepare(self) -> None:
-        if self._left == 0 and self._resets_itself:  # a checkpoint from the end of an epoch
-            self.reset()
-        if self._left:
-            states = self._states()
-            self._prepared = states, self._take()
+        states = self._states()
+        self._prepared = states, self._take()
 
     def _states(self) -> list[LoaderState]:
         states = [loader.state_dict() for loader in self._loaders]
@@ -171,10 +173,19 @@ class DALIGenericIterator:
         return least if self._schedule.last_batch == "drop" else least + (rest > 0)
 
     def _begin(self) -> None:
-        """Stand where the loaders stand."""
+        """Stand where the loaders stand, at the end of an epoch at the beginning of the next."""
         self._began = False
         self._left = self._schedule.num_steps(self._loaders[0].state_dict()["consumed"])
+        if self._left <= 0:
+            for loader in self._loaders:
+                loader.set_epoch(loader.epoch + 1)
+            self._left = self._schedule.num_steps()
         self._loops: list[Iterator[Batch]] = []
+
+    def _require_same_ranks(self) -> None:
+        """Refuse to go on if the process group was made after this: asking for a schedule does that."""
+        for loader in self._loaders:
+            loader.schedule  # noqa: B018 - raises
 
     def _take(self) -> list[dict[str, Any]]:
         self._left -= 1

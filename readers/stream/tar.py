@@ -117,7 +117,10 @@ class _Parts:
         key = f"{name}/{self.key}"
         if self._fault:
             return BadSample(index, key, "read", self._fault)
-        return Sample(index, key, self._fields, label_of(self._fields))
+        try:
+            return Sample(index, key, self._fields, label_of(self._fields))
+        except ValueError as error:
+            return BadSample(index, key, "read", str(error))
 
 
 def _entries(

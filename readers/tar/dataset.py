@@ -106,4 +106,8 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
             size = (header.height, header.width)
         restarts = restart_offsets(image)
     members = tuple([file[1:4] for file in files])
-    return Entry(key, members, label_of(fields), size, restarts=restarts)
+    try:
+        label = label_of(fields)
+    except ValueError as error:
+        return Entry(key, (), fault=str(error))
+    return Entry(key, members, label, size, restarts=restarts)

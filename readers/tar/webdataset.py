@@ -3,12 +3,13 @@
 import re
 from collections.abc import Mapping
 
+from readers.columns import to_label
 from readers.sample import Payload
 
 # Up to the first dot of the base name, and behind it. Names that begin with a dot have no key.
 _KEY_AND_FIELD = re.compile(r"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
 _META = re.compile(r"__[^/]*__(/|$)")  # WebDataset keeps such names to itself
-_LABEL = re.compile(rb"\s*([0-9]{1,18})\s*")
+_LABEL = re.compile(rb"\s*([0-9]+)\s*")
 _LONGEST_LABEL = 32
 
 
@@ -24,6 +25,10 @@ def key_and_field(name: str) -> tuple[str, str] | None:
 
 
 def label_of(fields: Mapping[str, Payload]) -> int:
-    """The number in the field cls, -1 where there is none."""
+    """The number in the field cls, -1 where there is none.
+
+    Raises:
+        ValueError: It is 2**63 or more.
+    """
     found = _LABEL.fullmatch(fields.get("cls", b"")[:_LONGEST_LABEL])
-    return int(found[1]) if found else -1
+    return to_label(int(found[1])) if found else -1

@@ -14,7 +14,7 @@ from gpu_aug.ops.policy_space import PolicyWarp
 from gpu_aug.ops.spatial import Crop, Reorient, Spatial, Warp
 from gpu_aug.recipe import Recipe
 
-_FLOAT_BYTES, _OUT_BYTES = 4, 2
+_FLOAT_BYTES = 4
 _LIBRARIES = {"albumentations": "Albumentations", "kornia": "Kornia"}
 
 Size = tuple[int, int] | None
@@ -59,23 +59,21 @@ def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
     before, total = recipe.decode_size, 0.0
     bytes_before = 1
     for number, one in enumerate(passes):
-        is_last = number == len(passes) - 1
-        after = _OUT_BYTES if is_last else _FLOAT_BYTES
         names = ", ".join(type(operation).__name__ for operation in one.operations) or "a copy"
         kind = f"a step of {_LIBRARIES[one.by]}" if one.by else "fused"
         lines.append(f"pass {number + 1}, {kind}: {names}")
         read = _area(before) * 3 * bytes_before * (2 if one.mixes else 1)
-        written = _area(one.size) * 3 * after
+        written = _area(one.size) * 3 * _FLOAT_BYTES
         total += read + written
         lines.append(
-            f"  {_shape(before, bytes_before)} -> {_shape(one.size, after)}: "
+            f"  {_shape(before, bytes_before)} -> {_shape(one.size, _FLOAT_BYTES)}: "
             f"{_amount(read, before)} read, {_amount(written, one.size)} written"
         )
         lines += [f"  split: {one.split}"] * bool(one.split)
         lines += [f"  {note}" for note in one.notes]
-        before, bytes_before = one.size, after
+        before, bytes_before = one.size, _FLOAT_BYTES
     if before is not None and recipe.decode_size is not None:
-        lines.append(f"in all {total / 1000:.0f} kB per image, written as bfloat16")
+        lines.append(f"in all {total / 1000:.0f} kB per image, written as float32")
     return "\n".join(lines)
 
 
@@ -203,7 +201,7 @@ def _area(size: Size) -> int:
 
 
 def _shape(size: Size, item: int) -> str:
-    dtype = {1: "uint8", _FLOAT_BYTES: "float32", _OUT_BYTES: "bfloat16"}[item]
+    dtype = {1: "uint8", _FLOAT_BYTES: "float32"}[item]
     return f"{dtype} of several sizes" if size is None else f"{dtype} {[*size, 3]}"
 
 

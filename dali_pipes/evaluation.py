@@ -1,0 +1,88 @@
+"""What an evaluation needs of a loader's arguments, and what is likely a mistake: training's arguments for one."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from dali_pipes.errors import LoaderError
+from dali_pipes.plan import Schedule
+from dali_pipes.video.clips import Clips
+from gpu_aug import Recipe
+from gpu_aug.ops.foreign import Foreign
+from gpu_aug.views import Views
+from readers import Dataset
+from readers.order import AnyOrder
+
+_NOT_FOR_EVALUATION = {
+    "shuffle": "an evaluation goes through the dataset in its own order",
+    "shuffle_window": "an evaluation goes through the dataset in its own order",
+}
+
+
+def require_options(last_batch: str, options: Mapping[str, Any]) -> None:
+    """Refuse what would leave samples out of an evaluation, or take some twice.
+
+    Raises:
+        LoaderError: The text says what to leave out.
+    """
+    for name, why in _NOT_FOR_EVALUATION.items():
+        if name in options:
+            raise LoaderError(
+                f"{name}={options[name]!r} is not for Loader.eval: {why}; leave it out, or use Loader(...)"
+            )
+    if last_batch == "drop":
+        raise LoaderError(
+            'last_batch="drop" is not for Loader.eval, which leaves no sample out; give "partial" or "pad"'
+        )
+    if options.get("on_bad_sample") == "replace":
+        raise LoaderError(
+            'on_bad_sample="replace" is not for Loader.eval, in which other samples would count twice; give "raise", or '
+            '"skip", with which the bad ones are left out and named in loader.bad_samples'
+        )
+
+
+def require_all_once(dataset: Dataset, order: AnyOrder) -> None:
+    """Refuse a dataset that says itself how often each sample comes.
+
+    Raises:
+        LoaderError: It is a mixture by weights, or balanced.
+    """
+    if order.name != "none":
+        raise LoaderError(
+            f"{type(dataset).__name__} says itself how often each sample comes, and Loader.eval takes each once; "
+            f"evaluate on the datasets that it is made of"
+        )
+
+
+def warn_of_draws(recipe: Recipe | Views) -> None:
+    """Warn of an evaluation on pictures that are drawn at random."""
+    names = [
+        type(step).__name__
+        for one in (recipe.recipes if isinstance(recipe, Views) else [recipe])
+        for step in one.operations
+        if any(step.slots) and not isinstance(step, Foreign)  # what foreign ones do is not known
+    ]
+    if names:
+        warnings.warn(
+            f"the recipe of an evaluation draws at random ({', '.join(dict.fromkeys(names))}), so that every loop has "
+            f"other pictures; use one that does not, such as Recipe.imagenet_eval()",
+            stacklevel=3,
+        )
+
+
+def warn_of_training(
+    dataset: Dataset, views: Views, order: AnyOrder, schedule: Schedule, *, stacklevel: int
+) -> None:
+    """Warn where a recipe for evaluation is shuffled and loses samples, as the arguments for training do."""
+    left_out = schedule.length % schedule.global_batch
+    if schedule.last_batch != "drop" or not left_out or order.name == "none":
+        return
+    steps = [step for recipe in views.recipes for step in recipe.operations]
+    if any(any(step.slots) for step in steps) or isinstance(dataset, Clips):
+        return
+    warnings.warn(
+        f"the recipe draws nothing at random, as for an evaluation, but this loader shuffles, and leaves "
+        f"{left_out} of {schedule.length} samples out of each epoch; to evaluate, use Loader.eval(dataset, recipe, "
+        f'batch_size=...), to train, say last_batch="partial", or use more samples than batches need',
+        stacklevel=stacklevel,
+    )

@@ -1,0 +1,167 @@
+"""Which rank this process is, and of how many: as told, from torch.distributed, or from the environment."""
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.distributed
+
+from dali_pipes.errors import LoaderError
+
+_NAMES = ("RANK", "WORLD_SIZE")
+_GIVE = "give Loader(rank=..., world_size=...)"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One process among those that share the steps.
+
+    Attributes:
+        rank: 0 <= rank < world_size.
+        world_size: Number of processes.
+        source: Who says so; "nobody" is rank 0 of 1.
+    """
+
+    rank: int
+    world_size: int
+    source: Literal["arguments", "torch.distributed", "environment", "nobody"]
+
+    def __str__(self) -> str:
+        told = {"arguments": "by rank= and world_size=", "environment": "by RANK and WORLD_SIZE"}
+        how = told.get(self.source, f"by {self.source}")
+        return f"rank {self.rank} of {self.world_size} ({how})"
+
+
+class Ranks:
+    """Settles the place of this process when it is first needed, and notices when it changes later.
+
+    A loader may be made before the process group; so nothing is settled when it is made.
+
+    Args:
+        rank: As told, or None to look around.
+        world_size: As told, or None.
+
+    Raises:
+        LoaderError: Only one of them is given, or they are impossible.
+    """
+
+    def __init__(self, rank: int | None, world_size: int | None) -> None:
+        self._told: Place | None = None
+        self._settled: Place | None = None
+        if rank is None and world_size is None:
+            return
+        if rank is None or world_size is None:
+            raise LoaderError(
+                f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed"
+            )
+        for name, number in (("rank", rank), ("world_size", world_size)):
+            if isinstance(number, bool) or not isinstance(number, int):
+                raise LoaderError(f"{name}={number!r} is not allowed; give a whole number")
+        if not 0 <= rank < world_size:
+            raise LoaderError(
+                f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
+            )
+        self._told = Place(rank, world_size, "arguments")
+
+    def now(self) -> Place:
+        """Return the place as it is at this moment, without settling it.
+
+        Raises:
+            LoaderError: The environment has half of a place, or an impossible one.
+        """
+        return self._told or _group() or _environment() or Place(0, 1, "nobody")
+
+    def guess(self) -> Place:
+        """Return the place as it is at this moment, 0 of 1 where the environment has half of one."""
+        try:
+            return self.now()
+        except LoaderError:
+            return Place(0, 1, "nobody")
+
+    def settle(self) -> Place:
+        """Return the place that holds for this loader from its first use on.
+
+        Raises:
+            LoaderError: A process group or the environment says otherwise than what was used before.
+        """
+        if self._settled is None:
+            self._settled = self.now()
+            if self._told is not None:
+                _warn_of_others(self._told)
+        elif self._told is None:
+            self._require_unchanged(self._settled)
+        return self._settled
+
+    def other(self) -> Place | None:
+        """Return what the process group or the environment says, where arguments say otherwise."""
+        if self._told is None:
+            return None
+        found = _around()
+        mine = (self._told.rank, self._told.world_size)
+        return None if found is None or (found.rank, found.world_size) == mine else found
+
+    def _require_unchanged(self, used: Place) -> None:
+        # A group that has ended since contradicts nothing, nor does the environment a group.
+        found = _group()
+        if found is None and used.source != "torch.distributed":
+            found = _environment()
+        if found is not None and (found.rank, found.world_size) != (used.rank, used.world_size):
+            raise LoaderError(
+                f"this loader was used as {used}, but now this process is {found}: the ranks would not share the "
+                f"epoch; call init_process_group before the loader's first use (len, a loop, its state), start the "
+                f"script by torchrun, or {_GIVE}"
+            )
+
+
+def _group() -> Place | None:
+    """Return what the default process group says."""
+    group = torch.distributed
+    if not (group.is_available() and group.is_initialized()):
+        return None
+    return Place(group.get_rank(), group.get_world_size(), "torch.distributed")
+
+
+def _environment() -> Place | None:
+    """Return what torchrun, and launchers like it, say."""
+    texts = [os.environ.get(name) for name in _NAMES]
+    if texts == [None, None]:
+        return None
+    said = " and ".join(
+        f"{name} is {'not set' if text is None else repr(text)}"
+        for name, text in zip(_NAMES, texts, strict=True)
+    )
+    try:
+        rank, world_size = (None if text is None else int(text) for text in texts)
+    except ValueError:
+        raise LoaderError(f"{said} in the environment: not whole numbers; {_GIVE}") from None
+    if rank is None or world_size is None:
+        if world_size == 1 or rank == 0:  # what one process alone may have
+            return None
+        raise LoaderError(
+            f"{said} in the environment, and there is no process group, so nothing says which part of the data is "
+            f"for this process; {_GIVE}, or call init_process_group before the loader's first use"
+        )
+    if not 0 <= rank < world_size:
+        raise LoaderError(f"{said} in the environment, but ranks count from 0; {_GIVE}")
+    return Place(rank, world_size, "environment")
+
+
+def _around() -> Place | None:
+    """Return what the process group or the environment says, None where that is nothing or half of it."""
+    try:
+        return _group() or _environment()
+    except LoaderError:
+        return None
+
+
+def _warn_of_others(told: Place) -> None:
+    """Warn where the processes that there are cannot share the epoch evenly; half as many shares are usual."""
+    found = _around()
+    if found is not None and found.world_size % told.world_size:
+        warnings.warn(
+            f"{told}, but this process is {found}, so {told.world_size} shares do not go evenly to "
+            f"{found.world_size} processes: some samples are seen more often than others or by nobody; leave rank and "
+            f"world_size out, unless each process has several loaders",
+            stacklevel=4,
+        )
