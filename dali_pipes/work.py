@@ -19,7 +19,7 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.temporal import drawn_speed, frame_order
 from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
-from readers.columns import shorten
+from readers.columns import to_label
 from readers.order import AnyOrder
 from readers.sample import Payload
 
@@ -252,9 +252,11 @@ class Workshop:
     ) -> tuple[Sample, Payload, tuple[int, int]] | BadSample:
         if isinstance(sample, BadSample):
             return sample
-        if not -1 <= sample.label < _LABEL_LIMIT:  # of a dataset that does not look at them itself
-            reason = f"the label {shorten(sample.label)} is no class number, from 0 to 2**63 - 1, or -1 for none"
-            return BadSample(sample.index, sample.key, "read", reason)
+        if sample.label.__class__ is not int or not -1 <= sample.label < _LABEL_LIMIT:
+            try:  # of a dataset that does not look at them itself
+                sample = replace(sample, label=to_label(sample.label))
+            except ValueError as error:
+                return BadSample(sample.index, sample.key, "read", str(error))
         data = sample.image
         if data is None:
             return BadSample(sample.index, sample.key, "read", _why_no_image(sample))

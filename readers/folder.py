@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from readers.columns import to_label
 from readers.files import FileDataset, Sidecars
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
 
-_LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]{1,18})")
+_LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
 # What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
 _SIDECAR = re.compile(r"(.+)\.(json|(?:mask|seg)(?:\.[0-9]{1,9})?\.png)", re.DOTALL | re.IGNORECASE)
 
@@ -160,7 +161,10 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
         if not line or line.startswith("#"):
             continue
         labelled = _LABELLED_LINE.fullmatch(line)
-        name, label = (labelled[1], int(labelled[2])) if labelled else (line, -1)
+        try:
+            name, label = (labelled[1], _number(labelled[2])) if labelled else (line, -1)
+        except ValueError as error:
+            raise SourceError(f"{path}, line {number}: {error}") from None
         name = os.path.normpath(name)
         if name.split("/")[0] == "..":
             raise SourceError(
@@ -168,10 +172,21 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
                 "move the list up, or give the absolute path"
             )
         if label < -1:
-            raise SourceError(f"{path}, line {number}: a label must be >= 0, got {label}")
+            raise SourceError(
+                f"{path}, line {number}: a label must be >= 0, got {labelled and labelled[2]}"
+            )
         names.append(name)
         labels.append(label)
     return names, labels
+
+
+def _number(text: str) -> int:
+    """The label at the end of a line; a negative one is told elsewhere.
+
+    Raises:
+        ValueError: It is 2**63 or more.
+    """
+    return -2 if text.startswith("-") and text != "-1" else to_label(text)
 
 
 def _files_below(root: Path, folder: str, kind: FileKind, sidecars: Sidecars) -> list[str]:

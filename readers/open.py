@@ -293,7 +293,7 @@ def _kind_of_list(path: Path) -> Format:
     if _VIDEO_IN_LINE.search(first):
         return FORMATS["clip-list"]
     named = (first, first.rpartition(" ")[0], first.rpartition(" ")[0].rpartition(" ")[0])
-    is_folder = any((path.parent / name).is_dir() for name in named if name)
+    is_folder = any(os.path.isdir(path.parent / name) for name in named if name)  # noqa: PTH112 - long names, too
     return FORMATS["frame-folder" if is_folder else "list"]
 
 

@@ -17,16 +17,16 @@ from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
 
 folder, store, rank = sys.argv[1:]
-dist.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
 recipe = Recipe([RandomResizedCrop(16)])
 loader = Loader(open_dataset(folder), recipe, batch_size=4, device="cpu", last_batch="partial")
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=int(rank), world_size=2)
 print(json.dumps([batch.indices.tolist() for batch in loader]))
 dist.destroy_process_group()
 """
 
 
 def test_ranks_share_an_epoch(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
-    """Two processes of a process group have the same number of steps and share the samples between them."""
+    """Two processes of a process group, made after their loaders, have as many steps each and share the samples."""
     folder = tmp_path / "images"
     folder.mkdir()
     for number in range(21):

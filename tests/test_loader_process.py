@@ -333,6 +333,7 @@ class TestRelease:
         loader = load(dataset)
         batches = iter(loader)
         next(batches)
+        next(batches)
         pid = pid_of(loader)
         del batches
         gc.collect()

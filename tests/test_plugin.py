@@ -328,7 +328,10 @@ def test_names_of_auto_reset_are_those_of_dali(folders, auto_reset):
 @pytest.mark.parametrize("num_taken", [0, 1, 4, 5, 6])
 @pytest.mark.parametrize("prepare", [False, True], ids=["lazy", "prepared"])
 def test_checkpoints_resume_where_those_of_dali_do(folders, num_taken, auto_reset, prepare):
-    """At the start, within an epoch, at its last step, after its end, and in the next one."""
+    """At the start, within an epoch, at its last step, after its end, and in the next one.
+
+    DALI goes on from a last step with an epoch without steps, these iterators with the next.
+    """
     policy = LastBatchPolicy.PARTIAL
     script = "n" * num_taken if auto_reset or num_taken < 5 else "nnnnnr" + "n" * (num_taken - 5)
     options = {"auto_reset": auto_reset, "prepare_first_batch": prepare}
@@ -336,7 +339,11 @@ def test_checkpoints_resume_where_those_of_dali_do(folders, num_taken, auto_rese
     theirs = dali_iterator(dali_pipelines(folders[7], pad_last_batch=True), policy, **options)
     before = consume(theirs, script)
     pipelines = dali_pipelines(folders[7], 1, theirs.checkpoints(), pad_last_batch=True)
-    expected = consume(dali_iterator(pipelines, policy, **options), "nnnnnn")
+    iterator = dali_iterator(pipelines, policy, **options)
+    if num_taken == 4 and not (auto_reset and prepare):
+        assert consume(iterator, "n") == ["end"]
+        iterator.reset()
+    expected = consume(iterator, "nnnnnn")
 
     ours = our_iterator(folders[7], policy, **options)
     assert consume(ours, script) == before
@@ -420,14 +427,14 @@ def test_an_epoch_cut_short_is_resumed(folders):
     policy = LastBatchPolicy.PARTIAL
     (loader,) = our_loaders(folders[7])
     ours = DALIClassificationIterator(loader, 3, last_batch_policy=policy)
-    for num_taken, left in ((1, [[[2]]]), (1, [])):
-        for _ in range(num_taken):
-            next(ours)
+    epoch = [[[0, 1]], [[2]]]
+    for left in ([[[2]]], epoch):
+        next(ours)
         (other,) = our_loaders(folders[7])
         other.load_state_dict(json.loads(ours.checkpoints()[0]))
         again = DALIClassificationIterator(other, 3, last_batch_policy=policy)
         assert labels_of(again) == left
-        assert labels_of(again) == [[[0, 1]], [[2]]]
+        assert labels_of(again) == epoch
 
 
 @pytest.mark.needs_dali
