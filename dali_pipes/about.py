@@ -68,6 +68,13 @@ def name_of(dataset: Dataset) -> str:
     )
 
 
+def steps_of(recipe: Recipe | Views) -> str:
+    """Return the names of a recipe's operations, of views those of the first."""
+    views = recipe.recipes if isinstance(recipe, Views) else (recipe,)
+    names = ", ".join(type(operation).__name__ for operation in views[0].operations)
+    return _cut(f"{len(views)} views, first {names}" if len(views) > 1 else names, _LINE_CHARS)
+
+
 def describe_recipe(recipe: Recipe | Views) -> list[str]:
     """Return a line for each operation, as ``HorizontalFlip(p=0.3)``; defaults are left out."""
     views = recipe.recipes if isinstance(recipe, Views) else (recipe,)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes import arguments, evaluation, names
-from dali_pipes.about import About, about, name_of
+from dali_pipes.about import About, about, name_of, steps_of
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import DecoderName, EngineChoice, choose
@@ -41,7 +41,6 @@ from gpu_aug import Recipe, compile_engine
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import Shuffle
-from readers.plural import counted
 
 _LOOPS: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
 
@@ -276,7 +275,6 @@ class Loader:
             LoaderError: As Loader, or samples would be left out or come twice.
         """
         evaluation.require_options(last_batch, options)
-        evaluation.warn_of_draws(recipe)
         loader = cls(
             dataset,
             recipe,
@@ -286,6 +284,7 @@ class Loader:
             **options,
         )
         evaluation.require_all_once(dataset, loader._workshop.order)
+        evaluation.warn_of_draws(recipe)
         return loader
 
     def __len__(self) -> int:
@@ -430,11 +429,11 @@ class Loader:
         self._kept = None
 
     def __repr__(self) -> str:
-        length, batch_size, last_batch, _ = self._settings
-        order = self._workshop.order.name
+        _, batch_size, last_batch, _ = self._settings
         return (
-            f"Loader({name_of(self._workshop.dataset)}, {self._recipe!r}, {batch_size=}, {order}, {last_batch=}, "
-            f"{counted(length, 'sample')}, epoch={self._epoch}, {self.decoder}+{self.engine} on {self.device})"
+            f"Loader({name_of(self._workshop.dataset)}, [{steps_of(self._recipe)}], {batch_size=}, "
+            f"shuffle={self._workshop.order.name!r}, {last_batch=}, epoch={self._epoch}, "
+            f"{self.decoder}+{self.engine} on {self.device})"
         )
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.order import AnyOrder, Shuffle, make_order
+from readers.plural import counted
 from readers.sample import BadSample, ReadersError, Sample
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ class IndexedDataset(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    def __repr__(self) -> str:
+        """Its kind, and how many samples and classes it has."""
+        classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
+        return f"{type(self).__name__}({counted(len(self), 'sample')}{classes})"
 
     @abstractmethod
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:

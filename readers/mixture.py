@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from readers.dataset import ColumnName, IndexedDataset, SelectionError
 from readers.order import AnyOrder, Order, Shuffle, make_order
+from readers.plural import counted
 from readers.proportion import ProportionalOrder, seed_of_group
 from readers.sample import BadSample, Dataset, Sample, checked_indices
 
+_MAX_SHOWN = 3  # datasets, in a text
 _LARGEST_RATIO = 1_000_000  # of weights, which are told apart to 9 digits
 
 
@@ -57,6 +59,15 @@ class Mixture(IndexedDataset):
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    def __repr__(self) -> str:
+        """What it is made of, and how often that comes."""
+        shown = [repr(dataset) for dataset in self.datasets[:_MAX_SHOWN]]
+        if (more := len(self.datasets) - len(shown)) > 0:
+            shown.append(f"and {more} more")
+        weights = ", ".join(f"{weight:.3g}" for weight in self.weights[:_MAX_SHOWN])
+        said = f", weights={weights}{', ...' * (more > 0)}" if weights else ""
+        return f"Mixture({counted(len(self), 'sample')}: {', '.join(shown)}{said})"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -206,6 +217,12 @@ class Balanced(IndexedDataset):
 
     def __len__(self) -> int:
         return len(self.whole)
+
+    def __repr__(self) -> str:
+        """What is balanced, and how long an epoch is where that differs."""
+        epoch = self._num_positions
+        said = "" if epoch == len(self.whole) else f", {counted(epoch, 'sample')} an epoch"
+        return f"Balanced({self.whole!r}{said})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The samples of the classes are not sent: only orders need them."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from readers.dataset import ColumnName, IndexedDataset, SelectionError
 from readers.expression import evaluate
 from readers.permutation import make_keys, permute, scale
+from readers.plural import counted
 from readers.sample import BadSample, Sample, checked_indices
 
 _GROUP = 256  # neighbours that a split divides among its parts
@@ -50,6 +51,10 @@ class Subset(IndexedDataset):
 
     def __len__(self) -> int:
         return len(self._picked)
+
+    def __repr__(self) -> str:
+        """How many of what."""
+        return f"Subset({counted(len(self), 'sample')} of {self.whole!r})"
 
     @cached_property
     def fingerprint(self) -> str:

@@ -329,12 +329,14 @@ class TestRelease:
         assert len(batches) == len(loader)
 
     def test_loop_left_early(self, dataset: Dataset) -> None:
-        """Dropping the iterator, or the loader after a whole epoch, ends the process."""
+        """Dropping the iterator, or the loader after a whole epoch, ends the process; a look at a batch starts it."""
         loader = load(dataset)
-        batches = iter(loader)
-        next(batches)
-        next(batches)
+        seen = loader.peek()
         pid = pid_of(loader)
+        batches = iter(loader)
+        assert torch.equal(next(batches).images, seen.images)
+        next(batches)
+        assert pid_of(loader) == pid
         del batches
         gc.collect()
         assert is_gone(pid)
