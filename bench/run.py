@@ -22,6 +22,7 @@ from bench.source import open_at_random
 from bench.timer import Rate
 from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Batch, Loader
+from dali_pipes.evaluation import random_steps
 from gpu_aug.clock import clock
 from readers import Dataset
 from readers.plural import counted
@@ -151,9 +152,10 @@ def _loader(source: str, recipe: str, settings: RunSettings) -> Loader:
     batch_size = settings.batch_size
     if batch_size is None:
         batch_size = max(1, min(usual_batch_size(settings.clips), len(dataset)))
+    chosen = recipe_from(recipe)
     return Loader(
         dataset,
-        recipe_from(recipe),
+        chosen,
         batch_size=batch_size,
         device=settings.device,
         # The loader checks these words itself and says which are allowed.
@@ -165,6 +167,8 @@ def _loader(source: str, recipe: str, settings: RunSettings) -> Loader:
         dtype=dtype_from(settings.dtype),
         ledger=settings.ledger,
         num_threads=settings.threads,
+        # As the loader's own, but a recipe for evaluation leaves nothing out.
+        last_batch="drop" if random_steps(chosen) else "partial",
     )
 
 

@@ -70,8 +70,44 @@ def require_positive(**values: int) -> None:
 def require_not_negative(**values: int) -> None:
     """Refuse anything but integers of 0 or more."""
     for name, value in values.items():
-        if not isinstance(value, int) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
             raise LoaderError(f"{name}={value!r} is not allowed; give an integer of 0 or more")
+
+
+def require_truths(**values: bool) -> None:
+    """Refuse anything but True and False: the text "no" would count as true."""
+    for name, value in values.items():
+        if not isinstance(value, bool | np.bool_):
+            raise LoaderError(f"{name}={value!r} is not allowed; give True or False")
+
+
+def require_in_use(
+    *, decode: str, decoder: Any, on_bad_sample: str, max_bad_samples: int | None
+) -> None:
+    """Refuse arguments that would do nothing beside others.
+
+    Raises:
+        LoaderError: The text says which, and what to leave out.
+    """
+    if decode == "fast" and decoder not in ("auto", "cpu"):
+        raise LoaderError(
+            'decode="fast" is for decoder="cpu" alone, DALI decodes exactly in any case; leave one of them out'
+        )
+    if max_bad_samples is not None:
+        require_not_negative(max_bad_samples=max_bad_samples)
+    if max_bad_samples is not None and on_bad_sample == "raise":
+        raise LoaderError(
+            f'{max_bad_samples=} is for on_bad_sample="replace" or "skip", and "raise" ends with the first; leave it '
+            f"out, or choose one of these"
+        )
+
+
+def require_two_files(audit: Any, ledger: Any) -> None:
+    """Refuse one file for the lines of both."""
+    if None not in (audit, ledger) and os.path.abspath(audit) == os.path.abspath(ledger):  # noqa: PTH100 - of either type
+        raise LoaderError(
+            f"audit and ledger are both {os.fspath(audit)!r}; give each a file of its own"
+        )
 
 
 def require_epoch(epoch: int) -> None:
@@ -200,8 +236,6 @@ def budget_of(max_bad_samples: int | None, length: int) -> int:
     """Return how many different samples may be bad; see Loader."""
     if max_bad_samples is None:
         return min(max(100, length // 100), length // 2)
-    if max_bad_samples < 0:
-        raise LoaderError(f"{max_bad_samples=} is not allowed; give 0 or more, or None")
     return max_bad_samples
 
 

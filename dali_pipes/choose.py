@@ -1,6 +1,7 @@
 """What "auto" means on this machine, and why."""
 
 import importlib.util
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,7 +62,7 @@ def _dali_is_installed() -> bool:
 def _device(asked: str | torch.device) -> tuple[torch.device, str]:
     if asked == "auto":
         if torch.cuda.is_available():
-            device = torch.device("cuda", torch.cuda.current_device())
+            device = torch.device("cuda", _present_device())
             return device, f"device {device}: {torch.cuda.get_device_name(device)}"
         return torch.device("cpu"), "device cpu: torch sees no CUDA device"
     parsed = _parse(asked)
@@ -79,13 +80,21 @@ def _numbered(device: torch.device) -> torch.device:
             f'device="{device}", but torch sees no CUDA device; use device="cpu" or "auto", and see '
             f"what is there with: gpu-aug doctor"
         )
-    number = torch.cuda.current_device() if device.index is None else device.index
+    number = _present_device() if device.index is None else device.index
     if number >= torch.cuda.device_count():
         raise LoaderError(
             f'device="{device}", but this machine has {torch.cuda.device_count()} CUDA devices, '
             f"numbered from 0; choose one of them"
         )
     return torch.device("cuda", number)
+
+
+def _present_device() -> int:
+    """Return the device that torch stands on, or while nobody has chosen one, that of torchrun's LOCAL_RANK."""
+    current, local = torch.cuda.current_device(), os.environ.get("LOCAL_RANK", "")
+    if current == 0 and local.isdecimal() and int(local) < torch.cuda.device_count():
+        return int(local)
+    return current
 
 
 def _parse(asked: str | torch.device) -> torch.device | None:

@@ -8,6 +8,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.plan import Schedule
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
+from gpu_aug.ops import Operation
 from gpu_aug.ops.foreign import Foreign
 from gpu_aug.views import Views
 from readers import Dataset
@@ -54,14 +55,16 @@ def require_all_once(dataset: Dataset, order: AnyOrder) -> None:
         )
 
 
+def random_steps(recipe: Recipe | Views) -> list[Operation]:
+    """Return the operations of all views that draw numbers, also those that could but happen not to."""
+    views = recipe.recipes if isinstance(recipe, Views) else (recipe,)
+    return [step for view in views for step in view.operations if any(step.slots)]
+
+
 def warn_of_draws(recipe: Recipe | Views) -> None:
     """Warn of an evaluation on pictures that are drawn at random."""
-    names = [
-        type(step).__name__
-        for one in (recipe.recipes if isinstance(recipe, Views) else [recipe])
-        for step in one.operations
-        if any(step.slots) and not isinstance(step, Foreign)  # what foreign ones do is not known
-    ]
+    # What steps of other libraries do is not known.
+    names = [type(step).__name__ for step in random_steps(recipe) if not isinstance(step, Foreign)]
     if names:
         warnings.warn(
             f"the recipe of an evaluation draws at random ({', '.join(dict.fromkeys(names))}), so that every loop has "
@@ -77,8 +80,7 @@ def warn_of_training(
     left_out = schedule.length % schedule.global_batch
     if schedule.last_batch != "drop" or not left_out or order.name == "none":
         return
-    steps = [step for recipe in views.recipes for step in recipe.operations]
-    if any(any(step.slots) for step in steps) or isinstance(dataset, Clips):
+    if random_steps(views) or isinstance(dataset, Clips):
         return
     warnings.warn(
         f"the recipe draws nothing at random, as for an evaluation, but this loader shuffles, and leaves "

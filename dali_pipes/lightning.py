@@ -40,7 +40,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
 
         data = LoaderModule(
             train=lambda: Loader(photos, Recipe.imagenet_train(), batch_size=256),
-            val=lambda: Loader(others, Recipe.imagenet_eval(), batch_size=256, last_batch="partial"),
+            val=lambda: Loader.eval(others, Recipe.imagenet_eval(), batch_size=256),
         )
         trainer.fit(model, data, ckpt_path=...)
 

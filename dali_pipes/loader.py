@@ -62,7 +62,8 @@ class Loader:
             decoded once. A recipe that mixes samples makes `batch.labels` soft; who is mixed with whom
             follows from the order alone. All images of a view must end with one size.
         batch_size: Samples per rank and step.
-        device: Where the batches end up and the engine runs; "auto" takes a GPU where there is one.
+        device: Where the batches end up and the engine runs; "auto" takes a GPU where there is one: torch's present one,
+            or before torch.cuda.set_device the one that LOCAL_RANK names, as torchrun sets it.
         decoder: "dali", or "cpu" for our own decoder of ordinary JPEGs, OpenCV for other images and FFmpeg for
             videos; "auto" takes DALI on a GPU, where it is installed. What DALI is not trusted with is decoded
             on the CPU. `from_dali(pipeline)` decodes with a pipeline of your own.
@@ -102,7 +103,8 @@ class Loader:
             runs, on any number of ranks. None keeps the latest hashes in `audit` only.
         num_threads: Decoding and augmenting threads; None takes the cores this process may use.
         prefetch: Batches that the decoder works on ahead of the one that is waited for; with DALI up to
-            two more are on their way through the other stages.
+            two more are on their way through the other stages. A pipeline of `from_dali` goes by its own
+            prefetch_queue_depth.
         max_pixels: Images that claim more pixels count as bad and are not decoded.
         targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and handed
             over, moved as `batch.images` are; "auto" takes all that the data has. See TargetReader for
@@ -170,6 +172,17 @@ class Loader:
         arguments.require_one_of("on_bad_sample", on_bad_sample, ("raise", "replace", "skip"))
         arguments.require_dtype(dtype, views)
         arguments.require_not_negative(seed=seed)
+        seed = int(seed)  # numpy's are no JSON
+        arguments.require_truths(
+            exact=exact, channels_last=channels_last, helper_process=helper_process
+        )
+        arguments.require_in_use(
+            decode=decode,
+            decoder=decoder,
+            on_bad_sample=on_bad_sample,
+            max_bad_samples=max_bad_samples,
+        )
+        arguments.require_two_files(audit, ledger)
         if num_threads is None:
             num_threads = arguments.usable_cores()
         arguments.require_positive(num_threads=num_threads)
@@ -402,8 +415,12 @@ class Loader:
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each."""
         where = "all in one helper process, " if self._job is not None else ""
+        ahead = f"prefetch: {self._prefetch}"
+        if self._pipeline is not None:
+            ahead = f"prefetch: {self._pipeline.depth}, the pipeline's own prefetch_queue_depth"
         sizes = "decoded at a smaller size where they are shrunk a lot (fast)"
-        fast = sizes if self._fast and self.decoder == "cpu" else "decoded exactly"
+        exactly = 'decoded exactly, as DALI does under decode="fast", too' * self._fast
+        fast = sizes if self._fast and self.decoder == "cpu" else exactly or "decoded exactly"
         warps = ", warps one by one" if self._exact or self.engine != "fused" else ""
         decoded = f"images {fast}"
         if self._workshop.clips is not None:
@@ -415,7 +432,7 @@ class Loader:
             self.schedule,
             self._workshop,
             self._num_classes,
-            f"{decoded}{warps}\nthreads: {self._num_threads}, {where}prefetch: {self._prefetch}",
+            f"{decoded}{warps}\nthreads: {self._num_threads}, {where}{ahead}",
             self._ranks,
         )
 

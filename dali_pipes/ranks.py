@@ -5,6 +5,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch.distributed
 
 from dali_pipes.errors import LoaderError
@@ -56,13 +57,13 @@ class Ranks:
                 f"rank={rank}, world_size={world_size}: give both, or neither to ask torch.distributed"
             )
         for name, number in (("rank", rank), ("world_size", world_size)):
-            if isinstance(number, bool) or not isinstance(number, int):
+            if isinstance(number, bool) or not isinstance(number, int | np.integer):
                 raise LoaderError(f"{name}={number!r} is not allowed; give a whole number")
         if not 0 <= rank < world_size:
             raise LoaderError(
                 f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
             )
-        self._told = Place(rank, world_size, "arguments")
+        self._told = Place(int(rank), int(world_size), "arguments")
 
     def now(self) -> Place:
         """Return the place as it is at this moment, without settling it.

@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     given = parse_arguments(argv, steps=40, checkpoint="train_dali_iterator.pt")
     torch.manual_seed(0)
     photos = open_dataset(given.data)
-    pipeline = Loader(photos, Recipe.imagenet_train(size=64), batch_size=16, dtype=torch.float32)
+    pipeline = Loader(photos, Recipe.imagenet_train(size=64), batch_size=16)
     saved = torch.load(given.checkpoint) if given.checkpoint.exists() else None
     if saved:
         pipeline.load_state_dict(json.loads(saved["iterator"][0]))

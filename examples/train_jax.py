@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
 from arguments import parse_arguments
 
 from dali_pipes import Loader
@@ -61,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     photos = open_dataset(given.data)
     device = "cuda" if jax.default_backend() == "gpu" else "cpu"
     recipe = Recipe.imagenet_train(size=64)
-    loader = Loader(photos, recipe, batch_size=16, device=device, dtype=torch.float32)
+    loader = Loader(photos, recipe, batch_size=16, device=device)
     parameters, step = make_parameters(len(photos.class_names)), 0
     if given.checkpoint.exists():
         with np.load(given.checkpoint) as saved:

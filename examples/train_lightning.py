@@ -49,10 +49,9 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     given = parse_arguments(argv, steps=40, checkpoint="train_lightning.ckpt")
     torch.manual_seed(0)
     train, val = open_dataset(given.data).split(0.75, 0.25, seed=0)
-    options = {"batch_size": 16, "dtype": torch.float32}
     data = LoaderModule(
-        train=lambda: Loader(train, Recipe.imagenet_train(size=64), **options),
-        val=lambda: Loader(val, Recipe.imagenet_eval(size=64), last_batch="partial", **options),
+        train=lambda: Loader(train, Recipe.imagenet_train(size=64), batch_size=16),
+        val=lambda: Loader.eval(val, Recipe.imagenet_eval(size=64), batch_size=16),
     )
     model = Classifier(len(train.class_names))
     place = given.checkpoint.with_suffix(".ckpt")

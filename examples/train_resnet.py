@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     torch.manual_seed(0)
     photos = open_dataset(given.data)
     recipe = Recipe.imagenet_train(size=64)
-    loader = Loader(photos, recipe, batch_size=16, dtype=torch.float32)
+    loader = Loader(photos, recipe, batch_size=16)
     model = ResNet(BasicBlock, [1, 1, 1, 1], num_classes=len(photos.class_names))
     model = model.to(loader.device, memory_format=torch.channels_last)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

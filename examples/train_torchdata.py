@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> list[float]:
     given = parse_arguments(argv, steps=40, checkpoint="train_torchdata.pt")
     torch.manual_seed(0)
     photos = open_dataset(given.data)
-    loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, dtype=torch.float32)
+    loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8)
     node = torchdata.nodes.Batcher(LoaderNode(loader), batch_size=2)
     nodes = torchdata.nodes.Loader(
         torchdata.nodes.Prefetcher(node, prefetch_factor=1), restart_on_stop_iteration=False

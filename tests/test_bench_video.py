@@ -487,7 +487,7 @@ def test_run_counts_clips(run: Run, videos: Path, tmp_path: Path) -> None:
 
     document = json.loads(path.read_text())
     assert code == 0
-    assert "3 clips in 2 batches" in printed
+    assert "2 clips in 1 batch" in printed
     assert document["settings"]["recipe"] == "video_train"
     clips = document["settings"]["clips"]
     assert (clips["num_frames"], clips["stride"], clips["fps"]) == (2, 3, None)

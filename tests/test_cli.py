@@ -168,16 +168,26 @@ def test_interrupt_ends_quietly(data: Path) -> None:
 
 
 def test_run_counts_every_image(run: Run, data: Path, tmp_path: Path) -> None:
-    """Two epochs over ten images hand over twenty, and the JSON says so."""
+    """Two epochs over ten images drop what makes no whole batch, as a Loader does, and the JSON says so."""
     path = tmp_path / "result.json"
 
     code, printed, _ = run("run", data, "--epochs", 2, "--batch-size", 4, "--json", path)
 
     result = json.loads(path.read_text())
     assert code == 0
-    assert "20 images in 6 batches" in printed
+    assert "16 images in 4 batches" in printed
+    assert "last batch: drop, which leaves 2 out" in printed
     assert {"versions", "machine", "commit", "settings", "rows"} <= set(result)
-    assert [row["images"] for row in result["rows"]] == [20]
+    assert [row["images"] for row in result["rows"]] == [16]
+
+
+def test_run_of_an_evaluation_leaves_nothing_out(run: Run, data: Path) -> None:
+    """A recipe that draws nothing goes through all samples; fewer than the usual batch are one."""
+    assert (
+        "10 images in 3 batches"
+        in run("run", data, "--recipe", "imagenet_eval", "--batch-size", 4)[1]
+    )
+    assert "10 images in 1 batch" in run("run", data)[1]
 
 
 def test_run_goes_round_for_steps(run: Run, data: Path) -> None:

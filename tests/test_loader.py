@@ -357,6 +357,12 @@ class TestArguments:
             ({"num_threads": -1}, r"num_threads=-1 is not allowed"),
             ({"max_bad_samples": -1}, r"max_bad_samples=-1 is not allowed"),
             ({"seed": -1}, r"seed=-1 is not allowed"),
+            ({"seed": True}, r"seed=True is not allowed"),
+            ({"exact": "no"}, r"exact='no' is not allowed; give True or False"),
+            ({"helper_process": "yes"}, r"helper_process='yes' is not allowed"),
+            ({"channels_last": None}, r"channels_last=None is not allowed"),
+            ({"max_bad_samples": 5}, r'is for on_bad_sample="replace" or "skip"'),
+            ({"audit": "run.jsonl", "ledger": "./run.jsonl"}, r"are both 'run.jsonl'"),
             (
                 {"shuffle": "blocks"},
                 r'shuffle=\'blocks\' is not known; allowed are "global", "block"',

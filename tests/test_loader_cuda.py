@@ -90,12 +90,12 @@ def test_pixels_without_dali_are_the_cpus(dataset: Dataset) -> None:
 
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_batch_lies_on_the_device(dataset: Dataset, decoder: str) -> None:
-    """Images and labels are on the GPU, bfloat16 and channels last by default."""
+    """Images and labels are on the GPU, float32 and channels last by default."""
     loader = Loader(dataset, Recipe.imagenet_train(), batch_size=4, device=DEVICE, decoder=decoder)
     batch = next(iter(loader))
 
     assert (batch.images.device.type, batch.labels.device.type) == (DEVICE, DEVICE)
-    assert batch.images.dtype == torch.bfloat16
+    assert batch.images.dtype == torch.float32
     assert batch.images.shape == (4, 3, 224, 224)
     assert batch.images.is_contiguous(memory_format=torch.channels_last)
 

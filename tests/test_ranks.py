@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed
 
 from dali_pipes import Loader, LoaderError
+from dali_pipes.choose import choose
 from dali_pipes.plugin import DALIClassificationIterator
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset
@@ -237,3 +239,21 @@ def make_bad(dataset: Dataset) -> Dataset:
     other.images, other.labels = list(dataset.images), list(dataset.labels)  # type: ignore[attr-defined]
     other.images[5] = b""
     return other
+
+
+@pytest.mark.parametrize(
+    ("current", "local", "chosen"),
+    [(0, None, 0), (0, "2", 2), (1, "2", 1), (0, "7", 0), (0, "here", 0)],
+)
+@pytest.mark.parametrize("asked", ["auto", "cuda"])
+def test_devices_of_torchrun(
+    monkeypatch: pytest.MonkeyPatch, asked: str, current: int, local: str | None, chosen: int
+) -> None:
+    """Made before torch.cuda.set_device, each local rank has the GPU of its number, where there is such a one."""
+    answers = {"is_available": True, "current_device": current, "device_count": 4}
+    for name, answer in {**answers, "get_device_name": "a GPU"}.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    if local is not None:
+        monkeypatch.setenv("LOCAL_RANK", local)
+    assert choose(asked, "cpu", "kornia").device == torch.device("cuda", chosen)

@@ -493,7 +493,8 @@ def test_held_frames_are_told_of(
 ) -> None:
     """A clip with a held frame says which frame it shows and stands in the ledger as kept, after a resume as well."""
     options = {"decoder": "cpu", "ledger": tmp_path / "ledger.jsonl", **options}
-    options |= {"batch_size": 2, "on_damaged_video": "truncate", "max_bad_samples": 0}
+    options |= {"batch_size": 2, "on_damaged_video": "truncate"}
+    options |= {"on_bad_sample": "skip", "max_bad_samples": 0}
     whole = load(three_videos, **options)
     loop = iter(whole)
     first, state, second = next(loop), whole.state_dict(), next(loop)

@@ -154,7 +154,7 @@ def test_ranks_share_the_clips(clips: Clips, reference: list[Batch], world_size:
 def test_a_run_goes_on_from_every_step(clips: Clips, reference: list[Batch]) -> None:
     """Wherever the state was taken, the rest follows, on as many ranks as there are then."""
     loader = load(clips)
-    for done, _ in enumerate(loader, start=1):
+    for done, _ in zip(range(1, len(loader)), loader, strict=False):
         state = json.loads(json.dumps(loader.state_dict()))
         again = load(clips)
         again.load_state_dict(state)
