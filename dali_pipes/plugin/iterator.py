@@ -96,6 +96,7 @@ class DALIGenericIterator:
         self._schedule = self._loaders[0].schedule
         self.batch_size = self._schedule.batch_size
         self._size = self._whole_size() if size == -1 else size
+        self._began = False
         self._prepared: tuple[list[LoaderState], list[dict[str, Any]]] | None = None
         self._begin()
         if prepare_first_batch:
@@ -175,7 +176,7 @@ class DALIGenericIterator:
     def _begin(self) -> None:
         """Stand where the loaders stand, at the end of an epoch at the beginning of the next."""
         self._began = False
-        self._left = self._schedule.num_steps(self._loaders[0].state_dict()["consumed"])
+        self._left: int = self._schedule.num_steps(self._loaders[0].state_dict()["consumed"])
         if self._left <= 0:
             for loader in self._loaders:
                 loader.set_epoch(loader.epoch + 1)
