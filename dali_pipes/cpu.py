@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.errors import DecodeError
+from dali_pipes.errors import DecodeError, told
 from dali_pipes.losses import warn_of_losses
 from readers.sample import Payload
 
@@ -50,8 +50,8 @@ def _opencv() -> ModuleType | None:
 def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
-    except cv2.error as error:
-        raise DecodeError(f"OpenCV: {error.err}") from error
+    except Exception as error:  # mostly cv2.error; whatever it is, it is of this image
+        raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or told(error)}") from error
     if image is None:
         raise DecodeError("OpenCV cannot decode it: truncated or damaged")
     return np.asarray(image, np.uint8)
@@ -66,5 +66,5 @@ def _decode_with_pillow(data: Payload) -> NDArray[np.uint8]:
             if image.mode.startswith("I"):  # 16 bits: keep the upper 8, where convert() would clip
                 image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             return np.array(image.convert("RGB"))  # a copy: torch warns of read-only memory
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DecodeError(f"Pillow: {error}") from error
+    except Exception as error:  # Pillow's readers let through what damaged bytes make of them
+        raise DecodeError(f"Pillow: {told(error)}") from error

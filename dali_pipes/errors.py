@@ -28,5 +28,12 @@ class DecodeError(RuntimeError):
     """Encoded bytes that do not give the picture that their header promises."""
 
 
+def told(error: Exception) -> str:
+    """What an error of somebody else's decoder says, and what it is where that is not plain from its words."""
+    text = str(error)
+    plain = isinstance(error, (OSError, ValueError, SyntaxError)) and text
+    return text if plain else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
 class MissingPackageError(ImportError):
     """An optional package that the chosen decoder or engine needs and that is not installed."""

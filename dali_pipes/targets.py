@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dali_pipes.errors import told
 from gpu_aug import Draws, Recipe
 from gpu_aug.errors import TargetsError
 from gpu_aug.move import check_targets, move_batch
@@ -212,10 +213,10 @@ def _read_mask(name: str, data: Payload, size: tuple[int, int]) -> NDArray[np.in
                 )
             mask = np.asarray(opened)
             stretched = _STRETCHED.get(bytes(data[24:25])[0], 1) if opened.mode == "L" else 1
-    except (OSError, SyntaxError, ValueError) as error:
-        if isinstance(error, TargetsError):
-            raise
-        raise TargetsError(f"{name} cannot be decoded: {error}") from error
+    except TargetsError:
+        raise
+    except Exception as error:  # Pillow's readers let through what damaged bytes make of them
+        raise TargetsError(f"{name} cannot be decoded: {told(error)}") from error
     if mask.ndim != 2:
         raise TargetsError(
             f"{name} must have one channel, whole numbers or a palette, got {mask.shape[2]} channels"

@@ -233,7 +233,7 @@ def _coordinates(name: str, values: Any, columns: int) -> NDArray[np.float64]:
     try:
         # A copy: what is given stays as it is, whatever is done with the result.
         array = np.array(as_array(values), np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TargetsError(
             f"{name} must be {wanted}, got {type(values).__name__}: {error}"
         ) from error

@@ -1,16 +1,19 @@
 """Bad samples: what each policy does, that neighbours survive, and what the ledger says."""
 
 import json
+import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from PIL import ImageOps
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError, cpu
 from dali_pipes import feed as feed_module
 from dali_pipes import loader as loader_module
+from dali_pipes.errors import DecodeError
 from dali_pipes.feed import FeedOptions
 from dali_pipes.work import Work
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
@@ -114,6 +117,41 @@ class TestPolicies:
             match=r"3 bad samples.*max_bad_samples=2; look at \S+, \S+, \S+ \(a ledger",
         ):
             list(loader)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_numbers_that_no_box_can_hold(
+    tmp_path: Path, jpeg: Callable[..., bytes], decoder: str
+) -> None:
+    """Targets that raise something else than the usual errors are their sample's verdict, not the run's end."""
+    for number in range(4):
+        (tmp_path / f"{number}.jpg").write_bytes(jpeg(40, 40, seed=number))
+        far = 10**400 if number == 2 else 9
+        (tmp_path / f"{number}.json").write_text(
+            json.dumps({"boxes": [[1, 2, 8, far]], "labels": [0]})
+        )
+    loader = load(open_dataset(tmp_path), decoder=decoder, on_bad_sample="skip", batch_size=4)
+    batches = list(loader)
+
+    assert [batch.indices.tolist() for batch in batches] == [[0, 1, 3]]
+    assert [(bad.index, bad.stage) for bad in loader.bad_samples] == [(2, "targets")]
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("tag"), struct.error("short"), MemoryError(), EOFError()]
+)
+def test_whatever_a_decoder_raises_is_its_images_verdict(
+    jpeg: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Pillow's readers let through what damaged bytes make of them; the reason names it where its words do not."""
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ImageOps, "exif_transpose", fail)
+    monkeypatch.setattr(cpu, "_opencv", lambda: None)
+    with pytest.raises(DecodeError, match=f"Pillow: {type(error).__name__}"):
+        cpu.decode(jpeg(40, 30), (30, 40))
 
 
 def test_replacement_does_not_depend_on_batch_or_ranks(dataset: Dataset) -> None:

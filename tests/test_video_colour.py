@@ -10,14 +10,18 @@ import av
 import numpy as np
 import pytest
 import torch
+from av.bitstream import BitStreamFilterContext
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
+from dali_pipes import Clips, Loader
+from dali_pipes.errors import DecodeError
 from dali_pipes.video.colour import layout_of, to_rgb
 from dali_pipes.video.stencil import Stencil
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
-from readers.video import VideoInfo, scan_video
+from readers import open_dataset
+from readers.video import VideoError, VideoInfo, scan_video
 from tests.videos import pan, write_video
 
 PLANAR = (
@@ -103,6 +107,77 @@ def test_itu_formulas(pixel_format: str, matrix: int, full_range: bool) -> None:
         assert np.abs(to_rgb(frame, info) - exact).max() < 0.51
         other = to_rgb(frame, replace(info, matrix=7))
         assert np.abs(other - exact).max() > 5
+
+
+@pytest.mark.parametrize("full_range", [False, True], ids=["limited", "full"])
+@pytest.mark.parametrize("pixel_format", ["yuv444p", "yuv420p", "yuv422p12le"])
+def test_ycgco(pixel_format: str, full_range: bool) -> None:
+    """Colours that are taken apart by the equations of H.273 for matrix 8 come back, also in a part."""
+    size = (33, 67)
+    layout = cast(Any, layout_of(pixel_format))
+    step, (down, across) = 1 << layout.depth - 8, layout.shifts
+    blocks = np.random.default_rng(0).integers(0, 256, (17, 34, 3))
+    rgb = blocks.repeat(2, 0).repeat(2, 1)[: size[0], : size[1]]
+    red, green, blue = np.moveaxis(rgb / 255, -1, 0)
+    scale, black = (256 * step - 1, 0) if full_range else (219 * step, 16 * step)
+    red, green, blue = (scale * one + black for one in (red, green, blue))
+    y, cg, co = green / 2 + (red + blue) / 4, green / 2 - (red + blue) / 4, (red - blue) / 2
+    samples = (y, cg[:: 1 << down, :: 1 << across], co[:: 1 << down, :: 1 << across])
+    frame = av.VideoFrame(size[1], size[0], pixel_format)
+    kind = np.uint8 if layout.depth == 8 else np.uint16
+    for number, (plane, wanted) in enumerate(zip(frame.planes, samples, strict=True)):
+        whole = wanted + (128 * step if number else 0)
+        rows = np.frombuffer(cast(Any, plane), kind).reshape(-1, plane.line_size // kind().itemsize)
+        rows[: whole.shape[0], : whole.shape[1]] = np.rint(whole).clip(0, 256 * step - 1)
+    info = info_of(size, matrix=8, full_range=full_range)
+
+    # Each of three samples is rounded: half a step of 255/219 each.
+    assert np.abs(to_rgb(frame, info).astype(int) - rgb).max() <= 2
+    assert np.array_equal(to_rgb(frame, info, (5, 7, 20, 30)), to_rgb(frame, info)[5:25, 7:37])
+
+
+def with_matrix(folder: Path, matrix: int, primaries: int = 2) -> Path:
+    """A video whose stream names a matrix and primaries."""
+    plain = write_video(folder / "plain.mp4", pan(4, (48, 64)))
+    said = f"h264_metadata=matrix_coefficients={matrix}:colour_primaries={primaries}"
+    target = folder / f"{matrix}.mp4"
+    with av.open(str(plain)) as read, av.open(str(target), "w") as write:
+        source = read.streams.video[0]
+        stream = write.add_stream_from_template(source)
+        filtered = BitStreamFilterContext(said, source, stream)
+        for packet in read.demux(source):
+            for one in filtered.filter(packet if packet.size else None):
+                one.stream = stream
+                write.mux(one)
+    return target
+
+
+@pytest.mark.parametrize("matrix", [11, 12, 14, 16])
+def test_matrices_without_a_conversion(tmp_path: Path, matrix: int) -> None:
+    """What cannot be converted is no video, in words, and no neighbour is lost."""
+    with pytest.raises(VideoError, match=f"matrix {matrix} of ITU-T H.273"):
+        scan_video(with_matrix(tmp_path, matrix).read_bytes())
+    clips = Clips(open_dataset(tmp_path), num_frames=2, stride=1)
+    batches = list(
+        Loader(clips, Recipe([Resize((24, 32))]), batch_size=2, device="cpu", on_bad_sample="skip")
+    )
+
+    assert [key for batch in batches for key in batch.keys] == ["plain.mp4#0"]
+
+
+@pytest.mark.parametrize("primaries", [1, 9])
+def test_matrix_of_the_primaries(tmp_path: Path, primaries: int) -> None:
+    """Matrix 12 has the weights that follow from the primaries: of BT.709 and BT.2020 those of their matrices."""
+    info = scan_video(with_matrix(tmp_path, 12, primaries).read_bytes())
+    assert info.matrix == primaries
+
+
+def test_a_frame_that_ffmpeg_does_not_convert() -> None:
+    """The error of its converter is the frame's verdict."""
+    frame = av.VideoFrame(32, 32, "nv12")
+    frame.colorspace = 14
+    with pytest.raises(DecodeError, match="no nv12 of matrix 14"):
+        to_rgb(frame, info_of((32, 32), matrix=14))
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from dali_pipes.errors import DecodeError
+from dali_pipes.errors import DecodeError, told
 from dali_pipes.video.headers import is_packed
 from dali_pipes.video.packets import Run
-from readers.sample import Payload
+from readers.sample import Payload, SourceError
 from readers.video import VideoError, VideoInfo, read_packets
 from readers.video.container import Deadline, open_container
 from readers.video.units import count_pictures
@@ -51,9 +51,16 @@ def decode_run(
     """
     try:
         with _decoder(data, info, deadline) as context:
-            yield from _decode(data, info, run, context, deadline)
+            for packet, frame in _decode(data, info, run, context, deadline):
+                if packet is None or not run.start <= packet < run.stop:
+                    raise UndecodableError("FFmpeg gives a frame that belongs to no packet")
+                yield packet, frame
+    except (DecodeError, UndecodableError, ImportError, SourceError):
+        raise
     except VideoError as error:
         raise UndecodableError(str(error)) from error
+    except Exception as error:  # whatever it is, it is of this video
+        raise UndecodableError(f"FFmpeg: {told(error)}") from error
 
 
 def _decode(

@@ -13,12 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.errors import DecodeError
 from dali_pipes.video.codec import stored_size
 from dali_pipes.video.turning import Rect, stored_rect
+from dali_pipes.video.ycgco import convert_ycgco
 from readers.video import VideoInfo
+from readers.video.info import UNSPECIFIED_MATRIX
+from readers.video.matrices import YCGCO
 
 _BT601 = 5
-_UNSPECIFIED = 2
 
 LUMA_WEIGHTS = {
     1: (0.2126, 0.0722),  # BT.709
@@ -71,11 +74,19 @@ def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.
 
     Returns:
         uint8 [height, width, 3], RGB, upright, of any strides. Each thread's result may be overwritten by its next call.
+
+    Raises:
+        DecodeError: FFmpeg does not convert it.
     """
     upright = part or (0, 0, info.height, info.width)
     stored = stored_rect(upright, stored_size(info), info.rotation)
     layout = layout_of(frame.format.name)
-    rgb = None if layout is None else _convert(frame, info, layout, stored)
+    rgb: NDArray[np.uint8] | None = None
+    if layout is not None and info.matrix == YCGCO:
+        is_full = layout.is_full or info.full_range
+        rgb = convert_ycgco(frame, layout.depth, layout.shifts, stored, full_range=is_full)
+    elif layout is not None:
+        rgb = _convert(frame, info, layout, stored)
     if rgb is None:
         top, left, height, width = stored
         rgb = _convert_by_ffmpeg(frame, info)[top : top + height, left : left + width]
@@ -86,7 +97,7 @@ def _convert(frame: Any, info: VideoInfo, layout: Layout, part: Rect) -> NDArray
     """Convert by our own kernel; None where that cannot be."""
     from dali_pipes.video.yuv import STEP, write_rgb
 
-    matrix = _BT601 if info.matrix == _UNSPECIFIED else info.matrix
+    matrix = _BT601 if info.matrix == UNSPECIFIED_MATRIX else info.matrix
     factors = _factors(matrix, layout.depth, layout.is_full or info.full_range)
     top, left, height, width = part
     wide = layout.depth > 8
@@ -143,8 +154,13 @@ def _convert_by_ffmpeg(frame: Any, info: VideoInfo) -> NDArray[np.uint8]:
 
     if not hasattr(_KEPT, "reformatter"):
         _KEPT.reformatter = VideoReformatter()
-    matrix = _BT601 if info.matrix == _UNSPECIFIED else info.matrix
-    rgb = _KEPT.reformatter.reformat(frame, format="rgb24", src_colorspace=matrix)
+    matrix = _BT601 if info.matrix == UNSPECIFIED_MATRIX else info.matrix
+    try:
+        rgb = _KEPT.reformatter.reformat(frame, format="rgb24", src_colorspace=matrix)
+    except Exception as error:  # whatever it is, it is of this frame
+        raise DecodeError(
+            f"FFmpeg converts no {frame.format.name} of matrix {matrix} to RGB: {error}"
+        ) from error
     return np.asarray(rgb.to_ndarray(), np.uint8)
 
 

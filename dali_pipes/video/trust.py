@@ -3,8 +3,10 @@
 from typing import Literal, NamedTuple
 
 from dali_pipes.video.codec import stored_size
+from dali_pipes.video.colour import LUMA_WEIGHTS
 from dali_pipes.video.headers import has_lengths, is_packed
 from readers.video import VideoInfo
+from readers.video.info import UNSPECIFIED_MATRIX
 
 Backend = Literal["cpu", "mixed"]
 
@@ -49,6 +51,8 @@ def decodes(info: VideoInfo, backend: Backend) -> bool:
         return False
     if len(info.packet_offsets) == 0 or info.damage or is_packed(info.codec, info.extradata):
         return False
+    if info.matrix not in {*LUMA_WEIGHTS, UNSPECIFIED_MATRIX}:
+        return False  # DALI makes colours by BT.601, which cannot be mended then
     size = stored_size(info)
     fits = all(
         low <= side <= high

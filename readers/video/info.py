@@ -38,7 +38,8 @@ class VideoInfo:
         rotation: By how many degrees decoded frames are turned clockwise to be upright: 0, 90, 180 or 270.
         pixel_format: FFmpeg's name, such as ``yuv420p`` or ``yuv420p10le``.
         matrix: How colours are made of luma and chroma, by the numbers of ITU-T H.273: 1 is BT.709, 5 and
-            6 are BT.601, 9 is BT.2020, 2 is unknown.
+            6 are BT.601, 8 is YCgCo, 9 is BT.2020, 2 is unknown. 12, for which primaries decide, is looked up;
+            10, of constant luminance, is converted as 9, as FFmpeg does.
         full_range: Whether luma of 8 bits goes from 0 to 255, else from 16 to 235.
         time_base: Seconds per unit of `packet_pts`.
         last_duration: How long the last frame is shown, in units of `time_base`.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.sample import Payload
+from readers.sample import Payload, ReadersError
 from readers.video.container import (
     SCAN_SECONDS,
     Deadline,
@@ -22,6 +22,7 @@ from readers.video.container import (
 from readers.video.extent import find_break, missing_bytes
 from readers.video.info import HIDDEN, VideoInfo
 from readers.video.learn import Learned, learn_frames
+from readers.video.matrices import matrix_of
 from readers.video.units import count_pictures
 from readers.video.vpx import count_vp8, count_vp9
 
@@ -57,12 +58,21 @@ def scan_video(data: Payload) -> VideoInfo:
     if not len(data):
         raise VideoError("the file is empty")
     try:
-        return _scan(data, Deadline(SCAN_SECONDS))
+        return _scanned(data, Deadline(SCAN_SECONDS))
     except VideoError as error:
         lost = missing_bytes(data)
         if not lost or str(lost) in str(error):
             raise
         raise VideoError(f"{error}; the file ends {lost} bytes too early") from None
+
+
+def _scanned(data: Payload, deadline: Deadline) -> VideoInfo:
+    try:
+        return _scan(data, deadline)
+    except ReadersError:
+        raise
+    except Exception as error:  # PyAV lets through what damaged bytes make of it
+        raise VideoError(f"PyAV: {type(error).__name__}: {error}") from error
 
 
 def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
@@ -311,7 +321,7 @@ def _shape(first: Any) -> dict[str, Any]:
         "width": height if turned % 180 else width,
         "rotation": turned,
         "pixel_format": first.format.name,
-        "matrix": int(first.colorspace),
+        "matrix": matrix_of(first),
         "full_range": int(first.color_range) == _FULL_RANGE,
     }
 
