@@ -1,11 +1,12 @@
 """Videos as encoded bytes: where they lie, and an index that says which frames they hold."""
 
 from readers.sample import VIDEO_FIELDS
-from readers.video.container import VideoError, read_packets
+from readers.video.container import VideoError
 from readers.video.files import ClipListDataset, VideoFolderDataset, read_seconds
 from readers.video.frames import FRAMES_CODEC, FrameFolderDataset
 from readers.video.index import VideoIndex
 from readers.video.info import HIDDEN, VideoInfo
+from readers.video.packets import read_packets
 from readers.video.scan import scan_video
 
 __all__ = [

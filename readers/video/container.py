@@ -3,12 +3,10 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any
 
 from readers.formats import require
 from readers.sample import Payload, ReadersError
-from readers.video.info import VideoInfo
 
 _BUFFER_BYTES = 1 << 18
 MAX_PIXELS = 1 << 27
@@ -104,39 +102,6 @@ def prepare_decoder(stream: Any) -> Any:
     context.thread_type = "NONE"
     context.options = {"max_pixels": str(MAX_PIXELS)}
     return context
-
-
-def read_packets(
-    data: Payload, info: VideoInfo, start: int, stop: int, deadline: Deadline | None = None
-) -> Iterator[Any]:
-    """Yield the bytes of packets, as the decoder takes them.
-
-    They are cut out of the file where they lie there in one piece; else all of the container up to them is
-    read, which is exact whatever its index says, and takes time: these are an `av.Packet` each.
-
-    Args:
-        data: The whole file.
-        info: What was found in it.
-        start: The first packet, 0 <= start.
-        stop: The packet after the last, at most ``len(info.packet_pts)``.
-        deadline: When to give up; None is `SCAN_SECONDS` from now on.
-
-    Raises:
-        VideoError: There are fewer.
-    """
-    if len(info.packet_offsets):
-        view = memoryview(data)
-        for place in range(start, stop):
-            offset = int(info.packet_offsets[place])
-            yield view[offset : offset + int(info.packet_sizes[place])]
-        return
-    with open_container(data, deadline or Deadline(SCAN_SECONDS)) as container:
-        stream = container.streams[info.stream_index]
-        filled = (packet for packet in container.demux(stream) if packet.size)
-        for place, packet in enumerate(islice(filled, start, stop), start=start):
-            if packet.size != info.packet_sizes[place]:
-                raise VideoError(f"packet {place} is not the one that was indexed")
-            yield packet
 
 
 SCAN_SECONDS = 300.0

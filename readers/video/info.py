@@ -1,8 +1,8 @@
 """What is known of a video before any of its frames is wanted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,10 +48,16 @@ class VideoInfo:
         packet_pts: int64 [P], when the frame of each packet is shown, in units of `time_base`; all differ. It
             is `HIDDEN` or more for packets whose frames are not shown.
         packet_offsets: int64 [P], where the packets' bytes lie in the file; int64 [0] where one of them does not
-            lie there in one piece: `readers.video.read_packets` reads both.
+            lie there in one piece: `readers.video.read_packets` reads all.
         packet_sizes: int32 [P], in bytes.
         keyframes: int64 [K], the packets with which decoding can begin, ascending.
         stream_index: Which stream of the container it is.
+        num_streams: How many streams of video there are to choose from.
+        interlaced: Whether frames are coded as two fields each. They are handed over as they are coded.
+        wrapping: How the container cuts packets into pieces, see `readers.video.strand`; "" where they lie there
+            in one piece, or must be read through the container.
+        packet_places: int64 [P, 2], of packets in pieces where the container's unit begins in which a packet does, and
+            where in the file its first byte lies; else int64 [0, 2].
     """
 
     container: str
@@ -74,6 +80,10 @@ class VideoInfo:
     packet_sizes: NDArray[np.int32]
     keyframes: NDArray[np.int64]
     stream_index: int = 0
+    num_streams: int = 1
+    interlaced: bool = False
+    wrapping: str = ""
+    packet_places: NDArray[np.int64] = field(default_factory=partial(np.empty, (0, 2), np.int64))
 
     def __len__(self) -> int:
         """Number of frames, F."""
@@ -93,6 +103,12 @@ class VideoInfo:
         """float64 [F], when each frame is shown, in seconds after the first one."""
         ticks = (self.pts - self.pts[0]) * self.time_base.numerator
         return np.asarray(ticks / self.time_base.denominator, np.float64)  # rounded once
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether each clip is read from the file's beginning on, since it is not known where packets lie."""
+        is_known = len(self.packet_offsets) or len(self.packet_places)
+        return not is_known and bool(self.packet_sizes.any())
 
     @property
     def duration_seconds(self) -> float:

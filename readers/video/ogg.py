@@ -1,6 +1,7 @@
 """The pages of Ogg, which have numbers and checksums (RFC 3533, 6)."""
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +42,23 @@ def find_break(view: memoryview, deadline: Deadline) -> Break | None:
             return Break(min([place, *begun]), f"{wrong} at byte {place}")
         place = page.stop
     return None
+
+
+def describe(view: memoryview, stream: int, position: int) -> tuple[int, ...] | None:  # noqa: ARG001 - one for all
+    """Return the serial number of the stream whose page is at a position."""
+    if view[position : position + 4] != SIGNATURE:
+        return None
+    return (int.from_bytes(view[position + 14 : position + 18], "little"),)
+
+
+def walk(view: memoryview, place: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield page, begin and stop of the stream's pieces, from the page at a place on."""
+    while view[place : place + 4] == SIGNATURE:
+        begin = place + _HEAD_BYTES + view[place + _HEAD_BYTES - 1]
+        stop = begin + sum(view[place + _HEAD_BYTES : begin])
+        if int.from_bytes(view[place + 14 : place + 18], "little") == numbers[0]:
+            yield place, begin, min(stop, len(view))
+        place = stop
 
 
 class _Page(NamedTuple):

@@ -23,6 +23,7 @@ from readers.video.extent import find_break, missing_bytes
 from readers.video.info import HIDDEN, VideoInfo
 from readers.video.learn import Learned, learn_frames
 from readers.video.matrices import matrix_of
+from readers.video.strand import Strand, wrapping_of
 from readers.video.units import count_pictures
 from readers.video.vpx import count_vp8, count_vp9
 
@@ -82,7 +83,8 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         if described["codec"] in _INEXACT:
             raise VideoError(f"its codec, {described['codec']}, is not decoded exactly: convert it")
         rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
-        found = _Packets(data, described["codec"], described["extradata"])
+        kind = (described["codec"], described["extradata"], described["container"])
+        found = _Packets(data, *kind, int(stream.id))
         first = _read(container, stream, found, deadline)
         found.end(stream.frames, deadline)
         is_joined = found.join(math.ceil(_JUMP / described["time_base"]))
@@ -95,8 +97,8 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
     return VideoInfo(
         **{**described, **_shape(first), **times},
         damage=found.damage,
-        packet_offsets=np.array(found.offsets if found.are_whole else [], np.int64),
         packet_sizes=np.array(found.sizes, np.int32),
+        **found.lie(),
     )
 
 
@@ -107,6 +109,8 @@ class _Packets:
     data: Payload
     codec: str
     setup: bytes
+    container: str
+    stream: int
     positions: list[int] = field(default_factory=list)
     pts: list[int | None] = field(default_factory=list)
     dts: list[int | None] = field(default_factory=list)
@@ -115,7 +119,10 @@ class _Packets:
     offsets: list[int] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
     keys: list[bool] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
     are_whole: bool = True
+    wrapping: str = ""
+    strand: Strand | None = None
     has_palette: bool = False
     is_cut: bool = False
     damage: str = ""
@@ -136,10 +143,17 @@ class _Packets:
         self.keys.append(packet.is_keyframe and has_palette == self.has_palette)
         self.shown.append(0 if packet.is_discard else self._count(content))
         self.is_cut = packet.is_corrupt
+        if len(self.sizes) == 1:
+            self.wrapping = wrapping_of(self.data, self.container, self.stream, self.positions[0])
+            self.strand = Strand(self.data, self.wrapping) if self.wrapping else None
         if self.has_palette:  # it does not lie with the packets
-            self.are_whole = False
+            self.are_whole, self.strand = False, None
         if self.are_whole:
             self._place(self.positions[-1], content)
+        if self.strand:
+            place = self.strand.find(content, self.positions[-1])
+            self.places += [place] if place else []
+            self.strand = self.strand if place else None
 
     def _count(self, content: bytes) -> int:
         if self.codec in ("h264", "hevc"):
@@ -154,6 +168,16 @@ class _Packets:
             found = bytes(self.data[position:stop]).find(content)
         self.are_whole = found >= 0
         self.offsets.append(position + found)
+
+    def lie(self) -> dict[str, Any]:
+        """Where they lie, in one piece or in several, if that is known."""
+        if self.are_whole:
+            return {"packet_offsets": np.array(self.offsets, np.int64)}
+        nowhere = np.empty(0, np.int64)
+        if self.strand is None:
+            return {"packet_offsets": nowhere}
+        places = np.array(self.places, np.int64)
+        return {"packet_offsets": nowhere, "packet_places": places, "wrapping": self.wrapping}
 
     def end(self, num_promised: int, deadline: Deadline) -> None:
         """Take away what is cut off or stands behind a break, and say what is missing."""
@@ -179,8 +203,8 @@ class _Packets:
     def _keep(self, count: int) -> None:
         for column in (self.positions, self.pts, self.dts, self.durations, self.sizes):
             del column[count:]
-        for others in (self.offsets, self.shown, self.keys):
-            del others[count:]
+        for others in (self.offsets, self.shown, self.keys, self.places):
+            del others[count:]  # type: ignore[attr-defined]
 
     def join(self, jump: int) -> bool:
         """Let recordings that were put together go on one from the other.

@@ -3,7 +3,8 @@
 All numbers little-endian, in this order:
 
     128 bytes   format, fingerprint of the data, places of rows and text, checksum of both, of all this
-    blocks      of each video: int64 [P] time stamps, int64 [P or 0] offsets, int64 [K] keyframes, int32 [P] sizes
+    blocks      of each video: int64 [P] time stamps, int64 [P or 0] offsets, int64 [K] keyframes,
+                int64 [P or 0, 2] places, int32 [P] sizes
     rows        of fixed length, see `ROW`; a block's checksum stands in its row
     text        names of codecs, reasons, extradata; equal ones once
 
@@ -26,7 +27,7 @@ from readers.blob.pages import map_file
 from readers.video.container import VideoError
 from readers.video.info import VideoInfo
 
-_FORMAT = b"gpu-aug videos 4"
+_FORMAT = b"gpu-aug videos 5"
 _HEAD = struct.Struct(
     "<16s32sQQQII"
 )  # rows from, text from, end, CRC-32 of rows and text, of all before
@@ -57,13 +58,15 @@ ROW = np.dtype(
         ("full_range", "?"),
         ("has_audio", "?"),
         ("constant_rate", "?"),
-        ("", "V5"),
+        ("interlaced", "?"),
+        ("num_streams", "<u2"),
+        ("", "V2"),
     ]
 )
-_NAMES = ("container", "codec", "decoder", "codec_tag", "pixel_format", "damage")
+_NAMES = ("container", "codec", "decoder", "codec_tag", "pixel_format", "damage", "wrapping")
 _SAME = (
     *("height", "width", "rotation", "stream_index", "matrix", "full_range", "has_audio"),
-    *("last_duration", "duration_seconds", "constant_rate"),
+    *("last_duration", "duration_seconds", "constant_rate", "interlaced", "num_streams"),
 )
 
 
@@ -115,7 +118,8 @@ class StoreWriter:
         row["num_offsets"], row["num_keyframes"] = len(found.packet_offsets), len(found.keyframes)
         self._set_text(row, "names", "\0".join(getattr(found, name) for name in _NAMES))
         self._set_text(row, "extradata", found.extradata)
-        numbers = (found.packet_pts, found.packet_offsets, found.keyframes)
+        places = found.packet_places.reshape(-1)
+        numbers = (found.packet_pts, found.packet_offsets, found.keyframes, places)
         block = np.concatenate(numbers).astype("<i8").tobytes()
         block += found.packet_sizes.astype("<i4").tobytes()
         row["block"], row["crc"] = self._place, zlib.crc32(block)
@@ -178,7 +182,7 @@ class Store:
         self._text = view[middle:end]
 
     def names(self, number: int) -> dict[str, str]:
-        """Container, codec, decoder, codec_tag, pixel_format and damage of a video that is sound."""
+        """Container, codec, decoder, codec_tag, pixel_format, damage and wrapping of a video that is sound."""
         return dict(zip(_NAMES, self._names(self.rows[number]).split("\0"), strict=True))
 
     def video(self, number: int) -> VideoInfo | VideoError:
@@ -190,16 +194,18 @@ class Store:
         row = self.rows[number]
         if not row["num_frames"]:
             return VideoError(self._names(row))
+        names = self.names(number)
         counts = [int(row[f"num_{name}"]) for name in ("packets", "offsets", "keyframes")]
+        counts.append(2 * counts[0] if names["wrapping"] else 0)
         begin = int(row["block"])
         block = self._view[begin : begin + 8 * sum(counts) + 4 * counts[0]]
         if zlib.crc32(block) != row["crc"]:
             raise DamagedStoreError("a block of it is damaged")
         numbers = np.frombuffer(block, "<i8", sum(counts))
-        pts, offsets, keyframes = np.split(numbers, np.cumsum(counts)[:2])
+        pts, offsets, keyframes, places = np.split(numbers, np.cumsum(counts)[:3])
         extra = int(row["extradata"])
         return VideoInfo(
-            **self.names(number),
+            **names,
             extradata=bytes(self._text[extra : extra + int(row["extradata_bytes"])]),
             height=int(row["height"]),
             width=int(row["width"]),
@@ -214,6 +220,9 @@ class Store:
             packet_sizes=np.frombuffer(block, "<i4", counts[0], 8 * sum(counts)),
             keyframes=keyframes,
             stream_index=int(row["stream_index"]),
+            num_streams=int(row["num_streams"]),
+            interlaced=bool(row["interlaced"]),
+            packet_places=places.reshape(-1, 2),
         )
 
     def _names(self, row: Any) -> str:

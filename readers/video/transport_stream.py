@@ -1,0 +1,40 @@
+"""The packets of MPEG-TS (ISO/IEC 13818-1, 2.4.3): 188 bytes each, with 4 more before them on discs, 16 behind them on air."""
+
+from collections.abc import Iterator
+
+_PACKET_BYTES = 188
+_STRIDES = (188, 192, 204)
+_SYNC = 0x47
+_NUM_SYNCS = 8
+_MOST_BEFORE = 16  # bytes between the place that FFmpeg tells and the packet
+
+
+def describe(view: memoryview, stream: int, position: int) -> tuple[int, ...] | None:
+    """Return bytes from packet to packet, where the first one lies within these, and the stream's identifier."""
+    for stride in _STRIDES:
+        for begin in range(position, position + _MOST_BEFORE):
+            syncs = view[begin : begin + _NUM_SYNCS * stride : stride]
+            if len(syncs) and set(syncs) == {_SYNC}:
+                return stride, begin % stride, stream
+    return None
+
+
+def walk(
+    view: memoryview, place: int, numbers: tuple[int, int, int]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield packet, begin and stop of the stream's pieces, from the packet at a place, or behind it, on."""
+    stride, first, stream = numbers
+    place += (first - place) % stride
+    high, low = stream >> 8, stream & 255
+    while place + _PACKET_BYTES <= len(view) and view[place] == _SYNC:
+        flags = view[place + 1]
+        if view[place + 2] == low and flags & 0x1F == high and view[place + 3] & 0x10:
+            begin = place + 4
+            if view[place + 3] & 0x20:  # an adaptation field
+                begin += 1 + view[begin]
+            if flags & 0x40:  # a packet of the elementary stream begins, with a header
+                begin += 9 + view[begin + 8]
+            stop = place + _PACKET_BYTES
+            if begin < stop:
+                yield place, begin, stop
+        place += stride
