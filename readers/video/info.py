@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ class VideoInfo:
     num_streams: int = 1
     interlaced: bool = False
     wrapping: str = ""
-    packet_places: NDArray[np.int64] = field(default_factory=partial(np.empty, (0, 2), np.int64))
+    packet_places: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 2), np.int64))
 
     def __len__(self) -> int:
         """Number of frames, F."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 _PREFIX = b"\0\0\1"
-_END, _PACK = 0xB9, 0xBA
+_PACK, _SYSTEM = 0xBA, 0xBB
 _VIDEO = range(0xE0, 0xF0)
 _SEARCHED_BYTES = 1 << 16
 
@@ -26,7 +26,7 @@ def walk(view: memoryview, place: int, numbers: tuple[int]) -> Iterator[tuple[in
         if code == _PACK:
             is_second = view[place + 4] >> 6 == 1
             place += 14 + (view[place + 13] & 7) if is_second else 12
-        elif code == _END:
+        elif code < _SYSTEM:  # the end, or, where bytes are missing, something within a packet
             place += 4
         else:
             stop = place + 6 + (view[place + 4] << 8 | view[place + 5])

@@ -204,7 +204,7 @@ class _Packets:
         for column in (self.positions, self.pts, self.dts, self.durations, self.sizes):
             del column[count:]
         for others in (self.offsets, self.shown, self.keys, self.places):
-            del others[count:]  # type: ignore[attr-defined]
+            del others[count:]
 
     def join(self, jump: int) -> bool:
         """Let recordings that were put together go on one from the other.
