@@ -12,6 +12,7 @@ from bench.tiling import printable
 from readers import Dataset
 from readers.plural import counted
 from readers.video import VideoError, VideoIndex
+from readers.video.peculiar import told
 
 _MOST_SHOWN = 5
 _MOST_BAD = 3  # named, for each reason
@@ -44,7 +45,6 @@ def _lines(index: VideoIndex) -> list[tuple[str, str]]:
     found = rows[good]
     codecs = Counter(store.names(number)["codec"] for number in good.tolist())
     sizes = Counter(zip(found["height"].tolist(), found["width"].tolist(), strict=True))
-    variable = int(np.count_nonzero(~found["constant_rate"]))
     damaged = sum(bool(store.names(number)["damage"]) for number in good.tolist())
     clips = f", {len(index):,} samples" if len(index) > len(videos) else ""
     return [
@@ -54,9 +54,9 @@ def _lines(index: VideoIndex) -> list[tuple[str, str]]:
         ("codecs", _most(codecs)),
         ("width x height", _most(Counter({f"{w}x{h}": count for (h, w), count in sizes.items()}))),
         ("frames per second", _spread(found["num_frames"], found["duration_seconds"])),
-        ("variable rate", f"{variable:,}"),
         ("with sound", f"{int(np.count_nonzero(found['has_audio'])):,}"),
         ("break off", f"{damaged:,}"),
+        *told(index.peculiar),
     ]
 
 

@@ -19,6 +19,7 @@ from readers.video import (
     read_seconds,
     scan_video,
 )
+from readers.video.peculiar import WORDS, told
 
 _MOST_RATES = 3
 _FRAMES_OF_A_CLIP = 100  # for which the time is enough that the loader gives to a clip
@@ -36,6 +37,10 @@ class VideoLook(NamedTuple):
     constant_rate: bool
     rotation: int
     has_audio: bool
+    interlaced: bool
+    stream_index: int
+    num_streams: int
+    is_slow: bool
 
 
 @dataclass
@@ -48,8 +53,8 @@ class VideoSurvey:
         frames: Of a video, or of the clip of it that a sample is.
         milliseconds: Likewise.
         rates: How often which number of frames per second, to a hundredth.
-        num_variable: Videos whose frames are not all shown equally long.
-        num_turned: Videos that are stored on their side or upside down.
+        peculiar: How many are what people should know of, see `readers.video.peculiar.WORDS`.
+        streams: How often which was taken, of videos with several streams of video.
         num_with_audio: Videos with sound.
     """
 
@@ -58,8 +63,8 @@ class VideoSurvey:
     frames: Spread = field(default_factory=Spread)
     milliseconds: Spread = field(default_factory=Spread)
     rates: Counter[float] = field(default_factory=Counter)
-    num_variable: int = 0
-    num_turned: int = 0
+    peculiar: Counter[str] = field(default_factory=Counter)
+    streams: Counter[str] = field(default_factory=Counter)
     num_with_audio: int = 0
 
     def add(self, look: VideoLook) -> None:
@@ -69,8 +74,13 @@ class VideoSurvey:
         self.frames.add(look.num_frames)
         self.milliseconds.add(round(1000 * look.seconds))
         self.rates[round(look.fps, 2)] += 1
-        self.num_variable += not look.constant_rate
-        self.num_turned += look.rotation != 0
+        self.peculiar["variable rate"] += not look.constant_rate
+        self.peculiar["turned"] += look.rotation != 0
+        self.peculiar["interlaced"] += look.interlaced
+        self.peculiar["several streams"] += look.num_streams > 1
+        self.peculiar["slow"] += look.is_slow
+        if look.num_streams > 1:
+            self.streams[f"stream {look.stream_index}"] += 1
         self.num_with_audio += look.has_audio
 
     def facts(self) -> list[tuple[str, str]]:
@@ -80,7 +90,7 @@ class VideoSurvey:
         sizes = [f"{height}x{width}" for height, width in self.shapes]
         named = Counter(dict(zip(sizes, self.shapes.values(), strict=True)))
         rates = Counter({f"{rate:g}": count for rate, count in self.rates.items()})
-        variable = f"; {self.num_variable:,} of variable rate" if self.num_variable else ""
+        taken = f" ({_listed(self.streams)})" if self.streams else ""
         return [
             (
                 "videos",
@@ -92,9 +102,12 @@ class VideoSurvey:
                 "lengths",
                 f"{_ends(self.milliseconds, 1000)} seconds; {self.milliseconds.total / 3.6e6:.3g} hours in all",
             ),
-            ("frames per second", _listed(rates) + variable),
+            ("frames per second", _listed(rates)),
             ("sound", f"in {self.num_with_audio:,}"),
-            *([("turned", f"{self.num_turned:,}, drawn upright")] if self.num_turned else []),
+            *(
+                (name, text + taken * (name == "several streams"))
+                for name, text in told(self.peculiar)
+            ),
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,8 +123,8 @@ class VideoSurvey:
             "frames_per_second": {
                 f"{rate:g}": count for rate, count in self.rates.most_common(100)
             },
-            "variable_rate": self.num_variable,
-            "turned": self.num_turned,
+            **{name.replace(" ", "_"): self.peculiar[name] for name in WORDS},
+            "streams_taken": dict(self.streams),
             "with_audio": self.num_with_audio,
         }
 
@@ -155,6 +168,10 @@ def look_at_video(
         info.constant_rate,
         info.rotation,
         info.has_audio,
+        info.interlaced,
+        info.stream_index,
+        info.num_streams,
+        info.is_slow,
     )
 
 

@@ -8,6 +8,7 @@ from dali_pipes.ranks import Ranks
 from dali_pipes.targets import KINDS
 from dali_pipes.work import Workshop
 from readers.plural import counted
+from readers.video.peculiar import told
 
 
 def explain(
@@ -31,6 +32,7 @@ def explain(
         lines.append(
             f"clips: {workshop.num_frames} frames each{', chosen with ' * bool(steps)}{steps}"
         )
+        lines += [f"videos: {name}: {text}" for name, text in told(workshop.clips.peculiar())]
     for view in views:
         lines += _stages(view)
     if schedule.group > 1:

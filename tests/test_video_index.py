@@ -2,19 +2,24 @@
 
 import os
 import pickle
+import re
 import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 
 import readers.video.index as index_module
+from bench.cli import main
 from bench.index import index_and_show
 from bench.video.kind import holds_videos
-from readers import SourceError, open_dataset
+from dali_pipes import Clips, Loader
+from gpu_aug import CenterCrop, Recipe
+from readers import SourceError, mix, open_dataset
 from readers.video import (
     ClipListDataset,
     FrameFolderDataset,
@@ -363,6 +368,40 @@ def test_command_tells_what_there_is(videos: Path, capsys: pytest.CaptureFixture
     ):
         assert text in told
     assert "bad: 4.mp4:" in told
+
+
+def test_peculiar_videos_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is turned, interlaced, of variable rate, or has several streams is said by explain and by the commands."""
+    frames = pan(8, (48, 64))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    write_video(folder / "plain.mp4", frames)
+    write_video(folder / "interlaced.mp4", frames, options={"x264-params": "tff=1"})
+    write_video(folder / "turned.mp4", frames, rotation=90)
+    write_video(folder / "variable.mp4", frames, pts=[512 * n * n for n in range(8)])
+    with av.open(str(folder / "plain.mp4")) as read, av.open(str(folder / "two.mkv"), "w") as write:
+        streams = [write.add_stream_from_template(read.streams.video[0]) for _ in range(2)]
+        for packet in read.demux(video=0):
+            for stream in streams if packet.size else []:
+                packet.stream = stream
+                write.mux(packet)
+    clips = Clips(open_dataset(folder), num_frames=2, stride=1)
+    recipe = Recipe([CenterCrop(32)])
+    explained = Loader(clips, recipe, batch_size=1, device="cpu").explain()
+    mixed = mix([clips.take([0, 1]), clips])
+    index_and_show(str(folder))
+    indexed = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["inspect", str(folder)])
+    inspected = capsys.readouterr().out
+
+    for name in ("interlaced", "turned", "variable rate", "several streams"):
+        assert f"videos: {name}: 1: " in explained
+        assert re.search(rf"{name} +1: ", indexed)
+        assert re.search(rf"{name} +1: ", inspected)
+    assert "all stream 0" in inspected
+    assert "slow" not in explained
+    assert "videos: turned: 2: " in Loader(mixed, recipe, batch_size=1, device="cpu").explain()
 
 
 def test_list_keeps_its_seconds_with_its_files(tmp_path: Path) -> None:

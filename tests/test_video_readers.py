@@ -383,12 +383,18 @@ def test_cover_is_no_video(tmp_path: Path, frames: NDArray[np.uint8]) -> None:
         scan_video(song.read_bytes())
 
 
-def test_default_stream_is_taken(tmp_path: Path, frames: NDArray[np.uint8]) -> None:
-    """Of two streams the one that players show, though it is the second."""
-    with av.open(str(tmp_path / "a.mkv"), "w") as container:
+@pytest.mark.parametrize(
+    ("ending", "defaults"), [("mkv", (False, True)), ("mp4", (False, True)), ("mp4", (True, True))]
+)
+def test_best_stream_is_taken(
+    tmp_path: Path, frames: NDArray[np.uint8], ending: str, defaults: tuple[bool, bool]
+) -> None:
+    """Of two streams that which FFmpeg takes: the default one, of several the one with more bits, here the second."""
+    path = tmp_path / f"a.{ending}"
+    with av.open(str(path), "w") as container:
         streams: list[Any] = [container.add_stream("mpeg4", rate=25) for _ in range(2)]
-        streams[1].disposition = av.stream.Disposition.default
-        for stream, size in zip(streams, (16, 32), strict=True):
+        for stream, size, is_default in zip(streams, (16, 32), defaults, strict=True):
+            stream.disposition = av.stream.Disposition(int(is_default))
             stream.height, stream.width, stream.pix_fmt = size, size, "yuv420p"
         for number in range(5):
             for stream, size in zip(streams, (16, 32), strict=True):
@@ -398,9 +404,12 @@ def test_default_stream_is_taken(tmp_path: Path, frames: NDArray[np.uint8]) -> N
                 container.mux(stream.encode(frame))
         for stream in streams:
             container.mux(stream.encode(None))
-    data = (tmp_path / "a.mkv").read_bytes()
+    data = path.read_bytes()
     info = scan_video(data)
+    with av.open(str(path)) as container:
+        best: Any = container.streams.best("video")
 
+    assert (info.stream_index, info.num_streams) == (best.index, 2)
     assert (info.stream_index, info.height, len(info)) == (1, 32, 5)
     assert len(decode_packets(data, info)) == 5
 

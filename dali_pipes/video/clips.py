@@ -174,6 +174,10 @@ class Clips(IndexedDataset):
             for clip, place in zip(clips.tolist(), places.tolist(), strict=True)
         ]
 
+    def peculiar(self) -> dict[str, int]:
+        """How many videos are what people should know of, see `readers.video.VideoIndex.peculiar`."""
+        return self._index.peculiar
+
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The video of each clip, int64 [n]."""
         return np.searchsorted(self._first, indices, side="right") - 1

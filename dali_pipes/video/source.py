@@ -63,6 +63,9 @@ class ClipSource(Protocol):
     def fetch_frames(self, video: int, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
         """Read encoded frames of a video whose frames are files of their own."""
 
+    def peculiar(self) -> dict[str, int]:
+        """Return how many of all videos that clips can be selected from are peculiar, see `VideoIndex.peculiar`."""
+
 
 def find_clips(dataset: Dataset) -> ClipSource | None:
     """Return the clips behind a dataset, None where its samples are no clips.
@@ -115,6 +118,7 @@ class SelectedClips:
         self._subset, self._whole = subset, whole
         self.num_frames, self.on_damaged_video = whole.num_frames, whole.on_damaged_video
         self.info, self.fetch_frames = whole.info, whole.fetch_frames
+        self.peculiar = whole.peculiar
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """See ClipSource."""
@@ -186,6 +190,11 @@ class MixedClips:
         """See ClipSource."""
         number, part = divmod(video, len(self._parts))
         return self._parts[part].fetch_frames(number, frames)
+
+    def peculiar(self) -> dict[str, int]:
+        """See ClipSource."""
+        counts = [part.peculiar() for part in self._parts]
+        return {name: sum(one[name] for one in counts) for name in counts[0]}
 
     def _divided(self, indices: NDArray[np.int64]) -> Iterator[tuple[int, _Rows, _Rows]]:
         """Yield the number of each dataset, the rows that belong to it, and their indices there."""

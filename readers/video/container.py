@@ -75,12 +75,14 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
 
 
 def find_stream(container: Any) -> Any:
-    """Return the video stream that players show: the default one, else the first; never a cover picture.
+    """Return the video stream that FFmpeg takes for the best one; never a cover picture.
+
+    That is one that the container calls the default, else the one of the highest bit rate (`av_find_best_stream`).
 
     Raises:
         VideoError: There is none, or none that can be decoded.
     """
-    streams = [stream for stream in container.streams.video if not _is_cover(stream)]
+    streams = video_streams(container)
     if not streams:
         types = {"a cover picture" if s.type == "video" else s.type for s in container.streams}
         told = f"video stream, only {', '.join(sorted(types))}" if types else "streams"
@@ -88,11 +90,18 @@ def find_stream(container: Any) -> Any:
     known = [stream for stream in streams if stream.codec_context is not None]
     if not known:
         raise VideoError("its codec is none that FFmpeg knows")
-    stream = next((stream for stream in known if _is_default(stream)), known[0])
+    best = container.streams.best("video")  # which may be a cover, or of a codec that is not known
+    others = (stream for stream in known if _is_default(stream))
+    stream = best if best in known else next(others, known[0])
     height, width = stream.codec_context.height, stream.codec_context.width
     if height * width > MAX_PIXELS:
         raise VideoError(f"its frames of {height} x {width} pixels are too large to look at")
     return stream
+
+
+def video_streams(container: Any) -> list[Any]:
+    """Return the streams of video, cover pictures left out."""
+    return [stream for stream in container.streams.video if not _is_cover(stream)]
 
 
 def prepare_decoder(stream: Any) -> Any:

@@ -20,6 +20,7 @@ from readers.video.container import VideoError
 from readers.video.files import ClipListDataset, read_seconds
 from readers.video.frames import FrameFolderDataset
 from readers.video.info import VideoInfo
+from readers.video.peculiar import count_peculiar
 from readers.video.scan import scan_video
 from readers.video.store import DamagedStoreError, Store, StoreWriter
 
@@ -123,6 +124,12 @@ class VideoIndex:
         """int64 [n, 2], height and width, upright; 0, 0 for what is no video."""
         rows = self.store.rows
         return np.stack([rows["height"], rows["width"]], 1)[self._videos].astype(np.int64)
+
+    @property
+    def peculiar(self) -> dict[str, int]:
+        """How many videos are what people should know of, see `readers.video.peculiar.WORDS`; each file counts once."""
+        rows = self.store.rows[np.unique(self._videos)]
+        return count_peculiar(rows[rows["num_frames"] > 0])
 
     @cached_property
     def store(self) -> Store:

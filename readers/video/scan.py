@@ -18,6 +18,7 @@ from readers.video.container import (
     find_stream,
     open_container,
     prepare_decoder,
+    video_streams,
 )
 from readers.video.extent import find_break, missing_bytes
 from readers.video.info import HIDDEN, VideoInfo
@@ -85,6 +86,7 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         rate = Fraction(stream.average_rate or stream.guessed_rate or 25)
         kind = (described["codec"], described["extradata"], described["container"])
         found = _Packets(data, *kind, int(stream.id))
+        is_coded_interlaced = stream.codec_context.field_order > _PROGRESSIVE
         first = _read(container, stream, found, deadline)
         found.end(stream.frames, deadline)
         is_joined = found.join(math.ceil(_JUMP / described["time_base"]))
@@ -96,6 +98,7 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         times = found.times()
     return VideoInfo(
         **{**described, **_shape(first), **times},
+        interlaced=is_coded_interlaced or bool(first.interlaced_frame),
         damage=found.damage,
         packet_sizes=np.array(found.sizes, np.int32),
         **found.lie(),
@@ -334,6 +337,7 @@ def _described(container: Any, stream: Any) -> dict[str, Any]:
         "time_base": Fraction(stream.time_base),
         "has_audio": bool(container.streams.audio),
         "stream_index": stream.index,
+        "num_streams": len(video_streams(container)),
     }
 
 

@@ -59,14 +59,15 @@ ROW = np.dtype(
         ("has_audio", "?"),
         ("constant_rate", "?"),
         ("interlaced", "?"),
+        ("is_slow", "?"),
+        ("", "V1"),
         ("num_streams", "<u2"),
-        ("", "V2"),
     ]
 )
 _NAMES = ("container", "codec", "decoder", "codec_tag", "pixel_format", "damage", "wrapping")
 _SAME = (
     *("height", "width", "rotation", "stream_index", "matrix", "full_range", "has_audio"),
-    *("last_duration", "duration_seconds", "constant_rate", "interlaced", "num_streams"),
+    *("last_duration", "duration_seconds", "constant_rate", "interlaced", "num_streams", "is_slow"),
 )
 
 
