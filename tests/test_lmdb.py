@@ -5,6 +5,7 @@ import random
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -150,6 +151,61 @@ def test_datum(tmp_path: Path, jpeg: Jpeg) -> None:
     decoded = cv2.imdecode(np.frombuffer(samples[2].fields["pgm"], np.uint8), cv2.IMREAD_GRAYSCALE)
     assert np.array_equal(decoded, grey[0])
     assert samples[1].size == (5, 4)
+
+
+def caffe_datum() -> Any:
+    """The message Datum, as Caffe's caffe.proto defines it, by Google's own library."""
+    pool = pytest.importorskip("google.protobuf.descriptor_pool")
+    pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+    factory = pytest.importorskip("google.protobuf.message_factory")
+    file = pb2.FileDescriptorProto(name="caffe.proto", package="caffe", syntax="proto2")
+    message = file.message_type.add(name="Datum")
+    kinds = {
+        **dict.fromkeys(["channels", "height", "width"], pb2.FieldDescriptorProto.TYPE_INT32),
+        "data": pb2.FieldDescriptorProto.TYPE_BYTES,
+        "label": pb2.FieldDescriptorProto.TYPE_INT32,
+        "float_data": pb2.FieldDescriptorProto.TYPE_FLOAT,
+        "encoded": pb2.FieldDescriptorProto.TYPE_BOOL,
+    }
+    for number, (name, kind) in enumerate(kinds.items(), start=1):
+        repeated = 3 if name == "float_data" else 1
+        message.field.add(name=name, number=number, type=kind, label=repeated)
+    found = pool.DescriptorPool()
+    found.Add(file)
+    return factory.GetMessageClass(found.FindMessageTypeByName("caffe.Datum"))
+
+
+def test_what_convert_imageset_writes(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Keys that end like images hold Datums all the same, encoded ones and pixels side by side."""
+    message = caffe_datum()
+    planes = np.random.default_rng(0).integers(0, 256, (3, 5, 4), np.uint8)
+    values = {
+        b"00000000_cat/im.jpg": message(data=jpeg(9, 8), label=0, encoded=True),
+        b"00000001_dog/im.JPEG": message(data=jpeg(7, 8), label=300, encoded=True),
+        b"00000002_im.jpg": message(
+            data=planes.tobytes(), label=2, channels=3, height=5, width=4, encoded=False
+        ),
+    }
+    path = write(tmp_path / "db", {key: one.SerializeToString() for key, one in values.items()})
+    samples = fetched(path)
+
+    assert [entry.label for entry in samples] == [0, 300, 2]
+    assert [bytes(entry.image) for entry in samples[:2]] == [jpeg(9, 8), jpeg(7, 8)]
+    decoded = cv2.imdecode(np.frombuffer(samples[2].fields["ppm"], np.uint8), cv2.IMREAD_COLOR)
+    assert np.array_equal(decoded, planes.transpose(1, 2, 0))
+
+
+def test_datums_that_are_no_images_are_refused(tmp_path: Path) -> None:
+    """Features and stacks of more channels, of which Caffe makes Datums, too: the sentence says what they are."""
+    message = caffe_datum()
+    floats = message(float_data=[0.5, 1.5], channels=2, height=1, width=1, label=1)
+    stack = message(data=bytes(40), channels=10, height=2, width=2, label=1)
+    for name, one, match in (("a", floats, "holds floats"), ("b", stack, "10 channels of 2x2")):
+        path = write(tmp_path / name, {b"00000000_im.jpg": one.SerializeToString()})
+        with pytest.raises(
+            SourceError, match=f"Datums of Caffe of which none is an image.*{match}"
+        ):
+            LmdbDataset(path)
 
 
 def test_one_foreign_value_among_datums(tmp_path: Path, jpeg: Jpeg) -> None:

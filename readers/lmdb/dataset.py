@@ -22,6 +22,7 @@ from readers.header import read_header
 from readers.index import Entry
 from readers.lmdb.tree import Node, Tree
 from readers.messages.datum import read_datum, to_pnm
+from readers.messages.protobuf import WireError
 from readers.restarts import restart_offsets
 from readers.sample import (
     BadSample,
@@ -62,8 +63,9 @@ class LmdbDataset(ShardDataset):
       two underscores, and ``num-samples``, ``length`` and the like, are passed over.
     - ``numbered``: ``image-000000001`` and ``label-000000001`` (text recognition), the fields ``image`` and
       ``label``. A label that is text is no class number: it is in its field, and the label is -1.
-    - ``datum``: each value is a Datum of Caffe. An encoded image is the field ``data``, raw pixels become
-      the field ``ppm`` or ``pgm``, in RGB.
+    - ``datum``: each value is a Datum of Caffe, whatever its key (``convert_imageset`` writes
+      ``00000000_photo.jpg``). An encoded image is the field ``data``, raw pixels become the field ``ppm`` or
+      ``pgm``, in RGB.
 
     Where all samples of the first two lie in folders and none has a ``cls``, the first folder is the
     class, numbered in sorted order.
@@ -142,6 +144,7 @@ class LmdbScan:
 
     layout: Layout | None = None
     database: str | None = None
+    rules: int = 2  # of telling layouts: an index that was made by others is made anew
 
     def __call__(self, content: Content, name: str) -> Iterator[Entry]:
         """Yield the samples, in the order of their keys."""
@@ -164,22 +167,36 @@ def _recognise(content: Content, tree: Tree, name: str) -> Layout:
         raise SourceError(f"{name} holds no samples: its database is empty")
     if any(_NUMBERED.fullmatch(node.key) for node in first):
         return "numbered"
-    split = [_KEY_AND_FIELD.fullmatch(node.key) for node in first]
-    if any(
-        found and is_image_field(found[2].decode("utf-8", "replace").lower()) for found in split
-    ):
+    images = [node for node in first if _names_image(node)]
+    whole = [content[node.start : node.stop] for node in images or first if not node.fault]
+    if images and not any(whole):
         return "files"
-    whole = [content[node.start : node.stop] for node in first if not node.fault]
     if not whole:
         raise SourceError(f"{name} is damaged: {first[0].fault}")
+    refused = ""
     for value in whole:  # a bad one shall not decide
         with suppress(HeaderError):
             read_header(value)
-            return "values"
-        with suppress(ValueError):
+            return "files" if images else "values"
+        try:
             read_datum(value)
-            return "datum"
-    raise SourceError(f"{name} {_refusal(bytes(whole[0][:16]))}")
+            return "datum"  # Caffe's convert_imageset calls them 00000000_photo.jpg
+        except WireError:
+            continue
+        except ValueError as error:
+            refused = refused or str(error)
+    if refused:
+        raise SourceError(f"{name} holds Datums of Caffe of which none is an image: {refused}")
+    start = bytes(whole[0][:16])
+    if images and not (_PICKLE.match(start) or _MSGPACK.match(start)):
+        return "files"  # a kind of image that only a decoder knows
+    raise SourceError(f"{name} {_refusal(start)}")
+
+
+def _names_image(node: Node) -> bool:
+    """Whether a key is the name of an image's file."""
+    found = _KEY_AND_FIELD.fullmatch(node.key)
+    return found is not None and is_image_field(found[2].decode("utf-8", "replace").lower())
 
 
 def _refusal(start: bytes) -> str:
