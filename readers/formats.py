@@ -1,6 +1,7 @@
 """The formats that `open_dataset` knows: how each is recognised, who reads it, and what it can do."""
 
 import importlib
+import re
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
@@ -180,8 +181,15 @@ FORMATS = {
 """By name, in the order of the documentation."""
 
 
+_COUNTED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
+
+
 def format_of(name: str) -> Format | None:
-    """The format that a file's name tells, the longest suffix first; None when it tells none."""
+    """The format that a file's name tells, the longest suffix first; None when it tells none.
+
+    What counts the files of a dataset may stand behind it: ``mnist-train.tfrecord-00000-of-00001``.
+    """
+    name = _COUNTED.sub("", name)
     suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
     fitting = [suffix for suffix in suffixes if name.lower().endswith(suffix)]
     return suffixes[max(fitting, key=len)] if fitting else None

@@ -1,56 +1,55 @@
 """Opening a dataset without saying of which kind it is."""
 
 import inspect
-import itertools
-import json
 import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import fields, replace
-from glob import glob, has_magic
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
-from readers.formats import FORMATS, Format, FormatName, format_of
-from readers.sample import VIDEO_FIELDS, PathLike, SourceError, is_image_file
+from readers.formats import FORMATS, Format, FormatName
+from readers.kinds import MDS_INDEX, is_list, is_shard, is_video, named_kind, tell_kind
+from readers.places import find_places, has_wildcards, is_url
+from readers.sample import PathLike, SourceError
+from readers.splits import (
+    canonical,
+    choose_split,
+    folder_splits,
+    in_order,
+    several_splits,
+    split_of,
+)
 
 if TYPE_CHECKING:
     from readers.remote import StorageOptions
     from readers.stream import TarStream
 
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_RANGE = re.compile(r"(\d+)\.\.(\d+)")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_MDS_INDEX = "index.json"
-_METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
-_PACKED = "manifest.json"  # of gpu-aug pack
-# Files that say what the folder around them is.
-_MARKERS = {
-    "dataset_info.json": "arrow",
-    "dataset_dict.json": "arrow",
-    "data.mdb": "lmdb",
-    _MDS_INDEX: "mds",
-}
-_VIDEO_SUFFIXES = tuple(f".{name}" for name in VIDEO_FIELDS)
-_NO_VIDEO = ".ts"
-_RENAME = "is not taken for a video, as .ts is also text in other languages: call it .mts"
-_VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
-# Cameras write IMG_1234.jpg.
-_FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
+_NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
 
 
 @overload
 def open_dataset(
-    source: PathLike | Sequence[PathLike], *, format: FormatName | None = None, **options: object
+    source: PathLike | Sequence[PathLike],
+    *,
+    format: FormatName | None = None,
+    split: str | None = None,
+    **options: object,
 ) -> IndexedDataset: ...
 @overload
 def open_dataset(
-    source: PathLike | Sequence[PathLike], *, format: Literal["stream"], **options: object
+    source: PathLike | Sequence[PathLike],
+    *,
+    format: Literal["stream"],
+    split: str | None = None,
+    **options: object,
 ) -> "TarStream": ...
 def open_dataset(
-    source: PathLike | Sequence[PathLike], *, format: str | None = None, **options: object
+    source: PathLike | Sequence[PathLike],
+    *,
+    format: str | None = None,
+    split: str | None = None,
+    **options: object,
 ) -> "IndexedDataset | TarStream":
     """Open whatever there is.
 
@@ -62,17 +61,21 @@ def open_dataset(
             frames look like images of a class: say ``format="frame-folder"``,
             a file of any format in `readers.formats.FORMATS`, among them lists of images, of videos and
             their clips, and of folders of frames,
-            a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``,
+            a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
+            in object stores (HTTP servers cannot be listed: braces alone),
             a video,
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``http://``, ``https://``,
             a sequence of files or patterns of one format, of image files, or of videos.
         format: Name of the format, where name and content of the source do not tell it. "stream" reads
             tars forward only, which is all that compressed ones, pipes and some servers allow.
+        split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
+            ``val/``), by Hugging Face's rules (see `readers.splits`). Several splits are never opened as one
+            without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
         options: Of the format's class, such as ``image="photo"`` to name a column; for URLs also those of
             `readers.remote.StorageOptions`, such as ``cache_bytes=0``.
 
     Raises:
-        SourceError: It is missing, empty, of no known kind, or has no such option.
+        SourceError: It is missing, empty, of no known kind, holds several splits, or has no such option.
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
@@ -84,11 +87,11 @@ def open_dataset(
         raise SourceError(
             f"source={source!r} is no path: give a path, a pattern, a URL, or a list of them"
         ) from None
-    storage = _storage_options(options) if any(map(_is_url, names)) else None
-    places = [place for name in names for place in _places(name, storage)]
+    storage = _storage_options(options) if any(map(is_url, names)) else None
+    places = [place for name in names for place in _places(name, storage, split)]
     if not places:
         raise SourceError("the list of sources is empty: give paths of shards or of images")
-    kind = _named(format, places) if format else _kind(places)
+    kind, places = named_kind(format, places, split) if format else tell_kind(places, split)
     if kind.name == "stream" and format is None:
         raise SourceError(
             f"{places[0]} can only be read forward: decompress it or make shards of it "
@@ -100,7 +103,7 @@ def open_dataset(
 def _made(
     kind: Format, places: list[str], many: bool, options: dict[str, object]
 ) -> "IndexedDataset | TarStream":
-    away = next((place for place in places if _is_url(place)), None)
+    away = next((place for place in places if is_url(place)), None)
     if away and not kind.remote:
         raise SourceError(
             f"{away} lies elsewhere, and {kind.title} is read from this machine's files: copy it here, "
@@ -115,9 +118,9 @@ def _made(
         raise SourceError(
             f"{kind.title} has no option {unknown[0]!r}: it has {', '.join(allowed) or 'none'}"
         )
-    if kind.name == "list" and (many or not _is_list(places[0])):
+    if kind.name == "list" and (many or not is_list(places[0])):
         return reader(places, **options)  # type: ignore[no-any-return]
-    if kind.name == "clip-list" and all(map(_is_video, places)):
+    if kind.name == "clip-list" and all(map(is_video, places)):
         return reader(places, **options)  # type: ignore[no-any-return]
     if kind.takes == "files":
         return reader(places, **options)  # type: ignore[no-any-return]
@@ -141,241 +144,46 @@ def _storage_names() -> list[str]:
     return [found.name for found in fields(StorageOptions)]
 
 
-def _kind(places: list[str]) -> Format:
-    """Tell the one format of files, or of what lies in a folder, whose files replace it in the list."""
-    if len(places) == 1 and not _is_url(places[0]) and Path(places[0]).is_dir():
-        kind, files = _kind_of_folder(Path(places[0]))
-        places[:] = files or places
-        return kind
-    kinds = {place: _kind_of_file(place) for place in places}
-    if len({kind.name for kind in kinds.values()}) > 1:
-        first = kinds[places[0]]
-        place, other = next(item for item in kinds.items() if item[1] is not first)
-        raise SourceError(
-            f"a list must hold one format, got {places[0]} ({first.title}) and {place} ({other.title})"
-        )
-    return kinds[places[0]]
-
-
-def _named(format: str, places: list[str]) -> Format:
-    """Return the format that the caller named; of a folder the files that are of it are taken."""
-    kind = FORMATS[format]
-    if kind.takes == "files" and len(places) == 1 and Path(places[0]).is_dir():
-        inside = sorted(Path(places[0]).iterdir())
-        places[:] = [str(path) for path in inside if format_of(path.name) is kind] or places
-    return kind
-
-
-def _kind_of_file(place: str) -> Format:
-    found = format_of(place.partition("?")[0] if _is_url(place) else place)
-    if place.startswith("pipe:"):
-        return FORMATS["stream"]
-    if place.rpartition("/")[2] == _MDS_INDEX:
-        return FORMATS["mds"]
-    if found:
-        return _kind_of_list(Path(place)) if found.name == "list" and not _is_url(place) else found
-    if is_image_file(place):
-        return FORMATS["list"]
-    if not _is_url(place):
-        if not Path(place).exists():
-            raise SourceError(
-                f"{place} does not exist: give a folder, a list file, shards or a URL"
-            )
-        if Path(place).is_dir():
-            raise SourceError(
-                f"{place} is a folder, and a list or a pattern names files: give the one folder that holds "
-                "all of them, or open each and join them with readers.mix"
-            )
-        if _is_video(place):
-            return FORMATS["clip-list"]
-        if place.lower().endswith(_NO_VIDEO):
-            raise SourceError(f"{place} {_RENAME}")
-        from readers.tfrecord import looks_like_tfrecord
-
-        with Path(place).open("rb") as file:
-            if looks_like_tfrecord(file.read(16)):  # train-00000-of-01024
-                return FORMATS["tfrecord"]
-    suffixes = ", ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
-    raise SourceError(
-        f"{place} is of no known kind: give a folder, or files that end in {suffixes}"
-    )
-
-
-def _kind_of_folder(folder: Path) -> tuple[Format, list[str]]:
-    """Tell what a folder holds, and which of its files are to be opened; none when it is the folder."""
-    _, folders, files = next(os.walk(folder), ("", [], []))
-    marker = next((name for name in _MARKERS if name in files), None)
-    if marker:
-        return FORMATS[_MARKERS[marker]], []
-    if _METADATA in files:
-        return FORMATS["manifest"], [str(folder / _METADATA)]
-    if _PACKED in files:
-        _require_finished(folder)
-    shards = sorted(name for name in files if _is_shard(name))
-    others = [name for name in files if is_image_file(name)] + folders
-    others = sorted(name for name in others if name[0] != ".")
-    if shards and others and not all("=" in name for name in others):
-        raise SourceError(
-            f"{folder} holds shards ({shards[0]}) and {others[0]}: "
-            "give the shards as a list or a pattern, or move them to a folder of their own"
-        )
-    if shards:
-        places = [str(folder / name) for name in shards]
-        return _kind(places), places
-    if any("=" in name for name in folders) and next(folder.rglob("*.parquet"), None):
-        return FORMATS["parquet"], []
-    first = _first_medium(folder)
-    if _is_video(first):
-        return FORMATS["video-folder"], []
-    if first.lower().endswith(_NO_VIDEO):
-        raise SourceError(f"{folder} holds no images and no videos; {first} {_RENAME}")
-    return FORMATS["frame-folder" if _holds_frames(folder) else "folder"], []
-
-
-def _require_finished(folder: Path) -> None:
-    """Refuse the shards of a pack that was stopped: they are a part of the data."""
-    with suppress(OSError, ValueError):
-        manifest = json.loads((folder / _PACKED).read_bytes())
-        if isinstance(manifest, dict) and manifest.get("complete") is False:
-            raise SourceError(
-                f"{folder} was not packed to its end: run the same gpu-aug pack again, or give the shards "
-                "that are there as a pattern"
-            )
-
-
-def _first_medium(folder: Path) -> str:
-    """Return the first image or video below a folder; a .ts where there is none, else ""."""
-    other = ""
-    for _, folders, files in os.walk(folder):
-        folders.sort()
-        for name in sorted(name for name in files if name[0] != "."):
-            if _is_video(name) or is_image_file(name):
-                return name
-            if name.lower().endswith(_NO_VIDEO):
-                other = other or name
-    return other
-
-
-def _is_video(name: str) -> bool:
-    return name.lower().endswith(_VIDEO_SUFFIXES)
-
-
-def _holds_frames(folder: Path) -> bool:
-    """Whether the first folder two levels below holds frames of a video, by their names."""
-    for place, folders, files in os.walk(folder):
-        names = [name for name in files if name[0] != "." and is_image_file(name)]
-        depth = len(Path(place).relative_to(folder).parts)
-        if names or depth == 2:
-            return depth == 2 and _are_frames(names)
-        folders[:] = sorted(name for name in folders if name[0] != ".")[:1]
-    return False
-
-
-def _are_frames(names: list[str]) -> bool:
-    """Whether pictures are called like frames, and numbered from 0 or 1 on without gaps."""
-    found = [_FRAME.fullmatch(name) for name in names]
-    numbers = sorted(int(one[1]) for one in found if one)
-    if len(numbers) < max(2, len(names)):
-        return False
-    return numbers[0] <= 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-
-
-def _kind_of_list(path: Path) -> Format:
-    """Tell what a list names by the first line that says something."""
-    from readers.video.files import is_header
-
-    first = ""
-    with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8-sig") as file:
-        stripped = (line.strip() for line in file)
-        lines = (line for line in stripped if line and not line.startswith("#"))
-        first = next(lines, "")
-        first = (next(lines, "") if is_header(first) else "") or first
-    if _VIDEO_IN_LINE.search(first):
-        return FORMATS["clip-list"]
-    named = (first, first.rpartition(" ")[0], first.rpartition(" ")[0].rpartition(" ")[0])
-    is_folder = any(os.path.isdir(path.parent / name) for name in named if name)  # noqa: PTH112 - long names, too
-    return FORMATS["frame-folder" if is_folder else "list"]
-
-
-def _is_shard(name: str) -> bool:
-    """Whether a file in a folder is one of many of its format; lists and manifests lie beside images."""
-    found = format_of(name)
-    return found is not None and found.takes == "files" and name[0] != "."
-
-
-def _is_list(place: str) -> bool:
-    return format_of(place) is FORMATS["list"]
-
-
-def _is_url(place: str) -> bool:
-    return _URL.match(place) is not None
-
-
-def _places(text: str, storage: "StorageOptions | None") -> list[str]:
-    """Return what a path, a pattern or the URL of a folder stands for."""
-    if text.startswith("pipe:"):
-        return [text]
-    if storage and _is_url(text):
-        return [place for url in expand_braces(text) for place in _listed(url, storage)]
-    if Path(text).exists():  # also a file that has braces or stars in its name
-        return [text]
-    names = expand_braces(text)
-    return [place for name in names for place in _matched(name)]
-
-
-def _matched(name: str) -> list[str]:
-    if not has_magic(name) or Path(name).exists():
-        return [name]
-    found = sorted(glob(name))  # noqa: PTH207 - Path.glob wants a folder apart
-    if not found:
-        raise SourceError(f"{name} fits no file: correct the pattern")
+def _places(text: str, storage: "StorageOptions | None", split: str | None) -> list[str]:
+    """Return the files that a path, a pattern or the URL of a folder stands for; local folders stay."""
+    found = find_places(text, storage)
+    if storage and len(found) == 1 and is_url(text) and text.endswith("/"):
+        return _inside(found[0], storage, split)
+    if split is None and has_wildcards(text):
+        return choose_split(found, None, text)  # else a star would train on the test data
     return found
 
 
-def _listed(url: str, storage: "StorageOptions") -> list[str]:
+def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]:
+    """Return the files of a folder in a store."""
     from readers.remote import Url, list_remote
 
-    if not url.endswith("/"):
-        return [Url(url, storage)]
     there = list_remote(url, storage)
     deeper = [place for place in there if "/" in place.removeprefix(url)]
     there = [place for place in there if "/" not in place.removeprefix(url)]
-    if f"{url}{_MDS_INDEX}" in there:
-        return [Url(f"{url}{_MDS_INDEX}", storage)]
-    found = [place for place in there if _is_shard(place.rpartition("/")[2])]
+    if f"{url}{MDS_INDEX}" in there:
+        return [Url(f"{url}{MDS_INDEX}", storage)]
+    found = [place for place in there if is_shard(place.rpartition("/")[2])]
+    found = found or [place for place in there if _NUMBERED.search(place)]
     folders = sorted({place.removeprefix(url).partition("/")[0] for place in deeper})
-    if not found:
-        inside = f", but folders ({', '.join(folders[:5])}): give one of them" if folders else ""
-        raise SourceError(
-            f"{url} holds no shards{inside or ': give the URL of files or of their folder'}"
-        )
-    if folders:
+    if found and folders:
         raise SourceError(
             f"{url} holds shards and the folder {folders[0]}: give the shards as a pattern, or move them "
             "to a folder of their own"
         )
-    return [Url(place, storage) for place in found]
-
-
-def expand_braces(pattern: str) -> list[str]:
-    """Return the names that a pattern stands for, the last brace counting fastest.
-
-    ``{000..099}`` counts, both ends included, with leading zeros if an end has them; ``{a,b}``
-    lists. Other braces are left as they are, and braces do not nest.
-    """
-    pieces = _BRACES.split(pattern)
-    choices = [
-        _alternatives(piece) if number % 2 else [piece] for number, piece in enumerate(pieces)
-    ]
-    return ["".join(choice) for choice in itertools.product(*choices)]
-
-
-def _alternatives(text: str) -> list[str]:
-    counted = _RANGE.fullmatch(text)
-    if counted:
-        first, last = map(int, counted.groups())
-        padded = any(len(end) > 1 and end[0] == "0" for end in counted.groups())
-        width = max(map(len, counted.groups())) if padded else 0
-        step = 1 if first <= last else -1
-        return [f"{number:0{width}d}" for number in range(first, last + step, step)]
-    return text.split(",") if "," in text else ["{" + text + "}"]
+    if found:
+        return [Url(place, storage) for place in choose_split(found, split, url)]
+    splits = folder_splits(folders) if split is None else {}
+    if splits:
+        names = in_order(splits.values())
+        first = next(name for name in folders if splits.get(name) == names[0])
+        raise SourceError(several_splits(url, names, f"the folder {url}{first}/"))
+    chosen = [name for name in folders if split and split_of(name) == canonical(split)]
+    if len(chosen) == 1:
+        return _inside(f"{url}{chosen[0]}/", storage, None)
+    if "data" in folders:
+        return _inside(f"{url}data/", storage, split)
+    inside = f", but folders ({', '.join(folders[:5])}): give one of them" if folders else ""
+    raise SourceError(
+        f"{url} holds no shards{inside or ': give the URL of files or of their folder'}"
+    )

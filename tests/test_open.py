@@ -9,7 +9,7 @@ from braceexpand import braceexpand
 
 import readers
 from readers import FolderDataset, ListDataset, SourceError, TarDataset, open_dataset
-from readers.open import expand_braces
+from readers.places import expand_braces
 
 
 def write_shard(path: Path, key: str = "a") -> Path:

@@ -197,7 +197,10 @@ def test_splits_of_one_folder_are_not_mixed(tmp_path: Path, images: list[bytes])
     for split in ("train", "test"):
         write(tmp_path / f"{split}-00000-of-00001.parquet", images[:3])
 
-    with pytest.raises(SourceError, match=r"several splits .test, train.*give the files of one"):
+    with pytest.raises(
+        SourceError,
+        match=r"holds the splits train, test, .*split='train'.* or /.*train-00000-of-00001.parquet",
+    ):
         ParquetDataset(tmp_path)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from readers.blob import LocalBlob, is_url
 from readers.formats import require
 from readers.sample import PathLike, SourceError
+from readers.splits import choose_split, in_order, several_splits
 from readers.tables.columns import one_line
 
 _FILE_MAGIC = b"ARROW1"
@@ -42,12 +43,8 @@ def find_arrow_files(source: PathLike | Sequence[PathLike]) -> list[str]:
 
 def _in_folder(folder: Path) -> list[str]:
     if (folder / "dataset_dict.json").is_file():
-        splits = _json(folder / "dataset_dict.json").get("splits", [])
-        names = ", ".join(map(str, splits)) or "none"
-        first = splits[0] if splits else "train"
-        raise SourceError(
-            f"{folder} holds the splits {names}: open one of them, such as {folder}/{first}"
-        )
+        splits = list(map(str, _json(folder / "dataset_dict.json").get("splits") or ["none"]))
+        raise SourceError(several_splits(str(folder), splits, f"the folder {folder}/{splits[0]}"))
     if (folder / "state.json").is_file():
         return _saved(folder)
     files = sorted(
@@ -56,12 +53,11 @@ def _in_folder(folder: Path) -> list[str]:
     if not files:
         raise SourceError(f"{folder} holds no .arrow files: correct the path")
     info = _json(folder / "dataset_info.json") if (folder / "dataset_info.json").is_file() else {}
-    splits = list(info.get("splits") or {})
+    splits = list(map(str, info.get("splits") or {}))
     if len(splits) > 1:
-        raise SourceError(
-            f"{folder} holds the splits {', '.join(splits)}: give the .arrow files of one of them"
-        )
-    return list(map(str, files))
+        instead = "the .arrow files of one of them"
+        raise SourceError(several_splits(str(folder), in_order(splits), instead))
+    return choose_split(list(map(str, files)), None, str(folder))
 
 
 def _saved(folder: Path) -> list[str]:

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from readers.blob import Blob, LocalBlob, is_url, open_blob
 from readers.formats import require
 from readers.parquet.pages import Chunk
 from readers.sample import PathLike, Payload, SourceError
+from readers.splits import choose_split
 from readers.tables.columns import one_line
 from readers.tables.layout import Layout
 
@@ -30,7 +30,6 @@ _DECRYPT = "write it again without encryption, keys are not handled here"
 _PAGED_VALUE_BYTES = 2048  # smaller values are decoded faster by pyarrow, a row group at a time
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_SPLIT = re.compile(r"(train|training|test|val|valid|validation|dev)-[0-9]{5}-of-[0-9]{5}.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +87,7 @@ def _find(text: str) -> list[Place]:
     inside = [each for each in inside if not any(part[0] in "._" for part in each.parts)]
     if not inside:
         raise SourceError(f"{path} holds no .parquet files: correct the path")
-    splits = {found[1] for each in inside if (found := _SPLIT.fullmatch(each.name))}
-    if len(splits) > 1:
-        raise SourceError(
-            f"{path} holds several splits ({', '.join(sorted(splits))}): "
-            f"give the files of one, such as {inside[0].parent / min(splits)}-*.parquet"
-        )
+    choose_split([f"{path}/{each.as_posix()}" for each in inside], None, str(path))
     return [
         Place(str(path / each), each.as_posix(), _partitions(each.parts[:-1])) for each in inside
     ]

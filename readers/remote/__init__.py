@@ -1,6 +1,13 @@
 """Files in object stores and on HTTP servers: requests, reads, and a cache on the local disk."""
 
-from readers.remote.files import RemoteBlob, file_like, list_remote, open_remote, stream
+from readers.remote.files import (
+    RemoteBlob,
+    file_like,
+    list_remote,
+    match_remote,
+    open_remote,
+    stream,
+)
 from readers.remote.storage import StorageOptions, Url, configure, is_remote, options_of
 
 __all__ = [
@@ -11,6 +18,7 @@ __all__ = [
     "file_like",
     "is_remote",
     "list_remote",
+    "match_remote",
     "open_remote",
     "options_of",
     "stream",

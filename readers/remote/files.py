@@ -15,6 +15,9 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from fnmatch import fnmatchcase
+from functools import partial
+from glob import has_magic
 from typing import Any
 
 from readers.remote.cache import BlockCache, open_cache
@@ -102,6 +105,52 @@ def list_remote(url: str, options: StorageOptions | None = None) -> list[str]:
     if not paths:
         raise SourceError(f"{shown(url)} holds no objects: correct the bucket or the folder")
     return [Url(f"{place.scheme}://{place.root}/{path}", options) for path in sorted(paths)]
+
+
+def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
+    """The URLs of the objects that a pattern fits (``s3://bucket/*/train-*.tar``), sorted.
+
+    ``*``, ``?`` and ``[...]`` stand for characters other than a slash, as in a shell; each folder that may fit is
+    listed by a request of its own. An object of just this name comes before all others.
+
+    Raises:
+        SourceError: There are none, the store cannot be listed, or as for `open_remote`.
+    """
+    options = options_of(url, options)
+    place = Place.of(url)
+    connection = Connection(place, options)
+    parts = place.path.split("/")
+    fixed = next(number for number, part in enumerate(parts) if has_magic(part))
+    found = ["/".join(parts[:fixed])]
+    deadline = time.monotonic() + options.deadline_seconds
+    for number, part in enumerate(parts[fixed:], start=fixed):
+        is_last = number == len(parts) - 1
+        try:
+            levels = [
+                attempt(
+                    partial(connection.level, folder, folders=not is_last), url, options, deadline
+                )
+                for folder in found
+            ]
+        except OSError as error:
+            raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
+        found = [path for level in levels for path in _fitting(level, part)]
+    if not found:
+        raise SourceError(f"{shown(url)} fits no object: correct the pattern")
+    return [Url(f"{place.scheme}://{place.root}/{path}", options) for path in sorted(found)]
+
+
+def _fitting(paths: list[str], pattern: str) -> list[str]:
+    """Return the paths whose last part a pattern fits; like those of a shell it fits no hidden ones."""
+    names = {path.rpartition("/")[2]: path for path in paths}
+    if pattern in names:
+        return [names[pattern]]
+    hidden = pattern.startswith(".")
+    return [
+        path
+        for name, path in names.items()
+        if fnmatchcase(name, pattern) and (hidden or not name.startswith("."))
+    ]
 
 
 class RemoteBlob:

@@ -209,6 +209,13 @@ class Connection:
         listed = _obstore().list(self._store(), prefix=prefix or None, chunk_size=1000)
         return [str(meta["path"]) for chunk in listed for meta in chunk]
 
+    def level(self, folder: str, *, folders: bool) -> list[str]:
+        """What lies in a folder itself: its objects, or the folders in it."""
+        listed = _obstore().list_with_delimiter(self._store(), folder or None)
+        found = listed["common_prefixes"] if folders else [one["path"] for one in listed["objects"]]
+        start = f"{folder}/" if folder else ""
+        return [path for path in map(str, found) if "/" not in path.removeprefix(start)]
+
     def _store(self, *, endless: bool = False) -> Any:
         key = (self._place.scheme, self._place.root, self._options, endless)
         runtime = _current

@@ -34,7 +34,7 @@ class TarStream:
     """
 
     def __init__(self, source: PathLike | Sequence[PathLike], *, allow_pipe: bool = False) -> None:
-        from readers.open import expand_braces
+        from readers.places import expand_braces
 
         items = [source] if isinstance(source, (str, os.PathLike)) else source
         names = [

@@ -1,0 +1,163 @@
+"""Splits of a dataset (train, validation, test), told by the names of files and folders.
+
+The rules are those of Hugging Face's datasets: in a folder ``data`` files ``NAME-00000-of-00002.parquet`` are the
+split NAME; else a word such as ``val`` says it, set apart by ``-._``, a space or digits, first in names of folders
+and then in names of files. Capitals do not count here. ``split=train``, as tables are partitioned, counts as a folder.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from itertools import takewhile
+
+from readers.sample import SourceError
+
+_WORDS = {
+    "train": ("train", "training"),
+    "validation": ("validation", "valid", "dev", "val"),
+    "test": ("test", "testing", "eval", "evaluation"),
+}
+_BETWEEN = r"[-._ 0-9]"
+_SAID = {
+    name: re.compile(rf"(?:^|.*{_BETWEEN})(?:{'|'.join(words)})(?:$|{_BETWEEN}.*)", re.DOTALL)
+    for name, words in _WORDS.items()
+}
+_NOTHING_ELSE = {
+    name: re.compile(rf"(?:{'|'.join(words)}){_BETWEEN}*") for name, words in _WORDS.items()
+}
+_SHARD = re.compile(r"(\w+(?:\.\w+)*)-[0-9]{5}-of-[0-9]{5}(?:[^0-9].*)?", re.DOTALL)
+
+
+def splits_of(paths: Sequence[str], folder: str = "") -> list[frozenset[str]]:
+    """Tell the splits of files that lie in one dataset.
+
+    Args:
+        paths: Relative to the folder of the dataset, with slashes.
+        folder: Name of that folder.
+
+    Returns:
+        For each path the names of its splits: nearly always one, none where nothing says it.
+    """
+    parts = [path.split("/") for path in paths]
+    shards = [_SHARD.fullmatch(one[-1]) if (folder, *one)[-2] == "data" else None for one in parts]
+    if any(shards):
+        found = zip(shards, parts, strict=True)
+        return [frozenset({shard[1]}) if shard else _said(one[-1:]) for shard, one in found]
+    by_folder = [_said(one[:-1]) for one in parts]
+    return by_folder if any(by_folder) else [_said(one[-1:]) for one in parts]
+
+
+def folder_splits(names: Sequence[str]) -> dict[str, str]:
+    """Tell which folders beside each other are splits rather than classes.
+
+    That is so where all of them have names of at least two splits, or two of them have nothing else in their names
+    (``train``, ``val2017``, whatever lies beside them).
+
+    Returns:
+        The split of each folder that is one; empty where they are not.
+    """
+    said = {name: split for name in names if (split := split_of(name))}
+    alone = {name: split for name in names if (split := split_alone(name))}
+    if len(said) == len(names) and len({*said.values()}) > 1:
+        return said
+    return alone if len({*alone.values()}) > 1 else {}
+
+
+def split_of(name: str) -> str | None:
+    """The split that a file's or folder's name tells, None where it tells none or several."""
+    found = _said([name])
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def split_alone(name: str) -> str | None:
+    """The split of a name that says nothing else: ``val`` or ``train2017``, but not ``train_images``."""
+    text = name.lower().removeprefix("split=")
+    return next((split for split, said in _NOTHING_ELSE.items() if said.fullmatch(text)), None)
+
+
+def canonical(split: str) -> str:
+    """The name of a split for any of its words: "validation" for "val"."""
+    return next((name for name, words in _WORDS.items() if split.lower() in words), split)
+
+
+def choose_split(places: Sequence[str], split: str | None, source: str) -> list[str]:
+    """Return the files of a split, or all of them where they are of one.
+
+    Args:
+        places: Paths or URLs.
+        split: Its name, or None.
+        source: What the caller gave, for errors.
+
+    Raises:
+        SourceError: No split was asked for and there are several, or there is no such split.
+    """
+    inside, folder = _relative(places)
+    told = splits_of(inside, folder)
+    names = in_order({name for one in told for name in one})
+    of_split = {
+        name: [place for place, one in zip(places, told, strict=True) if name in one]
+        for name in names
+    }
+    if split is not None:
+        wanted = canonical(split) if split not in of_split else split
+        if wanted not in of_split:
+            raise SourceError(no_such_split(source, split, names))
+        return of_split[wanted]
+    if len({one for one in told if one}) < 2:
+        return list(places)
+    first = _pattern(of_split[names[0]], places)
+    raise SourceError(several_splits(source, names, first))
+
+
+def several_splits(source: str, names: Sequence[str], instead: str) -> str:
+    """The sentence about data of which a part must not be trained on."""
+    return (
+        f"{source} holds the splits {', '.join(names)}, which are never one dataset: open one of them, "
+        f"open_dataset(..., split={names[0]!r}){f' or {instead}' if instead else ''}"
+    )
+
+
+def no_such_split(source: str, split: str, names: Sequence[str]) -> str:
+    """The sentence about a split that was asked for."""
+    if not names:
+        return (
+            f"{source} has no split {split!r}, since no names of files or folders in it tell splits: leave "
+            "out split=, or give a pattern of the files"
+        )
+    return f"{source} has no split {split!r}: its splits are {', '.join(names)}"
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of splits as people list them."""
+    there = set(names)
+    return [name for name in _WORDS if name in there] + sorted(there - _WORDS.keys())
+
+
+def _said(parts: Sequence[str]) -> frozenset[str]:
+    """Return the splits that some parts of a path name."""
+    texts = [part.lower().removeprefix("split=") for part in parts]
+    return frozenset(
+        name for name, said in _SAID.items() if any(said.fullmatch(text) for text in texts)
+    )
+
+
+def _relative(places: Sequence[str]) -> tuple[list[str], str]:
+    """Return paths relative to the deepest folder that holds all, and that folder's name."""
+    parts = [place.partition("?")[0].split("/") for place in places]
+    alike = (len(set(level)) == 1 for level in zip(*(one[:-1] for one in parts), strict=False))
+    shared = len(list(takewhile(bool, alike)))
+    folder = parts[0][shared - 1] if shared else ""
+    return ["/".join(one[shared:]) for one in parts], folder
+
+
+def _pattern(files: Sequence[str], places: Sequence[str]) -> str:
+    """Return a pattern that fits these files and no others, "" where none is found."""
+    if len(files) == 1:
+        return files[0]
+    start = os.path.commonprefix(list(files))  # noqa: RUF071, letter by letter is meant
+    end = os.path.commonprefix([file[::-1] for file in files])[::-1]  # noqa: RUF071
+    pattern = f"{start.rstrip('0123456789')}*{end.lstrip('0123456789')}"
+    if any(sign in start + end for sign in "*?["):
+        return ""
+    return pattern if [one for one in places if fnmatchcase(one, pattern)] == [*files] else ""
