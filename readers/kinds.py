@@ -34,6 +34,8 @@ _RENAME = "is not taken for a video, as .ts is also text in other languages: cal
 _VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
 # Cameras write IMG_1234.jpg.
 _FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
+NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
+"""What ends the names of TFRecord files without an ending."""
 _HEAD_BYTES = 16
 _MOST_SHOWN = 5
 
@@ -110,7 +112,8 @@ def _kind_of_file(place: str, first: str) -> Format:
     if is_image_file(place):
         return FORMATS["list"]
     if is_url(place):
-        if _begins_like_tfrecord(first):  # the others are as the first: each look is a request
+        # The others are as the first: each look is a request.
+        if NUMBERED.search(place) and _begins_like_tfrecord(first):
             return FORMATS["tfrecord"]
     else:
         if not Path(place).exists():

@@ -2,14 +2,13 @@
 
 import inspect
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
 from readers.formats import FORMATS, Format, FormatName
-from readers.kinds import MDS_INDEX, is_list, is_shard, is_video, named_kind, tell_kind
+from readers.kinds import MDS_INDEX, NUMBERED, is_list, is_shard, is_video, named_kind, tell_kind
 from readers.places import find_places, has_wildcards, is_url
 from readers.sample import PathLike, SourceError
 from readers.splits import (
@@ -24,8 +23,6 @@ from readers.splits import (
 if TYPE_CHECKING:
     from readers.remote import StorageOptions
     from readers.stream import TarStream
-
-_NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
 
 
 @overload
@@ -164,7 +161,7 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
     if f"{url}{MDS_INDEX}" in there:
         return [Url(f"{url}{MDS_INDEX}", storage)]
     found = [place for place in there if is_shard(place.rpartition("/")[2])]
-    found = found or [place for place in there if _NUMBERED.search(place)]
+    found = found or [place for place in there if NUMBERED.search(place)]
     folders = sorted({place.removeprefix(url).partition("/")[0] for place in deeper})
     if found and folders:
         raise SourceError(

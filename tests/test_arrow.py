@@ -144,7 +144,7 @@ def test_splits_are_not_mixed(made: Any, hugging_face: Any, tmp_path: Path) -> N
     hugging_face.DatasetDict(train=made, test=made).save_to_disk(tmp_path / "both")
 
     with pytest.raises(
-        SourceError, match="holds the splits train, test, .*the folder /.*/both/train"
+        SourceError, match=r"holds the splits train, test, .*the folder /.*/both/train"
     ):
         open_dataset(tmp_path / "both")
     assert len(open_dataset(tmp_path / "both" / "train")) == 60
