@@ -15,6 +15,7 @@ from readers.columns import to_label, to_labels
 from readers.dataset import ColumnName, IndexedDataset
 from readers.pixels import row_file
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
+from readers.unreadable import unreadable
 
 _BLOCK_BYTES = 8 << 20
 
@@ -58,7 +59,8 @@ class NpyDataset(IndexedDataset):
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the array's name, length and content, and the labels; see `pin_content`."""
-        content = pin_content(open_blob(self._path))
+        with unreadable(str(self._path)):
+            content = pin_content(open_blob(self._path))
         digest = hashlib.sha256(f"{self._path.name!r} {content}\n".encode())
         digest.update(self.column("label").tobytes())
         return digest.hexdigest()[:32]

@@ -19,6 +19,7 @@ from readers.splits import (
     several_splits,
     split_of,
 )
+from readers.unreadable import unreadable
 
 if TYPE_CHECKING:
     from readers.remote import StorageOptions
@@ -94,7 +95,8 @@ def open_dataset(
             f"{places[0]} can only be read forward: decompress it or make shards of it "
             "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
         )
-    return _made(kind, places, many or len(places) > 1, options)
+    with unreadable(places[0]):
+        return _made(kind, places, many or len(places) > 1, options)
 
 
 def _made(

@@ -28,6 +28,7 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
+from readers.unreadable import unreadable
 
 _BLOCK_BYTES = 8_000_000
 _MOST_THREADS = 16  # that wait for a server
@@ -83,7 +84,7 @@ class ShardDataset(IndexedDataset):
         self._found: list[FoundIndex] = (
             builder.build(self._blobs, scan)
             if builder
-            else _on_all(lambda blob: open_index(blob, scan), self._blobs)
+            else _on_all(lambda blob: _indexed(blob, scan), self._blobs)
         )
         for blob, found in zip(self._blobs, self._found, strict=True):
             if isinstance(blob, LocalBlob):
@@ -310,6 +311,11 @@ class _OpenShard:
         ranges = [pair for one in bounds for pair in zip(one[::2], one[1::2], strict=True)]
         payloads = iter(self._blob.read(ranges))
         return lambda names, _: {name: next(payloads) for name in names}
+
+
+def _indexed(blob: Blob, scan: Scan) -> FoundIndex:
+    with unreadable(blob.location):
+        return open_index(blob, scan)
 
 
 def _content(head: Head) -> _Content:

@@ -42,6 +42,7 @@ class Faults:
             than the one asked for; the whole object instead; another ETag.
         delay: Seconds before each answer.
         skip: So many of the reads to come are left alone before faults begin.
+        refusal: Status and body of the answer to every request, lists among them; None for others.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Faults:
         seed: int = 0,
         delay: float = 0.0,
         skip: int = 0,
+        refusal: tuple[int, str] | None = None,
     ) -> None:
         self.rate, self.kinds, self.delay, self.skip = rate, kinds, delay, skip
+        self.refusal = refusal
         self._random = random.Random(seed)
         self._lock = threading.Lock()
 
@@ -100,6 +103,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.add("requests" if is_read else "others", 1)
         if "X-Signature=" in self.path:
             self.server.add("signed", 1)
+        if self.server.faults.refusal:
+            status, body = self.server.faults.refusal
+            self._send(_Answer(status, {"Content-Type": "application/xml"}, body.encode()))
+            return
         if fault:
             self.server.add(fault, 1)
         if fault == "reset":

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -402,3 +403,118 @@ def test_parts_of_a_zip_archive_can_be_read(folder: Path, server: Storage) -> No
         archive.writestr("a.txt", DATA[:5000])
     with zipfile.ZipFile(io.BufferedReader(file_like(f"{server.url}/photos/some.zip"))) as archive:
         assert archive.read("a.txt") == DATA[:5000]
+
+
+@pytest.fixture(scope="module")
+def tables(s3: Storage, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Puts tables into folders of S3, one of them hidden; how to reach them."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path_factory.mktemp("table") / "a.parquet"
+    parquet.write_table(pa.table({"image": [b"bytes"]}), path)
+    for name in ("x/a-0.parquet", "x/a-1.parquet", "y/a-0.parquet", "x/.b.parquet", "x/a.txt"):
+        s3.put(f"photos/tables/{name}", path.read_bytes())
+    for name in ("train-00000-of-00001.parquet", "test-00000-of-00001.parquet"):
+        s3.put(f"photos/hub/data/{name}", path.read_bytes())
+    return {"endpoint": s3.url, "cache_bytes": 0}
+
+
+class TestPatterns:
+    @pytest.mark.parametrize(
+        ("pattern", "names"),
+        [
+            ("x/*.parquet", ["x/a-0", "x/a-1"]),
+            ("*/a-[0-9].parquet", ["x/a-0", "x/a-1", "y/a-0"]),
+            ("?/a-0.parquet", ["x/a-0", "y/a-0"]),
+            ("{y,x}/a-{0..0}*", ["y/a-0", "x/a-0"]),
+        ],
+    )
+    def test_wildcards(self, tables: dict[str, Any], pattern: str, names: list[str]) -> None:
+        """They stand for what they stand for in a folder of this machine."""
+        far = open_dataset(f"s3://photos/tables/{pattern}", **tables)
+
+        assert [str(place.text) for place in far._places] == [
+            f"s3://photos/tables/{name}.parquet" for name in names
+        ]
+
+    def test_what_fits_nothing(self, tables: dict[str, Any], server: Storage) -> None:
+        """Nothing fits, nothing is there to list, or the server cannot list at all."""
+        for url, match in (
+            ("s3://photos/tables/x/*.tar", r"x/\*\.tar fits no object: correct the pattern"),
+            ("s3://nobody/*.tar", "cannot be listed: there is no such bucket"),
+            (
+                f"{server.url}/photos/*.tar",
+                r"HTTP server, which cannot be listed: .*\{000\.\.099\}",
+            ),
+        ):
+            with pytest.raises(SourceError, match=match):
+                open_dataset(url, **tables)
+
+    def test_splits(self, tables: dict[str, Any]) -> None:
+        """Folders of a store are told apart as those of this machine are."""
+        for url in ("s3://photos/hub/", "s3://photos/hub/data/", "s3://photos/hub/data/*.parquet"):
+            with pytest.raises(SourceError, match="holds the splits train, test"):
+                open_dataset(url, **tables)
+            assert len(open_dataset(url, split="test", **tables)) == 1
+
+    def test_records_without_an_ending(self, s3: Storage, tmp_path: Path) -> None:
+        """The first bytes of the first object tell that it is a TFRecord file."""
+        tfrecord = pytest.importorskip("tfrecord")
+        writer = tfrecord.TFRecordWriter(str(tmp_path / "a"))
+        writer.write({"image": (b"bytes", "byte")})
+        writer.close()
+        for number in range(2):
+            s3.put(f"photos/records/train-0000{number}-of-00002", (tmp_path / "a").read_bytes())
+        options: dict[str, Any] = {"endpoint": s3.url, "cache_bytes": 0}
+
+        for url in ("s3://photos/records/", "s3://photos/records/train-*"):
+            assert len(open_dataset(url, **options)) == 2
+
+
+SECRET = "sEcReT"
+
+
+class TestAccess:
+    @pytest.mark.parametrize(
+        ("status", "code", "advice"),
+        [
+            (403, "AccessDenied", r"access was refused .*AWS_ACCESS_KEY_ID.*anonymous=True"),
+            (403, "InvalidAccessKeyId", "does not know the key in AWS_ACCESS_KEY_ID"),
+            (403, "SignatureDoesNotMatch", "AWS_SECRET_ACCESS_KEY is not the secret"),
+            (400, "ExpiredToken", "the session token has expired: .*AWS_SESSION_TOKEN"),
+            (400, "AuthorizationHeaderMalformed", "set AWS_REGION"),
+            (400, "", r"access was refused \(400 Bad Request\): .*AWS_SESSION_TOKEN.*AWS_REGION"),
+        ],
+    )
+    def test_what_the_store_refuses(
+        self, server: Storage, status: int, code: str, advice: str
+    ) -> None:
+        """Opening, listing and patterns: the cause as the store names it, and the variable to set; at once."""
+        body = f"<Error><Code>{code}</Code><Message>{SECRET}</Message></Error>"
+        server.faults(rate=1.0, refusal=[status, body if code else ""])
+        options: dict[str, Any] = {"endpoint": server.url, "cache_bytes": 0}
+        for url in ("s3://photos/a.tar", "s3://photos/folder/", "s3://photos/*.tar"):
+            with pytest.raises(SourceError, match=advice) as error:
+                open_dataset(url, **options)
+            assert SECRET not in str(error.value)
+        assert server.count()["requests"] <= 2  # HEAD, and GET for the reason
+        server.faults()
+
+    def test_without_credentials(self, server: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Neither in the environment, nor from a machine of Amazon's, for which this server stands in."""
+        for name in [name for name in os.environ if name.startswith("AWS_")]:
+            monkeypatch.delenv(name)
+        settings = (("metadata_endpoint", f"{server.url}/169.254.169.254"),)
+        options: dict[str, Any] = {"endpoint": server.url, "cache_bytes": 0, "settings": settings}
+        for url in ("s3://unseen/a.tar", "s3://unseen/folder/"):
+            with pytest.raises(SourceError, match=r"no credentials were found .*AWS_ACCESS_KEY_ID"):
+                open_dataset(url, **options)
+
+    def test_an_etag_that_changes(self, server: Storage) -> None:
+        """While the index is made, and in an answer to HTTP: an error in words that says what to do."""
+        for url in ("s3://photos/train/train-000.tar", f"{server.url}/photos/train/train-000.tar"):
+            server.faults(rate=1.0, kinds=["etag"], skip=int(url.startswith("http")))
+            with pytest.raises(
+                SourceError, match=r"train-000\.tar cannot be read: its ETag .*anew"
+            ):
+                open_dataset(url, endpoint=server.url, cache_bytes=0)
+        server.faults()

@@ -30,6 +30,7 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
+from readers.unreadable import unreadable
 
 _BLOCK_BYTES = 8_000_000
 
@@ -109,7 +110,8 @@ class MdsDataset(IndexedDataset):
             digest.update(
                 f"{raw.path!r} {raw.num_bytes} {sorted(raw.hashes.items())} {shard.columns}\n".encode()
             )
-            digest.update(f"{pin_content(file.open())}\n".encode())
+            with unreadable(file.place):
+                digest.update(f"{pin_content(file.open())}\n".encode())
         return digest.hexdigest()[:32]
 
     @property
@@ -274,7 +276,9 @@ def _read_index(folder: str) -> list[MdsShard]:
     place = _inside(folder, NAME)
     try:
         blob = open_blob(place)
-    except SourceError:
+    except SourceError as error:
+        if is_url(folder) and "no such object" not in str(error):
+            raise
         inside = [] if is_url(folder) else sorted(Path(folder).glob(f"*/{NAME}"))
         hint = (
             f"give one of its splits, such as {inside[0].parent}" if inside else "correct the path"

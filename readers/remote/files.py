@@ -408,8 +408,8 @@ class _Forward(io.RawIOBase):
     def _next_chunk(self) -> memoryview:
         if self._chunks is None:
             state, self._chunks = self._connection.chunks(self._place.path)
-            if self._state not in (None, state):
-                raise changed()
+            if self._state is not None and self._state != state:
+                raise changed(self._state, state)
             self._state, skipped = state, 0
         else:
             skipped = self._position

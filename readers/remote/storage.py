@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from readers.formats import require
+from readers.remote.refusals import refusal
 from readers.sample import Payload, SourceError
 
 T = TypeVar("T")
@@ -180,7 +181,12 @@ class Connection:
     def head(self, path: str) -> State:
         """Ask for the state of an object, without its bytes."""
         if self._place.scheme in ("s3", "gs"):
-            return State.of(_obstore().head(self._store(), path))
+            try:
+                return State.of(_obstore().head(self._store(), path))
+            except Exception as error:
+                if refusal(error, self._place.scheme) is None:
+                    raise
+                # The answer to HEAD has no room for the reason, that to GET has.
         # Of an HTTP server it must be known whether it gives parts; and a signed URL is for GET alone.
         return State.of(_obstore().get(self._store(), path, options={"range": (0, 1)}).meta)
 
@@ -193,7 +199,7 @@ class Connection:
         result = _obstore().get(self._store(), path, options={"range": (start, stop)})
         found = State.of(result.meta)
         if found != state:
-            raise changed()
+            raise changed(state, found)
         data = memoryview(result.bytes())
         if len(data) != stop - start:
             raise OSError(errno.EIO, f"{len(data)} bytes came instead of {stop - start}")
@@ -274,7 +280,8 @@ def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline
             (EIO, ETIMEDOUT); strerror is a sentence without credentials.
     """
     began = time.monotonic()
-    host = Place.of(url).root
+    place = Place.of(url)
+    host = place.root
     most = options.retries
     for number in range(options.retries + 1):
         try:
@@ -282,7 +289,7 @@ def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline
             _reached.add(host)
             return result
         except Exception as error:  # noqa: BLE001  # obstore's have no common base but this
-            if final := _final(error):
+            if final := _final(error, place.scheme, host in _reached):
                 raise final from None
             reason = _reason(error)
         if host not in _reached and "error sending request" in reason:
@@ -305,29 +312,29 @@ _jitter = random.Random()
 _reached: set[str] = set()  # hosts and buckets that have answered: others may be misspelt
 
 
-def changed() -> OSError:
+def changed(before: State, now: State) -> OSError:
     """The error of an object that is not the one that was opened."""
-    return OSError(errno.ESTALE, "it has changed since it was opened, open it anew")
+    if before._replace(etag="") == now._replace(etag=""):
+        text = (
+            "its ETag has changed since it was opened, its size and time have not: open it anew, or, where nobody "
+            "wrote it, read from one server instead of several that each give an ETag of their own"
+        )
+    else:
+        text = "it has changed since it was opened, open it anew"
+    return OSError(errno.ESTALE, text)
 
 
-def _final(error: Exception) -> OSError | None:
+def _final(error: Exception, scheme: str, reached: bool) -> OSError | None:
     """The error that no further attempt would mend, or None."""
     kind = type(error).__name__
     if isinstance(error, FileNotFoundError) and error.errno is None:  # of obstore
         return FileNotFoundError(errno.ENOENT, "there is no such object")
-    if kind in ("PermissionDeniedError", "UnauthenticatedError"):
-        return PermissionError(
-            errno.EACCES,
-            f"access was refused ({_reason(error)}): set the credentials in the environment (AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or GOOGLE_APPLICATION_CREDENTIALS), or anonymous=True for public data",
-        )
     if isinstance(error, SourceError | MemoryError):
         raise error
     if isinstance(error, OSError) and error.errno in (errno.ESTALE, errno.EINVAL):
         return error
-    status = _STATUS.search(str(error))
-    if status and status[1][0] == "4" and status[1] not in ("408", "425", "429"):
-        return OSError(errno.EINVAL, f"the server refused the request ({_reason(error)})")
+    if refused := refusal(error, scheme, reached=reached):
+        return refused
     if kind in ("InvalidPathError", "UnknownConfigurationKeyError", "TypeError"):
         return OSError(errno.EINVAL, _reason(error))
     return None

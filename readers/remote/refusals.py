@@ -1,0 +1,85 @@
+"""Why a store refuses a request, and what to set."""
+
+import errno
+import re
+
+_STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
+_CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
+# Where machines of a provider are asked for credentials when the environment has none.
+_ASKED_THE_MACHINE = ("169.254.", "fd00:ec2::", "metadata.google.internal", "computeMetadata")
+_PASSING = ("408", "425", "429")
+_AWS = (
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN where they are temporary)"
+)
+_GOOGLE = "GOOGLE_APPLICATION_CREDENTIALS, the path of a service account's JSON file"
+_PUBLIC = "or give anonymous=True for public data"
+_NEW_TOKEN = f"get new temporary credentials and set {_AWS}"
+_REGION = "set AWS_REGION to the region of the bucket"
+_ADVICE = {
+    "ExpiredToken": f"the session token has expired: {_NEW_TOKEN}",
+    "ExpiredTokenException": f"the session token has expired: {_NEW_TOKEN}",
+    "TokenRefreshRequired": f"the session token has expired: {_NEW_TOKEN}",
+    "InvalidToken": f"the session token is none of this store: {_NEW_TOKEN}, or unset AWS_SESSION_TOKEN",
+    "InvalidAccessKeyId": f"the store does not know the key in AWS_ACCESS_KEY_ID: set {_AWS}, {_PUBLIC}",
+    "SignatureDoesNotMatch": "AWS_SECRET_ACCESS_KEY is not the secret of AWS_ACCESS_KEY_ID: set both anew",
+    "AuthorizationHeaderMalformed": f"the request was signed for another region: {_REGION}",
+    "PermanentRedirect": f"the bucket lies in another region: {_REGION}",
+    "IllegalLocationConstraintException": f"the bucket lies in another region: {_REGION}",
+    "RequestTimeTooSkewed": "the clock of this machine is wrong: set it",
+}
+
+
+def refusal(error: Exception, scheme: str, *, reached: bool = False) -> OSError | None:
+    """The error of a request that the store refused, and would refuse again; None for others.
+
+    Args:
+        error: Of obstore.
+        scheme: Of the URL.
+        reached: The store has answered this process before, so there are credentials.
+
+    Returns:
+        EACCES where credentials may help, ENOENT where the bucket is not there, else EINVAL; strerror says what the store told, and what to set.
+    """
+    text = str(error).partition("\n\nDebug source")[0]  # which repeats it all
+    found = _STATUS.search(text)
+    status = found[1] if found else ""
+    if "redirect without LOCATION" in text:
+        return PermissionError(errno.EACCES, _ADVICE["PermanentRedirect"])
+    if any(place in text for place in _ASKED_THE_MACHINE):
+        if reached:
+            return None
+        return PermissionError(errno.EACCES, _nothing_found(scheme))
+    refused = type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError")
+    if not refused and (status[:1] != "4" or status in _PASSING):
+        return None
+    told = f"{status} {found[2].strip()}" if found else "no reason given"
+    code = _CODE.search(text)
+    if code and code[1] == "NoSuchBucket":
+        return FileNotFoundError(errno.ENOENT, "there is no such bucket: correct its name")
+    if code and code[1] in _ADVICE:
+        return PermissionError(errno.EACCES, f"{told}, {code[1]}: {_ADVICE[code[1]]}")
+    if code:
+        told = f"{told}, {code[1]}"
+    if not refused and status not in ("400", "401", "403"):
+        return OSError(errno.EINVAL, f"the server refused the request ({told})")
+    return PermissionError(errno.EACCES, f"access was refused ({told}): {_usual(scheme, status)}")
+
+
+def _nothing_found(scheme: str) -> str:
+    if scheme == "gs":
+        return f"no credentials were found: set {_GOOGLE}, {_PUBLIC}"
+    return (
+        f"no credentials were found (files in ~/.aws are not read): set {_AWS}, {_PUBLIC}; "
+        "aws configure export-credentials prints them"
+    )
+
+
+def _usual(scheme: str, status: str) -> str:
+    """What helps most often where the store gives no reason."""
+    if scheme == "gs":
+        return f"give the account leave to read the bucket, or set {_GOOGLE}, {_PUBLIC}"
+    if scheme != "s3":
+        return "get a new URL where it is signed, or put USER:PASSWORD@ before the host"
+    if status == "400":
+        return f"{_NEW_TOKEN} where they have expired, and {_REGION}"
+    return f"give the account leave to read and list the bucket, or set {_AWS}, {_PUBLIC}"
