@@ -13,18 +13,19 @@ from readers.blob import open_blob
 from readers.blob.pin import pin_content
 from readers.columns import to_label, to_labels
 from readers.dataset import ColumnName, IndexedDataset
-from readers.pixels import row_file
+from readers.pixels import RowFile, row_file
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
 from readers.unreadable import unreadable
 
 _BLOCK_BYTES = 8 << 20
+_LEAST_OF_ONE = 16  # height and width from which nobody means narrow grey images
 
 
 class NpyDataset(IndexedDataset):
-    """The rows of one array: images without compression, or any other numbers.
+    """The rows of one array: images without compression.
 
     uint8 [N, H, W, 3] are RGB images: the field ``ppm`` is a PPM file of the row. uint8 [N, H, W] and
-    [N, H, W, 1] are grey: ``pgm``. Rows of anything else are the field ``npy``, as np.save writes them.
+    [N, H, W, 1] are grey: ``pgm``.
 
     The file must not be shortened in place while it is in use, since the operating system kills
     processes that read behind the end of a mapped file.
@@ -36,15 +37,15 @@ class NpyDataset(IndexedDataset):
             none.
 
     Raises:
-        SourceError: A file is missing, cut off, empty, of Python objects, or a .npz; or the labels do
-            not fit.
+        SourceError: A file is missing, cut off, empty, of Python objects, or a .npz; its rows are no images;
+            or the labels do not fit.
     """
 
     def __init__(self, path: PathLike, *, labels: PathLike | Literal[False] | None = None) -> None:
         self._path = Path(path).absolute()
         self._labels_path = _find_labels(self._path, labels)
         self._rows = _map_array(self._path)
-        self._row_file = row_file(self._rows.shape[1:], self._rows.dtype)
+        self._row_file = _image_file(self._rows, self._path)
         self._labels: NDArray[Any] | None = None
         if self._labels_path:
             self._labels = _map_labels(self._labels_path, len(self._rows), self._path)
@@ -90,8 +91,7 @@ class NpyDataset(IndexedDataset):
         except ValueError as error:
             return BadSample(index, key, "read", str(error))
         fields = {file.field: file.of(self._rows[index])}
-        image = file.field if file.size else None
-        return Sample(index, key, fields, label, file.size, image_field=image)
+        return Sample(index, key, fields, label, file.size, image_field=file.field)
 
 
 def _find_labels(path: Path, labels: PathLike | Literal[False] | None) -> Path | None:
@@ -118,6 +118,31 @@ def _map_array(path: Path) -> NDArray[Any]:
             f"{path} holds an array of the shape {array.shape}: it must have one row at least"
         )
     return array
+
+
+def _image_file(rows: NDArray[Any], path: Path) -> RowFile:
+    """Choose what the rows become.
+
+    Raises:
+        SourceError: They are no images.
+    """
+    shape, dtype = list(rows.shape), rows.dtype
+    # An image by itself would be H grey images of 3 columns.
+    is_one = rows.ndim == 3 and shape[2] in (3, 4) and min(shape[:2]) >= _LEAST_OF_ONE
+    if dtype == np.uint8 and rows.ndim in (3, 4) and not is_one:
+        found = row_file(rows.shape[1:], dtype)
+        if found.size is not None:
+            return found
+    advice = "pixels are uint8 [N, height, width, 3], [N, height, width, 1] or [N, height, width]"
+    if is_one:
+        advice = f"one image is [1, {', '.join(map(str, shape))}], save image[np.newaxis]"
+    elif rows.ndim == 4 and shape[1] in (1, 3) and dtype == np.uint8:
+        advice = "channels come last, save array.transpose(0, 2, 3, 1)"
+    elif rows.ndim == 4 and shape[3] == 4 and dtype == np.uint8:
+        advice = "of RGBA save array[..., :3]"
+    elif dtype.kind == "f" and rows.ndim in (3, 4):
+        advice = f"{advice}: of values from 0 to 1 save (array * 255).round().astype(np.uint8)"
+    raise SourceError(f"{path} holds {dtype.str} {shape}, which are no images: {advice}")
 
 
 def _refusal(path: Path, error: Exception) -> str:

@@ -1,16 +1,16 @@
-"""Arrays in .npy files: images as files that decoders read, everything else as np.save writes it."""
+"""Arrays in .npy files: images as files that decoders read, everything else is refused."""
 
-import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from readers import SourceError, read_header
+from readers import SourceError, open_dataset, read_header
 from readers.npy import NpyDataset
 
 
@@ -37,19 +37,40 @@ def test_images_decode_to_the_array(tmp_path: Path, shape: tuple[int, ...], orde
     assert dataset.column("num_bytes").tolist() == [len(samples[0].image)] * 5
 
 
-@pytest.mark.parametrize("dtype", ["float32", ">i2", "uint8", "complex64", "S3", "U2", "M8[s]"])
-@pytest.mark.parametrize("shape", [(6,), (6, 5), (6, 2, 3, 5)])
-def test_other_rows_are_npy_files(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
-    """Rows of other numbers are the bytes of np.save, and single numbers what np.load reads."""
-    array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    [sample] = NpyDataset(save(tmp_path / "a.npy", array)).fetch([3])
-    stream = io.BytesIO()
-    np.save(stream, array[3])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "advice"),
+    [
+        ("f4", (6,), "pixels are uint8"),
+        ("u1", (6, 5), "pixels are uint8"),
+        ("f4", (6, 8, 8, 3), r"array \* 255"),
+        (">i2", (6, 8, 8), "pixels are uint8"),
+        ("u1", (6, 3, 8, 8), "transpose"),
+        ("u1", (6, 8, 8, 4), r"array\[\.\.\., :3\]"),
+        ("u1", (480, 640, 3), r"one image is \[1, 480, 640, 3\]"),
+        ("u1", (6, 4, 8, 8, 3), "pixels are uint8"),
+        ("U2", (6,), "pixels are uint8"),
+        ("V0", (6, 2), "pixels are uint8"),
+        ([("x", "u1")], (6, 8, 8), "pixels are uint8"),
+    ],
+)
+def test_rows_that_are_no_images_are_refused(
+    tmp_path: Path, dtype: Any, shape: tuple[int, ...], advice: str
+) -> None:
+    """When the array is opened: the sentence says what it holds, and what to save instead."""
+    path = save(tmp_path / "a.npy", np.zeros(shape, dtype))
 
-    if len(shape) > 1:  # np.save turns a single number round to this machine's byte order
-        assert sample.fields["npy"] == stream.getvalue()
-    assert np.array_equal(np.load(io.BytesIO(sample.fields["npy"])), array[3])
-    assert sample.image is None
+    with pytest.raises(SourceError, match=rf"a\.npy holds .*, which are no images: .*{advice}"):
+        open_dataset(path)
+
+
+def test_what_the_refusal_says_to_save(tmp_path: Path) -> None:
+    """One image, and channels first."""
+    image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), np.uint8)
+    for array in (image[np.newaxis], image.transpose(2, 0, 1)[np.newaxis].transpose(0, 2, 3, 1)):
+        [sample] = NpyDataset(save(tmp_path / "a.npy", array)).fetch([0])
+        decoded = cv2.imdecode(np.frombuffer(sample.image, np.uint8), cv2.IMREAD_UNCHANGED)
+
+        assert np.array_equal(decoded[..., ::-1], image)
 
 
 @pytest.mark.parametrize("name", ["val_images_labels.npy", "val_labels.npy", "labels.npy"])
