@@ -1,7 +1,7 @@
 """Records with named columns as samples: which column is the image, the label, the key, and what the rest becomes."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,23 @@ from readers.sample import VIDEO_FIELDS, Payload, SourceError
 
 IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "webp", "image/encoded", "picture", "bytes")
 LABEL_NAMES = ("label", "cls", "class", "target", "labels", "image/class/label")
+# Names that may as well mean something else: taken where the values may be an encoded image, or are whole numbers.
+FURTHER_IMAGE_NAMES = (
+    *(
+        "image_png",
+        "image_jpg",
+        "image_jpeg",
+        "image_bytes",
+        "image_data",
+        "image_raw",
+        "img_bytes",
+    ),
+    *("photo", "x", "X"),
+)
+FURTHER_LABEL_NAMES = (
+    *("fine_label", "class_id", "class_idx", "class_label", "label_id", "category", "digit"),
+    *("y", "Y", "coarse_label"),
+)
 VIDEO_NAMES = ("video", *VIDEO_FIELDS)
 _LABEL_LIMIT = 1 << 63
 _MAX_SHOWN = 60
@@ -34,7 +51,14 @@ class Roles:
 
 
 def find_roles(
-    names: Iterable[str], *, image: str | None, label: str | None, key: str | None, source: str
+    names: Iterable[str],
+    *,
+    image: str | None,
+    label: str | None,
+    key: str | None,
+    source: str,
+    encoded: Collection[str] = (),
+    whole: Collection[str] = (),
 ) -> Roles:
     """Take the columns that were named, and for the others the first of the usual names.
 
@@ -44,11 +68,15 @@ def find_roles(
         label: Likewise.
         key: Likewise.
         source: The data, for the error.
+        encoded: Those of them that may hold encoded images; among them further names are looked for.
+        whole: Those of them that hold whole numbers, likewise.
 
     Raises:
         SourceError: A column that was asked for is not there.
     """
     there = list(names)
+    images = [name for name in FURTHER_IMAGE_NAMES if name in encoded]
+    labels = [name for name in FURTHER_LABEL_NAMES if name in whole]
 
     def pick(role: str, asked: str | None, usual: tuple[str, ...]) -> str | None:
         if asked is not None and asked not in there:
@@ -58,10 +86,41 @@ def find_roles(
         return asked or next((name for name in usual if name in there), None)
 
     return Roles(
-        pick("image", image, IMAGE_NAMES),
-        pick("label", label, LABEL_NAMES),
+        pick("image", image, (*IMAGE_NAMES, *images)),
+        pick("label", label, (*LABEL_NAMES, *labels)),
         pick("key", key, KEY_NAMES),
     )
+
+
+def remarks_on(
+    source: str,
+    *,
+    image: str | None,
+    label: str | None,
+    encoded: Collection[str],
+    whole: Collection[str],
+) -> tuple[str, ...]:
+    """Sentences about columns of which another one might have been meant.
+
+    Args:
+        source: The data.
+        image: The column that was taken without having been asked for, else None.
+        label: Likewise.
+        encoded: Columns that may hold encoded images.
+        whole: Columns of whole numbers.
+    """
+    found = []
+    for role, taken, able, usual in (
+        ("image", image, encoded, (*IMAGE_NAMES, *FURTHER_IMAGE_NAMES)),
+        ("label", label, whole, (*LABEL_NAMES, *FURTHER_LABEL_NAMES)),
+    ):
+        others = [name for name in usual if name in able and name != taken]
+        if taken is not None and others:
+            found.append(
+                f"{source}: of the columns {', '.join([taken, *others])}, which may each be the {role}, {taken} was "
+                f"taken; say {role}={taken!r}, or name another one"
+            )
+    return tuple(found)
 
 
 def to_payload(value: Any) -> Payload:

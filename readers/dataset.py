@@ -41,6 +41,11 @@ class IndexedDataset(ABC):
         """Name of each class number; empty where the data does not name its classes."""
         return ()
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What `readers.open_dataset` warns of: sentences about choices that may not be what was meant."""
+        return ()
+
     @abstractmethod
     def __len__(self) -> int: ...
 

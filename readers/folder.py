@@ -42,6 +42,7 @@ class FilesFound(NamedTuple):
     sidecars: Sidecars
 
 
+_ANNOTATIONS = ("annotations", "labels")  # of Pascal VOC and COCO, of YOLO
 _INSTEAD = f"; or videos (.{', .'.join(VIDEO_FIELDS)}), or a folder of frames for each video"
 _IMAGES = FileKind("images", IMAGE_FIELDS, _INSTEAD)
 
@@ -141,6 +142,11 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
         return FilesFound(loose, [-1] * len(loose), (), sidecars)
     if len(filled) < len(folders):
         empty = next(name for name in folders if not inside[name])
+        if empty.lower() in _ANNOTATIONS:
+            raise SourceError(
+                f"{root} holds {what} ({filled[0]}) and annotations ({empty}), which are not read from there: give "
+                f"the folder {root / filled[0]}, or a COCO file"
+            )
         raise SourceError(
             f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
             f"if folders are no classes there, give the one with the {what}, or a list file"

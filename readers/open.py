@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -19,6 +20,7 @@ from readers.splits import (
     several_splits,
     split_of,
 )
+from readers.unread import unread
 from readers.unreadable import unreadable
 
 if TYPE_CHECKING:
@@ -72,6 +74,10 @@ def open_dataset(
         options: Of the format's class, such as ``image="photo"`` to name a column; for URLs also those of
             `readers.remote.StorageOptions`, such as ``cache_bytes=0``.
 
+    Warns:
+        UserWarning: Something lies there that is not read, such as boxes in files of a kind that no reader knows,
+            or another column might have been meant.
+
     Raises:
         SourceError: It is missing, empty, of no known kind, holds several splits, or has no such option.
     """
@@ -96,7 +102,10 @@ def open_dataset(
             "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
         )
     with unreadable(places[0]):
-        return _made(kind, places, many or len(places) > 1, options)
+        made = _made(kind, places, many or len(places) > 1, options)
+    for remark in [*getattr(made, "remarks", ()), *unread(kind, places[0])]:
+        warnings.warn(remark, UserWarning, stacklevel=2)
+    return made
 
 
 def _made(

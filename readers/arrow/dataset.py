@@ -106,6 +106,11 @@ class ArrowDataset(IndexedDataset):
         """From Hugging Face's ClassLabel; else empty."""
         return self._layout.class_names
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._layout.remarks
+
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the columns that are read, and names, schemas, record batches and content.

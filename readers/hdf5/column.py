@@ -21,11 +21,13 @@ class Found:
 
     Attributes:
         lengths: Name -> number of rows.
+        whole: Names of those that have one whole number in each row.
         refused: Name -> why it can be none, a sentence without a subject.
     """
 
     def __init__(self, h5py: ModuleType, file: Any) -> None:
         self.lengths: dict[str, int] = {}
+        self.whole: set[str] = set()
         self.refused: dict[str, str] = {}
         self._h5py, self._groups_left = h5py, _MOST_GROUPS
         self._walk(file, "")
@@ -63,6 +65,8 @@ class Found:
                     self.refused[name] = why
                 elif one.ndim:
                     self.lengths[name] = one.shape[0]
+                    if one.ndim == 1 and one.dtype.kind in "iu":
+                        self.whole.add(name)
 
 
 class Column:

@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from readers.blob import LocalBlob, open_blob
 from readers.blob.pin import pin_content
-from readers.columns import IMAGE_NAMES, VIDEO_NAMES, Roles, find_roles, to_label
+from readers.columns import (
+    FURTHER_IMAGE_NAMES,
+    IMAGE_NAMES,
+    VIDEO_NAMES,
+    Roles,
+    find_roles,
+    remarks_on,
+    to_label,
+)
 from readers.dataset import ColumnName, IndexedDataset
 from readers.formats import require
 from readers.hdf5.column import Column, Found
@@ -86,6 +94,13 @@ class Hdf5Dataset(IndexedDataset):
                 self._roles, self._fields = _choose(found, image, label, key, columns, self._path)
                 assert self._roles.image is not None
                 self._length = found.lengths[self._roles.image]
+                self._remarks = remarks_on(
+                    str(self._path),
+                    image=None,
+                    label=self._roles.label if label is None else None,
+                    encoded=(),
+                    whole=[name for name in found.whole if found.lengths[name] == self._length],
+                )
                 pixels = Column(self._h5py, opened[self._roles.image], self._path)
         if not pixels.is_encoded and (pixels.file is None or pixels.file.size is None):
             raise SourceError(
@@ -103,6 +118,11 @@ class Hdf5Dataset(IndexedDataset):
 
     def __len__(self) -> int:
         return self._length
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._remarks
 
     @cached_property
     def fingerprint(self) -> str:
@@ -234,7 +254,7 @@ def _choose(
     path: Path,
 ) -> tuple[Roles, tuple[str, ...]]:
     """Return the datasets by role, and those that become fields."""
-    usual = (*IMAGE_NAMES, *_MORE_IMAGE_NAMES, *_VIDEO_NAMES)
+    usual = (*IMAGE_NAMES, *_MORE_IMAGE_NAMES, *FURTHER_IMAGE_NAMES, *_VIDEO_NAMES)
     image = image or next((name for name in usual if found.lengths.get(name)), None)
     if image is None or not found.lengths[image]:
         have = ", ".join(found.lengths) or "none"
@@ -249,7 +269,8 @@ def _choose(
                 "equal length"
             )
     there = [name for name, rows in found.lengths.items() if rows == length]
-    roles = find_roles(there, image=image, label=label, key=key, source=str(path))
+    whole = found.whole.intersection(there)
+    roles = find_roles(there, image=image, label=label, key=key, source=str(path), whole=whole)
     return roles, tuple(
         name for name in there if columns is None or name in columns or name == image
     )

@@ -98,6 +98,11 @@ class MdsDataset(IndexedDataset):
     def __len__(self) -> int:
         return self._starts[-1]
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._plans[0].remarks
+
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over names, sizes and hashes of the shards, their columns and pieces of their content.

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from readers.columns import find_roles, to_label
+from readers.columns import find_roles, remarks_on, to_label
 from readers.mds.encoding import IMAGES, LISTS, get_decoder, scalar_type, split_list
 from readers.sample import Payload, SourceError
 
@@ -37,6 +37,7 @@ class Plan(NamedTuple):
         label: The column that holds the label, or None.
         key: Likewise.
         image_field: Name of the field that holds the image, or None.
+        remarks: Sentences for people about what was chosen.
     """
 
     sizes: tuple[int, ...]
@@ -45,6 +46,7 @@ class Plan(NamedTuple):
     label: Column | None
     key: Column | None
     image_field: str | None
+    remarks: tuple[str, ...]
 
     def split(self, data: Payload) -> list[Payload]:
         """Return the stored value of every column.
@@ -152,7 +154,16 @@ def make_plan(
             return asked
         there = [name for name, encoding in wanted.items() if fits(encoding)]
         found: str | None = getattr(
-            find_roles(there, image=None, label=None, key=None, source=source), role
+            find_roles(
+                there,
+                image=None,
+                label=None,
+                key=None,
+                source=source,
+                encoded=there,
+                whole=[name for name in there if _is_whole(encodings[name])],
+            ),
+            role,
         )
         if found is None and role == "image":
             found = next((name for name in there if encodings[name] in IMAGES), None)
@@ -176,7 +187,18 @@ def make_plan(
         column(number) if number else None,
         column(title) if title else None,
         field,
+        remarks_on(
+            source,
+            image=picture if image is None else None,
+            label=number if label is None else None,
+            encoded=[name for name in wanted if encodings[name] in (*IMAGES, "bytes")],
+            whole=[name for name in wanted if _is_whole(encodings[name])],
+        ),
     )
+
+
+def _is_whole(encoding: str) -> bool:
+    return "int" in encoding and (scalar_type(encoding) is not None or encoding == "str_int")
 
 
 def _is_plain(encoding: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from readers.columns import Roles, find_roles, to_label, to_payload
+from readers.columns import FURTHER_LABEL_NAMES, Roles, find_roles, to_label, to_payload
 from readers.messages.protobuf import Feature, WireError, find_features, find_values, read_numbers
 from readers.sample import Payload, SourceError
 
@@ -72,7 +72,7 @@ class ExampleReader:
                 f"leave out {options[0]}="
             )
         if features:
-            find_roles(features, **asked, source=source)
+            find_roles(features, image=self.image, label=self.label, key=self.key, source=source)
         missing = [name for name in self.columns or () if name not in features]
         if missing:
             raise SourceError(
@@ -108,6 +108,8 @@ class ExampleReader:
         if image is not None and all(member[0] != image for member in members):
             image = f"{image}.0"
         label = features.get(roles.label) if roles.label is not None else None
+        if label and roles.label in FURTHER_LABEL_NAMES and self.label is None:
+            label = label if _is_one(record, label) else None  # a list has another meaning
         key = features.get(roles.key) if roles.key is not None else None
         return Example(
             tuple(members),
@@ -170,15 +172,26 @@ def _member(record: Payload, name: str, feature: Feature) -> tuple[str, int, int
 @lru_cache(maxsize=256)
 def _roles(reader: ExampleReader, kinds: tuple[tuple[str, str | None], ...]) -> Roles:
     wanted = [(n, k) for n, k in kinds if reader.columns is None or n in reader.columns]
-    pictures = find_roles(
-        [n for n, k in wanted if k == "bytes"], image=None, label=None, key=None, source=""
+    pictures = [n for n, k in wanted if k == "bytes"]
+    found = find_roles(pictures, image=None, label=None, key=None, source="", encoded=pictures)
+    others = find_roles(
+        [n for n, _ in wanted],
+        image=None,
+        label=None,
+        key=None,
+        source="",
+        whole=[n for n, k in wanted if k == "int64"],
     )
-    others = find_roles([n for n, _ in wanted], image=None, label=None, key=None, source="")
     return Roles(
-        reader.image or pictures.image,
+        reader.image or found.image,
         reader.label or others.label,
         reader.key or others.key,
     )
+
+
+def _is_one(record: Payload, feature: Feature) -> bool:
+    """Whether a feature of numbers has a single value."""
+    return len(read_numbers(record, feature.start, feature.stop)) == 1
 
 
 def _read_label(record: Payload, feature: Feature) -> int:

@@ -101,6 +101,11 @@ class ParquetDataset(IndexedDataset):
         """From Hugging Face's ClassLabel; else empty."""
         return self._layout.class_names
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._layout.remarks
+
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the names of the files, their footers, and which columns are read.

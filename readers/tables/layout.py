@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from readers.columns import VIDEO_NAMES, find_roles
+from readers.columns import VIDEO_NAMES, find_roles, remarks_on
 from readers.formats import require
 from readers.sample import SourceError
 
@@ -24,6 +24,7 @@ class Layout:
         key: Names the sample, or None.
         fields: Those of the columns that become fields.
         class_names: From Hugging Face's ClassLabel.
+        remarks: Sentences for people about what was chosen.
     """
 
     columns: tuple[str, ...]
@@ -33,6 +34,8 @@ class Layout:
     key: str | None
     fields: tuple[str, ...]
     class_names: tuple[str, ...]
+    # No part of what the layout is: fingerprints are made of its text.
+    remarks: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
 
 def find_layout(
@@ -59,14 +62,14 @@ def find_layout(
     Raises:
         SourceError: A column that was asked for is not there, or cannot be what it should.
     """
-    types = dict.fromkeys(further) | {field.name: field.type for field in schema}
+    types = dict.fromkeys(further) | {each.name: each.type for each in schema}
     if len(schema.names) > len(set(schema.names)):
         twice = next(name for name in schema.names if schema.names.count(name) > 1)
         raise SourceError(f"{source} has two columns of the name {twice!r}: rename one of them")
-    for field in schema:
-        if (field.metadata or {}).get(b"ARROW:extension:name") in _PICKLED:
+    for each in schema:
+        if (each.metadata or {}).get(b"ARROW:extension:name") in _PICKLED:
             raise SourceError(
-                f"the type of column {field.name!r} of {source} is a pickled Python object, which is "
+                f"the type of column {each.name!r} of {source} is a pickled Python object, which is "
                 "never loaded: write the column as binary or as numbers"
             )
     missing = [name for name in columns or () if name not in types]
@@ -76,11 +79,20 @@ def find_layout(
         )
     names = [name for name in types if columns is None or name in {*columns, image, label, key}]
     asked = [name for name in (image, label, key) if name is not None and name not in types]
+    encoded = [name for name in names if types[name] is not None and _holds_images(types[name])]
+    whole = [name for name in names if types[name] is not None and _holds_integers(types[name])]
+    hints = _hugging_face(schema)
     roles = find_roles(
-        names if not asked else types, image=image, label=label, key=key, source=source
+        names if not asked else types,
+        image=image,
+        label=label,
+        key=key,
+        source=source,
+        encoded=encoded,
+        whole=whole,
     )
     found = _image(types, roles.image, names, image is not None, columns is not None, source)
-    label_name = roles.label
+    label_name = roles.label or _only_class_label(hints, whole)
     if label_name is not None and not _holds_labels(types[label_name]):
         if label is not None:
             raise SourceError(
@@ -88,7 +100,6 @@ def find_layout(
                 "name another one with label="
             )
         label_name = None
-    hints = _hugging_face(schema)
     class_names = hints.get(label_name, {}).get("names", ()) if label_name else ()
     return Layout(
         columns=tuple(name for name in names),
@@ -98,6 +109,13 @@ def find_layout(
         key=roles.key,
         fields=tuple(name for name in names if columns is None or name in {*columns, found}),
         class_names=tuple(map(str, class_names)) if isinstance(class_names, list) else (),
+        remarks=remarks_on(
+            source,
+            image=found if image is None else None,
+            label=label_name if label is None else None,
+            encoded=encoded,
+            whole=whole,
+        ),
     )
 
 
@@ -134,6 +152,12 @@ def _image(
     )
 
 
+def _only_class_label(hints: Mapping[str, Mapping[str, Any]], whole: Sequence[str]) -> str | None:
+    """Return the one column that Hugging Face's datasets calls a ClassLabel."""
+    found = [name for name in whole if hints.get(name, {}).get("_type") == "ClassLabel"]
+    return found[0] if len(found) == 1 else None
+
+
 def _is_struct(kind: Any) -> bool:
     return bool(require("pyarrow", extra="arrow").types.is_struct(kind))
 
@@ -155,6 +179,10 @@ def _holds_images(kind: Any) -> bool:
         place = kind.get_field_index("bytes")
         return place >= 0 and _is_binary(kind.field(place).type)
     return _is_binary(kind)
+
+
+def _holds_integers(kind: Any) -> bool:
+    return bool(require("pyarrow", extra="arrow").types.is_integer(kind))
 
 
 def _holds_labels(kind: Any) -> bool:

@@ -1,5 +1,6 @@
 """TFRecord shards, read at random: tf.train.Example without TensorFlow, or records of any other kind."""
 
+import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import Content, open_blob
+from readers.columns import find_roles, remarks_on
 from readers.dataset import ColumnName
 from readers.header import read_header
 from readers.index import Entry
@@ -24,6 +26,7 @@ from readers.tfrecord.crc32c import crc32c, find_checked_lengths, masked
 _HEAD = struct.Struct("<QI")  # length of the record, masked CRC-32C of these eight bytes
 _TAIL_BYTES = 4  # masked CRC-32C of the record
 _GZIP, _ZLIB = b"\x1f\x8b", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_BOXES = re.compile(r"(?:object|objects)/bbox(?:/|$)")  # of TensorFlow's object detection, and TFDS
 _FIRST_SEARCH_BYTES, _LAST_SEARCH_BYTES = 4096, 1 << 20
 
 
@@ -106,6 +109,7 @@ class _Scan:
     """Finds the samples of a shard."""
 
     reader: ExampleReader
+    rules: int = 2  # of finding features: an index that was made by others is made anew
 
     def __call__(self, content: Content, name: str) -> Iterator[Entry]:
         examples: bool | None = None
@@ -215,6 +219,29 @@ class TfRecordDataset(ShardDataset):
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the shards itself."""
         return partial(type(self), **asdict(self._reader)), (self.shards,)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`; the first shard is looked at."""
+        stored = {name for kind in self._found[0].head.kinds for name in kind[0]}
+        numbers = {name[1:] for name in stored if is_decoded(name)}
+        [image, *_] = [*(kind[1] for kind in self._found[0].head.kinds if kind[1]), None]
+        names = [name.lstrip("\0\1") for name in stored]
+        roles = find_roles(names, image=None, label=None, key=None, source="", whole=numbers)
+        found = remarks_on(
+            self.shards[0],
+            image=image if self._reader.image is None else None,
+            label=roles.label if self._reader.label is None else None,
+            encoded=stored,
+            whole=numbers,
+        )
+        boxes = sorted(name for name in numbers if _BOXES.search(name))
+        if boxes:
+            found += (
+                f"{self.shards[0]} has boxes in the features {', '.join(boxes[:4])}, which are not read as targets: "
+                'write them into a feature json, {"boxes": [[x1, y1, x2, y2]], "labels": [1]} in pixels',
+            )
+        return found
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; ``num_bytes`` is -1 in a shard whose samples have fields of numbers."""

@@ -20,7 +20,7 @@ def write(folder: Path, samples: list[Written]) -> Path:
                     "image/encoded": (sample.image, "byte"),
                     "image/class/label": (sample.label, "int"),
                     "image/filename": (sample.name.encode(), "byte"),
-                    "image/object/bbox/xmin": ([0.25, 0.5], "float"),
+                    "image/object/scores": ([0.25, 0.5], "float"),
                 }
             )
         shard.close()
