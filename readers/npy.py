@@ -1,6 +1,7 @@
-"""Rows of a NumPy array in a .npy file, read through a memory map."""
+"""Rows of a NumPy array in a .npy file."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from readers.blob import open_blob
 from readers.blob.pin import pin_content
+from readers.blob.rows import FileRows
 from readers.columns import to_label, to_labels
 from readers.dataset import ColumnName, IndexedDataset
 from readers.pixels import RowFile, row_file
@@ -27,8 +29,7 @@ class NpyDataset(IndexedDataset):
     uint8 [N, H, W, 3] are RGB images: the field ``ppm`` is a PPM file of the row. uint8 [N, H, W] and
     [N, H, W, 1] are grey: ``pgm``.
 
-    The file must not be shortened in place while it is in use, since the operating system kills
-    processes that read behind the end of a mapped file.
+    Rows that the file lost because it was shortened in place are BadSamples; see `FileRows` for Fortran order.
 
     Args:
         path: The .npy file, in C or Fortran order.
@@ -44,14 +45,14 @@ class NpyDataset(IndexedDataset):
     def __init__(self, path: PathLike, *, labels: PathLike | Literal[False] | None = None) -> None:
         self._path = Path(path).absolute()
         self._labels_path = _find_labels(self._path, labels)
-        self._rows = _map_array(self._path)
+        self._rows = _find_rows(self._path)
         self._row_file = _image_file(self._rows, self._path)
         self._labels: NDArray[Any] | None = None
         if self._labels_path:
-            self._labels = _map_labels(self._labels_path, len(self._rows), self._path)
+            self._labels = _read_labels(self._labels_path, len(self._rows), self._path)
 
     def __reduce__(self) -> tuple[partial[Self], tuple[Path]]:
-        """Another process maps the files itself."""
+        """Another process opens the files itself."""
         return partial(type(self), labels=self._labels_path or False), (self._path,)
 
     def __len__(self) -> int:
@@ -81,7 +82,7 @@ class NpyDataset(IndexedDataset):
         return np.full(len(self), values[name], np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Copy rows out of the map; see `Dataset.fetch`."""
+        """Read the rows; see `Dataset.fetch`."""
         return [self._sample(index) for index in checked_indices(indices, len(self._rows))]
 
     def _sample(self, index: int) -> Sample | BadSample:
@@ -90,7 +91,11 @@ class NpyDataset(IndexedDataset):
             label = -1 if self._labels is None else to_label(self._labels[index].item())
         except ValueError as error:
             return BadSample(index, key, "read", str(error))
-        fields = {file.field: file.of(self._rows[index])}
+        try:
+            fields = {file.field: file.of(self._rows[index])}
+        except OSError as error:
+            reason = f"the file cannot be read: {error.strerror or error}"
+            return BadSample(index, key, "read", reason)
         return Sample(index, key, fields, label, file.size, image_field=file.field)
 
 
@@ -104,23 +109,23 @@ def _find_labels(path: Path, labels: PathLike | Literal[False] | None) -> Path |
     return next((place for place in places if place != path and place.is_file()), None)
 
 
-def _map_array(path: Path) -> NDArray[Any]:
-    """Map an array of at least one row."""
+def _find_rows(path: Path) -> FileRows:
+    """Find an array of at least one row."""
     if path.suffix.lower() == ".npz" or _starts_with(path, b"PK\x03\x04"):
         raise SourceError(f"{path} is a .npz archive: save its array with np.save")
     try:
-        # A bare ndarray on top of the map: indexing a np.memmap takes 2 us more a row.
-        array = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        array = np.load(path, mmap_mode="r", allow_pickle=False)  # which reads its head alone
+        if array.size and array.ndim:
+            fortran = not array.flags.c_contiguous
+            return FileRows(path, array.dtype, array.offset, array.shape, fortran=fortran)
     except Exception as error:  # noqa: BLE001, whatever Python's own parser makes of a damaged header
         raise SourceError(f"{path} {_refusal(path, error)}") from None
-    if array.ndim == 0 or array.size == 0:
-        raise SourceError(
-            f"{path} holds an array of the shape {array.shape}: it must have one row at least"
-        )
-    return array
+    raise SourceError(
+        f"{path} holds an array of the shape {array.shape}: it must have one row at least"
+    )
 
 
-def _image_file(rows: NDArray[Any], path: Path) -> RowFile:
+def _image_file(rows: FileRows, path: Path) -> RowFile:
     """Choose what the rows become.
 
     Raises:
@@ -128,19 +133,19 @@ def _image_file(rows: NDArray[Any], path: Path) -> RowFile:
     """
     shape, dtype = list(rows.shape), rows.dtype
     # An image by itself would be H grey images of 3 columns.
-    is_one = rows.ndim == 3 and shape[2] in (3, 4) and min(shape[:2]) >= _LEAST_OF_ONE
-    if dtype == np.uint8 and rows.ndim in (3, 4) and not is_one:
+    is_one = len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) >= _LEAST_OF_ONE
+    if dtype == np.uint8 and len(shape) in (3, 4) and not is_one:
         found = row_file(rows.shape[1:], dtype)
         if found.size is not None:
             return found
     advice = "pixels are uint8 [N, height, width, 3], [N, height, width, 1] or [N, height, width]"
     if is_one:
         advice = f"one image is [1, {', '.join(map(str, shape))}], save image[np.newaxis]"
-    elif rows.ndim == 4 and shape[1] in (1, 3) and dtype == np.uint8:
+    elif len(shape) == 4 and shape[1] in (1, 3) and dtype == np.uint8:
         advice = "channels come last, save array.transpose(0, 2, 3, 1)"
-    elif rows.ndim == 4 and shape[3] == 4 and dtype == np.uint8:
+    elif len(shape) == 4 and shape[3] == 4 and dtype == np.uint8:
         advice = "of RGBA save array[..., :3]"
-    elif dtype.kind == "f" and rows.ndim in (3, 4):
+    elif dtype.kind == "f" and len(shape) in (3, 4):
         advice = f"{advice}: of values from 0 to 1 save (array * 255).round().astype(np.uint8)"
     raise SourceError(f"{path} holds {dtype.str} {shape}, which are no images: {advice}")
 
@@ -167,11 +172,12 @@ def _starts_with(path: Path, magic: bytes) -> bool:
         return False
 
 
-def _map_labels(path: Path, num_rows: int, images: Path) -> NDArray[Any]:
-    labels = _map_array(path)
-    if labels.dtype.kind not in "iub" or labels.size != len(labels) or len(labels) != num_rows:
+def _read_labels(path: Path, num_rows: int, images: Path) -> NDArray[Any]:
+    rows = _find_rows(path)
+    num_labels = math.prod(rows.shape)
+    if rows.dtype.kind not in "iub" or num_labels != len(rows) or len(rows) != num_rows:
         raise SourceError(
             f"the labels in {path} must be {num_rows} whole numbers as {images.name} has rows, got "
-            f"{labels.dtype} {list(labels.shape)}: name the right file with labels=, or labels=False"
+            f"{rows.dtype} {list(rows.shape)}: name the right file with labels=, or labels=False"
         )
-    return labels.reshape(-1)
+    return rows.whole().reshape(-1)

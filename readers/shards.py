@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import Blob, LocalBlob, is_url, open_blob
-from readers.blob.pages import Extent, Foresight, address_of
+from readers.blob.mapped import MappedFile, mapped_file
+from readers.blob.pages import Extent, Foresight
 from readers.dataset import ColumnName, IndexedDataset
 from readers.index import FoundIndex, open_index
 from readers.index.builder import current_builder
@@ -63,10 +64,10 @@ class _Found(NamedTuple):
 class ShardDataset(IndexedDataset):
     """Samples at known byte places of shards.
 
-    Shards are scanned once (see `readers.index`). Local ones are then mapped: fields are memoryviews into
-    the shard, and keep it mapped as long as they live. A shard must not be shortened in place while it is
-    in use, since the operating system kills processes that read behind the end of a mapped file; a shard
-    that was replaced gives BadSamples.
+    Shards are scanned once (see `readers.index`). Fields of local ones are read, and those of more than 1 MiB
+    are memoryviews into the mapped shard, which keep it mapped as long as they live (see `readers.blob.mapped.copied`).
+    What a shard lost because it was shortened in place gives BadSamples, as a shard does that was replaced
+    before it was first read. A shard must not be shortened while it is scanned: that ends the process.
 
     Args:
         shards: Paths or URLs. The samples follow this order.
@@ -165,7 +166,7 @@ class ShardDataset(IndexedDataset):
         return result
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Return views into the shards; see `Dataset.fetch`.
+        """Read the samples; see `Dataset.fetch`.
 
         Samples are read in the order in which they are stored, shard by shard.
         """
@@ -192,11 +193,17 @@ class ShardDataset(IndexedDataset):
             for place in range(begin, end):
                 key, names, bounds, label, size, fault, restarts, image_field = entries[place]
                 index, key = start + rows[place], f"{shard_name}/{key}"
-                result[positions[place]] = (
-                    BadSample(index, key, "read", fault)
-                    if fault
-                    else make(index, key, take(names, bounds), label, size, restarts, image_field)
-                )
+                try:
+                    result[positions[place]] = (
+                        BadSample(index, key, "read", fault)
+                        if fault
+                        else make(
+                            index, key, take(names, bounds), label, size, restarts, image_field
+                        )
+                    )
+                except OSError as error:
+                    reason = f"the shard cannot be read: {error.strerror or error}"
+                    result[positions[place]] = BadSample(index, key, "read", reason)
         return result
 
     def _look_up_all(self, parts: list[_Part], rows: list[int]) -> "_Found":
@@ -303,9 +310,9 @@ class _OpenShard:
         """
         if isinstance(self._blob, LocalBlob):
             # A map of its own, which goes with this object; the next time it is there.
-            view = self._blob.unmapped().view()
-            self.start = address_of(view) if len(view) else 0
-            self.take = partial(_fields_of_view, view)
+            file = mapped_file(self._blob.unmapped().view())
+            assert file is not None  # it has samples
+            self.start, self.take = file.address, partial(_fields_of_file, file)
             return self.take
         bounds = [entry[2] for entry in entries]
         ranges = [pair for one in bounds for pair in zip(one[::2], one[1::2], strict=True)]
@@ -351,12 +358,9 @@ def _take_nothing(names: Names, bounds: tuple[int, ...]) -> dict[str, Payload]:
     raise AssertionError(f"{names} at {bounds} of a shard that cannot be read")
 
 
-def _fields_of_view(view: memoryview, names: Names, bounds: tuple[int, ...]) -> dict[str, Payload]:
-    if len(names) == 2:  # an image and a label: half the time that the general way takes
-        start, stop, label_start, label_stop = bounds
-        return {names[0]: view[start:stop], names[1]: view[label_start:label_stop]}
-    place = iter(bounds)
-    return {name: view[next(place) : next(place)] for name in names}
+def _fields_of_file(file: MappedFile, names: Names, bounds: tuple[int, ...]) -> dict[str, Payload]:
+    places = iter(bounds)
+    return {name: file.payload(next(places), next(places)) for name in names}
 
 
 def _open_all(shards: Sequence[PathLike]) -> list[Blob]:

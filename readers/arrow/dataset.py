@@ -1,4 +1,4 @@
-"""Arrow files and what Hugging Face's datasets save, read through memory maps."""
+"""Arrow files and what Hugging Face's datasets save."""
 
 import hashlib
 import os
@@ -30,9 +30,12 @@ class ArrowDataset(IndexedDataset):
     Files are of the file format or the stream format; a folder is one that ``Dataset.save_to_disk`` wrote,
     or one with .arrow files in it.
 
-    Fields of bytes are views into the file's map, and keep it mapped as long as they live, unless the file
-    is compressed: then record batches are decompressed whole, and some are kept. The image is a column of
-    bytes, or Hugging Face's struct of bytes and path.
+    Fields of bytes are read at their places; those of more than 1 MiB are views into the file's map, and keep it
+    mapped as long as they live. Of a compressed file record batches are decompressed whole, and some are kept.
+    The image is a column of bytes, or Hugging Face's struct of bytes and path.
+
+    A file that is shortened in place gives BadSamples. pyarrow itself looks into the map when a file is opened and
+    when a record batch is first used, which ends the process if the file shrinks in that very moment.
 
     Args:
         source: A file, a folder, or a sequence of them. The samples follow this order.
@@ -131,7 +134,7 @@ class ArrowDataset(IndexedDataset):
         return median_rows(self._starts)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Return views into the files; see `Dataset.fetch`."""
+        """Read the rows; see `Dataset.fetch`."""
         wanted = np.array(checked_indices(indices, len(self)), np.int64)
         result: list[Any] = [None] * len(wanted)
         for _, positions in by_part(wanted, self._starts):
@@ -180,9 +183,10 @@ class ArrowDataset(IndexedDataset):
             if batch.num_rows != file.rows[inside]:
                 raise ValueError("it has changed")
             for name in names:
-                found[name] = column_of(self._layout, name, batch.column(name), file.is_mapped)
+                found[name] = column_of(self._layout, name, batch.column(name), file.mapped)
         except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
-            lost = Lost(f"record batch {inside} cannot be read: {one_line(error)}")
+            reason = getattr(error, "strerror", None) or one_line(error)
+            lost = Lost(f"record batch {inside} cannot be read: {reason}")
             found = dict.fromkeys(names, lost)
         return _Batch(found)
 

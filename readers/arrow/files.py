@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import LocalBlob, is_url
+from readers.blob.mapped import mapped_file
 from readers.formats import require
 from readers.sample import PathLike, SourceError
 from readers.splits import choose_split, in_order, several_splits
@@ -105,6 +106,7 @@ class ArrowFile:
         schema: A pyarrow.Schema.
         rows: Of each record batch, int64 [batches].
         size_bytes: Of the file.
+        mapped: The file itself.
 
     Raises:
         SourceError: It is missing, no Arrow file, or cut off.
@@ -124,7 +126,9 @@ class ArrowFile:
             require("pyarrow", extra="arrow"),
             require("pyarrow.ipc", extra="arrow"),
         )
-        self._buffer = self._pa.py_buffer(view)
+        file = mapped_file(view)
+        assert file is not None
+        self.mapped, self._buffer = file, self._pa.py_buffer(view)
         self._places: list[int] | None = None
         self._reader: Any = None
         self._batches: list[Any] | None = None
@@ -148,6 +152,7 @@ class ArrowFile:
         """
         digest = hashlib.sha256(self.schema.serialize())
         view = self._blob.view()
+        self.mapped.check()
         digest.update(f"{len(view)} {self.rows.tolist()}".encode())
         if num_pieces is None:
             digest.update(view)
@@ -158,11 +163,12 @@ class ArrowFile:
         return digest.hexdigest()
 
     def batch(self, number: int) -> Any:
-        """Return a pyarrow.RecordBatch whose buffers are views into the map, if they are not compressed.
+        """Return a pyarrow.RecordBatch whose buffers lie in `mapped`, if they are not compressed.
 
         Raises:
             OSError: It cannot be decoded; pyarrow's other errors are ValueErrors.
         """
+        self.mapped.check()  # a moment before pyarrow looks
         if self._batches is not None:
             return self._batches[number]
         if self._places is not None:
@@ -172,14 +178,6 @@ class ArrowFile:
             self._lock, self._pid = threading.Lock(), os.getpid()
         with self._lock:
             return self._reader.get_batch(number)
-
-    def is_mapped(self, array: Any) -> bool:
-        """Whether a column lies in the map, so that views of it cost no memory."""
-        start, stop = self._buffer.address, self._buffer.address + self._buffer.size
-        return all(
-            buffer is None or not buffer.size or start <= buffer.address < stop
-            for buffer in array.buffers()[1:]
-        )
 
     def _open(self, file_format: bool) -> list[int]:
         if file_format:

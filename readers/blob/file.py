@@ -1,4 +1,4 @@
-"""A file that is read at places: on this machine through a memory map, elsewhere through `readers.remote`."""
+"""A file that is read at places: on this machine or, through `readers.remote`, elsewhere."""
 
 import errno
 import os
@@ -7,6 +7,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple, Protocol
 
+from readers.blob.mapped import mapped_file
 from readers.blob.pages import map_file
 from readers.blob.pin import pin_content
 from readers.sample import PathLike, Payload, SourceError
@@ -66,7 +67,7 @@ class FileState(NamedTuple):
 
 
 class LocalBlob:
-    """A file of this machine. What `read` returns are views into its memory map, and keep it mapped.
+    """A file of this machine. What `read` returns is copied; more than `COPIED_BYTES` are views into its map.
 
     It is mapped when it is first read, and must then have the size and the time of change that it had when
     it was opened. Where these are the same and yet something was done to it (it got another name or other
@@ -98,7 +99,7 @@ class LocalBlob:
         self._view: memoryview | None = None
 
     def view(self) -> memoryview:
-        """All of it, mapped.
+        """All of it, mapped. Who touches it when the file has shrunk is killed: see `readers.blob.mapped`.
 
         Raises:
             OSError: It is gone or has changed.
@@ -109,8 +110,8 @@ class LocalBlob:
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
         """See `Blob.read`."""
-        view = self.view()
-        return [view[start:stop] for start, stop in ranges]
+        file = mapped_file(self.view())
+        return [file.payload(start, stop) if file else b"" for start, stop in ranges]
 
     def content(self) -> memoryview:
         """See `Blob.content`."""

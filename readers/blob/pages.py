@@ -4,24 +4,14 @@ import ctypes
 import mmap
 import os
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
+from readers.blob.mapped import MappedFile
 from readers.sample import PathLike
 
-# mmap.mmap keeps a descriptor per map before Python 3.13, and a process has some 1024 of them.
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (
-    *(ctypes.c_void_p, ctypes.c_size_t),
-    *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64),
-)
-_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-_MAP_FAILED = ctypes.c_void_p(-1).value
-
-
 _libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 _PAGE_MASK = -mmap.PAGESIZE
@@ -36,8 +26,8 @@ Extent = tuple[int, int]
 def map_file(path: PathLike, check: Callable[[os.stat_result], None] | None = None) -> memoryview:
     """Map a file to be read, without a descriptor that stays open.
 
-    The map lives as long as the longest-lived view into it. A mapped file must not be shortened in place:
-    the operating system kills processes that read behind its end.
+    The map lives as long as the longest-lived view into it. Where the file is shortened in place the operating
+    system kills processes that touch what is gone: read it by `readers.blob.mapped.copied`.
 
     Args:
         path: Of the file.
@@ -50,7 +40,7 @@ def map_file(path: PathLike, check: Callable[[os.stat_result], None] | None = No
             check(status)
         if not status.st_size:
             return memoryview(b"")
-        return np.asarray(_Map(descriptor, status.st_size)).data
+        return np.asarray(MappedFile(path, descriptor, status)).data
     finally:
         os.close(descriptor)
 
@@ -120,25 +110,3 @@ def _merged(extents: Iterable[Extent]) -> Iterable[Extent]:
         start, stop = first, last
     if stop:
         yield start, stop
-
-
-class _Map:
-    """A mapped file; arrays made of it hold it, and it goes with the last of them."""
-
-    def __init__(self, descriptor: int, size_bytes: int) -> None:
-        self._size_bytes = 0
-        address = _libc.mmap(None, size_bytes, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
-        if address == _MAP_FAILED:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-        self._address, self._size_bytes = address, size_bytes
-        self.__array_interface__: dict[str, Any] = {
-            "version": 3,
-            "shape": (size_bytes,),
-            "typestr": "|u1",
-            "data": (address, True),
-        }
-
-    def __del__(self, munmap: Callable[..., int] = _libc.munmap) -> None:
-        if self._size_bytes:
-            munmap(self._address, self._size_bytes)

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.blob.mapped import mapped_file
+from readers.blob.pages import map_file
+from readers.blob.rows import FileRows
 from readers.columns import to_payload
 from readers.hdf5.heap import open_heap
 from readers.pixels import RowFile, row_file
@@ -93,6 +96,7 @@ class Column:
         inner = _row_type(h5py, dtype)
         self.is_encoded = self._is_text or dtype.kind == "V" or inner in (np.uint8, np.int8)
         self.num_chunk_rows: int = dataset.chunks[0] if dataset.chunks else 1
+        self._file = mapped_file(map_file(path))
         self._mapped = _map(h5py, dataset, path)
         is_heap = inner is not None and inner.itemsize == 1 and self.is_encoded and len(dataset) > 0
         self._heap = open_heap(h5py, dataset, path) if is_heap else None
@@ -101,15 +105,16 @@ class Column:
         """Read rows, which are sorted and unlike: one value of NumPy, bytes or array for each.
 
         Raises:
-            OSError: The file is damaged there.
+            OSError: The file is damaged there, or has shrunk.
         """
         if self._mapped is not None:
             return [self._mapped[row] for row in rows.tolist()]
         if self._heap is not None:
             return [self._heap.read(row) for row in rows.tolist()]
-        if self._dataset.ndim == 1:
-            return self._read_points(rows)
-        return self._read_runs(rows)
+        values = (self._read_points if self._dataset.ndim == 1 else self._read_runs)(rows)
+        if self._file is not None:
+            self._file.check()  # of what a file no longer has HDF5 makes zeros
+        return values
 
     def payload(self, value: Any) -> Payload:
         """Return the bytes of a row."""
@@ -184,8 +189,8 @@ def _row_type(h5py: ModuleType, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     return inner if isinstance(inner, np.dtype) else None
 
 
-def _map(h5py: ModuleType, dataset: Any, path: Path) -> NDArray[Any] | None:
-    """Map a dataset that lies in one piece as it is in memory; None where it does not."""
+def _map(h5py: ModuleType, dataset: Any, path: Path) -> FileRows | None:
+    """Find a dataset that lies in one piece as it is in memory; None where it does not."""
     layout = dataset.id.get_create_plist().get_layout()
     offset = dataset.id.get_offset()
     if (
@@ -196,7 +201,7 @@ def _map(h5py: ModuleType, dataset: Any, path: Path) -> NDArray[Any] | None:
     ):
         return None
     try:
-        mapped = np.asarray(np.memmap(path, dataset.dtype, "r", offset, dataset.shape))
+        mapped = FileRows(path, dataset.dtype, offset, dataset.shape)
     except (OSError, ValueError):
         return None
     # Types that NumPy only comes close to are not the same in the file.

@@ -54,8 +54,9 @@ class Hdf5Dataset(IndexedDataset):
     lists of numbers become JSON, text UTF-8, bytes stay as they are, and rows of two dimensions or more
     become ``.npy`` files.
 
-    Datasets that are stored in one piece without compression, and bytes of variable length, are read through
-    a memory map, all others by h5py, which serves one thread at a time. The file must not change while it is in use. Only what lies in
+    Datasets that are stored in one piece without compression, and bytes of variable length, are read at their
+    places in the file, all others by h5py, which serves one thread at a time. Nothing may write into the file while
+    it is in use; rows that it lost because it was shortened in place are BadSamples. Only what lies in
     the file itself is read: links to other places and storage in other files are refused where they are
     asked for by name, and else passed over.
 
@@ -188,7 +189,7 @@ class Hdf5Dataset(IndexedDataset):
                 label = to_label(columns[roles.label].plain(_whole(values[roles.label])))
             fields = {name: columns[name].payload(_whole(values[name])) for name in self._fields}
         except OSError as error:
-            reason = f"the file is damaged there: {error}"
+            reason = f"the file is damaged there: {error.strerror or error}"
             return BadSample(row, f"{self._path.name}/{key}", "read", reason)
         except ValueError as error:
             return BadSample(row, f"{self._path.name}/{key}", "read", str(error))

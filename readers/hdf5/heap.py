@@ -12,63 +12,74 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.blob.mapped import MappedFile, mapped_file
 from readers.blob.pages import map_file
 from readers.sample import Payload
 
 _ROW = struct.Struct("<IQI")  # length, address of the heap, number of the object in it
 _HEAP = struct.Struct("<4sB3xQ")  # signature, version, size with this header
 _OBJECT = struct.Struct("<HHIQ")  # number, references, reserved, size
+_NEAR_BYTES = 4096  # the shortest heap, of which objects are looked for one after the other
 
 
 class HeapRows:
     """The rows of one dataset of bytes of variable length.
 
     Args:
-        content: All of the file, mapped.
+        file: The file, mapped.
         starts: Where the 16 bytes of the first row of each chunk lie, -1 where they lie nowhere.
         num_chunk_rows: Rows of a chunk.
         base: Where the addresses in the file begin.
     """
 
     def __init__(
-        self, content: memoryview, starts: NDArray[np.int64], num_chunk_rows: int, base: int
+        self, file: MappedFile, starts: NDArray[np.int64], num_chunk_rows: int, base: int
     ) -> None:
-        self._content, self._base = content, base
+        self._file, self._base = file, base
         self._starts, self._num_chunk_rows = starts, num_chunk_rows
 
     def read(self, row: int) -> Payload:
-        """Return a view of a row.
+        """Return a row.
 
         Raises:
-            OSError: The file is damaged there.
+            OSError: The file is damaged there, or has shrunk.
         """
         chunk, row = divmod(row, self._num_chunk_rows)
         start = int(self._starts[chunk])
         if start < 0:  # never written
             return b""
         try:
-            length, address, number = _ROW.unpack_from(self._content, start + row * _ROW.size)
+            length, address, number = self._unpack(_ROW, start + row * _ROW.size)
             return self._find(self._base + address, number, length) if length else b""
         except struct.error:
             raise OSError("it is cut off") from None
 
     def _find(self, place: int, number: int, length: int) -> Payload:
-        signature, version, size = _HEAP.unpack_from(self._content, place)
+        signature, version, size = self._unpack(_HEAP, place)
         end = place + size
-        if signature != b"GCOL" or version != 1 or end > len(self._content):
+        if signature != b"GCOL" or version != 1 or end > self._file.size_bytes:
             raise OSError(f"there is no heap at byte {place}")
         place += _HEAP.size
+        near = place, self._file.read(place, min(end, place + _NEAR_BYTES))
         while place + _OBJECT.size <= end:
-            found, _, _, object_bytes = _OBJECT.unpack_from(self._content, place)
+            found, _, _, object_bytes = self._unpack(_OBJECT, place, near)
             place += _OBJECT.size
             if found == number:
                 if length > object_bytes or place + length > end:
                     break
-                return self._content[place : place + length]
+                return self._file.payload(place, place + length)
             if found == 0:  # the free space at the end
                 break
             place += object_bytes + 7 & ~7
         raise OSError(f"the heap that ends at byte {end} lacks the object {number}")
+
+    def _unpack(
+        self, what: struct.Struct, place: int, near: tuple[int, bytes] = (0, b"")
+    ) -> tuple[Any, ...]:
+        start, data = near
+        if start <= place and place + what.size <= start + len(data):
+            return what.unpack_from(data, place - start)
+        return what.unpack(self._file.read(place, place + what.size))
 
 
 def open_heap(h5py: ModuleType, dataset: Any, path: Path) -> HeapRows | None:
@@ -90,7 +101,10 @@ def open_heap(h5py: ModuleType, dataset: Any, path: Path) -> HeapRows | None:
         dataset.id.chunk_iter(note)
     else:
         return None
-    rows = HeapRows(map_file(path), starts, num_chunk_rows, dataset.file.userblock_size)
+    file = mapped_file(map_file(path))
+    if file is None:
+        return None
+    rows = HeapRows(file, starts, num_chunk_rows, dataset.file.userblock_size)
     # A look at both ends, since nothing else says that this module and the library agree.
     try:
         same = all(dataset[row].tobytes() == rows.read(row) for row in (0, len(dataset) - 1))

@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import Content
-from readers.blob.pages import address_of, advise, map_file
+from readers.blob.mapped import mapped_file
+from readers.blob.pages import advise, map_file
 
 FORMAT = b"gpu-aug index 4\n"
 PREFIX = struct.Struct(
@@ -298,8 +299,10 @@ class ShardIndex:
         data = map_file(place)
         if len(data) != head.file_bytes or Head.mark_of(data) != head.mark:
             raise DamagedIndexError("another index than the one that was opened")
-        self._data = data[head.start :]
-        self._address = address_of(data) + head.start
+        file = mapped_file(data)
+        assert file is not None
+        self._file, self._data = file, data[head.start :]
+        self._address = file.address + head.start
         # Rows are asked for here and there: no readahead but what `_check` asks for.
         advise((self._address, self._address + len(self._data)), mmap.MADV_RANDOM)
         starts = {name: start for name, (start, _) in head.places.items()}
@@ -334,7 +337,9 @@ class ShardIndex:
 
         Raises:
             DamagedIndexError: What the file says of a sample is not what was written.
+            OSError: The file has shrunk.
         """
+        self._file.check()
         data, kinds, unpack_row = self._data, self.head.kinds, ROW.unpack_from
         text_place, member_place, has_restarts = (
             self._text,
@@ -369,7 +374,9 @@ class ShardIndex:
 
         Raises:
             DamagedIndexError: The file is not as it was written.
+            OSError: It has shrunk.
         """
+        self._file.check()
         start, stop = self.head.places["rows"]
         self._check(start, stop)
         rows = np.frombuffer(self._data[start:stop], ROW_TYPE)
@@ -398,7 +405,9 @@ class ShardIndex:
 
         Raises:
             DamagedIndexError: It is not as it was written.
+            OSError: It has shrunk.
         """
+        self._file.check()
         self._check(0, len(self._data))
 
     def _check(self, start: int, stop: int) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import Content, is_url
+from readers.blob.mapped import copied
 from readers.columns import to_label
 from readers.header import read_header
 from readers.index import Entry
@@ -70,9 +71,8 @@ class LmdbDataset(ShardDataset):
     Where all samples of the first two lie in folders and none has a ``cls``, the first folder is the
     class, numbered in sorted order.
 
-    The tree is walked once (see `readers.index`) and the file is then mapped: fields are views into it.
-    Nothing may write to the environment while it is in use; one that was written to gives BadSamples. Raw
-    pixels of a Datum are copied.
+    The tree is walked once (see `readers.index`), and values are then read at their places; see `ShardDataset`.
+    Nothing may write to the environment while it is in use; one that was written to gives BadSamples.
 
     Args:
         path: A folder with ``data.mdb``, or an environment in one file; a URL of the file.
@@ -124,7 +124,7 @@ class LmdbDataset(ShardDataset):
     ) -> Sample | BadSample:
         planes = fields.get("planes")
         if planes is not None and size is not None:  # pixels of a Datum
-            image_field, image = to_pnm(planes, *size)
+            image_field, image = to_pnm(copied(planes), *size)
             fields = {image_field: image}
         return Sample(index, key, fields, label, size, restarts, image_field)
 

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.blob import Blob, is_url, open_blob
+from readers.blob import Blob, LocalBlob, is_url, open_blob
+from readers.blob.mapped import copied
 from readers.blob.pin import pin_content
 from readers.dataset import ColumnName, IndexedDataset
 from readers.mds.index import NAME, MdsFile, MdsShard, read_mds_index
@@ -39,14 +40,15 @@ class MdsDataset(IndexedDataset):
     """Samples in a folder of MDS shards (version 2), read through the places that the shards themselves tell.
 
     Nothing is indexed: opening reads ``index.json`` and looks at the size of every shard. Fields whose
-    encoding is bytes, str, jpeg, png, json or a number written as text are views into the mapped shard;
-    single numbers become JSON, arrays (ndarray) .npy files, raw pictures (pil) of the modes L and RGB PGM
+    encoding is bytes, str, jpeg, png, json or a number written as text are as they are stored, those of more
+    than 1 MiB views into the mapped shard; single numbers become JSON, arrays (ndarray) .npy files, raw pictures (pil) of the modes L and RGB PGM
     or PPM, and lists of images the fields ``NAME.0``, ``NAME.1`` and so on. Pickled columns are refused.
 
     Compressed shards are decompressed when they are first needed, into the folder ``unpacked`` of
     ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug``), unless they lie decompressed beside it.
 
-    Neither sizes of images nor restart intervals are known. A shard must not be shortened while it is in use.
+    Neither sizes of images nor restart intervals are known. What a shard lost because it was shortened in place
+    gives BadSamples.
 
     Args:
         folder: Holds ``index.json``, or is that file; of a dataset with splits, the folder of one. A path or a URL.
@@ -151,7 +153,7 @@ class MdsDataset(IndexedDataset):
         return result
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Return views into the shards where the encoding allows; see `Dataset.fetch`."""
+        """Read the samples; see `Dataset.fetch`."""
         places = checked_indices(indices, len(self))
         result: list[Any] = [None] * len(places)
         order = sorted(range(len(places)), key=places.__getitem__)
@@ -181,7 +183,7 @@ class MdsDataset(IndexedDataset):
     def _wrong_hash(self, number: int) -> str:
         try:
             blob = self._shard(number).blob
-            (content,) = blob.read([(0, blob.size_bytes)])
+            (content,) = map(copied, blob.read([(0, blob.size_bytes)]))
         except (OSError, ReadersError):
             return ""  # all its samples will say so
         for name, expected in self._shards[number].raw.hashes.items():
@@ -202,16 +204,17 @@ class MdsDataset(IndexedDataset):
         start, path = self._starts[number], self._shards[number].raw.path
         try:
             shard = self._shard(number)
-            ranges = [shard.place(row) for row in rows]
-            payloads = shard.blob.read(ranges)
+            payloads = shard.read([shard.place(row) for row in rows])
         except (OSError, ReadersError) as error:
-            text = getattr(error, "strerror", None) or error
-            reason = f"the shard cannot be read: {text}"
+            reason = _why_unread(error)
             return [BadSample(start + row, f"{path}/{row}", "read", reason) for row in rows]
         plan, samples = self._plans[number], list[Sample | BadSample]()
         for row, payload in zip(rows, payloads, strict=True):
             try:
                 key, fields, label = plan.read(payload)
+            except OSError as error:
+                samples.append(BadSample(start + row, f"{path}/{row}", "read", _why_unread(error)))
+                continue
             except ValueError as error:
                 samples.append(BadSample(start + row, f"{path}/{row}", "read", str(error)))
                 continue
@@ -224,7 +227,7 @@ class MdsDataset(IndexedDataset):
         shard, start, stop = self._shard(number), self._starts[number], self._starts[number + 1]
         for first in range(start, stop, 1024):
             indices = range(first, min(first + 1024, stop))
-            payloads = shard.blob.read([shard.place(index - start) for index in indices])
+            payloads = shard.read([shard.place(index - start) for index in indices])
             yield from zip(indices, payloads, strict=True)
 
 
@@ -241,7 +244,7 @@ class _OpenShard:
     def __init__(self, blob: Blob, num_samples: int) -> None:
         self.blob = blob
         head_bytes = 4 * (num_samples + 2)
-        (head,) = blob.read([(0, min(head_bytes, blob.size_bytes))])
+        (head,) = map(copied, blob.read([(0, min(head_bytes, blob.size_bytes))]))
         if len(head) < head_bytes or int.from_bytes(head[:4], "little") != num_samples:
             raise OSError(
                 errno.EINVAL,
@@ -249,10 +252,21 @@ class _OpenShard:
             )
         self.places = np.frombuffer(head, "<u4", offset=4)
 
+    def read(self, places: Sequence[tuple[int, int]]) -> list[Payload]:
+        """Return samples; of a shard of this machine views into its map, of which only parts may be asked for."""
+        if isinstance(self.blob, LocalBlob):
+            view = self.blob.view()
+            return [view[start:stop] for start, stop in places]
+        return self.blob.read(places)
+
     def place(self, row: int) -> tuple[int, int]:
         """Where a sample lies, nowhere if the shard tells nonsense."""
         start, stop = int(self.places[row]), int(self.places[row + 1])
         return (start, stop) if start <= stop <= self.blob.size_bytes else (0, 0)
+
+
+def _why_unread(error: OSError | ReadersError) -> str:
+    return f"the shard cannot be read: {getattr(error, 'strerror', None) or error}"
 
 
 def _folder_of(place: PathLike) -> str:
@@ -290,7 +304,7 @@ def _read_index(folder: str) -> list[MdsShard]:
         )
         raise SourceError(f"{folder} holds no {NAME}, as an MDS folder does: {hint}") from None
     try:
-        (data,) = blob.read([(0, blob.size_bytes)])
+        (data,) = map(copied, blob.read([(0, blob.size_bytes)]))
     except OSError as error:
         raise SourceError(f"{place} cannot be read: {error.strerror or error}") from None
     return read_mds_index(data, place)

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
+from readers.blob.mapped import copied, copied_if_small
 from readers.columns import find_roles, remarks_on, to_label
 from readers.mds.encoding import IMAGES, LISTS, get_decoder, scalar_type, split_list
 from readers.sample import Payload, SourceError
@@ -49,13 +50,14 @@ class Plan(NamedTuple):
     remarks: tuple[str, ...]
 
     def split(self, data: Payload) -> list[Payload]:
-        """Return the stored value of every column.
+        """Return the stored value of every column; of a view into a map, views.
 
         Raises:
             ValueError: The sizes do not fit.
+            OSError: The file has shrunk.
         """
         try:
-            told = iter(self.head.unpack_from(data))
+            told = iter(self.head.unpack_from(copied(data[: self.head.size])))
         except struct.error:
             raise ValueError(f"the shard is damaged: a sample of {len(data)} bytes") from None
         position, values = self.head.size, []
@@ -72,6 +74,7 @@ class Plan(NamedTuple):
 
         Raises:
             ValueError: It is damaged, or its label is no whole number.
+            OSError: The file has shrunk.
         """
         values = self.split(data)
         fields: dict[str, Payload] = {}
@@ -79,16 +82,16 @@ class Plan(NamedTuple):
             for name, number, decode, list_of in self.columns:
                 value = values[number]
                 if list_of:
-                    for place, item in enumerate(split_list(list_of, value)):
+                    for place, item in enumerate(split_list(list_of, copied(value))):
                         fields[f"{name}.{place}"] = item
                 else:
-                    fields[name] = decode(value) if decode else value
+                    fields[name] = decode(copied(value)) if decode else copied_if_small(value)
         except ValueError as error:
             raise ValueError(f"the column {name} holds {error}") from None
         label = -1 if self.label is None else self.read_label(values)
         key = None
         if self.key is not None:
-            value = values[self.key.number]
+            value = copied(values[self.key.number])
             value = self.key.decode(value) if self.key.decode else value[: 4 * _MAX_KEY_CHARACTERS]
             key = str(value, "utf-8", "replace")[:_MAX_KEY_CHARACTERS]
         return key, fields, label
@@ -102,9 +105,10 @@ class Plan(NamedTuple):
 
         Raises:
             ValueError: It is no whole number.
+            OSError: The file has shrunk.
         """
         assert self.label is not None
-        value = values[self.label.number]
+        value = copied(values[self.label.number])
         payload = self.label.decode(value) if self.label.decode else value
         text = str(payload[:64], "latin-1")
         label: int | float | str

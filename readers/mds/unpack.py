@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from readers.blob import Blob, LocalBlob
+from readers.blob.mapped import copied
 from readers.formats import require
 from readers.lock import one_at_a_time
 from readers.sample import SourceError
@@ -67,7 +68,7 @@ def _place(packed: Blob) -> Path:
 
 
 def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> None:
-    (data,) = packed.read([(0, packed.size_bytes)])
+    (data,) = map(copied, packed.read([(0, packed.size_bytes)]))
     try:
         if compression in _BY_PYARROW:
             codec = require("pyarrow", extra="arrow").Codec(_BY_PYARROW[compression])

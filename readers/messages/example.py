@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from readers.blob.mapped import copied
 from readers.columns import FURTHER_LABEL_NAMES, Roles, find_roles, to_label, to_payload
 from readers.messages.protobuf import Feature, WireError, find_features, find_values, read_numbers
 from readers.sample import Payload, SourceError
@@ -140,16 +141,19 @@ def decode_fields(stored: Mapping[str, Payload]) -> dict[str, Payload]:
 
     Raises:
         WireError: A list of numbers is damaged.
+        OSError: The file that they lie in has shrunk.
     """
     fields: dict[str, Payload] = {}
     for name, data in stored.items():
         if name[:1] == _NUMBERS:
+            data = copied(data)
             numbers = read_numbers(data, 0, len(data))
             if len(numbers) == 1 and isinstance(numbers[0], int):
                 fields[name[1:]] = b"%d" % numbers[0]
             elif numbers:
                 fields[name[1:]] = _to_json(numbers[0] if len(numbers) == 1 else numbers)
         elif name[:1] == _SEVERAL:
+            data = copied(data)
             places = find_values(data, 0, len(data))
             for number, (start, stop) in enumerate(places):
                 fields[f"{name[1:]}.{number}"] = data[start:stop]

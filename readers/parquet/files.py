@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob import Blob, LocalBlob, is_url, open_blob
+from readers.blob.mapped import copied
 from readers.formats import require
 from readers.parquet.pages import Chunk
 from readers.sample import PathLike, Payload, SourceError
@@ -237,7 +238,7 @@ def _read_end(blob: Blob, size_bytes: int) -> Payload:
     # Through a map that goes again: of thousands of files, few are in use at a time.
     source = blob.unmapped() if isinstance(blob, LocalBlob) else blob
     [tail] = source.read([(max(0, blob.size_bytes - size_bytes), blob.size_bytes)])
-    return tail
+    return copied(tail)
 
 
 def _metadata(footer: bytes, place: Place) -> Any:
@@ -257,11 +258,8 @@ def _metadata(footer: bytes, place: Place) -> Any:
 
 
 def open_for_arrow(blob: Blob) -> Any:
-    """Return a pyarrow file over a blob: its map, or reads through it. Each use needs its own."""
-    pa = require("pyarrow", extra="arrow")
-    if isinstance(blob, LocalBlob):
-        return pa.BufferReader(pa.py_buffer(blob.view()))
-    return pa.PythonFile(_BlobFile(blob), mode="r")
+    """Return a pyarrow file that reads through a blob. Each use needs its own."""
+    return require("pyarrow", extra="arrow").PythonFile(_BlobFile(blob), mode="r")
 
 
 class _BlobFile(io.RawIOBase):
@@ -292,6 +290,7 @@ class _BlobFile(io.RawIOBase):
         if stop <= self._place:
             return 0
         [data] = self._blob.read([(self._place, stop)])
+        data = copied(data)
         view[: len(data)] = data
         self._place += len(data)
         return len(data)

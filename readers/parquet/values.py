@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.blob.mapped import copied
 from readers.parquet.pages import (
     PLAIN,
     PLAIN_DICTIONARY,
@@ -87,7 +88,7 @@ def decode(
         OSError: As `read`.
     """
     is_dictionary = page.encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY)
-    [stored] = read([(page.start, page.stop)])
+    [stored] = map(copied, read([(page.start, page.stop)]))
     if len(stored) < page.stop - page.start:
         raise DamagedPageError("the file ends within a page")
     compressed = page.compressed and chunk.codec != "UNCOMPRESSED"
@@ -258,7 +259,7 @@ def decompress_whole(read: Read, values: Values, decompress: Decompress) -> Valu
         OSError: As `read`.
     """
     assert values.blocks is not None
-    [blocks] = read([(int(values.blocks[0]), int(values.blocks[-1]))])
+    [blocks] = map(copied, read([(int(values.blocks[0]), int(values.blocks[-1]))]))
     text = _text_of_blocks(blocks, values.text_bytes, decompress)
     return Values(values.starts, values.stops, text, None, values.text_bytes, values.slots)
 
@@ -326,6 +327,6 @@ def _from_blocks(
             continue
         base = first * BLOCK_BYTES
         text_bytes = min(last * BLOCK_BYTES, values.text_bytes) - base
-        text = _text_of_blocks(blocks, text_bytes, decompress)
+        text = _text_of_blocks(copied(blocks), text_bytes, decompress)
         found.append(memoryview(text)[start - base : stop - base])
     return found

@@ -1,15 +1,16 @@
-"""Columns of Arrow data in memory or mapped, and the Python values in them. For Parquet and Arrow files."""
+"""Columns of Arrow data in memory or in mapped files, and the Python values in them. For Parquet and Arrow files."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.blob.mapped import MappedFile
 from readers.columns import label_or_none, to_labels
 from readers.formats import require
-from readers.sample import Payload
 from readers.tables.layout import Layout
 
 
@@ -21,23 +22,22 @@ class Lost:
 
 
 class Column:
-    """One column of a row group or record batch, in memory or mapped.
+    """One column of a row group or record batch.
 
     Args:
         array: A pyarrow.ChunkedArray or pyarrow.Array.
-        mapped: Its buffers lie in a mapped file: bytes are handed out as views. Others are copied, since
-            a view would keep all of the column in memory as long as a single sample of it lives.
+        file: Where the bytes of its values lie; None where they lie in memory: these are copied, since a view
+            would keep all of the column in memory as long as a single sample of it lives.
     """
 
-    def __init__(self, array: Any, mapped: bool = False) -> None:
+    def __init__(self, array: Any, file: MappedFile | None = None) -> None:
         self._chunks = list(array.chunks) if hasattr(array, "chunks") else [array]
         self._starts = [0]
         for chunk in self._chunks:
             self._starts.append(self._starts[-1] + len(chunk))
-        self._mapped = mapped
         self._plain = _as_numpy(self._chunks)
-        self._bytes = [_as_bytes(chunk) for chunk in self._chunks]
-        self.nbytes = 200 + (0 if mapped else int(array.nbytes))
+        self._bytes = [_as_bytes(chunk, file) for chunk in self._chunks]
+        self.nbytes = 200 + sum(_bytes_in_memory(chunk, file) for chunk in self._chunks)
 
     def values(self, rows: Sequence[int]) -> list[Any]:
         """Return Python values: bytes, text, numbers, None, lists and dictionaries of them, times."""
@@ -65,7 +65,7 @@ class Column:
     def _of(self, number: int, rows: Sequence[int]) -> list[Any]:
         chunk, slices = self._chunks[number], self._bytes[number]
         if slices is not None:
-            return slices.take(rows, copy=not self._mapped)
+            return slices.take(rows)
         pa = require("pyarrow", extra="arrow")
         try:
             taken = chunk.take(pa.array(rows, pa.int64()))
@@ -82,16 +82,18 @@ class Column:
         return values
 
 
-def column_of(
-    layout: Layout, name: str, array: Any, mapped: Callable[[Any], bool] | None = None
-) -> Column:
+def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = None) -> Column:
     """Return a column of a table or record batch; of Hugging Face's struct the bytes.
 
     Args:
         layout: The roles of the columns.
         name: Of the column.
-        array: A pyarrow.ChunkedArray or pyarrow.Array.
-        mapped: Tells of what is read whether it lies in a mapped file.
+        array: A pyarrow.ChunkedArray, or a pyarrow.Array that may lie in a mapped file. Of what lies there
+            all is copied but the bytes of values.
+        file: That file.
+
+    Raises:
+        OSError: The file has shrunk.
     """
     pa = require("pyarrow", extra="arrow")
     texts = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
@@ -99,11 +101,12 @@ def column_of(
         texts[array.type] = pa.binary_view()
     if array.type in texts:  # the same bytes: whether they are UTF-8 is for others to say
         array = array.cast(texts[array.type])
-    if mapped is not None:
+    if file is not None:
+        array = _private(array, file)
         array.validate(full=True)  # what is damaged would end the process when it is used
     if name == layout.image and layout.image_in_struct:
         array = require("pyarrow.compute", extra="arrow").struct_field(array, "bytes")
-    return Column(array, mapped is not None and mapped(array))
+    return Column(array, file)
 
 
 def one_line(error: Exception) -> str:
@@ -111,26 +114,64 @@ def one_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
 
 
+def _private(array: Any, file: MappedFile) -> Any:
+    """Copy what lies in a mapped file, all but the bytes of values, which pyarrow is not let near to."""
+    pa = require("pyarrow", extra="arrow")
+    kind, test = array.type, pa.types
+    parts = None
+    if test.is_struct(kind):
+        parts = [_private(array.field(number), file) for number in range(kind.num_fields)]
+        buffers = array.buffers()[:1]
+    elif test.is_binary(kind) or test.is_large_binary(kind):
+        *buffers, values = array.buffers()
+    elif not test.is_primitive(kind):
+        file.check()  # a moment before others copy it
+        return array.copy_to(pa.default_cpu_memory_manager())
+    else:
+        buffers = array.buffers()
+    copies = [_copy(buffer, file) for buffer in buffers]
+    if parts is None and len(buffers) < len(array.buffers()):
+        copies.append(values)
+    return pa.Array.from_buffers(
+        kind, len(array), copies, array.null_count, array.offset, children=parts
+    )
+
+
+def _copy(buffer: Any, file: MappedFile) -> Any:
+    if buffer is None or not _lies_in(buffer, file):
+        return buffer
+    start = buffer.address - file.address
+    return require("pyarrow", extra="arrow").py_buffer(file.read(start, start + buffer.size))
+
+
+def _lies_in(buffer: Any, file: MappedFile | None) -> bool:
+    return file is not None and 0 <= buffer.address - file.address < file.size_bytes
+
+
+def _bytes_in_memory(chunk: Any, file: MappedFile | None) -> int:
+    if file is None:
+        return int(chunk.nbytes)
+    return sum(each.size for each in chunk.buffers() if each and not _lies_in(each, file))
+
+
 class _Slices:
-    """Bytes that lie one behind the other: a whole view, where each begins, and which are not null."""
+    """Bytes that lie one behind the other: where each begins, which are not null, and what reads a range of them."""
 
-    def __init__(self, view: memoryview, offsets: NDArray[Any], valid: Any) -> None:
-        self._view, self._offsets, self._valid = view, offsets, valid
+    def __init__(self, read: Callable[[int, int], Any], offsets: NDArray[Any], valid: Any) -> None:
+        self._read, self._offsets, self._valid = read, offsets, valid
 
-    def take(self, rows: Sequence[int], copy: bool) -> list[Payload | None]:
-        """Return those of some rows, as views or as bytes."""
-        view, places = self._view, np.asarray(rows, np.int64)
+    def take(self, rows: Sequence[int]) -> list[Any]:
+        """Return those of some rows; a Lost stands for one that the file no longer has."""
+        read, places = self._read, np.asarray(rows, np.int64)
         starts, stops = self._offsets[places].tolist(), self._offsets[places + 1].tolist()
-        found: list[Payload | None] = [
-            view[start:stop] for start, stop in zip(starts, stops, strict=True)
+        there = [True] * len(starts) if self._valid is None else self._valid[places].tolist()
+        return [
+            read(start, stop) if valid else None
+            for start, stop, valid in zip(starts, stops, there, strict=True)
         ]
-        if self._valid is not None:
-            there = self._valid[places].tolist()
-            found = [each if valid else None for each, valid in zip(found, there, strict=True)]
-        return [each if each is None else bytes(each) for each in found] if copy else found
 
 
-def _as_bytes(chunk: Any) -> _Slices | None:
+def _as_bytes(chunk: Any, file: MappedFile | None) -> _Slices | None:
     """Return the bytes of a chunk of them as slices of its buffer, None for other types."""
     test = require("pyarrow", extra="arrow").types
     if not (test.is_binary(chunk.type) or test.is_large_binary(chunk.type)) or not len(chunk):
@@ -138,9 +179,18 @@ def _as_bytes(chunk: Any) -> _Slices | None:
     _, places, data = chunk.buffers()
     kind = np.int64 if test.is_large_binary(chunk.type) else np.int32
     offsets = np.frombuffer(places, kind)[chunk.offset : chunk.offset + len(chunk) + 1]
-    view = memoryview(b"" if data is None else data).cast("B")
     valid = chunk.is_valid().to_numpy(zero_copy_only=False) if chunk.null_count else None
-    return _Slices(view, offsets, valid)
+    if file is not None and data is not None and _lies_in(data, file):
+        return _Slices(partial(_read_part, file, data.address - file.address), offsets, valid)
+    view = memoryview(b"" if data is None else data).cast("B")
+    return _Slices(lambda start, stop: bytes(view[start:stop]), offsets, valid)
+
+
+def _read_part(file: MappedFile, base: int, start: int, stop: int) -> Any:
+    try:
+        return file.payload(base + start, base + stop)
+    except OSError as error:
+        return Lost(f"the file cannot be read: {error.strerror or error}")
 
 
 def _python_value(scalar: Any) -> Any:

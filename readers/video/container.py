@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from readers.blob.mapped import copied
 from readers.formats import require
 from readers.sample import Payload, ReadersError
 
@@ -72,6 +73,8 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
         raise VideoError(f"FFmpeg: {error.strerror}") from None
     except (ValueError, MemoryError, OverflowError) as error:
         raise VideoError(f"PyAV: {error}") from None
+    except OSError as error:
+        raise VideoError(f"the file cannot be read: {error.strerror or error}") from None
 
 
 def find_stream(container: Any) -> Any:
@@ -140,7 +143,7 @@ class _Source:
     def read(self, size: int = -1) -> bytes:
         self._deadline.check()
         end = len(self._view) if size < 0 else self._place + size
-        piece = bytes(self._view[self._place : end])
+        piece = bytes(copied(self._view[self._place : end]))
         self._place += len(piece)
         return piece
 

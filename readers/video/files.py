@@ -35,8 +35,8 @@ class VideoFolderDataset(FileDataset):
 
     Classes, labels, order and what lies beside a file (``clip.json``) are as for `FolderDataset`. The field
     is the extension in lower case. Its payload is a view into the file: nothing is read before somebody
-    looks at it, and no descriptor stays open. A file must not be shortened in place as long as views of it
-    live.
+    looks at it. Look at it through `readers.blob.mapped.copied`, as the loader does: whoever touches what a file lost
+    because it was shortened in place is killed by the operating system.
 
     Attributes:
         source: The folder.

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from readers.blob.mapped import copied
 from readers.sample import Payload
 from readers.video.container import SCAN_SECONDS, Deadline, VideoError, open_container
 from readers.video.info import VideoInfo
@@ -35,7 +36,10 @@ def read_packets(
         view = memoryview(data)
         for place in range(start, stop):
             offset = int(info.packet_offsets[place])
-            yield view[offset : offset + int(info.packet_sizes[place])]
+            try:
+                yield copied(view[offset : offset + int(info.packet_sizes[place])])
+            except OSError as error:
+                raise VideoError(f"the file cannot be read: {error.strerror or error}") from None
         return
     with open_container(data, deadline or Deadline(SCAN_SECONDS)) as container:
         stream = container.streams[info.stream_index]

@@ -8,8 +8,8 @@ All numbers little-endian, in this order:
     rows        of fixed length, see `ROW`; a block's checksum stands in its row
     text        names of codecs, reasons, extradata; equal ones once
 
-It holds no code and no pickle. Opening it reads rows and text; blocks are mapped, and read and checked when
-their video is asked for.
+It holds no code and no pickle. Opening it reads rows and text; blocks are read and checked when their video
+is asked for.
 """
 
 import math
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.blob.mapped import copied
 from readers.blob.pages import map_file
 from readers.video.container import VideoError
 from readers.video.info import VideoInfo
@@ -169,7 +170,7 @@ class Store:
 
     def __init__(self, path: Path, fingerprint: str) -> None:
         self._view = view = map_file(path)
-        head = bytes(view[: _HEAD.size])
+        head = bytes(copied(view[: _HEAD.size]))
         if len(head) < _HEAD.size:
             raise DamagedStoreError("it is too short")
         name, made_of, first, middle, end, crc, head_crc = _HEAD.unpack(head)
@@ -177,17 +178,17 @@ class Store:
             raise DamagedStoreError("it is of another format or of other data")
         if zlib.crc32(head[:-4]) != head_crc:
             raise DamagedStoreError("its head is damaged")
-        if zlib.crc32(view[middle:end], zlib.crc32(view[first:middle])) != crc:
+        rows, self._text = copied(view[first:middle]), copied(view[middle:end])
+        if zlib.crc32(self._text, zlib.crc32(rows)) != crc:
             raise DamagedStoreError("its tables are damaged, or its end is missing")
-        self.rows: NDArray[Any] = np.frombuffer(view[first:middle], ROW)
-        self._text = view[middle:end]
+        self.rows: NDArray[Any] = np.frombuffer(rows, ROW)
 
     def names(self, number: int) -> dict[str, str]:
         """Container, codec, decoder, codec_tag, pixel_format, damage and wrapping of a video that is sound."""
         return dict(zip(_NAMES, self._names(self.rows[number]).split("\0"), strict=True))
 
     def video(self, number: int) -> VideoInfo | VideoError:
-        """What is known of a video; its arrays are views into the file, read-only.
+        """What is known of a video; its arrays are read-only.
 
         Raises:
             DamagedStoreError: Its block is damaged.
@@ -199,7 +200,10 @@ class Store:
         counts = [int(row[f"num_{name}"]) for name in ("packets", "offsets", "keyframes")]
         counts.append(2 * counts[0] if names["wrapping"] else 0)
         begin = int(row["block"])
-        block = self._view[begin : begin + 8 * sum(counts) + 4 * counts[0]]
+        try:
+            block = copied(self._view[begin : begin + 8 * sum(counts) + 4 * counts[0]])
+        except OSError as error:
+            raise DamagedStoreError(error.strerror or str(error)) from None
         if zlib.crc32(block) != row["crc"]:
             raise DamagedStoreError("a block of it is damaged")
         numbers = np.frombuffer(block, "<i8", sum(counts))
