@@ -19,9 +19,10 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.temporal import drawn_speed, frame_order
 from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
+from readers.blob.mapped import copied
 from readers.columns import to_label
 from readers.order import AnyOrder
-from readers.sample import Payload
+from readers.sample import Payload, is_video_field
 
 NOTHING = Found()
 
@@ -250,6 +251,8 @@ class Workshop:
     def _check(
         self, sample: Sample | BadSample
     ) -> tuple[Sample, Payload, tuple[int, int]] | BadSample:
+        if self.clips is None and isinstance(sample, Sample):
+            sample = _in_memory(sample)
         if isinstance(sample, BadSample):
             return sample
         if sample.label.__class__ is not int or not -1 <= sample.label < _LABEL_LIMIT:
@@ -318,6 +321,22 @@ def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.i
     start = np.minimum.reduce([window.start for window in windows])
     stop = np.maximum.reduce([window.start + window.shape for window in windows])
     return start, stop - start
+
+
+def _in_memory(sample: Sample) -> Sample | BadSample:
+    """Copy long fields out of mapped files, since decoders that find a part of one gone end the process.
+
+    Of videos single packets are read later.
+    """
+    views = [name for name, payload in sample.fields.items() if isinstance(payload, memoryview)]
+    if not views:
+        return sample
+    try:
+        copies = {name: copied(sample.fields[name]) for name in views if not is_video_field(name)}
+    except OSError as error:
+        reason = f"its file cannot be read: {error.strerror or error}"
+        return BadSample(sample.index, sample.key, "read", reason)
+    return replace(sample, fields={**sample.fields, **copies})
 
 
 def _why_no_image(sample: Sample) -> str:

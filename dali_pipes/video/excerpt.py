@@ -14,6 +14,7 @@ from dali_pipes.video.headers import begins_anew, shows_earlier
 from dali_pipes.video.matroska import LONGEST_GROUP, Group, write_matroska
 from dali_pipes.video.packets import Run, packets_of, plan_runs
 from dali_pipes.video.trust import Backend, decodes
+from readers.blob.mapped import copied
 from readers.sample import Payload
 from readers.video import VideoInfo
 
@@ -61,7 +62,10 @@ def make_excerpt(
     view = memoryview(data)
     for packets in runs:
         places = np.searchsorted(shown, info.packet_pts[packets])
-        content = [_packet(view, info, packet) for packet in packets.tolist()]
+        try:
+            content = [_packet(view, info, packet) for packet in packets.tolist()]
+        except OSError:  # our own decoder says why
+            return None
         if np.ptp(places) >= LONGEST_GROUP or not _is_plain(info, packets, content, backend):
             return None
         groups.append(Group(places.tolist(), content))
@@ -91,5 +95,8 @@ def _is_plain(
 
 
 def _packet(view: memoryview, info: VideoInfo, packet: int) -> Payload:
-    offset = int(info.packet_offsets[packet])
-    return view[offset : offset + int(info.packet_sizes[packet])]
+    offset, size = int(info.packet_offsets[packet]), int(info.packet_sizes[packet])
+    content = copied(view[offset : offset + size])
+    if len(content) < size:
+        raise OSError("the file ends within a packet")
+    return content

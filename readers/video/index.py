@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.blob.mapped import copied
 from readers.lock import one_at_a_time
 from readers.sample import BadSample, Dataset, IndexFileError, Payload, Sample
 from readers.selection import Subset
@@ -182,7 +183,11 @@ class _Content(NamedTuple):
     @property
     def pin(self) -> int:
         data = self.data
-        pin = zlib.crc32(data[-_PIN_BYTES:], zlib.crc32(data[:_PIN_BYTES], len(data)))
+        try:
+            ends = copied(data[:_PIN_BYTES]), copied(data[-_PIN_BYTES:])
+        except OSError:  # it has shrunk
+            return 0
+        pin = zlib.crc32(ends[1], zlib.crc32(ends[0], len(data)))
         return zlib.crc32(repr(self.seconds).encode(), pin) if self.seconds else pin
 
 

@@ -35,11 +35,14 @@ def read_packets(
     if len(info.packet_offsets):
         view = memoryview(data)
         for place in range(start, stop):
-            offset = int(info.packet_offsets[place])
+            offset, size = int(info.packet_offsets[place]), int(info.packet_sizes[place])
             try:
-                yield copied(view[offset : offset + int(info.packet_sizes[place])])
+                content = copied(view[offset : offset + size])
             except OSError as error:
                 raise VideoError(f"the file cannot be read: {error.strerror or error}") from None
+            if len(content) < size:
+                raise VideoError(f"the file ends within packet {place}")
+            yield content
         return
     with open_container(data, deadline or Deadline(SCAN_SECONDS)) as container:
         stream = container.streams[info.stream_index]
