@@ -54,6 +54,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.fixture
+def every_payload_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave payloads of any length views into their files, as otherwise those of more than 1 MiB."""
+    monkeypatch.setattr("readers.blob.mapped.COPIED_BYTES", 0)
+
+
 @pytest.fixture(scope="session")
 def agreement(request: pytest.FixtureRequest) -> Iterator[Agreement]:
     """What the comparisons found; written at the end with --write-agreement."""

@@ -10,6 +10,7 @@ import random
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -211,9 +212,10 @@ def test_one_bad_record_is_one_bad_sample(
 def test_zero_copy(
     writer: ModuleType, samples: list[Written], tmp_path: Path, proved: dict[str, set[str]]
 ) -> None:
-    """Payloads are views into the storage where the table says so, and only there."""
+    """Payloads of more than 1 MiB are views into the storage where the table says so, and only there."""
     write = getattr(writer, "write_plain", writer.write)
-    [entry] = opened(writer, write(tmp_path, samples)).fetch([1])
+    long = [replace(sample, image=sample.image + bytes(1 << 20)) for sample in samples[:3]]
+    [entry] = opened(writer, write(tmp_path, long)).fetch([1])
     assert isinstance(entry, Sample)
     view = entry.image if entry.video is None else entry.video
     owner = view.obj if isinstance(view, memoryview) else view

@@ -47,10 +47,11 @@ def write_bytes(group: Any, name: str, rows: list[bytes], **options: Any) -> Non
     ],
 )
 @pytest.mark.parametrize("userblock", [0, 512])
+@pytest.mark.usefixtures("every_payload_is_long")
 def test_rows_of_bytes(
     tmp_path: Path, images: list[bytes], options: dict[str, Any], mapped: bool, userblock: int
 ) -> None:
-    """Rows of variable length are what h5py reads, through the map where they can be."""
+    """Rows of variable length are what h5py reads, at their places in the file where they can be."""
     path = tmp_path / "a.h5"
     with h5py.File(path, "w", userblock_size=userblock) as file:
         write_bytes(file, "image", images, **options)

@@ -354,8 +354,9 @@ def test_written_while_in_use(tmp_path: Path, jpeg: Jpeg) -> None:
     assert len(LmdbDataset(path)) == 2
 
 
+@pytest.mark.usefixtures("every_payload_is_long")
 def test_payloads_are_views(tmp_path: Path, jpeg: Jpeg) -> None:
-    """Nothing is copied: fields are views into the file."""
+    """Long fields are views into the file."""
     dataset = LmdbDataset(write(tmp_path / "db", {b"a.jpg": jpeg(99, 98)}))
     [first], [second] = dataset.fetch([0]), dataset.fetch([0])
 

@@ -140,8 +140,9 @@ def test_writer_of_these_tests_writes_what_the_package_writes(tmp_path: Path) ->
         assert (tmp_path / name).read_bytes() == (DATA / "small" / name).read_bytes()
 
 
+@pytest.mark.usefixtures("every_payload_is_long")
 def test_views_of_the_shard(tmp_path: Path) -> None:
-    """An image is not copied; a number is text."""
+    """A long image is not copied; a number is text."""
     [sample] = MdsDataset(numbered(tmp_path)).fetch([3])
 
     assert isinstance(sample.fields["image"], memoryview)

@@ -81,6 +81,7 @@ def test_every_binary_type(tmp_path: Path, images: list[bytes], name: str) -> No
     assert payloads(ParquetDataset(path)) == rows
 
 
+@pytest.mark.usefixtures("every_payload_is_long")
 def test_hugging_face_struct_and_class_names(tmp_path: Path, images: list[bytes]) -> None:
     """Files of Hugging Face's datasets give its bytes, its labels and its names of the classes."""
     hf = pytest.importorskip("datasets")
@@ -411,8 +412,9 @@ def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     assert payloads(pickle.loads(pickle.dumps(dataset))) == expected
 
 
+@pytest.mark.usefixtures("every_payload_is_long")
 def test_views_outlive_dataset_and_file(tmp_path: Path, images: list[bytes]) -> None:
-    """A payload reads from the map of the file even when it has been deleted."""
+    """A long payload reads from the map of the file even when it has been deleted."""
     path = write(tmp_path / "a.parquet", images, compression="none", use_dictionary=False)
     kept = ParquetDataset(path).fetch(range(60))
     path.unlink()

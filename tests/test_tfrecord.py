@@ -117,8 +117,9 @@ def test_the_package_reads_records_made_by_hand(tmp_path: Path) -> None:
     assert [bytes(found) for found in reader.tfrecord_iterator(str(path))] == [record]
 
 
+@pytest.mark.usefixtures("every_payload_is_long")
 def test_fields_are_views(tmp_path: Path) -> None:
-    """A bytes feature is not copied."""
+    """A long bytes feature is not copied."""
     [sample] = fetched(TfRecordDataset([shard(tmp_path / "a.tfrecord", [plain(1)])]))
 
     assert isinstance(sample.fields["image"], memoryview)
