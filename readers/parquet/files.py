@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from readers.blob import Blob, LocalBlob, is_url, open_blob
 from readers.blob.mapped import copied
 from readers.formats import require
+from readers.parquet.footer import ColumnChunk, Group, read_groups
 from readers.parquet.pages import Chunk
 from readers.sample import PathLike, Payload, SourceError
 from readers.splits import choose_split
@@ -134,17 +135,14 @@ class File:
             text = error.strerror or error
             raise SourceError(f"{place.shown} cannot be read: {text}") from None
         self.digest = hashlib.sha256(content).hexdigest()
-        metadata = _metadata(content, place)
-        groups = range(metadata.num_row_groups)
-        self.rows: NDArray[np.int64] = np.array(
-            [metadata.row_group(group).num_rows for group in groups], np.int64
-        )
-        if self.rows.min(initial=0) < 0 or sum(self.rows.tolist()) >= 1 << 62:
+        metadata, groups = _metadata(content, place)
+        self.rows: NDArray[np.int64] = np.array([group.num_rows for group in groups], np.int64)
+        if sum(self.rows.tolist()) >= 1 << 62:
             raise SourceError(
                 f"the footer of {place.shown} cannot be read: a row group has no such number of rows"
             )
         self.schema: Any = metadata.schema.to_arrow_schema()
-        self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(metadata)
+        self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(groups)
 
     def footer(self, place: Place) -> "Footer":
         """Read the footer again.
@@ -152,14 +150,16 @@ class File:
         Raises:
             OSError: The file is gone or has changed.
         """
-        return Footer(_metadata(_read_footer(self.blob, place), place), self.blob.size_bytes)
+        content = _read_footer(self.blob, place)
+        return Footer(*_metadata(content, place), self.blob.size_bytes)
 
 
 class Footer:
     """What a footer tells of columns and row groups.
 
     Args:
-        metadata: A pyarrow.parquet.FileMetaData.
+        metadata: A pyarrow.parquet.FileMetaData. Never ask it for a row group: see `readers.parquet.footer`.
+        groups: Its row groups.
         file_bytes: Length of the file.
 
     Attributes:
@@ -167,16 +167,25 @@ class Footer:
         names: Of the columns.
     """
 
-    def __init__(self, metadata: Any, file_bytes: int) -> None:
-        self.metadata, self._file_bytes = metadata, file_bytes
+    def __init__(self, metadata: Any, groups: list[Group], file_bytes: int) -> None:
+        self.metadata, self._groups, self._file_bytes = metadata, groups, file_bytes
         leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
         self._leaves = {leaf.path: (number, leaf) for number, leaf in enumerate(leaves)}
         self.names = frozenset(metadata.schema.to_arrow_schema().names)
-        self.nbytes = 3 * metadata.serialized_size + 1000 * len(leaves)
+        self.nbytes = 3 * metadata.serialized_size + (1000 + 300 * len(groups)) * len(leaves)
 
     def path(self, name: str, layout: Layout) -> str:
         """Path in the file's schema of what is read of a column."""
         return f"{name}.bytes" if name == layout.image and layout.image_in_struct else name
+
+    def leaves(self, group: int, path: str) -> list[tuple[Any, ColumnChunk]]:
+        """The columns of a row group that make up a column of the table, each with pyarrow's ColumnSchema."""
+        columns = self._groups[group].columns
+        return [
+            (leaf, columns[number])
+            for name, (number, leaf) in self._leaves.items()
+            if name == path or name.startswith(f"{path}.")
+        ]
 
     def chunk(self, group: int, name: str, layout: Layout, any_size: bool) -> Chunk | None:
         """Where a column of large values lies; None for other columns, and for what pyarrow alone reads.
@@ -186,26 +195,21 @@ class Footer:
         number, leaf = self._leaves.get(self.path(name, layout), (0, None))
         if leaf is None or leaf.physical_type != "BYTE_ARRAY" or leaf.max_repetition_level:
             return None
-        told = self.metadata.row_group(group).column(number)
-        known = told.compression in _CODECS and not told.file_path
-        large = told.total_uncompressed_size >= _PAGED_VALUE_BYTES * told.num_values
+        told = self._groups[group].columns[number]
+        known = told.codec in _CODECS and told.is_here
+        large = told.text_bytes >= _PAGED_VALUE_BYTES * told.num_values
         if not known or not (large or any_size) or leaf.logical_type.type != "NONE":
             return None
-        starts = (told.dictionary_page_offset, told.data_page_offset)
-        start = min(start for start in starts if start)  # some writers tell 0 for "none"
         return Chunk(
-            start, told.num_values, told.compression, leaf.max_definition_level, self._file_bytes
+            told.start, told.num_values, told.codec, leaf.max_definition_level, self._file_bytes
         )
 
 
-def _is_compressed(metadata: Any) -> bool:
+def _is_compressed(groups: list[Group]) -> bool:
     """Whether the larger columns of the first row group are."""
-    if not metadata.num_row_groups:
+    if not groups or not groups[0].columns:
         return False
-    group = metadata.row_group(0)
-    columns = [group.column(number) for number in range(metadata.num_columns)]
-    largest = max(columns, key=lambda column: column.total_compressed_size)
-    return bool(largest.compression != "UNCOMPRESSED")
+    return max(groups[0].columns, key=lambda column: column.stored_bytes).codec != "UNCOMPRESSED"
 
 
 def _read_footer(blob: Blob, place: Place) -> bytes:
@@ -241,20 +245,22 @@ def _read_end(blob: Blob, size_bytes: int) -> Payload:
     return copied(tail)
 
 
-def _metadata(footer: bytes, place: Place) -> Any:
+def _metadata(footer: bytes, place: Place) -> tuple[Any, list[Group]]:
     pa, parquet = require("pyarrow", extra="arrow"), require("pyarrow.parquet", extra="arrow")
     whole = _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
     try:
         metadata = parquet.read_metadata(pa.BufferReader(whole))
         _ = metadata.schema.to_arrow_schema().names  # may be none, or no text
+        leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+        groups = read_groups(footer, [leaf.max_repetition_level > 0 for leaf in leaves])
     except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
         raise SourceError(
             f"the footer of {place.shown} cannot be read: {one_line(error)}"
         ) from None
-    # pyarrow ends the process when it is asked about an encrypted column, and tells none by itself.
-    if len(footer) - metadata.serialized_size == _SIGNATURE_BYTES:
+    encrypted = any(column.is_encrypted for group in groups for column in group.columns)
+    if encrypted or len(footer) - metadata.serialized_size == _SIGNATURE_BYTES:
         raise SourceError(f"columns of {place.shown} are encrypted: {_DECRYPT}")
-    return metadata
+    return metadata, groups
 
 
 def open_for_arrow(blob: Blob) -> Any:

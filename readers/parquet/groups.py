@@ -8,6 +8,8 @@ from typing import Any
 
 from readers.blob import LocalBlob
 from readers.formats import require
+from readers.limits import TooLargeError, check_bytes
+from readers.parquet.expanded import check_column, decompress
 from readers.parquet.files import File, Footer, Place, open_for_arrow
 from readers.parquet.pages import Chunk, DamagedPageError, PageTable, Read, UnknownPagesError, walk
 from readers.parquet.values import (
@@ -19,7 +21,7 @@ from readers.parquet.values import (
     take,
 )
 from readers.recent import Recent
-from readers.sample import Payload, SourceError
+from readers.sample import SourceError
 from readers.tables.columns import Column, Lost, column_of, one_line
 from readers.tables.layout import Layout
 
@@ -128,7 +130,13 @@ class RowGroups:
         self, source: Any, file: int, group: int, names: tuple[str, ...]
     ) -> "Columns":
         parquet = require("pyarrow.parquet", extra="arrow")
-        footer = self._footer(file)
+        footer, blob = self._footer(file), self._files[file].blob
+        num_bytes = sum(
+            check_column(blob, *leaf)
+            for name in names
+            for leaf in footer.leaves(group, footer.path(name, self._layout))
+        )
+        check_bytes(num_bytes, "it")
         opened = parquet.ParquetFile(
             source,
             metadata=footer.metadata,
@@ -155,7 +163,7 @@ class RowGroups:
         if walked.table is None:
             return None
         table, chunk = walked.table, walked.chunk
-        codec = partial(_decompress, chunk.codec)
+        codec = partial(decompress, chunk.codec)
 
         def decoded(number: int) -> Values:
             if number >= 0:
@@ -180,7 +188,7 @@ class RowGroups:
                     (*key, number), page_of_values, len(inside), blob.read, codec
                 )
                 found += take(blob.read, page, target, inside, codec)
-            except DamagedPageError as error:
+            except (DamagedPageError, TooLargeError) as error:
                 found += [Lost(f"column {name!r} of row group {group} is damaged: {error}")] * len(
                     inside
                 )
@@ -212,7 +220,7 @@ class RowGroups:
             return _Walked()
         try:
             return _Walked(chunk, walk(self._files[file].blob.read, chunk))
-        except (UnknownPagesError, DamagedPageError):
+        except (UnknownPagesError, DamagedPageError, TooLargeError):
             return _Walked()  # pyarrow may understand it, or says what is wrong
 
 
@@ -242,9 +250,3 @@ def _by_page(table: PageTable, rows: list[int]) -> Iterator[tuple[int, list[int]
         end = bisect_left(rows, page.first_row + page.num_rows, begin)
         yield number, [row - page.first_row for row in rows[begin:end]]
         begin = end
-
-
-def _decompress(codec: str, stored: Payload, text_bytes: int) -> Payload:
-    # A codec of its own each time: some keep their state between calls.
-    pa = require("pyarrow", extra="arrow")
-    return memoryview(pa.Codec(codec.lower()).decompress(stored, text_bytes)).cast("B")

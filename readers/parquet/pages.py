@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from readers.limits import check_bytes
 from readers.parquet.thrift import read_struct
 from readers.sample import Payload
 
@@ -98,6 +99,7 @@ def walk(read: Read, chunk: Chunk) -> PageTable:
     Raises:
         UnknownPagesError: There are pages of a kind unknown here.
         DamagedPageError: A header cannot be read.
+        TooLargeError: A page would take too much memory.
         OSError: As `read`.
     """
     dictionary, row, place = None, 0, chunk.start
@@ -140,6 +142,7 @@ def walk(read: Read, chunk: Chunk) -> PageTable:
             raise DamagedPageError("a page header lacks a number") from None
         if not begin <= stop <= chunk.file_bytes or text_bytes < 0:
             raise DamagedPageError("a page header tells an impossible length")
+        check_bytes(text_bytes, "a page")
         if kind in (_DATA, _DATA_2):
             if num_rows < 0 or encoding not in (PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY):
                 raise UnknownPagesError
@@ -149,6 +152,45 @@ def walk(read: Read, chunk: Chunk) -> PageTable:
     if row != chunk.num_values:
         raise DamagedPageError(f"the pages hold {row} rows instead of {chunk.num_values}")
     return PageTable(dictionary, pages)
+
+
+def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | None:
+    """See that the pages between two places of a file hold what they should, before a library reads them.
+
+    Args:
+        read: Of the file.
+        start: Where the first header lies.
+        stop: Behind the last page.
+        num_values: That all of them hold.
+
+    Returns:
+        The dictionary, if it is the first page.
+
+    Raises:
+        DamagedPageError: They hold another number of values, or a header cannot be read.
+        TooLargeError: A page would take too much memory.
+        OSError: As `read`.
+    """
+    dictionary, place, found = None, start, 0
+    while place < stop:
+        header, begin = _header(read, place, stop)
+        try:
+            kind, text_bytes, end = header[1], header[2], begin + header[3]
+            check_bytes(text_bytes, "a page")
+            told = header.get({_DATA: 5, _DATA_2: 8, _DICTIONARY: 7}.get(kind, -1))
+            if kind == _DICTIONARY and place == start:
+                checksum = header.get(4)
+                dictionary = Page(0, told[1], begin, end, text_bytes, told[2], None, True, checksum)
+            elif told is not None and kind != _DICTIONARY:
+                found += max(0, told[1])
+        except (KeyError, TypeError):
+            raise DamagedPageError("a page header lacks a number") from None
+        if not begin <= end <= stop or text_bytes < 0:
+            raise DamagedPageError("a page header tells an impossible length")
+        place = end
+    if found != num_values:
+        raise DamagedPageError(f"its pages hold {found} values instead of {num_values}")
+    return dictionary
 
 
 def _header(read: Read, place: int, file_bytes: int) -> tuple[dict[int, Any], int]:

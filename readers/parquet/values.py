@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.blob.mapped import copied
+from readers.limits import check_bytes
 from readers.parquet.pages import (
     PLAIN,
     PLAIN_DICTIONARY,
@@ -178,6 +179,7 @@ def hybrid(text: Payload, place: int, stop: int, width: int, count: int) -> NDAr
     """
     if width > 32:
         raise DamagedPageError(f"a page packs its numbers in {width} bits")
+    check_bytes(8 * count, "a page's list of values")  # a few bytes can stand for all of them
     if width == 0:
         return np.zeros(count, np.int32)
     numbers = np.empty(count, np.int64)
@@ -217,6 +219,8 @@ def hybrid(text: Payload, place: int, stop: int, width: int, count: int) -> NDAr
 
 def _plain(text: Payload, place: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Follow the lengths in front of the values."""
+    if count * _LENGTH.size > len(text) - place:
+        raise IndexError
     starts, stops = [0] * count, [0] * count
     unpack, size = _LENGTH.unpack_from, _LENGTH.size
     for number in range(count):
