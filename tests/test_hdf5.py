@@ -43,7 +43,7 @@ def write_bytes(group: Any, name: str, rows: list[bytes], **options: Any) -> Non
         ({"chunks": (4,)}, True),
         ({"chunks": (4,), "maxshape": (None,)}, True),
         ({"chunks": (64,), "maxshape": (None,)}, True),
-        ({"chunks": (4,), "compression": "gzip"}, False),
+        ({"chunks": (4,), "compression": "gzip"}, True),
     ],
 )
 @pytest.mark.parametrize("userblock", [0, 512])

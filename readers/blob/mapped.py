@@ -13,7 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -33,6 +33,7 @@ COPIED_BYTES = 1 << 20
 """Payloads up to here are read; longer ones stay views into the map, of which often a part alone is looked at."""
 
 _MOST_DESCRIPTORS, _FEWEST_DESCRIPTORS = 4096, 16
+_BLOCK_BYTES = 4096  # read at once for who looks at a few bytes
 
 
 class MappedFile:
@@ -150,6 +151,62 @@ def copied(payload: Payload) -> Payload:
 def copied_if_small(payload: Payload) -> Payload:
     """As `copied`, but what is longer than `COPIED_BYTES` stays a view."""
     return copied(payload) if len(payload) <= COPIED_BYTES else payload
+
+
+class ReadView:
+    """The bytes of a mapped file for who looks at a few here and there: they are read, by blocks.
+
+    Args:
+        file: The file.
+        start: Where the bytes begin in it.
+        stop: Where they end.
+    """
+
+    def __init__(self, file: MappedFile, start: int, stop: int) -> None:
+        self._file, self._start, self._size = file, start, stop - start
+        self._block: tuple[int, bytes] = (0, b"")
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, part: int) -> int: ...
+    @overload
+    def __getitem__(self, part: slice) -> bytes: ...
+    def __getitem__(self, part: int | slice) -> int | bytes:
+        """Read a byte, or a slice without a step, as of bytes.
+
+        Raises:
+            IndexError: There is no such byte.
+            OSError: The file has shrunk, or cannot be read.
+        """
+        if isinstance(part, slice):
+            start, stop, _ = part.indices(self._size)
+            return self._read(start, max(stop, start))
+        if not 0 <= part < self._size:
+            raise IndexError(part)
+        return self._read(part, part + 1)[0]
+
+    def _read(self, start: int, stop: int) -> bytes:
+        first, block = self._block
+        if not first <= start <= stop <= first + len(block):
+            end = min(max(stop, start + _BLOCK_BYTES), self._size)
+            first, block = start, self._file.read(self._start + start, self._start + end)
+            self._block = first, block
+        return block[start - first : stop - first]
+
+
+Parsed = memoryview | ReadView
+"""What parsers look at."""
+
+
+def parsed(payload: Payload) -> Parsed:
+    """Give the bytes of a payload to a parser: a view of what is in memory, else one that reads the file."""
+    file = mapped_file(payload)
+    if file is None or not len(payload):
+        return memoryview(payload)
+    start = np.frombuffer(payload, np.uint8).ctypes.data - file.address
+    return ReadView(file, start, start + len(payload))
 
 
 class _Descriptor:

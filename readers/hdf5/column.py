@@ -12,7 +12,9 @@ from readers.blob.mapped import mapped_file
 from readers.blob.pages import map_file
 from readers.blob.rows import FileRows
 from readers.columns import to_payload
-from readers.hdf5.heap import open_heap
+from readers.hdf5.chunks import ChunkCheck, row_bytes
+from readers.hdf5.heap import HeapRows, open_heap
+from readers.limits import TooLargeError, check_bytes
 from readers.pixels import RowFile, row_file
 from readers.sample import Payload, SourceError
 
@@ -97,9 +99,11 @@ class Column:
         self.is_encoded = self._is_text or dtype.kind == "V" or inner in (np.uint8, np.int8)
         self.num_chunk_rows: int = dataset.chunks[0] if dataset.chunks else 1
         self._file = mapped_file(map_file(path))
+        self._inner = inner
         self._mapped = _map(h5py, dataset, path)
-        is_heap = inner is not None and inner.itemsize == 1 and self.is_encoded and len(dataset) > 0
-        self._heap = open_heap(h5py, dataset, path) if is_heap else None
+        self._heap, self._is_same = _open_rows(h5py, dataset, path)
+        is_chunked = bool(dataset.chunks) and self._heap is None
+        self._check = ChunkCheck(h5py, dataset, path.stat().st_size) if is_chunked else None
 
     def read(self, rows: NDArray[np.int64]) -> Sequence[Any] | NDArray[Any]:
         """Read rows, which are sorted and unlike: one value of NumPy, bytes or array for each.
@@ -110,11 +114,21 @@ class Column:
         if self._mapped is not None:
             return [self._mapped[row] for row in rows.tolist()]
         if self._heap is not None:
-            return [self._heap.read(row) for row in rows.tolist()]
+            if self._is_same:
+                return [self._of_heap(self._heap.read(row)) for row in rows.tolist()]
+            for row in rows.tolist():
+                self._heap.check(row)
+        if self._check is not None:
+            self._check.check(rows.tolist())
         values = (self._read_points if self._dataset.ndim == 1 else self._read_runs)(rows)
         if self._file is not None:
             self._file.check()  # of what a file no longer has HDF5 makes zeros
         return values
+
+    def _of_heap(self, row: Payload) -> Any:
+        if self._is_text:  # as the library does, which takes it for a text of C
+            return bytes(row).partition(b"\0")[0]
+        return row if self.is_encoded else np.frombuffer(row, self._inner)
 
     def payload(self, value: Any) -> Payload:
         """Return the bytes of a row."""
@@ -174,6 +188,13 @@ def _type_refusal(h5py: ModuleType, dataset: Any) -> str:
     if dtype.names is not None or dtype.subdtype is not None:
         return "is of a compound type: write its parts as datasets of their own"
     inner = _row_type(h5py, dtype)
+    try:
+        if dtype.kind != "O":
+            check_bytes(row_bytes(dataset), "a row")
+        if dataset.chunks:
+            ChunkCheck(h5py, dataset, 0)
+    except TooLargeError as error:
+        return f"is too large: {error}"
     if dtype.kind == "O":
         numbers = inner is not None and inner.kind in "biuf"
         known = dataset.ndim == 1 and (numbers or h5py.check_string_dtype(dtype) is not None)
@@ -187,6 +208,26 @@ def _row_type(h5py: ModuleType, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return of what the rows of variable length are; None where they are text or of one length."""
     inner = h5py.check_vlen_dtype(dtype)
     return inner if isinstance(inner, np.dtype) else None
+
+
+def _open_rows(h5py: ModuleType, dataset: Any, path: Path) -> tuple[HeapRows | None, bool]:
+    """Return the rows of a dataset of variable length, and whether their bytes are the values in memory.
+
+    Raises:
+        SourceError: They lie where they cannot be looked at before the library follows them.
+    """
+    if dataset.dtype.kind != "O" or not len(dataset):
+        return None, False
+    kind = dataset.id.get_type()
+    is_text = h5py.check_string_dtype(dataset.dtype) is not None
+    inner = h5py.h5t.py_create(np.dtype("u1")) if is_text else kind.get_super()
+    heap = open_heap(h5py, dataset, path, inner.get_size())
+    if heap is None:
+        raise SourceError(
+            f"{path}: the rows of {dataset.name} have no one length and are stored compactly or with short "
+            "addresses: write them as a dataset that is contiguous or chunked"
+        )
+    return heap, is_text or inner == h5py.h5t.py_create(_row_type(h5py, dataset.dtype))
 
 
 def _map(h5py: ModuleType, dataset: Any, path: Path) -> FileRows | None:

@@ -259,6 +259,9 @@ def _choose(
     image = image or next((name for name in usual if found.lengths.get(name)), None)
     if image is None or not found.lengths[image]:
         have = ", ".join(found.lengths) or "none"
+        name = next((name for name in usual if name in found.refused), None)
+        if name is not None:
+            raise SourceError(f"{path}: {name} {found.refused[name]}")
         raise SourceError(
             f"{path} has no dataset of images or videos with any rows (its datasets are {have}): name it with image="
         )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from readers.blob import Blob, LocalBlob, is_url, open_blob
 from readers.blob.mapped import copied
 from readers.formats import require
+from readers.limits import TooLargeError, check_bytes
 from readers.parquet.footer import ColumnChunk, Group, read_groups
 from readers.parquet.pages import Chunk
 from readers.sample import PathLike, Payload, SourceError
@@ -141,6 +142,10 @@ class File:
             raise SourceError(
                 f"the footer of {place.shown} cannot be read: a row group has no such number of rows"
             )
+        try:
+            check_bytes(8 * int(self.rows.max(initial=0)), "a number for each row of a row group")
+        except TooLargeError as error:
+            raise SourceError(f"{place.shown}: {error}") from None
         self.schema: Any = metadata.schema.to_arrow_schema()
         self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(groups)
 

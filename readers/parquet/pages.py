@@ -177,12 +177,11 @@ def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | No
         try:
             kind, text_bytes, end = header[1], header[2], begin + header[3]
             check_bytes(text_bytes, "a page")
-            told = header.get({_DATA: 5, _DATA_2: 8, _DICTIONARY: 7}.get(kind, -1))
             if kind == _DICTIONARY and place == start:
-                checksum = header.get(4)
+                told, checksum = header[7], header.get(4)
                 dictionary = Page(0, told[1], begin, end, text_bytes, told[2], None, True, checksum)
-            elif told is not None and kind != _DICTIONARY:
-                found += max(0, told[1])
+            elif kind in (_DATA, _DATA_2):
+                found += max(0, header[5 if kind == _DATA else 8][1])
         except (KeyError, TypeError):
             raise DamagedPageError("a page header lacks a number") from None
         if not begin <= end <= stop or text_bytes < 0:
