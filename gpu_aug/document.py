@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gpu_aug.errors import RecipeError
 
@@ -21,6 +21,7 @@ Place = tuple[str | int, ...]
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
+_MOST_BYTES = 1 << 20
 _MOST_VALUES = 100_000
 _MOST_DEPTH = 100
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -56,7 +57,9 @@ def read_document(path: str | PathLike[str]) -> Document:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        text = content[:_MOST_BYTES].decode("utf-8-sig")
     except (OSError, ValueError) as error:
         from gpu_aug.recipe import PRESETS
 
@@ -64,6 +67,10 @@ def read_document(path: str | PathLike[str]) -> Document:
             f"recipe file {str(path)!r} cannot be read ({error}): give a YAML or JSON file such as "
             f"Recipe.save writes, or a preset: {', '.join(PRESETS)}"
         ) from error
+    if len(content) > _MOST_BYTES:
+        raise RecipeError(
+            f"{path}:1: the file is too large for a recipe: it may have {_MOST_BYTES} bytes"
+        )
     ending = path.suffix.lower()
     is_json = ending == ".json" or (
         ending not in (".yaml", ".yml") and text.lstrip()[:1] in ("{", "[")
@@ -139,9 +146,14 @@ def parse_yaml(text: str, name: str = "<text>") -> Document:
     import yaml
 
     builder = _Builder(name)
-    loader = _yaml_loader()(text)
     try:
-        node = loader.get_single_node()
+        node = yaml.compose(text, _yaml_loader())
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise RecipeError(
+            f"{name}:{line}: the file cannot be read as YAML: it holds the character "
+            f"{error.character:#04x}, which is no text"
+        ) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1
@@ -150,8 +162,6 @@ def parse_yaml(text: str, name: str = "<text>") -> Document:
         if begun and begun.line + 1 < line:
             problem += f" ({error.context} that begins on line {begun.line + 1})"
         raise RecipeError(f"{name}:{line}: the file cannot be read as YAML: {problem}") from None
-    finally:
-        loader.dispose()
     if node is None:
         raise RecipeError(f"{name}:1: the file is empty: it must hold a recipe")
 
@@ -186,7 +196,10 @@ def parse_yaml(text: str, name: str = "<text>") -> Document:
             raise RecipeError(
                 f"{name}:{line}: the tag {node.tag} is not read from files: write plain values"
             )
-        return known(node.value)
+        try:
+            return known(node.value)
+        except ValueError:  # thousands of digits
+            raise RecipeError(f"{name}:{line}: {node.value[:40]}... is no number") from None
 
     return Document(name, build(node, ()), builder.lines)
 
@@ -216,10 +229,7 @@ class _Builder:
     def enter(self, place: Place, line: int) -> None:
         self._count += 1
         if self._count > _MOST_VALUES or len(place) > _MOST_DEPTH:
-            raise RecipeError(
-                f"{self.name}:{line}: the file is too large for a recipe: it may hold "
-                f"{_MOST_VALUES} values, {_MOST_DEPTH} deep"
-            )
+            raise RecipeError(f"{self.name}:{line}: {_too_large()}")
         self.lines[place] = line
 
     def check_key(self, key: Any, values: dict[Any, Any], line: int) -> None:
@@ -229,6 +239,12 @@ class _Builder:
             )
         if key in values:
             raise RecipeError(f"{self.name}:{line}: the key {key!r} stands here a second time")
+
+
+def _too_large() -> str:
+    return (
+        f"the file is too large for a recipe: it may hold {_MOST_VALUES} values, {_MOST_DEPTH} deep"
+    )
 
 
 def _whole(text: str) -> int:
@@ -270,7 +286,23 @@ _RESOLVERS = [  # YAML 1.2 core schema, and its merge key
 def _yaml_loader() -> Any:
     import yaml
 
-    Loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})  # noqa: N806
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        """Stops at what is too large while it is read."""
+
+        yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+        num_nodes = depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.num_nodes += 1
+            self.depth += 1
+            if self.num_nodes > _MOST_VALUES or self.depth > _MOST_DEPTH:
+                raise yaml.composer.ComposerError(
+                    None, None, _too_large(), self.peek_event().start_mark
+                )
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
     for tag, pattern, first in _RESOLVERS:
         Loader.add_implicit_resolver(
             f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first

@@ -19,6 +19,7 @@ from readers.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label,
 from readers.dataset import ColumnName, IndexedDataset
 from readers.files.beside import FilesBelow
 from readers.index import Entry
+from readers.limits import check_bytes
 from readers.sample import (
     VIDEO_FIELDS,
     BadSample,
@@ -42,6 +43,7 @@ _MASK_COLUMNS = ("mask", "mask_path", "mask_file", "seg", "segmentation")
 _TARGETS = ("boxes", "labels", "box_labels", "keypoints", "keypoint_labels")
 _PIECE_BYTES = 1 << 20
 _NUM_SIZES = 4096
+_PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly
 
 
 class ManifestDataset(IndexedDataset):
@@ -172,10 +174,11 @@ class ManifestScan:
         first = True
         num_samples, fault = 0, "it is empty"
         for number, (start, stop) in enumerate(_lines(content), start=1):
-            line = bytes(content[start:stop])
-            if not line.strip():
-                continue
             try:
+                check_bytes(_PARSED_BYTES * (stop - start), "it")
+                line = bytes(content[start:stop])
+                if not line.strip():
+                    continue
                 columns = _parse(line)
                 if first:
                     self._check(columns, name)

@@ -15,6 +15,7 @@ from readers.blob.pin import pin_content
 from readers.blob.rows import FileRows
 from readers.columns import to_label, to_labels
 from readers.dataset import ColumnName, IndexedDataset
+from readers.limits import TooLargeError, check_bytes
 from readers.pixels import RowFile, row_file
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
 from readers.unreadable import unreadable
@@ -47,6 +48,10 @@ class NpyDataset(IndexedDataset):
         self._labels_path = _find_labels(self._path, labels)
         self._rows = _find_rows(self._path)
         self._row_file = _image_file(self._rows, self._path)
+        try:
+            check_bytes(self._row_file.num_bytes, "a row")
+        except TooLargeError as error:
+            raise SourceError(f"{self._path}: {error}") from None
         self._labels: NDArray[Any] | None = None
         if self._labels_path:
             self._labels = _read_labels(self._labels_path, len(self._rows), self._path)

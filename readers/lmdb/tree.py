@@ -126,18 +126,27 @@ class Tree:
             raise SourceError(
                 f"{self._name} keeps several values under a key (DUPSORT): write one value per key"
             )
-        pages_left = len(self._content) // self._page_bytes
+        num_pages = len(self._content) // self._page_bytes
+        met = bytearray(num_pages // 8 + 1)  # a bit for each page, so that none is walked twice
         stack = [(self._root, 0)]
         while stack:
             number, depth = stack.pop()
             page, flags, places = self._page(number)
-            pages_left -= 1
-            if not page or depth > _MAX_DEPTH or pages_left < 0:
+            if not page or depth > _MAX_DEPTH:
                 fault = f"{self._name} is damaged or cut off at byte {number * self._page_bytes}"
                 yield b"(page %d)" % number, b"", 0, f"{fault}: the keys there cannot be found"
                 continue
             if flags & _BRANCH:
-                stack.extend((self._child(page, at), depth + 1) for at in reversed(places))
+                children = []
+                for at in places:
+                    child = self._child(page, at)
+                    if child < num_pages and not met[child >> 3] >> (child & 7) & 1:
+                        met[child >> 3] |= 1 << (child & 7)
+                        children.append(child)
+                if len(children) < len(places):  # one fault, however many there are
+                    fault = f"{self._name} is damaged: page {number} leads out of it, or to pages known before"
+                    yield b"(page %d)" % number, b"", 0, fault
+                stack.extend((child, depth + 1) for child in reversed(children))
                 continue
             for at in places:
                 key_bytes = _NODE.unpack_from(page, at)[3]

@@ -133,11 +133,12 @@ class MdsDataset(IndexedDataset):
         ``num_bytes`` is -1 where a column is decoded, a label that is no class number counts as none. Labels and sizes are read from the shards, a page each.
 
         Raises:
-            OSError: A shard cannot be read.
-            SourceError: A shard elsewhere is gone.
+            SourceError: A shard cannot be read, or one elsewhere is gone.
         """
         if name in ("height", "width"):
             return np.zeros(len(self), np.int64)
+        for number in range(len(self._shards)):  # what is damaged may claim any number of samples
+            self._readable(number)
         result = np.full(len(self), -1, np.int64)
         for number, plan in enumerate(self._plans):
             if name == "label" and plan.label is None:
@@ -200,6 +201,15 @@ class MdsDataset(IndexedDataset):
             self._open[number] = found
         return found
 
+    def _readable(self, number: int) -> "_OpenShard":
+        try:
+            return self._shard(number)
+        except OSError as error:
+            place = self._files[number].place
+            raise SourceError(
+                f"{place} cannot be read: {error.strerror or error}; copy or write it again"
+            ) from None
+
     def _fetch_shard(self, number: int, rows: list[int]) -> list[Sample | BadSample]:
         start, path = self._starts[number], self._shards[number].raw.path
         try:
@@ -224,7 +234,7 @@ class MdsDataset(IndexedDataset):
 
     def _stored(self, number: int) -> Iterator[tuple[int, Payload]]:
         """Yield the index and the stored bytes of every sample of a shard."""
-        shard, start, stop = self._shard(number), self._starts[number], self._starts[number + 1]
+        shard, start, stop = self._readable(number), self._starts[number], self._starts[number + 1]
         for first in range(start, stop, 1024):
             indices = range(first, min(first + 1024, stop))
             payloads = shard.read([shard.place(index - start) for index in indices])
@@ -239,11 +249,11 @@ class _OpenShard:
         num_samples: As index.json says.
     """
 
-    __slots__ = ("blob", "places")
+    __slots__ = ("blob", "head_bytes", "places")
 
     def __init__(self, blob: Blob, num_samples: int) -> None:
         self.blob = blob
-        head_bytes = 4 * (num_samples + 2)
+        head_bytes = self.head_bytes = 4 * (num_samples + 2)
         (head,) = map(copied, blob.read([(0, min(head_bytes, blob.size_bytes))]))
         if len(head) < head_bytes or int.from_bytes(head[:4], "little") != num_samples:
             raise OSError(
@@ -262,7 +272,8 @@ class _OpenShard:
     def place(self, row: int) -> tuple[int, int]:
         """Where a sample lies, nowhere if the shard tells nonsense."""
         start, stop = int(self.places[row]), int(self.places[row + 1])
-        return (start, stop) if start <= stop <= self.blob.size_bytes else (0, 0)
+        inside = self.head_bytes <= start <= stop <= self.blob.size_bytes
+        return (start, stop) if inside else (0, 0)
 
 
 def _why_unread(error: OSError | ReadersError) -> str:

@@ -167,8 +167,12 @@ def _array_decoder(details: str) -> Callable[[Payload], Payload]:
         if num_bytes != len(data) - position:
             raise ValueError(f"an array of {num_bytes} bytes in {len(data) - position}")
         array = np.frombuffer(data, dtype, offset=position) if num_bytes else np.empty(0, dtype)
+        try:
+            array = array.reshape(shape)
+        except (ValueError, OverflowError):
+            raise ValueError(f"an array of the shape {shape}, which no array can have") from None
         stream = io.BytesIO()
-        np.save(stream, array.reshape(shape), allow_pickle=False)
+        np.save(stream, array, allow_pickle=False)
         return stream.getvalue()
 
     return decode

@@ -8,15 +8,17 @@ import io
 import os
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from readers.blob import Blob, LocalBlob
 from readers.blob.mapped import copied
 from readers.formats import require
+from readers.limits import check_bytes
 from readers.lock import one_at_a_time
-from readers.sample import SourceError
+from readers.sample import Payload, SourceError
 
 _BY_PYARROW = {"zstd": "zstd", "br": "brotli", "snappy": "snappy"}
+_MOST_BYTES = 1 << 32  # the places in a shard have 32 bits
 COMPRESSIONS = ("gz", "bz2", *_BY_PYARROW)
 _STEP_BYTES = 1 << 20
 
@@ -61,6 +63,17 @@ def unpacked(packed: Blob, compression: str, num_bytes: int) -> LocalBlob:
     return LocalBlob(place)
 
 
+def _stream(compression: str, data: Payload) -> Any:
+    """Return a file that decompresses as it is read, so that little of it is in memory at a time."""
+    if compression in _BY_PYARROW:
+        pa = require("pyarrow", extra="arrow")
+        return pa.CompressedInputStream(
+            pa.BufferReader(pa.py_buffer(data)), _BY_PYARROW[compression]
+        )
+    opened = gzip.open if compression == "gz" else bz2.open
+    return opened(io.BytesIO(data))
+
+
 def _place(packed: Blob) -> Path:
     folder = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
     name = hashlib.sha256(os.fsencode(f"{packed.location}\n{packed.stamp}")).hexdigest()[:32]
@@ -68,14 +81,17 @@ def _place(packed: Blob) -> Path:
 
 
 def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> None:
+    if num_bytes > _MOST_BYTES:
+        raise OSError(errno.EFBIG, f"no shard has {num_bytes} bytes")
     (data,) = map(copied, packed.read([(0, packed.size_bytes)]))
     try:
-        if compression in _BY_PYARROW:
-            codec = require("pyarrow", extra="arrow").Codec(_BY_PYARROW[compression])
-            file.write(codec.decompress(data, num_bytes))
+        if compression == "snappy":  # there are no streams of it
+            check_bytes(num_bytes, "it")
+            file.write(
+                require("pyarrow", extra="arrow").Codec("snappy").decompress(data, num_bytes)
+            )
         else:
-            opened = gzip.open if compression == "gz" else bz2.open
-            with opened(io.BytesIO(data)) as stream:
+            with _stream(compression, data) as stream:
                 left = num_bytes + 1  # no more than one byte too many is ever written
                 while left and (piece := stream.read(min(left, _STEP_BYTES))):
                     file.write(piece)

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import NamedTuple, Protocol
 
 from readers.formats import require
+from readers.limits import max_sample_bytes
 from readers.tar.webdataset import key_and_field
 
 _PIECE_BYTES = 1 << 24  # read at once, so that a size that is a lie takes no memory
@@ -74,6 +75,8 @@ class Forward:
         Raises:
             BrokenStreamError: The bytes cannot be had.
         """
+        if size > max_sample_bytes():  # a header that says so: members are looked at before
+            raise BrokenStreamError(f"a header has {size} bytes", self._place)
         pieces, left = [], size
         while left > 0:
             try:

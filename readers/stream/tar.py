@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from readers.limits import TooLargeError, check_bytes
 from readers.sample import BadSample, PathLike, Sample, SourceError
 from readers.stream.byte_source import ByteSource, Command, byte_source
 from readers.stream.forward import BrokenStreamError, StoredFile, stored_files
@@ -102,13 +103,19 @@ class _Parts:
     def __init__(self, key: str) -> None:
         self.key = key
         self._fields: dict[str, bytes] = {}
-        self._fault = ""
+        self._fault, self._num_bytes = "", 0
 
     def add(self, file: StoredFile, *, keep: bool) -> None:
         """Take a file, or pass over it."""
         if file.field in self._fields:
             self._fault = f"the field {file.field} is stored twice"
         self._fault = self._fault or file.fault
+        self._num_bytes += file.size_bytes
+        try:
+            check_bytes(self._num_bytes, f"with {file.field} the sample")
+        except TooLargeError as error:
+            self._fault = self._fault or str(error)
+            self._fields.clear()
         if keep and not self._fault:
             self._fields[file.field] = file.read()
 
