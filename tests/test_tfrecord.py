@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from readers import BadSample, Sample, SourceError
+from readers import BadSample, Sample, SourceError, open_dataset
 from readers.messages.example import ExampleReader, decode_fields
 from readers.messages.protobuf import find_features
 from readers.tfrecord import TfRecordDataset, looks_like_tfrecord
@@ -309,6 +309,21 @@ def test_changed_byte_is_found_by_verify(tmp_path: Path) -> None:
     assert all(isinstance(sample, Sample) for sample in fetched(dataset))
     [bad] = dataset.verify()
     assert (bad.index, "checksum is wrong" in bad.reason) == (2, True)
+
+
+def test_checksums_that_are_asked_for(tmp_path: Path) -> None:
+    """With verify=True a changed image is a bad sample, here and in another process, and its neighbours are not."""
+    path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(4)])
+    whole = TfRecordDataset([path])
+    assert TfRecordDataset([path], verify=True).fingerprint == whole.fingerprint
+    data = bytearray(path.read_bytes())
+    data[data.index(b"\xff\xd8002") + 20] ^= 1
+    path.write_bytes(data)
+    dataset = open_dataset(path, verify=True)
+
+    for each in (dataset, pickle.loads(pickle.dumps(dataset))):
+        kinds = [type(sample) for sample in each.fetch(range(4))]
+        assert kinds == [Sample, Sample, BadSample, Sample]
 
 
 def test_records_of_another_kind(tmp_path: Path, jpeg: Jpeg) -> None:
