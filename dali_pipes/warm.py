@@ -70,7 +70,7 @@ def warm(
     began, parts = time.perf_counter(), SimpleQueue[str]()
     for name in PARTS:
         parts.put(name)
-    compiled: list[bool] = []
+    compiled: list[int] = []
     with ThreadPoolExecutor(num_processes) as pool:
         workers = [pool.submit(_feed, parts) for _ in range(num_processes)]
         for worker in workers:
@@ -173,17 +173,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _compile(name: str) -> None:
-    module, _, function = name.partition(":")
-    found: Any = getattr(importlib.import_module(module), function)
-    if PARTS[name] is not None:
-        found.compile(_types(PARTS[name]()))
+    found = _find(name)
+    if (arguments := PARTS[name]) is not None:
+        found.compile(_types(arguments()))
 
 
 def _is_kept(name: str) -> bool:
+    arguments = PARTS[name]
+    return arguments is not None and bool(_find(name)._cache.has(_types(arguments())))
+
+
+def _find(name: str) -> Any:
     module, _, function = name.partition(":")
-    found: Any = getattr(importlib.import_module(module), function)
-    is_there: bool = found._cache.has(_types(PARTS[name]()))
-    return is_there
+    return getattr(importlib.import_module(module), function)
 
 
 def _types(arguments: Sequence[Any]) -> tuple[Any, ...]:

@@ -232,11 +232,9 @@ def _imported(text: str) -> Iterator[str]:
 
 
 def _text(module: ModuleType) -> bytes:
-    spec = module.__spec__
-    if spec is not None and hasattr(spec.loader, "get_data") and spec.origin is not None:
-        data: bytes = spec.loader.get_data(spec.origin)  # out of a zip file as well
-        return data
-    return b"" if module.__file__ is None else Path(module.__file__).read_bytes()
+    loader: Any = module.__loader__
+    data: bytes = loader.get_data(module.__file__)  # of a file, or out of a zip file
+    return data
 
 
 def _read(path: Path | None) -> bytes | None:

@@ -47,7 +47,7 @@ def separate(function: Callable[..., int]) -> Any:
     """
     num_arguments = function.__code__.co_argcount
     whole = [types.int64] * num_arguments
-    compiled = CFunc(function, (tuple(whole), types.int64), {}, {"error_model": "numpy"})
+    compiled: Any = CFunc(function, (tuple(whole), types.int64), {}, {"error_model": "numpy"})
     compiled._cache = Kept(function)
     compiled.compile()
     name = f"{function.__module__}.{function.__qualname__}"

@@ -29,7 +29,7 @@ def test_turns_are_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every function has one turn before any has the next, and each round begins with another."""
     order: list[str] = []
     clock = iter(range(1000))
-    monkeypatch.setattr(turns.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(turns, "clock", lambda: float(next(clock)))
     works = {name: lambda name=name: order.append(name) for name in "abc"}
 
     take_turns(works, turns=3, seconds=0.5, finish=lambda: None)
@@ -40,7 +40,7 @@ def test_turns_are_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_turn_gives_seconds_per_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that takes two seconds by the clock is called until the turn is over."""
     now = [0.0]
-    monkeypatch.setattr(turns.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(turns, "clock", lambda: now[0])
 
     def work() -> None:
         now[0] += 2.0
@@ -54,7 +54,7 @@ def test_turn_gives_seconds_per_call(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_turn_waits_for_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a device computes after the call returned is part of the turn."""
     now = [0.0]
-    monkeypatch.setattr(turns.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(turns, "clock", lambda: now[0])
 
     def finish() -> None:
         now[0] += 10.0

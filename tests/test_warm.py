@@ -105,5 +105,5 @@ def test_plain_steps_exist() -> None:
     """The steps that need the smaller function alone are operations by these names."""
     import gpu_aug.ops
 
-    assert warm._PLAIN_STEPS <= set(vars(gpu_aug.ops))
+    assert set(vars(gpu_aug.ops)) >= warm._PLAIN_STEPS
     assert type(ColorJitter()).__name__ in warm._PLAIN_STEPS
