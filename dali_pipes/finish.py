@@ -2,10 +2,10 @@
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -14,7 +14,8 @@ import torch
 from dali_pipes import targets
 from dali_pipes.batch import Timings
 from dali_pipes.work import NOTHING, Work
-from gpu_aug import Engine, Recipe
+from gpu_aug import BatchFunction, Draws, Engine, Recipe
+from gpu_aug.engines.engine import takes_batches
 
 # The most images that a thread takes at once: measured in DECISIONS.md.
 _LARGEST_CHUNK = 32
@@ -161,17 +162,25 @@ class Finisher:
         count = len(work)
         if self.device.type == "cpu":
             images = tuple(view.empty(count) for view in self.views)
-            chunks = [
-                self.pool.submit(self._finish_chunk, work, draw, images, *chunk)
-                for chunk in self.chunks(count)
-            ]
-            return Pending(work, chunks, lambda: images)
+            return Pending(work, self.finish(work, draw, images), lambda: images)
         sheets = Sheets(work, range(count), self.views, pinned=True)
         chunks = [
             self.pool.submit(self._draw_chunk, work, draw, sheets, *chunk)
             for chunk in self.chunks(count)
         ]
         return Pending(work, chunks, lambda: self.augment(work, self.upload(sheets)))
+
+    def finish(self, work: Work, draw: Draw, images: Sequence[torch.Tensor]) -> list[Future[None]]:
+        """Start drawing and augmenting on the CPU, into `images`, one entry per view."""
+        chunks = self.chunks(len(work))
+        if not any(takes_batches(view.recipe) for view in self.views):
+            return [self.pool.submit(self._finish_chunk, work, draw, images, *c) for c in chunks]
+        sheets = Sheets(work, range(len(work)), self.views, pinned=False)
+        left = iter(range(len(chunks) - 1, -1, -1))  # the thread that draws the last chunk goes on
+        return [
+            self.pool.submit(self._finish_together, work, draw, sheets, images, left, *chunk)
+            for chunk in chunks
+        ]
 
     def chunks(self, count: int) -> list[tuple[int, int]]:
         """Divide rows into what a thread takes at once, start and stop (half open) of each.
@@ -225,6 +234,22 @@ class Finisher:
             self._augment(work, sheets.canvases, images, start, stop)
             self.move_targets(work, start, stop)
 
+    def _finish_together(
+        self,
+        work: Work,
+        draw: Draw,
+        sheets: Sheets,
+        images: Sequence[torch.Tensor],
+        left: Iterator[int],
+        start: int,
+        stop: int,
+    ) -> None:
+        """Draw a chunk; augment the whole batch once none is left, for a function of the user takes it together."""
+        self._draw_chunk(work, draw, sheets, start, stop)
+        if next(left) == 0:
+            with self.timings.measure("augment"):
+                self._augment(work, sheets.canvases, images, 0, len(work))
+
     def _draw_chunk(self, work: Work, draw: Draw, sheets: Sheets, start: int, stop: int) -> None:
         with self.timings.measure("decode"):
             draw(sheets, start, stop)
@@ -241,9 +266,23 @@ class Finisher:
     ) -> None:
         for number, view in enumerate(self.views):
             draws, times = work.drawn(number, start, stop), view.images_per_row
+            if takes_batches(view.recipe):
+                draws = _without_lost(view.recipe, draws, work.data[start:stop])
             if times > 1:
                 draws = draws.repeat(times)
             view.engine.run(canvases[number], draws, images[number][start * times : stop * times])
+
+
+def _without_lost(recipe: Recipe, draws: Draws, data: Sequence[object]) -> Draws:
+    """Keep what is in the place of lost samples from functions that take a batch together."""
+    kept = np.array([one is not None for one in data], bool)
+    if kept.all():
+        return draws
+    params = tuple(
+        drawn | {"apply": drawn["apply"] & kept} if isinstance(leaf, BatchFunction) else drawn
+        for leaf, drawn in zip(recipe.batch_leaves, draws.params, strict=True)
+    )
+    return replace(draws, params=params)
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:

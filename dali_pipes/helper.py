@@ -56,13 +56,13 @@ class RingFinisher(Finisher):
     def spawn(self, work: Work, draw: Draw) -> Pending:
         """Start drawing the canvases of a batch, and augmenting them unless a GPU does that."""
         images = self._ring.images(work.plan.step, len(work) * self.views[0].images_per_row)
-        chunks = self.chunks(len(work))
         if self._canvases:
             sheets = Sheets(work, range(len(work)), self.views, pinned=False)
             sheets.canvases = list(images)
+            chunks = self.chunks(len(work))
             started = [self.pool.submit(self._draw_chunk, work, draw, sheets, *c) for c in chunks]
         else:
-            started = [self.pool.submit(self._finish_chunk, work, draw, images, *c) for c in chunks]
+            started = self.finish(work, draw, images)
         return Pending(work, started, lambda: images)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import Engine, EngineChoice, compile_engine
+from gpu_aug.engines.engine import Engine, EngineChoice, compile_engine, takes_batches
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
 from gpu_aug.move import move_batch
 from gpu_aug.ops import fields
@@ -203,10 +203,10 @@ def _run(
 ) -> list[Tensor]:
     """Return the images of every sample, float32 [n, 3, H', W']."""
     counts = {len(sample.frames) for sample in samples}
-    if recipe.group > 1 and len(counts) > 1:
+    if (recipe.group > 1 or takes_batches(recipe)) and len(counts) > 1:
         raise RecipeError(
-            f"samples must have equally many images where they are mixed, got {sorted(counts)}: "
-            "give clips of one length"
+            "samples must have equally many images where they are mixed or given to a function together, "
+            f"got {sorted(counts)}: give clips of one length"
         )
     sizes = recipe.result_sizes(draws)
     if recipe.size is not None and len(counts) == 1:

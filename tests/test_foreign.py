@@ -1,14 +1,18 @@
 """Steps that are not ours: transforms, modules and functions of the user in a recipe."""
 
 import functools
+import random
 
 import albumentations as A
 import kornia.augmentation as K
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from torch.nn import functional
 from torchvision.transforms import v2
 
+from dali_pipes import Loader
 from gpu_aug import (
     AlbumentationsTransform,
     BatchFunction,
@@ -17,6 +21,8 @@ from gpu_aug import (
     KorniaModule,
     Normalize,
     OneOf,
+    RandomApply,
+    RandomResizedCrop,
     Recipe,
     RecipeError,
     TorchvisionTransform,
@@ -25,6 +31,7 @@ from gpu_aug import (
 from gpu_aug.errors import EngineError, TargetsError
 from gpu_aug.move import move_batch
 from gpu_aug.targets import Targets
+from readers import open_dataset
 
 SIZE = (24, 32)
 ENGINES = ["kornia", "albumentations", "fused"]
@@ -131,6 +138,82 @@ def test_what_returns_no_tensor_is_an_error(images):
     """A function that forgets to return."""
     with pytest.raises(EngineError, match="must return a tensor, returned NoneType"):
         apply(lambda _: None, images, [0])
+
+
+def normed(x):
+    """Normalize by the batch's own statistics, as torch's BatchNorm in training does."""
+    return functional.batch_norm(x, None, None, training=True)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_function_gets_the_whole_batch(engine, images):
+    """Statistics over it are torch's over all images that the step is applied to."""
+    whole = images.permute(0, 3, 1, 2) / 255
+    some = [row for row in range(8) if not torch.equal(half(engine, images)[row], whole[row])]
+
+    assert (apply(normed, images, range(8), engine) - normed(whole)).abs().max() < 1e-5
+    assert 1 < len(some) < 8
+    assert (half(engine, images)[some] - normed(whole[some])).abs().max() < 1e-5
+
+
+def half(engine, images):
+    """Apply it to some of the images."""
+    return apply(RandomApply([normed], p=0.5), images, range(8), engine)
+
+
+@pytest.mark.parametrize("helper", [False, True])
+def test_a_function_gets_the_batch_of_a_loader(helper, images, tmp_path):
+    """However many threads and processes there are; what is lost is no part of it."""
+    (tmp_path / "a").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image.numpy()).save(tmp_path / "a" / f"{number}.png")
+    (tmp_path / "a" / "3.png").write_bytes((tmp_path / "a" / "3.png").read_bytes()[:300])
+    usual = {"batch_size": 8, "device": "cpu", "dtype": torch.float32, "num_threads": 2}
+    usual |= {"on_bad_sample": "skip", "shuffle": "none"}
+    dataset = open_dataset(tmp_path)
+
+    with Loader(
+        dataset, Recipe([CenterCrop(SIZE), normed]), helper_process=helper, **usual
+    ) as loader:
+        [batch] = loader
+
+    kept = [row for row in range(8) if row != 3]
+    assert batch.valid.tolist() == [row != 3 for row in range(8)] or len(batch.images) == 7
+    found = batch.images[kept] if len(batch.images) == 8 else batch.images
+    expected = normed(images[kept].permute(0, 3, 1, 2) / 255)
+    assert (found - expected).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_function_on_images_of_several_sizes_is_refused(engine):
+    """They make no batch; one image at a time is what a module gets."""
+    recipe = Recipe([HorizontalFlip(), double, RandomResizedCrop(8)])
+
+    with pytest.raises(EngineError, match=r"double must get images of one size.*RandomResizedCrop"):
+        compile_engine(engine, recipe, device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("draw", "name"),
+    [
+        (lambda x: x + torch.rand(1), "torch"),
+        (lambda x: x + np.random.rand(), "NumPy"),  # noqa: NPY002 - what people write
+        (lambda x: x + random.random(), "Python's random"),
+    ],
+)
+def test_a_function_that_draws_by_itself_is_warned_about_once(draw, name, images):
+    """Its numbers are not the sample's; those that take seeds are meant to draw."""
+    recipe = Recipe([CenterCrop(SIZE), draw])
+    draws = recipe.draw(3, 0, np.arange(8), np.array([SIZE] * 8))
+    engine, out = (
+        compile_engine("fused", recipe, device=torch.device("cpu")),
+        torch.empty(8, 3, *SIZE),
+    )
+
+    with pytest.warns(UserWarning, match=f"the function .* draw from the generator of {name},"):
+        engine.run(images, draws, out)
+    engine.run(images, draws, out)
+    apply(lambda x, seeds: x + torch.rand(len(seeds), 1, 1, 1), images, range(8))
 
 
 def test_they_stand_in_combinators(images):

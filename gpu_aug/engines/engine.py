@@ -9,6 +9,7 @@ import torch
 from gpu_aug.draws import Draws
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import Normalize, Operation
+from gpu_aug.ops.foreign import BatchFunction
 from gpu_aug.recipe import Recipe
 
 EngineName = Literal["kornia", "albumentations", "fused"]
@@ -62,9 +63,11 @@ def compile_engine(
 
     Raises:
         EngineError: The name is unknown, the package is missing, the device is not supported,
-            or an operation cannot be carried out exactly by this engine.
+            or an operation cannot be carried out exactly by this engine, or by none: a function on a batch of
+            images of several sizes.
     """
     name = best_engine(device) if name == "auto" else name
+    _check_functions(recipe)
     try:
         if name == "kornia":
             from gpu_aug.engines.kornia import KorniaEngine
@@ -87,6 +90,21 @@ def compile_engine(
     raise EngineError(
         f"engine must be 'auto', 'kornia', 'albumentations' or 'fused', got {name!r}: choose one"
     )
+
+
+def takes_batches(recipe: Recipe) -> bool:
+    """Whether a function of the user is called with all images of a batch at once."""
+    return any(isinstance(leaf, BatchFunction) for leaf in recipe.batch_leaves)
+
+
+def _check_functions(recipe: Recipe) -> None:
+    for leaf in recipe.batch_leaves[: recipe.num_single_leaves]:
+        if isinstance(leaf, BatchFunction):
+            raise EngineError(
+                f"{leaf.title} must get images of one size, which make a batch, got several sizes: put "
+                "RandomResizedCrop(size), Resize((height, width)) or CenterCrop(size) before it, or make it a "
+                "torch.nn.Module, which gets one image at a time"
+            )
 
 
 def num_exact(leaves: Sequence[Operation]) -> int:

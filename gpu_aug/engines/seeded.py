@@ -1,7 +1,9 @@
 """Foreign steps on one image, with their randomness seeded for the sample."""
 
+import pickle
 import random
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -113,17 +115,54 @@ def run_module(module: Any, title: str, x: Tensor, params: Params) -> Tensor:
 def batch_function(operation: BatchFunction) -> Callable[[Tensor, Params], Tensor]:
     """Return the function on planar float32 images."""
     with_seeds = _takes_seeds(operation.function)
+    unseen = iter(() if with_seeds else (True,))
 
-    def apply(x: Tensor, params: Params) -> Tensor:
+    def call(x: Tensor, params: Params) -> Any:
         more = {"seeds": torch.from_numpy(params["seed"].copy())} if with_seeds else {}
         try:
-            result = operation.function(x.clone(), **more)
+            return operation.function(x.clone(), **more)
         except Exception as error:
             error.add_note(f"in {operation.title}, a step of the recipe")
             raise
+
+    def apply(x: Tensor, params: Params) -> Tensor:
+        if next(unseen, False):
+            with _warns_of_draws(operation.title, x.device):
+                result = call(x, params)
+        else:
+            result = call(x, params)
         return check_batch(operation.title, x, result)
 
     return apply
+
+
+@contextmanager
+def _warns_of_draws(title: str, device: torch.device) -> Iterator[None]:
+    """Warn if a generator of the process goes on meanwhile: what it gives is not the sample's own."""
+    with _LOCK:
+        before = _states(device)
+        yield
+        after = _states(device)
+    drew = [name for name, state in after.items() if state != before[name]]
+    if drew:
+        warnings.warn(
+            f"{title} seems to draw from the generator of {' and '.join(drew)}, so the same sample changes with "
+            "every run, batch and worker: give it a parameter called seeds, int64 [b], one number per image, and "
+            "seed a generator of its own by them",
+            stacklevel=4,
+        )
+
+
+def _states(device: torch.device) -> dict[str, bytes]:
+    """The states of the generators that ``seeded`` seeds, by name."""
+    states = {
+        "torch": torch.default_generator.get_state().numpy().tobytes(),
+        "Python's random": pickle.dumps(random.getstate()),
+        "NumPy": pickle.dumps(np.random.get_state()),  # noqa: NPY002 - others use it
+    }
+    if device.type == "cuda":
+        states["torch on the GPU"] = torch.cuda.get_rng_state(device).numpy().tobytes()
+    return states
 
 
 def check_batch(title: str, before: Tensor, after: Any) -> Tensor:

@@ -310,10 +310,14 @@ class BatchFunction(Foreign):
     """A function of your own on a batch of images.
 
     It gets float32 [b, 3, H, W], in [0, 1] before Normalize, on the engine's device, and returns the
-    same shape. Which images stand together in a batch is up to the engine (4 on a CPU, one in
-    the Albumentations engine): treat each by itself. A parameter called ``seeds`` gets int64 [b] on
-    the CPU, one number per sample that is the same in every run; other randomness is your own
-    and is not repeatable.
+    same shape. All images of the batch that it is applied to come in one call, on every engine: those of
+    a Loader's batch that were not lost, frames of clips one after the other, or all of a call of ``apply``. They must have
+    one size by then, so a crop or resize comes before. What it computes over the batch makes a sample depend on its
+    batch, and with it on the batch size and the number of ranks.
+
+    A parameter called ``seeds`` gets int64 [b] on the CPU, one number per sample that is the same in every
+    run; other randomness is not repeatable, and is warned about where the first call draws from a
+    generator of torch, NumPy or Python.
 
     Args:
         function: As described.

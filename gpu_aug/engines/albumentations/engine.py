@@ -9,6 +9,7 @@ from gpu_aug.engines.albumentations.step import Image, prepare
 from gpu_aug.engines.engine import Images, leading_normalize, num_exact
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
+from gpu_aug.ops.foreign import BatchFunction
 from gpu_aug.recipe import Recipe
 
 
@@ -33,9 +34,13 @@ class AlbumentationsEngine:
         self._divide = first is None
         if first is not None:
             self._steps[self._num_exact] = normalize(first, unit=255.0)
-        mixing = [place for place, leaf in enumerate(leaves) if leaf.group > 1]
+        together = [
+            place
+            for place, leaf in enumerate(leaves)
+            if leaf.group > 1 or isinstance(leaf, BatchFunction)
+        ]
         self._segments = list(
-            zip([0, *(place + 1 for place in mixing)], [*mixing, len(leaves)], strict=True)
+            zip([0, *(place + 1 for place in together)], [*together, len(leaves)], strict=True)
         )
 
     def run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
@@ -43,18 +48,18 @@ class AlbumentationsEngine:
         arrays = [image.numpy() for image in images]
         for first, last in self._segments:
             if first:
-                arrays = self._mix(arrays, draws, first - 1)
+                arrays = self._run_together(arrays, draws, first - 1)
             for row, image in enumerate(arrays):
                 arrays[row] = self._run(image, draws, row, first, last)
         for row, image in enumerate(arrays):
             write(torch.from_numpy(image).permute(2, 0, 1)[None], out[row : row + 1])
 
-    def _mix(self, arrays: list[Image], draws: Draws, place: int) -> list[Image]:
+    def _run_together(self, arrays: list[Image], draws: Draws, place: int) -> list[Image]:
         arrays = [self._as_float(image, place) for image in arrays]
-        mixed: list[Image] = self._steps[place](
+        changed: list[Image] = self._steps[place](
             arrays, draws.params[place] | {"partners": draws.partners}
         )
-        return mixed
+        return changed
 
     def _run(self, image: Image, draws: Draws, row: int, first: int, last: int) -> Image:
         for place in range(first, last):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import Image, Step, prepare
+from gpu_aug.engines.albumentations.step import BatchStep, Image, Step, prepare
 from gpu_aug.engines.seeded import (
     OnImage,
     albumentations_function,
@@ -45,8 +45,20 @@ def _module(operation: KorniaModule) -> Step:
 
 
 @prepare.register
-def _function(operation: BatchFunction) -> Step:
-    return _on_batch_of_one(batch_function(operation))
+def _function(operation: BatchFunction) -> BatchStep:
+    apply = batch_function(operation)
+
+    def step(images: list[Image], params: Params) -> list[Image]:
+        rows = np.flatnonzero(params["apply"])
+        if not len(rows):
+            return images
+        x = torch.from_numpy(np.stack([images[row].transpose(2, 0, 1) for row in rows]))
+        drawn = {name: values[rows] for name, values in params.items()}
+        for row, image in zip(rows.tolist(), apply(x, drawn), strict=True):
+            images[row] = np.ascontiguousarray(image.permute(1, 2, 0).numpy())
+        return images
+
+    return step
 
 
 def _typed(function: OnImage, *, eight_bits: bool) -> Step:

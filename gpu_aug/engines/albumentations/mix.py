@@ -6,12 +6,12 @@ Albumentations mixes with images out of metadata, not with those of a batch.
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import Image, MixStep, prepare
+from gpu_aug.engines.albumentations.step import Image, BatchStep, prepare
 from gpu_aug.ops.mix import CutMix, MixUp, Mosaic
 
 
 @prepare.register
-def _mixup(operation: MixUp) -> MixStep:
+def _mixup(operation: MixUp) -> BatchStep:
     def mix(images: list[Image], params: Params) -> list[Image]:
         out = list(images)
         shares = operation.shares(params).astype(np.float32)
@@ -24,7 +24,7 @@ def _mixup(operation: MixUp) -> MixStep:
 
 
 @prepare.register
-def _cutmix(operation: CutMix) -> MixStep:
+def _cutmix(operation: CutMix) -> BatchStep:
     def mix(images: list[Image], params: Params) -> list[Image]:
         out = list(images)
         for row in np.flatnonzero(operation.mixed(params, params["partners"])):
@@ -38,7 +38,7 @@ def _cutmix(operation: CutMix) -> MixStep:
 
 
 @prepare.register
-def _mosaic(operation: Mosaic) -> MixStep:
+def _mosaic(operation: Mosaic) -> BatchStep:
     def mix(images: list[Image], params: Params) -> list[Image]:
         out = list(images)
         sources, offsets = operation.sources(params["partners"]), operation.offsets(params)

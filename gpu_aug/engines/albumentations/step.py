@@ -23,13 +23,14 @@ Image = NDArray[Any]
 Step = Callable[[Image, Params, int], Image]
 """One image [H, W, 3], the parameters of the batch and the image's row in, a new image out."""
 
-MixStep = Callable[[list[Image], Params], list[Image]]
-"""All images and the parameters of the batch, ``partners`` among them, in; new images out."""
+BatchStep = Callable[[list[Image], Params], list[Image]]
+"""All images and the parameters of the batch, ``partners`` among them, in; new images out: where images are mixed, or
+a function of the user takes them together."""
 
 
 @singledispatch
 def prepare(operation: Operation) -> Any:
-    """Return the Step that carries out ``operation`` on one image; a MixStep where it mixes images.
+    """Return the Step that carries out ``operation`` on one image; a BatchStep where it takes all at once.
 
     The function does not write to the images it is given.
     """

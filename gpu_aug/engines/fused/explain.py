@@ -15,7 +15,12 @@ from gpu_aug.ops.spatial import Crop, Reorient, Spatial, Warp
 from gpu_aug.recipe import Recipe
 
 _FLOAT_BYTES = 4
-_LIBRARIES = {"albumentations": "Albumentations", "kornia": "Kornia"}
+_KINDS = {
+    "": "fused",
+    "albumentations": "a step of Albumentations",
+    "kornia": "a step of Kornia",
+    "you": "a function of yours, which gets the whole batch",
+}
 
 Size = tuple[int, int] | None
 """Height and width; None where images have several."""
@@ -60,7 +65,7 @@ def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
     bytes_before = 1
     for number, one in enumerate(passes):
         names = ", ".join(type(operation).__name__ for operation in one.operations) or "a copy"
-        kind = f"a step of {_LIBRARIES[one.by]}" if one.by else "fused"
+        kind = _KINDS[one.by]
         lines.append(f"pass {number + 1}, {kind}: {names}")
         read = _area(before) * 3 * bytes_before * (2 if one.mixes else 1)
         written = _area(one.size) * 3 * _FLOAT_BYTES

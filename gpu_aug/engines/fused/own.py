@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Params
+from gpu_aug.engines.seeded import batch_function
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import Operation
+from gpu_aug.ops.foreign import BatchFunction
 
 Apply = Callable[[Sequence[Tensor], Params], list[Tensor]]
 """Images [H, W, 3], uint8 or float32, and their parameters in, new images out."""
@@ -19,11 +21,13 @@ Apply = Callable[[Sequence[Tensor], Params], list[Tensor]]
 def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply]:
     """Return whose step carries out ``operation``, and that step.
 
-    On the CPU it is Albumentations', where that can, on other devices Kornia's.
+    A function of the user gets all images at once. On the CPU the step of any other operation is Albumentations', where that can, on other devices Kornia's.
 
     Raises:
         EngineError: Neither can.
     """
+    if isinstance(operation, BatchFunction):
+        return "you", _together(batch_function(operation))
     if device.type == "cpu":
         try:
             from gpu_aug.engines.albumentations.step import prepare as prepare_one

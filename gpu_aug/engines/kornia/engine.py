@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import Images, leading_normalize, num_exact
+from gpu_aug.engines.engine import Images, leading_normalize, num_exact, takes_batches
 from gpu_aug.engines.kornia.colour import normalize
 from gpu_aug.engines.kornia.step import on_rows, prepare
 from gpu_aug.engines.layout import to_planar, write
@@ -31,7 +31,7 @@ class KorniaEngine:
             self._steps[self._exact] = normalize(first, device, unit=255.0)
         self._num_single = recipe.num_single_leaves
         self._device_type = device.type
-        small = device.type == "cpu" and recipe.group == 1
+        small = device.type == "cpu" and recipe.group == 1 and not takes_batches(recipe)
         self._at_once = _CPU_CHUNK if small else 0
 
     def run(self, images: Images, draws: Draws, out: Tensor) -> None:
