@@ -56,8 +56,7 @@ def payloads(entry: Sample | BadSample) -> dict[str, bytes]:
         return {}
     try:
         return {name: bytes(copied(payload)) for name, payload in entry.fields.items()}
-    except OSError as error:
-        assert "has shrunk" in str(error)
+    except OSError:
         return {}
 
 

@@ -1,6 +1,7 @@
 """Rows of an array that lies in one piece in a file."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -43,14 +44,14 @@ class FileRows:
             raise ValueError("the array is greater than file size")
         self._file, self._offset, self._num_bytes = file, offset, num_bytes
         self._row_bytes = num_bytes // shape[0]
-        self._gathered: NDArray[np.generic] | None = None
+        self._gathered: NDArray[Any] | None = None
         if fortran:
             self._gathered = np.ndarray(shape, self.dtype, view, offset, order="F")
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, row: int) -> NDArray[np.generic]:
+    def __getitem__(self, row: int) -> NDArray[Any]:
         """Read a row, 0 <= row < len; a scalar of NumPy where it is a single number.
 
         Raises:
@@ -61,15 +62,17 @@ class FileRows:
             return np.array(self._gathered[row])
         start = self._offset + row * self._row_bytes
         data = self._file.read(start, start + self._row_bytes)
-        found: NDArray[np.generic] = np.frombuffer(data, self.dtype).reshape(self.shape[1:])[()]
+        found: NDArray[Any] = np.frombuffer(data, self.dtype).reshape(self.shape[1:])[()]
         return found
 
-    def whole(self) -> NDArray[np.generic]:
+    def whole(self) -> NDArray[Any]:
         """Read all of it.
 
         Raises:
             OSError: The file has shrunk.
         """
         data = self._file.read(self._offset, self._offset + self._num_bytes)
-        order = "C" if self._gathered is None else "F"
-        return np.frombuffer(data, self.dtype).reshape(self.shape, order=order)
+        found: NDArray[Any] = np.ndarray(
+            self.shape, self.dtype, data, order="C" if self._gathered is None else "F"
+        )
+        return found
