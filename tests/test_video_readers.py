@@ -523,6 +523,7 @@ def test_samples_know_their_video() -> None:
     assert Sample(0, "a", {"jpg": b"i"}).video is None
 
 
+@pytest.mark.usefixtures("every_payload_is_long")
 def test_videos_in_tars(tmp_path: Path, plain: Path) -> None:
     """Shards of videos are opened like shards of images; the label is that of the field cls."""
     with tarfile.open(tmp_path / "a.tar", "w") as archive:

@@ -29,7 +29,18 @@ _libc.mmap.argtypes = (
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
-COPIED_BYTES = 1 << 20
+
+def _copied_bytes() -> int:
+    text = os.environ.get("GPU_AUG_COPIED_BYTES", "")
+    if text and not text.isdecimal():
+        raise ValueError(
+            f"the environment variable GPU_AUG_COPIED_BYTES is {text!r}: set it to a number of bytes, such as "
+            "1048576, or to 0 to leave all payloads views"
+        )
+    return int(text or 1 << 20)
+
+
+COPIED_BYTES = _copied_bytes()
 """Payloads up to here are read; longer ones stay views into the map, of which often a part alone is looked at."""
 
 _MOST_DESCRIPTORS, _FEWEST_DESCRIPTORS = 4096, 16
