@@ -44,6 +44,10 @@ class Clips(IndexedDataset):
     is these seconds of its video that count as the video here: frames that begin to be shown before or after
     them are not taken. See `readers.video.read_seconds`; tables leave columns out with ``columns=``.
 
+    Frames are turned upright and otherwise handed over as they are coded: interlaced ones hold both fields, nothing
+    is deinterlaced. Of several streams of video in a file that is read which FFmpeg takes for the best, never a cover
+    picture. `Loader.explain`, ``gpu-aug index`` and ``gpu-aug inspect`` tell how many videos that concerns.
+
     The videos are looked through once, see `readers.video.VideoIndex`. A selection of clips costs nothing;
     clips of selected videos look through these videos alone.
 

@@ -1,8 +1,13 @@
 """Pixels of decoded frames: luma and chroma to upright RGB, only where they are wanted.
 
 What a pixel is: the matrix and range that the video names, BT.601 and limited range where it names none (as FFmpeg
-does); each sample of chroma counts for all pixels that share it; one rounding, to the nearest. FFmpeg's own
-conversion differs by up to 3 of 255, since it rounds down, several times.
+does); each sample of chroma counts for all pixels that share it; one rounding, to the nearest.
+
+FFmpeg's own conversion (swscale, which torchcodec uses, too) differs by up to 3 of 255 (4 for more than 8 bits), since
+it rounds down, several times. Where chroma is halved down (4:2:0) and a picture has more than 8 bits or an odd height,
+FFmpeg interpolates it from row to row, and the same decoder gives repeated chroma otherwise: on photographs the mean
+difference is then 1.4 to 1.6, 99 % are within 4 and the largest is 39; where saturated colours meet it is up to 200.
+Interlaced frames are converted as they are coded, both fields in one picture; nothing is deinterlaced.
 """
 
 import re
