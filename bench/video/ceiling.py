@@ -15,6 +15,7 @@ from bench.video.libraries import NUM_TRIED, fastest_seek, load_torchcodec, torc
 from bench.video.plan import Clip, ClipFooting
 from dali_pipes.video.codec import padded_packet
 from readers.blob.pages import map_file
+from readers.video import read_packets
 
 _NUM_AHEAD = 2
 
@@ -113,9 +114,10 @@ def decode_packets(clip: Clip) -> int:
     wanted = set(clip.pts.tolist())
     found: set[int] = set()
     for packets in _runs(clip):
-        for place in packets:
-            start, pts = int(info.packet_offsets[place]), int(info.packet_pts[place])
-            packet = padded_packet(content[start : start + int(info.packet_sizes[place])])
+        contents = read_packets(content, info, packets.start, packets.stop)
+        for place, encoded in zip(packets, contents, strict=True):
+            pts = int(info.packet_pts[place])
+            packet = padded_packet(encoded)
             packet.pts = pts
             if info.decoder in _SKIPPING:
                 context.skip_frame = "DEFAULT" if pts in wanted else "NONREF"
