@@ -185,6 +185,17 @@ def test_range_of_values_is_known(folder: Path) -> None:
     assert decodes(full, "mixed")
 
 
+@pytest.mark.parametrize(
+    ("matrix", "expected"), [(1, True), (2, True), (9, True), (0, False), (8, False)]
+)
+def test_colours_that_dali_cannot_make_are_left_to_the_cpu(
+    folder: Path, matrix: int, expected: bool
+) -> None:
+    """It takes BT.601 for all; what is no luma with differences of colour cannot be corrected then."""
+    info = scan_video((folder / "vp9.webm").read_bytes())
+    assert decodes(VideoInfo(**{**vars_of(info), "matrix": matrix}), "mixed") is expected
+
+
 @pytest.mark.parametrize(("name", "place"), [("h264.mp4", 4), ("hevc.mp4", 21)])
 def test_units_behind_start_codes_are_not_trusted(folder: Path, name: str, place: int) -> None:
     """DALI looks for keyframes behind lengths of four bytes: other lengths, or start codes, it misreads."""
