@@ -35,6 +35,7 @@ from gpu_aug import (
     SomeOf,
     Targets,
     VerticalFlip,
+    apply,
     compile_engine,
     move_batch,
 )
@@ -420,6 +421,28 @@ def test_targets_that_cannot_be_kept_are_refused(more, message):
     """They are named with their reason."""
     with pytest.raises(RecipeError, match=message):
         from_albumentations(flips(**more))
+
+
+@pytest.mark.parametrize(
+    ("transform", "off"),
+    [(A.Affine(rotate=(90, 90), fit_output=True, p=1), 1.0), (A.SafeRotate((90, 90), p=1), 0.5)],
+)
+def test_boxes_lie_on_the_picture_where_those_of_albumentations_do_not(transform, off):
+    """A white rectangle after a quarter turn: the report says by how much they differ."""
+    image, box = np.zeros((60, 80, 3), np.uint8), [30, 20, 50, 40]
+    image[20:40, 30:50] = 255
+    compose = A.Compose([transform], bbox_params=A.BboxParams("pascal_voc", ["labels"]))
+    theirs = compose(image=image, bboxes=np.array([box], float), labels=[0])["bboxes"][0]
+
+    recipe, lines = convert(compose)
+    result = apply(recipe, [{"image": image, "boxes": [box]}])[0]
+    rows, columns = np.nonzero(result["image"][0].numpy() > 0.5)
+    seen = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+    boxes = np.asarray(result["boxes"])[0]
+
+    assert np.abs(boxes - seen).max() < 0.2
+    assert np.abs(boxes - theirs).max() == pytest.approx(off, abs=0.01)
+    assert (lines[1].outcome, "on the picture" in lines[1].note) == ("changed", True)
 
 
 @pytest.mark.parametrize("mixes", [v2.MixUp, v2.CutMix])

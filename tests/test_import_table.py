@@ -17,8 +17,12 @@ HEAD = """# What can be imported
 draws, the same pixels. What cannot mean the same is refused by name, with the reason; `strict=False` keeps it as a
 step that runs in its own library on the CPU. This table has every class of Albumentations 2.0.8 and torchvision v2 with
 arguments that its users give, and is written by the tests: `pytest tests/test_import_table.py --write-imports`.
+What stands as "changed" is an operation whose law differs in what is said beside it; `gpu_aug.convert.convert` tells it of a pipeline of
+your own. `weights.transforms()` of torchvision, and timm's crop, erasing and conversions, are read as the transforms they stand for.
 Where a library stops with an error because an image is smaller than a crop, the recipe pads it. torchvision's rules are
 those of its tensor kernels.
+Boxes and keypoints are those of Albumentations but for two transforms, of which its own lie beside its picture: after
+`SafeRotate` by half a pixel, after `Affine(fit_output=True)` by one. Those of a recipe lie on the picture.
 Containers (`Compose`, `OneOf`, `SomeOf`, `RandomOrder`, `Sequential`, `RandomApply`, `RandomChoice`) keep their nesting,
 probabilities and weights.
 """

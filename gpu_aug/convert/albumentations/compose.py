@@ -136,11 +136,23 @@ class _Composer:
                 "border_mode=cv2.BORDER_CONSTANT",
             )
         try:
-            return converter(self._with_white_255(args))
+            return self._with_boxes(node.name, args, converter(self._with_white_255(args)))
         except KeyError as error:
             raise Refused(
                 f"its description lacks {error}, and Albumentations is not installed to add it"
             ) from error
+
+    def _with_boxes(
+        self, name: str, args: dict[str, Any], found: Operation | Changed | None
+    ) -> Operation | Changed | None:
+        """Return what was found, with a note where Albumentations' own boxes lie beside its picture."""
+        far = {"SafeRotate": "half a pixel", "Affine": "a pixel"}.get(name)
+        beside = name == "SafeRotate" or args.get("fit_output")
+        if not (self.has_targets and far and beside and isinstance(found, Operation)):
+            return found
+        return Changed(
+            found, f"boxes and keypoints lie on the picture, and Albumentations' own {far} off"
+        )
 
     def _with_white_255(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return values as they are written for uint8 images, as converters expect them."""
