@@ -12,9 +12,9 @@ Every operation, carried out by the engines on the same images with the same dra
 photographs, 61 x 84 pixels; those that warp on a photograph of 512 x 512 pixels as well. Differences are in units of 1/255.
 Written by the tests: `pytest tests/test_engines_agree.py --write-agreement docs/agreement.md`.
 
-**Of warps the differences grow with the side of the image**, since each library computes places of pixels in float32 or in
-steps of its own. The tolerances are kept up to about 600 pixels a side, which is more than most models take; beyond that an
-engine still gives the same pixels as itself in every run, and two engines differ by more:
+**Of warps the differences grow with the side of the image**, since libraries compute the places of pixels in float32, each in
+its own order. Tolerances are kept up to about 600 pixels a side; beyond that two engines differ by more, though far less than by a
+step of 8 bits:
 
 {sides}
 

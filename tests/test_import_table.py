@@ -15,7 +15,7 @@ HEAD = """# What can be imported
 
 `Recipe.from_albumentations(pipeline)` and `Recipe.from_torchvision(pipeline)` make a recipe of a pipeline: the same laws of the
 draws, the same pixels. What cannot mean the same is refused by name, with the reason; `strict=False` keeps it as a
-step that runs in its own library on the CPU. This table has every class of Albumentations 2.0.8 and torchvision v2 with
+step that runs in its own library on the CPU. This table has every class of Albumentations 2.0.7 and 2.0.8 and of torchvision v2 with
 arguments that its users give, and is written by the tests: `pytest tests/test_import_table.py --write-imports`.
 What stands as "changed" is an operation whose law differs in what is said beside it; `gpu_aug.convert.convert` tells it of a pipeline of
 your own. `weights.transforms()` of torchvision, and timm's crop, erasing and conversions, are read as the transforms they stand for.

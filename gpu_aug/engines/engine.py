@@ -82,7 +82,12 @@ def compile_engine(
 
             return FusedEngine(recipe, device=device, exact=exact)
     except ModuleNotFoundError as error:
-        package = (error.name or name).partition(".")[0]
+        package, _, inside = (error.name or name).partition(".")
+        if inside:
+            raise EngineError(
+                f"engine {name!r} needs another version of the package {package!r}, got one without "
+                f"{error.name}: pip install --upgrade 'gpu-aug' {package}"
+            ) from error
         raise EngineError(
             f"engine {name!r} needs the package {package!r}, which is not installed: "
             "pip install 'gpu-aug'"

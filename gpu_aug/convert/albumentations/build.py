@@ -55,7 +55,7 @@ def call(cls: Any, name: str, values: dict[str, Any]) -> Any:
     ]
     if ignored:
         raise RecipeError(
-            f"Albumentations 2.0.8 has no argument {', '.join(ignored)} of {name}, and would ignore "
+            f"Albumentations {_version()} has no argument {', '.join(ignored)} of {name}, and would ignore "
             "it: write the pipeline again with this version"
         )
     return transform
@@ -66,6 +66,12 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=repr))
 
 
+def _version() -> str:
+    import albumentations
+
+    return str(albumentations.__version__)
+
+
 def _find_class(name: str) -> Any:
     import albumentations as A
     import albumentations.pytorch
@@ -73,7 +79,7 @@ def _find_class(name: str) -> Any:
 
     cls = getattr(A, name, None) or getattr(albumentations.pytorch, name, None)
     if not isinstance(cls, type) or not issubclass(cls, Serializable):
-        raise RecipeError(f"{name} is not a class of Albumentations 2.0.8")
+        raise RecipeError(f"{name} is not a class of Albumentations {_version()}")
     if name == "Lambda":
         raise RecipeError("Lambda holds functions, which are not in its description")
     return cls
