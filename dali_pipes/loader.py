@@ -17,7 +17,7 @@ from dali_pipes import arguments, evaluation, names
 from dali_pipes.about import About, about, name_of, steps_of
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.batch import Batch, Timings
-from dali_pipes.choose import DecoderName, EngineChoice, choose
+from dali_pipes.choose import DecoderName, choose
 from dali_pipes.dali_decoder import DaliDecoder
 from dali_pipes.explain import explain
 from dali_pipes.faults import BadRecord, Ledger, Policy
@@ -38,6 +38,7 @@ from dali_pipes.video.produce import DaliClipProducer
 from dali_pipes.video.source import ClipSource, find_clips, require_clips
 from dali_pipes.work import Work, Workshop
 from gpu_aug import Recipe, compile_engine
+from gpu_aug.engines.engine import EngineChoice
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import Shuffle

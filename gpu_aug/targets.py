@@ -237,10 +237,6 @@ def _coordinates(name: str, values: Any, columns: int) -> NDArray[np.float64]:
         raise TargetsError(
             f"{name} must be {wanted}, got {type(values).__name__}: {error}"
         ) from error
-    except OverflowError:  # whole numbers of hundreds of digits
-        raise TargetsError(
-            f"{name} must be {wanted}, got a number beyond 1e308: correct it"
-        ) from None
     if array.size == 0 and array.ndim < 3:
         array = array.reshape(0, columns)
     if array.ndim != 2 or array.shape[1] != columns:

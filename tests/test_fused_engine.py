@@ -251,7 +251,10 @@ def test_mixing_reads_images_that_were_not_changed_as_they_are(images):
 EXPLAINED = {
     "one pass": ((HorizontalFlip(), ColorJitter(0.4, 0.4), Normalize(), RandomErasing()), 1),
     "composed": ((TURN, RandomPerspective()), 1),
-    "composed around a crop": ((TURN, HorizontalFlip(1.0), RandomCrop((40, 50)), RandomPerspective()), 1),
+    "composed around a crop": (
+        (TURN, HorizontalFlip(1.0), RandomCrop((40, 50)), RandomPerspective()),
+        1,
+    ),
     "a third warp": ((TURN, RandomPerspective(), TURN), 2),
     "a mirrored border between": ((MIRRORED, MIRRORED), 2),
     "a padding after a warp": ((TURN, Pad(3), RandomPerspective()), 2),

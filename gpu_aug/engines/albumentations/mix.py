@@ -6,7 +6,7 @@ Albumentations mixes with images out of metadata, not with those of a batch.
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import Image, BatchStep, prepare
+from gpu_aug.engines.albumentations.step import BatchStep, Image, prepare
 from gpu_aug.ops.mix import CutMix, MixUp, Mosaic
 
 
