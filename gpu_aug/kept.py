@@ -7,6 +7,7 @@ directly or not. So no entry is ever out of date, and a folder that was prepared
 Entries are pickles, as in Numba's own cache: a folder that strangers can write to is not used.
 """
 
+import gc
 import hashlib
 import os
 import pickle
@@ -33,11 +34,13 @@ from gpu_aug.clock import clock
 from gpu_aug.turn import Turn
 
 _OURS = re.compile(r"(gpu_aug|dali_pipes|readers)\b")
-_IMPORT = re.compile(r"^from\s+([\w.]+)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
 _DIGEST_BYTES = 32
 _STALE_SECONDS = 60 * 86400.0
 _told: Turn | None = None
 _num_compiled = 0
+_depth = 0  # of functions that are compiled for others
+_collects = True
 
 
 class Kept(_Cache):  # type: ignore[misc, unused-ignore]
@@ -51,6 +54,7 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
+        self._sources = _sources(function.__module__)  # now: they may change while this process runs
         self._turn: Turn | None = None
 
     @property
@@ -60,12 +64,12 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for these types before, or is being compiled by another process; else None."""
+        self.finish()  # what was broken off
         target_context.refresh()
         path = self._path(sig, target_context.codegen())
         data = _read(path)
         if data is None:
-            clock.stop()
-            _tell()
+            _begin()
             self._turn = Turn(None if path is None else path.with_suffix(".lock"))
             self._turn.wait()
             data = _read(path)
@@ -94,7 +98,7 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
         if self._turn is not None:
             self._turn.end()
             self._turn = None
-            clock.go_on()
+            _finish()
 
     def _path(self, sig: Any, codegen: Any) -> Path | None:
         place, function = folder(), self._function
@@ -104,7 +108,7 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
         depends = (
             *(name, function.__code__.co_firstlineno, str(sig)),
             *(codegen.magic_tuple(), numba.__version__, llvmlite.__version__, sys.version_info[:2]),
-            _sources(function.__module__),
+            self._sources,
         )
         return place / f"{name}-{hashlib.sha256(repr(depends).encode()).hexdigest()[:32]}.code"
 
@@ -170,6 +174,25 @@ def _place() -> Path:
     return Path(base).expanduser().absolute() / "compiled"
 
 
+def _begin() -> None:
+    """Stop the clock, and the collector of garbage, which would take a tenth of the time and find none."""
+    global _depth, _collects
+    clock.stop()
+    _tell()
+    if not _depth:
+        _collects = gc.isenabled()
+        gc.disable()
+    _depth += 1
+
+
+def _finish() -> None:
+    global _depth
+    _depth -= 1
+    if not _depth and _collects:
+        gc.enable()
+    clock.go_on()
+
+
 def _tell() -> None:
     """Say on stderr that it takes a while: one process of those that compile into a folder, and in a rank 0."""
     global _told
@@ -177,7 +200,7 @@ def _tell() -> None:
         return
     place = folder()
     _told = Turn(place / "telling.lock" if place is not None and can_keep() else None)
-    if _told.try_now() and os.environ.get("RANK", "0") == "0":
+    if os.environ.get("RANK", "0") == "0" and _told.try_now():
         print(note(), file=sys.stderr, flush=True)  # noqa: T201 - a warning would be for the user to mend
 
 
@@ -226,9 +249,9 @@ def _sources(module: str) -> str:
 def _imported(text: str) -> Iterator[str]:
     """The modules of ours that a module's text imports at its top level."""
     for source, names in _IMPORT.findall(text):
-        if _OURS.match(source):
-            candidates = [source, *(f"{source}.{name}" for name in re.findall(r"\w+", names))]
-            yield from (name for name in candidates if name in sys.modules)
+        found = re.findall(r"[\w.]+", names)
+        candidates = [source, *(f"{source}.{name}" for name in found)] if source else found
+        yield from (name for name in candidates if _OURS.match(name) and name in sys.modules)
 
 
 def _text(module: ModuleType) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.native import inlined, kernel, load_u8, store_u8
+from gpu_aug.native import inlined, inner, kernel, load_u8, store_u8
 from gpu_aug.resize_weights import Table, table_bytes, weight_table
 from gpu_aug.vectors import TILE, transpose_tile, weigh_48, weigh_64
 
@@ -92,7 +92,7 @@ def resize_into(
     )
 
 
-@kernel
+@inner
 def _resize(
     source: tuple[int, int, int, int],
     shape: tuple[int, int],
@@ -139,7 +139,7 @@ def _resize(
     _resize_columns((lines, pitch), rows, num_bytes, down, target, spare)
 
 
-@kernel
+@inner
 def _resize_rows(
     source: tuple[int, int, int, int],
     num_rows: int,
@@ -181,7 +181,7 @@ def _resize_rows(
             transpose_tile(results + tile * TILE * TILE, TILE, there, target[1])
 
 
-@kernel
+@inner
 def _gather(source: tuple[int, int, int, int], num_rows: int, num_bytes: int, block: int) -> None:
     """Turn 16 rows of any strides on their side, of which the last is repeated where there are fewer."""
     for byte in range(num_bytes):
@@ -190,7 +190,7 @@ def _gather(source: tuple[int, int, int, int], num_rows: int, num_bytes: int, bl
             store_u8(block + byte * TILE + row, load_u8(here + min(row, num_rows - 1) * source[1]))
 
 
-@kernel
+@inner
 def _resize_columns(
     source: tuple[int, int],
     num_rows: int,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.native import kernel
+from gpu_aug.native import inner
 
 Bytes = NDArray[np.uint8]
 Table = tuple[NDArray[np.int64], NDArray[np.int16], int, int]
@@ -15,19 +15,19 @@ _MOST_PLACES = 22
 _LIMIT = 1 << 15  # of a weight
 
 
-@kernel
+@inner
 def most_taps(length: int, size: int) -> int:
     """How many source pixels one of the resized side is made of, at most."""
     return min(math.ceil(max(length / size, 1.0)) * 2 + 1, length)
 
 
-@kernel
+@inner
 def table_bytes(length: int, size: int) -> int:
     """The bytes of scratch that `weight_table` needs at most, a multiple of 64."""
     return (size * 8 + size * most_taps(length, size) * 10 + 127) // 64 * 64
 
 
-@kernel
+@inner
 def weight_table(
     length: int,
     span: tuple[float, float],
@@ -79,7 +79,7 @@ def weight_table(
     return starts, weights.reshape(num_pixels, count), count, places
 
 
-@kernel
+@inner
 def _taps(centre: float, scale: float, length: int, antialias: bool) -> tuple[int, int]:
     """The source pixels around the centre of a pixel of the resized side, half open."""
     if antialias:
@@ -89,7 +89,7 @@ def _taps(centre: float, scale: float, length: int, antialias: bool) -> tuple[in
     return max(left, 0), min(left + 2, length)
 
 
-@kernel
+@inner
 def _weights(
     centre: float,
     scale: float,
@@ -119,7 +119,7 @@ def _weights(
     return largest / total
 
 
-@kernel
+@inner
 def _two_weights(centre: float, length: int, row: NDArray[np.float64]) -> float:
     """Weights of the two pixels around a point; those outside the side go to the nearest inside."""
     left = min(math.floor(centre), length - 1)
@@ -134,7 +134,7 @@ def _two_weights(centre: float, length: int, row: NDArray[np.float64]) -> float:
     return max(near, far)
 
 
-@kernel
+@inner
 def _binary_places(largest: float) -> int:
     """As many places as leave the largest weight in 16 bits with a sign."""
     for places in range(_MOST_PLACES):

@@ -38,6 +38,24 @@ def test_warm_knows_the_types(photos: list[Path], tmp_path: Path, plain: bool) -
     assert used in names
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_compile_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+    """A helper is told what a recipe needs behind the decoder, where that is not kept yet, and else not started."""
+    told = (tmp_path / "told").open("wb")
+    process = SimpleNamespace(stdin=told, stdout=None, kill=int, wait=int)
+    started: list[int] = []
+    monkeypatch.setattr(warm, "_helpers", [])
+    monkeypatch.setattr(warm, "_start", lambda stdout: started.append(stdout) or process)
+    monkeypatch.setattr("gpu_aug.kept.folder", lambda: None if is_there else tmp_path)
+    if is_there:
+        monkeypatch.setattr(warm, "_is_kept", lambda _name: True)
+    warm.compile_ahead([Recipe([RandomResizedCrop(32), RandomAffine(degrees=9.0)])])
+    told.close()
+    names = (tmp_path / "told").read_text().split()
+    expected = ["gpu_aug.engines.fused.passes:run", "gpu_aug.resize:resize_into"]
+    assert (names, len(started)) == (([], 0) if is_there else (expected, 1))
+
+
 def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that compiles answers each name with how many functions that took."""
     answers = io.StringIO()

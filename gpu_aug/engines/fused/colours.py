@@ -6,7 +6,7 @@ A line of W pixels is the address of float32 [3, W]; ``v`` is the address of a s
 import numpy as np
 
 from gpu_aug.engines.fused.memory import Real, Whole, floats_at
-from gpu_aug.native import kernel
+from gpu_aug.native import inner
 
 _ZERO, _ONE, _TWO, _THREE, _FOUR, _SIX = (np.float32(number) for number in (0, 1, 2, 3, 4, 6))
 _LARGEST = np.float32(255)
@@ -14,7 +14,7 @@ _SIXTH = np.float32(1 / 6)
 _RED, _GREEN, _BLUE = np.float32(0.299), np.float32(0.587), np.float32(0.114)
 
 
-@kernel
+@inner
 def scale(line: Whole, width: Whole, v: Whole) -> None:
     """SCALE."""
     arguments = floats_at(v, 18)
@@ -26,7 +26,7 @@ def scale(line: Whole, width: Whole, v: Whole) -> None:
             values[x] = min(max(values[x] * factor + summand, low), high)
 
 
-@kernel
+@inner
 def matrix(line: Whole, width: Whole, v: Whole) -> None:
     """MATRIX."""
     red, green, blue = (
@@ -47,7 +47,7 @@ def matrix(line: Whole, width: Whole, v: Whole) -> None:
         blue[x] = min(max(b0 + br * r + bg * g + bb * b, low_b), high_b)
 
 
-@kernel
+@inner
 def hue(line: Whole, width: Whole, v: Whole) -> None:
     """HUE."""
     red, green, blue = (
@@ -70,7 +70,7 @@ def hue(line: Whole, width: Whole, v: Whole) -> None:
         blue[x] = low + chroma * min(max(_TWO - abs(h - _FOUR), _ZERO), _ONE)
 
 
-@kernel
+@inner
 def gamma(line: Whole, width: Whole, v: Whole) -> None:
     """GAMMA."""
     values, power = floats_at(line, 3 * width), floats_at(v, 1)[0]
@@ -78,7 +78,7 @@ def gamma(line: Whole, width: Whole, v: Whole) -> None:
         values[x] = max(values[x], _ZERO) ** power
 
 
-@kernel
+@inner
 def solarize(line: Whole, width: Whole, v: Whole) -> None:
     """SOLARIZE."""
     values, threshold = floats_at(line, 3 * width), floats_at(v, 1)[0]
@@ -87,7 +87,7 @@ def solarize(line: Whole, width: Whole, v: Whole) -> None:
         values[x] = _ONE - value if value >= threshold else value
 
 
-@kernel
+@inner
 def table(line: Whole, width: Whole, tables: Whole) -> None:
     """TABLE; ``tables`` is the address of float32 [3, 256]."""
     for channel in range(3):
@@ -98,7 +98,7 @@ def table(line: Whole, width: Whole, tables: Whole) -> None:
             values[x] = found[np.uint64(np.int32(whole))]
 
 
-@kernel
+@inner
 def whole(line: Whole, width: Whole, to_nearest: bool, v: Whole) -> None:
     """ROUND and FLOOR."""
     values, summand = floats_at(line, 3 * width), floats_at(v, 1)[0]
@@ -108,7 +108,7 @@ def whole(line: Whole, width: Whole, to_nearest: bool, v: Whole) -> None:
         values[x] = min(max(level, _ZERO), _LARGEST) / _LARGEST
 
 
-@kernel
+@inner
 def gray(line: Whole, width: Whole, middle: bool) -> None:
     """GRAY_MAX and GRAY_MIDDLE."""
     red, green, blue = (
@@ -125,7 +125,7 @@ def gray(line: Whole, width: Whole, middle: bool) -> None:
         blue[x] = one
 
 
-@kernel
+@inner
 def add_gray(line: Whole, width: Whole, total: Whole) -> None:
     """Add 0.299 r + 0.587 g + 0.114 b to ``total``, the address of float32 [W]."""
     red, green, blue = (
@@ -138,7 +138,7 @@ def add_gray(line: Whole, width: Whole, total: Whole) -> None:
         sums[x] += _RED * red[x] + _GREEN * green[x] + _BLUE * blue[x]
 
 
-@kernel
+@inner
 def mix(line: Whole, width: Whole, other: Whole, own: Real, theirs: Real) -> None:
     """BLEND with another line."""
     values, more = floats_at(line, 3 * width), floats_at(other, 3 * width)
@@ -146,7 +146,7 @@ def mix(line: Whole, width: Whole, other: Whole, own: Real, theirs: Real) -> Non
         values[x] = values[x] * own + more[x] * theirs
 
 
-@kernel
+@inner
 def paste(line: Whole, width: Whole, other: Whole, left: Whole, right: Whole) -> None:
     """CUT: take a part of another line."""
     values, more = floats_at(line, 3 * width), floats_at(other, 3 * width)

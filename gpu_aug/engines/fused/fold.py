@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpu_aug.engines.fused.memory import Real, Whole
-from gpu_aug.native import kernel
+from gpu_aug.native import inner
 
 NOTHING, SCALE, MATRIX, CONTRAST, HUE = range(5)
 HOLES = 12
@@ -18,7 +18,7 @@ _SLACK = np.float32(1e-6)
 """How far rounding may carry a value over a limit, which then does not count."""
 
 
-@kernel
+@inner
 def fold(codes: Any, values: Any, first: Whole, last: Whole, low: Real, high: Real) -> Any:
     """Merge the stages ``first`` to ``last`` (half open); merged ones become NOTHING.
 
@@ -52,7 +52,7 @@ def fold(codes: Any, values: Any, first: Whole, last: Whole, low: Real, high: Re
     return low, high
 
 
-@kernel
+@inner
 def _limit(v: Any, low: Real, high: Real) -> Any:
     """Lift the limits that no value reaches; return the range of the results."""
     least, most = np.float32(np.inf), np.float32(-np.inf)
@@ -72,7 +72,7 @@ def _limit(v: Any, low: Real, high: Real) -> Any:
     return least, most
 
 
-@kernel
+@inner
 def _is_free(v: Any) -> Any:
     """Whether nothing is limited."""
     for channel in range(3):
@@ -81,7 +81,7 @@ def _is_free(v: Any) -> Any:
     return True
 
 
-@kernel
+@inner
 def _multiply(codes: Any, values: Any, one: Whole, two: Whole) -> None:
     """Let stage ``two`` do what ``one``, which limits nothing, does before it."""
     a, b = values[one], values[two]
@@ -94,7 +94,7 @@ def _multiply(codes: Any, values: Any, one: Whole, two: Whole) -> None:
     codes[one] = NOTHING
 
 
-@kernel
+@inner
 def _rescale(codes: Any, values: Any, one: Whole, two: Whole) -> None:
     """Let stage ``two``, which scales each channel by a factor above 0, do what ``one`` does before it."""
     a, b = values[one], values[two]

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from gpu_aug.engines.fused.memory import Whole, floats_at
-from gpu_aug.native import kernel, signed
+from gpu_aug.native import inner, signed
 
 _MASK = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 
 
-@kernel
+@inner
 def paint(
     line: Whole,
     width: Whole,
@@ -47,7 +47,7 @@ def paint(
                 values[x] = value
 
 
-@kernel
+@inner
 def _noise(line: Whole, left: Whole, right: Whole, first: Whole, key: Any) -> None:
     """Write the uniform numbers of the places ``first`` + x."""
     values = floats_at(line, right)
@@ -62,7 +62,7 @@ def _noise(line: Whole, left: Whole, right: Whole, first: Whole, key: Any) -> No
         values[x] = np.float32(words[place & 3] >> np.uint64(8)) * np.float32(2.0**-24)
 
 
-@kernel
+@inner
 def _philox(counter: Any, k0: Any, k1: Any) -> Any:
     """Return the four words of the counter (``counter``, 0, 0, 0); see ``gpu_aug.noise``."""
     c0, c1, c2, c3 = counter, np.uint64(0), np.uint64(0), np.uint64(0)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpu_aug.engines.fused.memory import Whole, bytes_at, floats_at, half_bits, ints_at, shorts_at
-from gpu_aug.native import kernel
+from gpu_aug.native import inner
 
 UINT8, FLOAT16, BFLOAT16, FLOAT32 = range(4)
 """Types of memory."""
@@ -16,7 +16,7 @@ UINT8, FLOAT16, BFLOAT16, FLOAT32 = range(4)
 _LARGEST = np.float32(255)
 
 
-@kernel
+@inner
 def read_bytes(address: Whole, count: Whole, line: Whole, width: Whole, backwards: bool) -> None:
     """Read ``count`` neighbouring pixels, uint8, divided by 255.
 
@@ -48,7 +48,7 @@ def read_bytes(address: Whole, count: Whole, line: Whole, width: Whole, backward
         blue[x] /= _LARGEST
 
 
-@kernel
+@inner
 def read_floats(address: Whole, count: Whole, line: Whole, width: Whole, backwards: bool) -> None:
     """Read ``count`` neighbouring pixels, float32, as they are; see ``read_bytes``."""
     values = floats_at(address, 3 * count)
@@ -63,7 +63,7 @@ def read_floats(address: Whole, count: Whole, line: Whole, width: Whole, backwar
         blue[place] = values[3 * x + 2]
 
 
-@kernel
+@inner
 def write(
     address: Whole,
     dtype: Whole,
@@ -113,7 +113,7 @@ def write(
             _spread(bits, width, shorts_at(address + 2 * channel * across, width * along), along)
 
 
-@kernel
+@inner
 def _interleave(values: Any, width: Whole, out: Any) -> None:
     for x in range(width):
         out[3 * x] = values[x]
@@ -121,7 +121,7 @@ def _interleave(values: Any, width: Whole, out: Any) -> None:
         out[3 * x + 2] = values[x + 2 * width]
 
 
-@kernel
+@inner
 def _spread(values: Any, width: Whole, out: Any, along: Whole) -> None:
     if along == 1:
         for x in range(width):
@@ -131,7 +131,7 @@ def _spread(values: Any, width: Whole, out: Any, along: Whole) -> None:
             out[x * along] = values[x]
 
 
-@kernel
+@inner
 def _to_bytes(line: Whole, count: Whole, spare: Whole) -> None:
     values, out = floats_at(line, count), bytes_at(spare, count)
     for x in range(count):
@@ -139,7 +139,7 @@ def _to_bytes(line: Whole, count: Whole, spare: Whole) -> None:
         out[x] = np.uint8(np.int32(min(max(whole, np.float32(0)), _LARGEST)))
 
 
-@kernel
+@inner
 def _to_bfloats(line: Whole, count: Whole, spare: Whole) -> None:
     bits, out = ints_at(line, count), shorts_at(spare, count)
     for x in range(count):
@@ -149,7 +149,7 @@ def _to_bfloats(line: Whole, count: Whole, spare: Whole) -> None:
         out[x] = np.uint16(0x7FC0) if is_nan else np.uint16(rounded >> np.uint32(16))
 
 
-@kernel
+@inner
 def _to_halves(line: Whole, count: Whole, spare: Whole) -> None:
     values, out = floats_at(line, count), shorts_at(spare, count)
     for x in range(count):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_aug.engines.fused.memory import Real, Whole, floats_at, ints_at
-from gpu_aug.native import inlined, kernel
+from gpu_aug.native import inlined, inner
 
 _FAR = 1e9
 _ZERO, _ONE = np.float32(0), np.float32(1)
@@ -27,7 +27,7 @@ class Between(NamedTuple):
     is_edge: bool
 
 
-@kernel
+@inner
 def find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
     """Write the column and line of the pixel left above each point, int32, and how far it is from it, float32."""
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
@@ -47,7 +47,7 @@ def find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
         right[place], below[place] = np.float32(u - left), np.float32(v - above)
 
 
-@kernel
+@inner
 def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Whole) -> None:
     """Do the same along both maps, and write the weight of the frame's pixels behind the taps, float32.
 
@@ -84,7 +84,7 @@ def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Who
         right[place], below[place] = np.float32(s - left), np.float32(t - above)
 
 
-@kernel
+@inner
 def stays_inside(between: Between, back: Any, y: Whole, width: Whole) -> Any:
     """Whether no point of line ``y`` needs what lies beside the frame: of a straight line its ends say it."""
     if _is_projective(back):
@@ -97,7 +97,7 @@ def stays_inside(between: Between, back: Any, y: Whole, width: Whole) -> Any:
     return True
 
 
-@kernel
+@inner
 def product(one: Any, two: Any) -> Any:
     """Return the matrix that does ``two``, then ``one``."""
     return (
@@ -113,7 +113,7 @@ def product(one: Any, two: Any) -> Any:
     )
 
 
-@kernel
+@inner
 def hide(line: Whole, width: Whole, spare: Whole, fill: Any, is_twice: bool) -> None:
     """Let ``fill``, three float32, stand where the frame between has no pixels.
 

@@ -14,7 +14,7 @@ from gpu_aug.engines.fused.points import (
     product,
     stays_inside,
 )
-from gpu_aug.native import kernel
+from gpu_aug.native import inner
 
 WHOLE, NEAREST, BILINEAR = range(3)
 CONSTANT, EDGE, REFLECT, SYMMETRIC, CONSTANT_TWICE = range(5)
@@ -50,7 +50,7 @@ class View(NamedTuple):
     blue: Real
 
 
-@kernel
+@inner
 def load(
     view: View,
     kind: Whole,
@@ -105,7 +105,7 @@ def load(
         hide(line, width, spare, fill, view.border == CONSTANT_TWICE)
 
 
-@kernel
+@inner
 def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> None:
     """Load line ``y`` of the result where the kind is WHOLE; see ``load``."""
     none = np.int64(0)
@@ -117,7 +117,7 @@ def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> No
         _load_pixels(view, x0, none, y0, np.int64(back[3]), none, width, line, width)
 
 
-@kernel
+@inner
 def _load_line(view: View, first: Whole, step: Whole, y: Whole, line: Whole, width: Whole) -> None:
     """Load a line that is a line of the view, forwards or backwards, from column ``first``."""
     none = np.int64(0)
@@ -144,7 +144,7 @@ def _load_line(view: View, first: Whole, step: Whole, y: Whole, line: Whole, wid
         _load_pixels(view, first, step, y, none, stop, width, line, width)
 
 
-@kernel
+@inner
 def _load_pixels(
     view: View,
     x: Whole,
@@ -161,7 +161,7 @@ def _load_pixels(
         _load_pixel(view, x + dx * place, y + dy * place, place, line, width)
 
 
-@kernel
+@inner
 def _load_pixel(view: View, x: Whole, y: Whole, place: Whole, line: Whole, width: Whole) -> None:
     values = floats_at(line, 3 * width)
     if not (0 <= y < view.height and 0 <= x < view.width):
@@ -174,7 +174,7 @@ def _load_pixel(view: View, x: Whole, y: Whole, place: Whole, line: Whole, width
     values[place], values[place + width], values[place + 2 * width] = red, green, blue
 
 
-@kernel
+@inner
 def _pixel(view: View, x: Whole, y: Whole) -> Any:
     """Return the values of a pixel of the view."""
     if view.is_float:
@@ -188,12 +188,12 @@ def _pixel(view: View, x: Whole, y: Whole) -> Any:
     )
 
 
-@kernel
+@inner
 def _is_constant(view: View) -> Any:
     return view.border == CONSTANT or view.border == CONSTANT_TWICE
 
 
-@kernel
+@inner
 def _fold(place: Whole, length: Whole, border: Whole) -> Whole:
     """Return which pixel of a line of ``length`` stands at a place, beside it or not."""
     if 0 <= place < length:
@@ -208,7 +208,7 @@ def _fold(place: Whole, length: Whole, border: Whole) -> Whole:
     return min(max(place, 0), length - 1)
 
 
-@kernel
+@inner
 def _inner(view: View, is_nearest: bool, width: Whole, spare: Whole) -> Any:
     """Return between which pixels of the line none needs what lies beside the view, or the bytes behind it."""
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
@@ -232,7 +232,7 @@ def _inner(view: View, is_nearest: bool, width: Whole, spare: Whole) -> Any:
     return start, stop
 
 
-@kernel
+@inner
 def _take(
     address: Whole, stride: Whole, count: Whole, line: Whole, width: Whole, spare: Whole
 ) -> None:
@@ -248,7 +248,7 @@ def _take(
             values[x] = np.float32(np.int32((np.uint32(taps[x]) >> shift) & _MASK)) / _LARGEST
 
 
-@kernel
+@inner
 def _gather(address: Whole, stride: Whole, count: Whole, width: Whole, spare: Whole) -> None:
     """Read four neighbours of each pixel, four bytes each, of which the last belongs to the next pixel."""
     columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
@@ -262,7 +262,7 @@ def _gather(address: Whole, stride: Whole, count: Whole, width: Whole, spare: Wh
         d[x] = load_le32(at + stride + 3)
 
 
-@kernel
+@inner
 def _blend(count: Whole, line: Whole, width: Whole, spare: Whole) -> None:
     """Weigh the four neighbours."""
     right, below = floats_at(spare + 8 * width, count), floats_at(spare + 12 * width, count)
@@ -280,7 +280,7 @@ def _blend(count: Whole, line: Whole, width: Whole, spare: Whole) -> None:
             values[x] = (upper + below[x] * (lower - upper)) * _PER_BYTE
 
 
-@kernel
+@inner
 def _blend_floats(
     address: Whole, stride: Whole, count: Whole, line: Whole, width: Whole, spare: Whole
 ) -> None:
@@ -304,7 +304,7 @@ def _blend_floats(
         blue[x] = p + more * (lower[2] + part * (lower[5] - lower[2]) - p)
 
 
-@kernel
+@inner
 def _load_slowly(
     view: View, is_nearest: bool, start: Whole, stop: Whole, line: Whole, width: Whole, spare: Whole
 ) -> None:
@@ -323,7 +323,7 @@ def _load_slowly(
             _blend_pixel(view, x, y, constant, place, line, width, spare)
 
 
-@kernel
+@inner
 def _blend_pixel(
     view: View,
     x: Whole,
