@@ -201,10 +201,10 @@ def _empty(*dtypes_and_dims: tuple[type, int]) -> tuple[Any, ...]:
 def _of_programs() -> tuple[Any, ...]:
     from gpu_aug.engines.fused.program import Program
 
-    i, f = np.int32, np.float32
+    i, f, d = np.int32, np.float32, np.float64
     fields = _empty(
-        *((i, 2), (f, 3), (i, 1), (np.float64, 2), (i, 2), (i, 1), (f, 2), (i, 2), (i, 1), (f, 2)),
-        *((i, 2), (f, 4), (i, 3), (f, 3), (np.uint32, 3)),
+        *((i, 2), (f, 3), (i, 1), (d, 2), (i, 2), (d, 2), (i, 2), (i, 1), (f, 2), (i, 2), (i, 1)),
+        *((f, 2), (i, 2), (f, 4), (i, 3), (f, 3), (np.uint32, 3)),
     )
     return Program(*fields), *_empty(*[(np.int64, 2)] * 3), 0, *_empty((np.uint8, 1))
 

@@ -11,7 +11,15 @@ from gpu_aug.engines.fused.lines import UINT8, write
 from gpu_aug.engines.fused.memory import Real, Whole, floats_at
 from gpu_aug.engines.fused.points import Between
 from gpu_aug.engines.fused.program import NUM_VALUES, Program
-from gpu_aug.engines.fused.sampling import EDGE, WHOLE, View, load, load_whole
+from gpu_aug.engines.fused.sampling import (
+    EDGE,
+    NEAREST,
+    WHOLE,
+    View,
+    load_between,
+    load_sampled,
+    load_whole,
+)
 from gpu_aug.native import inlined, kernel
 
 NOTHING, SCALE, MATRIX, CONTRAST, HUE, GAMMA, SOLARIZE, TABLE, ROUND, FLOOR = range(10)
@@ -122,7 +130,7 @@ def _run_image(
     map_ = (back[0], back[1], back[2], back[3], back[4], back[5], back[6], back[7], back[8])
     between = _between(program, image)
     kind = np.int64(program.kind[image])
-    mix, plain = program.mix[image], np.int64(WHOLE)
+    mix = program.mix[image]
     window, share = program.window[image], program.share[image]
     first, is_loaded = np.int64(0), False  # a plain 0 would have `fold` compiled twice
     low, high = _range(view, mix)
@@ -137,17 +145,18 @@ def _run_image(
         for y in range(height):
             line = lines + pitch * y
             if not is_loaded:
-                if is_full:
-                    load(view, kind, map_, between, y, line, width, spare)
-                    if mix != NO_MIX:
-                        load(other, plain, _IDENTITY, between, y, second, width, spare)
-                        if mix == BLEND:
-                            colours.mix(line, width, second, share[0], share[1])
-                        elif window[0] <= y < window[2]:
-                            left, right = np.int64(window[1]), np.int64(window[3])
-                            colours.paste(line, width, second, left, right)
-                else:
+                if not is_full or kind == WHOLE:
                     load_whole(view, map_, y, line, width)
+                elif between.height:
+                    load_between(view, map_, between, y, line, width, spare)
+                else:
+                    load_sampled(view, kind == NEAREST, map_, y, line, width, spare)
+                if is_full and mix != NO_MIX:
+                    load_whole(other, _IDENTITY, y, second, width)
+                    if mix == BLEND:
+                        colours.mix(line, width, second, share[0], share[1])
+                    elif window[0] <= y < window[2]:
+                        colours.paste(line, width, second, np.int64(window[1]), np.int64(window[3]))
             for stage in range(first, last):
                 code, v = codes[stage], np.int64(values[stage].ctypes.data)
                 if code < CONTRAST:

@@ -51,41 +51,72 @@ class View(NamedTuple):
 
 
 @inner
-def load(
-    view: View,
-    kind: Whole,
-    back: Any,
-    between: Between,
-    y: Whole,
-    line: Whole,
-    width: Whole,
-    spare: Whole,
-) -> None:
-    """Load line ``y`` of the result.
+def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> None:
+    """Load line ``y`` of the result, whole pixels of the view.
 
     Args:
         view: What is read.
-        kind: How values are made.
         back: Nine float64.
-        between: The frame that they lead to, if it is not the view.
         y: Number of the line.
         line: Address of float32 [3, width], the result.
         width: Of the result.
-        spare: Address of 36 * width bytes, scratch.
     """
     none = np.int64(0)  # a plain 0 would be compiled in
-    if kind == WHOLE:
-        load_whole(view, back, y, line, width)
-        return
-    middle = 0.5 if kind == BILINEAR else 0.0
-    is_cut = between.height > 0
-    if is_cut and stays_inside(between, back, y, width):
-        is_cut, back = False, product(between.before, back)
-    if is_cut:
-        find_between(between, back, y, spare, width)
+    x0 = np.int64(np.floor(back[0] * 0.5 + (back[1] * (y + 0.5) + back[2])))
+    y0 = np.int64(np.floor(back[3] * 0.5 + (back[4] * (y + 0.5) + back[5])))
+    if back[1] == 0.0:
+        _load_line(view, x0, np.int64(back[0]), y0, line, width)
     else:
-        find(back, y, middle, spare, width)
-    is_nearest = kind == NEAREST
+        _load_pixels(view, x0, none, y0, np.int64(back[3]), none, width, line, width)
+
+
+@inner
+def load_sampled(
+    view: View, is_nearest: bool, back: Any, y: Whole, line: Whole, width: Whole, spare: Whole
+) -> None:
+    """Load line ``y`` of the result, samples at any points of the view; see ``load_whole``.
+
+    Args:
+        view: ...
+        is_nearest: Whether they are nearest pixels.
+        back: ...
+        y: ...
+        line: ...
+        width: ...
+        spare: Address of 36 * width bytes, scratch.
+    """
+    find(back, y, 0.0 if is_nearest else 0.5, spare, width)
+    _sample(view, is_nearest, line, width, spare)
+
+
+@inner
+def load_between(
+    view: View, back: Any, between: Between, y: Whole, line: Whole, width: Whole, spare: Whole
+) -> None:
+    """Load line ``y`` of two warps; see ``load_sampled``.
+
+    Args:
+        view: ...
+        back: Nine float64, from the result to the frame between.
+        between: That frame.
+        y: ...
+        line: ...
+        width: ...
+        spare: ...
+    """
+    if stays_inside(between, back, y, width):
+        load_sampled(view, False, product(between.before, back), y, line, width, spare)
+        return
+    find_between(between, back, y, spare, width)
+    _sample(view, False, line, width, spare)
+    fill = (view.red, view.green, view.blue)
+    hide(line, width, spare, fill, view.border == CONSTANT_TWICE)
+
+
+@inner
+def _sample(view: View, is_nearest: bool, line: Whole, width: Whole, spare: Whole) -> None:
+    """Sample the view at the points of a line that were found."""
+    none = np.int64(0)
     start, stop = _inner(view, is_nearest, width, spare)
     first, count, target = spare + 4 * start, stop - start, line + 4 * start
     if view.is_float:
@@ -100,21 +131,6 @@ def load(
         _blend(count, target, width, first)
     _load_slowly(view, is_nearest, none, start, line, width, spare)
     _load_slowly(view, is_nearest, stop, width, line, width, spare)
-    if is_cut:
-        fill = (view.red, view.green, view.blue)
-        hide(line, width, spare, fill, view.border == CONSTANT_TWICE)
-
-
-@inner
-def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> None:
-    """Load line ``y`` of the result where the kind is WHOLE; see ``load``."""
-    none = np.int64(0)
-    x0 = np.int64(np.floor(back[0] * 0.5 + (back[1] * (y + 0.5) + back[2])))
-    y0 = np.int64(np.floor(back[3] * 0.5 + (back[4] * (y + 0.5) + back[5])))
-    if back[1] == 0.0:
-        _load_line(view, x0, np.int64(back[0]), y0, line, width)
-    else:
-        _load_pixels(view, x0, none, y0, np.int64(back[3]), none, width, line, width)
 
 
 @inner

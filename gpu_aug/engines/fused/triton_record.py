@@ -124,7 +124,8 @@ def _is_projective(program: Program) -> NDArray[np.bool_]:
     """Whether one of its maps is projective, bool [B]."""
     projective: NDArray[np.bool_] = (program.back[:, 6:] != (0, 0, 1)).any(axis=1)
     before: NDArray[np.bool_] = (program.before[:, 6:] != (0, 0, 1)).any(axis=1)
-    return projective | (before & (program.frame[:, 0] > 0))
+    projective |= before & (program.frame[:, 0] > 0)
+    return projective
 
 
 def _marked(program: Program) -> NDArray[np.int32]:
