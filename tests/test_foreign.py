@@ -47,6 +47,10 @@ def darken(x, seeds):
     return x * (0.5 + (seeds % 1000).float().view(-1, 1, 1, 1) / 2000)
 
 
+def fade(image, **_):
+    return (image * np.random.rand()).astype(np.uint8)  # noqa: NPY002 - what people write
+
+
 def double(x):
     return (x * 2).clamp(0, 1)
 
@@ -64,6 +68,7 @@ def apply(step, images, rows, engine="kornia"):
 RANDOM = {
     "albumentations": A.GaussNoise(p=1.0),
     "compose": A.Compose([A.HorizontalFlip(p=0.5), A.RandomBrightnessContrast(p=0.5)]),
+    "code in albumentations": A.Lambda(image=fade, name="fade", p=1.0),
     "kornia": K.RandomGaussianNoise(p=0.7),
     "torchvision": v2.ColorJitter(0.5, 0.5),
     "function": darken,

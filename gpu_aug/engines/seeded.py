@@ -5,7 +5,7 @@ import random
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from inspect import signature
 from typing import Any
@@ -59,6 +59,7 @@ def albumentations_function(operation: AlbumentationsTransform) -> OnImage:
     Each thread has a copy of the transform, which keeps its generators and last parameters.
     """
     copies = threading.local()
+    holds_code = operation.holds_code  # which draws from where it likes
 
     def apply(image: Image, params: Params, row: int) -> Image:
         if not hasattr(copies, "transform"):
@@ -66,7 +67,8 @@ def albumentations_function(operation: AlbumentationsTransform) -> OnImage:
                 copies.transform = deepcopy(operation.transform)
         seed = int(params["seed"][row])
         copies.transform.set_random_state(np.random.default_rng(seed), random.Random(seed))
-        result = copies.transform(image=np.array(image))["image"]
+        with seeded(seed, torch.device("cpu")) if holds_code else nullcontext():
+            result = copies.transform(image=np.array(image))["image"]
         if isinstance(result, Tensor):
             result = result.permute(1, 2, 0).numpy()
         if result.dtype not in (np.uint8, np.float32):

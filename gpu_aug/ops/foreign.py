@@ -104,7 +104,7 @@ Takes = Literal["uint8", "float32"]
 class AlbumentationsTransform(Foreign):
     """A transform or a Compose of Albumentations, as it is, on the CPU.
 
-    Its randomness is seeded per sample; its own ``p`` says how often it is done. Boxes, keypoints and masks do not
+    Its randomness is seeded per sample, and where it holds code of yours torch's, Python's and NumPy's is, too; its own ``p`` says how often it is done. Boxes, keypoints and masks do not
     follow it.
 
     Args:
@@ -144,6 +144,11 @@ class AlbumentationsTransform(Foreign):
         """Whether something in it is not an ImageOnlyTransform."""
         return not all(_changes_values_only(leaf) for leaf in _leaves(self.transform))
 
+    @property
+    def holds_code(self) -> bool:
+        """Whether a function or class is in it that is not Albumentations'."""
+        return any(map(_is_code, _leaves(self.transform)))
+
     def identity(self) -> dict[str, Any]:
         """Return its own description."""
         return {"transform": self._described(), "takes": self.takes}
@@ -155,9 +160,7 @@ class AlbumentationsTransform(Foreign):
             RecipeError: It holds a function, which cannot be written to a file.
         """
         for leaf in _leaves(self.transform):
-            if type(leaf).__name__ == "Lambda" or not type(leaf).__module__.startswith(
-                "albumentations."
-            ):
+            if _is_code(leaf):
                 raise RecipeError(
                     f"{self.title} cannot be written to a file: {type(leaf).__name__} holds code. Put "
                     "the function into the recipe as BatchFunction(function), which is written by name"
@@ -374,6 +377,11 @@ def _leaves(transform: Any) -> list[Any]:
     if all(base.__name__ != "BaseCompose" for base in type(transform).__mro__):
         return [transform]
     return [leaf for child in transform.transforms for leaf in _leaves(child)]
+
+
+def _is_code(leaf: Any) -> bool:
+    kind = type(leaf)
+    return kind.__name__ == "Lambda" or not kind.__module__.startswith("albumentations.")
 
 
 def _changes_values_only(transform: Any) -> bool:
