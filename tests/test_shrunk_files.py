@@ -1,11 +1,13 @@
 """Files that are shortened in place while they are in use: bad samples, where a look into a map ends the process."""
 
+import errno
 import importlib
 import os
 import pkgutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import h5py
 import numpy as np
@@ -112,6 +114,22 @@ def test_neighbours_of_what_is_gone_are_untouched(tmp_path: Path, part: float) -
     assert bad == [end > size_bytes * part for end in ends] + [False] * 20
     assert all(new == old for new, old, lost in zip(after, before, bad, strict=True) if not lost)
     assert f"it has shrunk from {size_bytes} to {int(size_bytes * part)} bytes" in after[19].reason  # type: ignore[union-attr]
+
+
+def test_no_descriptors_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may open nothing more reads on, and a file that has shrunk is found out all the same."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(range(200)) * 100)
+    view = map_file(path)
+
+    def refuse(*_: Any, **__: Any) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert copied(view[5:9]) == bytes([5, 6, 7, 8])
+    os.truncate(path, 10)
+    with pytest.raises(OSError, match="has shrunk from 20000 to 10 bytes"):
+        copied(view[5:9])
 
 
 def test_the_index_may_shrink(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ class MappedFile:
         if start >= stop:
             return b""
         file = self._file or self._opened()
-        if file is None:  # another file has its name: nobody shortens one without a name
+        if file is None:
+            self.check()
             return ctypes.string_at(self.address + start, stop - start)
         data = os.pread(file.number, stop - start, start)
         while len(data) < stop - start:  # nothing is read in one go beyond 2 GB
@@ -114,11 +115,17 @@ class MappedFile:
                 raise self._shrunk(status.st_size)
 
     def _opened(self) -> "_Descriptor | None":
-        """Open the file; None where its name is another file's by now, or nobody's."""
+        """Open the file; None where that cannot be done, and the map is all there is.
+
+        Its name is another file's by now, or nobody's: then nobody shortens it. Or the process may have no
+        more descriptors.
+        """
         try:
             file = _Descriptor(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
-        except FileNotFoundError:
-            return None
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EMFILE, errno.ENFILE):
+                return None
+            raise
         status = os.fstat(file.number)
         if (status.st_dev, status.st_ino) != self._identity:
             return None

@@ -185,8 +185,8 @@ def _size(image: Payload) -> tuple[int, int] | None:
 class TfRecordDataset(ShardDataset):
     """Samples in TFRecord shards, not compressed.
 
-    A record is a tf.train.Example. Of its features, a bytes feature with one value becomes a field that is
-    a view into the shard; one with several values becomes the fields ``NAME.0``, ``NAME.1`` and so on; float
+    A record is a tf.train.Example. Of its features, a bytes feature with one value becomes a field as it
+    is stored; one with several values becomes the fields ``NAME.0``, ``NAME.1`` and so on; float
     and int64 features become JSON, a number where there is one value and a list otherwise. Features without
     a value are left out. The label is an int64 feature of one value, or a number in text.
 
