@@ -25,12 +25,25 @@ _EXPLODING = frozenset({"mjpeg"})
 
 
 class ClipDeadline(Deadline):
-    """A moment after which a clip is given up."""
+    """A moment after which a clip is given up.
+
+    Args:
+        seconds: From now on.
+        info: Of its video, which may be the reason why it takes long.
+    """
+
+    def __init__(self, seconds: float, info: VideoInfo | None = None) -> None:
+        super().__init__(seconds)
+        self._is_slow = info is not None and info.is_slow
 
     def check(self) -> None:
         """Raise DecodeError when it has passed."""
-        if self.has_passed:
-            raise DecodeError(f"it takes longer than {self.seconds:g} s to decode")
+        if not self.has_passed:
+            return
+        why = ", since all of its container must be read up to the clip: copy its streams to .mkv or .mp4"
+        raise DecodeError(
+            f"it takes longer than {self.seconds:g} s to decode{why if self._is_slow else ''}"
+        )
 
 
 class UndecodableError(Exception):

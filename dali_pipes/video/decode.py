@@ -47,7 +47,7 @@ def read_frames(
         DecodeError: One of them cannot be decoded, is damaged as far as FFmpeg notices, or has not the size
             of the first one.
     """
-    deadline = deadline or ClipDeadline(DECODE_SECONDS)
+    deadline = deadline or ClipDeadline(DECODE_SECONDS, info)
     wanted = np.unique(frames)
     left = dict(zip(packets_of(info)[wanted].tolist(), wanted.tolist(), strict=True))
     tried: set[tuple[int, int]] = set()

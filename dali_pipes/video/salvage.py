@@ -33,7 +33,7 @@ def read_readable(
     Raises:
         DecodeError: There is none before it, or the time is up.
     """
-    deadline = ClipDeadline(DECODE_SECONDS)
+    deadline = ClipDeadline(DECODE_SECONDS, info)
     packets = packets_of(info)
     left = set(np.unique(frames).tolist())
     lost: list[int] = []
