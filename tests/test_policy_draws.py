@@ -274,9 +274,9 @@ def test_torchvisions_mixing_is_imported():
     """Alpha and the number of classes go along."""
     mixup, cutmix = (TORCHVISION[name] for name in ("MixUp", "CutMix"))
 
-    assert mixup(v2.MixUp(alpha=0.2, num_classes=10)).to_dict() == {
+    assert mixup(v2.MixUp(alpha=0.2, num_classes=10)).operation.to_dict() == {
         "name": "MixUp", "alpha": 0.2, "num_classes": 10, "p": 1.0,
     }  # fmt: skip
-    assert cutmix(v2.CutMix()).to_dict() == {
+    assert cutmix(v2.CutMix()).operation.to_dict() == {
         "name": "CutMix", "alpha": 1.0, "num_classes": None, "p": 1.0,
     }  # fmt: skip

@@ -34,7 +34,7 @@ class RandomPerspective(Bordered, Warp):
     Source: torchvision v2 RandomPerspective: its corners are indices of pixels, used as points.
     """
 
-    # Measured 0.01.
+    # Measured 0.01 on small images, 0.03 at 512 x 512, 0.09 at 1280 x 1280: both compute in float32.
     tolerance: ClassVar[float] = 0.05
 
     distortion_scale: float = 0.5
