@@ -21,7 +21,7 @@ What stands as "changed" is an operation whose law differs in what is said besid
 your own. `weights.transforms()` of torchvision, and timm's crop, erasing and conversions, are read as the transforms they stand for.
 Where a library stops with an error because an image is smaller than a crop, the recipe pads it. torchvision's rules are
 those of its tensor kernels.
-Boxes and keypoints are those of Albumentations but for two transforms, of which its own lie beside its picture: after
+Boxes are those of Albumentations but for two transforms, of which its own lie beside its picture: after
 `SafeRotate` by half a pixel, after `Affine(fit_output=True)` by one. Those of a recipe lie on the picture.
 Containers (`Compose`, `OneOf`, `SomeOf`, `RandomOrder`, `Sequential`, `RandomApply`, `RandomChoice`) keep their nesting,
 probabilities and weights.

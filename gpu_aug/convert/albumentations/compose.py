@@ -34,7 +34,7 @@ def build_recipe(root: Node, walk: Walk) -> "Recipe | None":
     from gpu_aug.recipe import Recipe
 
     targets = read_processors(root, walk)
-    composer = _Composer(walk, bool(targets), root if _filters(targets.get("boxes")) else None)
+    composer = _Composer(walk, targets, root)
     operations = composer.step(root, root.name, forced=False)
     if any(line.outcome == "refused" for line in walk.lines):
         return None
@@ -48,12 +48,13 @@ def build_recipe(root: Node, walk: Walk) -> "Recipe | None":
 class _Composer:
     """Turns nodes into operations. ``forced`` is Albumentations' ``force_apply``.
 
-    ``filtered`` is the container whose first step is the pipeline's first, after which boxes are dropped
-    by their size, even if it does nothing; None where none are.
+    After the pipeline's first step boxes are dropped by their size, even if it does nothing;
+    ``_filtered`` is the container whose first step that is, None where no box is dropped so.
     """
 
-    def __init__(self, walk: Walk, has_targets: bool, filtered: Node | None) -> None:
-        self.walk, self.has_targets, self._filtered = walk, has_targets, filtered
+    def __init__(self, walk: Walk, targets: dict[str, Any], root: Node) -> None:
+        self.walk, self.has_targets, self._has_boxes = walk, bool(targets), "boxes" in targets
+        self._filtered = root if _filters(targets.get("boxes")) else None
         self.containers: dict[str, Callable[..., list[Operation]]] = {
             **dict.fromkeys(_SEQUENCES, self._sequence),
             "OneOf": self._one_of,
@@ -148,11 +149,9 @@ class _Composer:
         """Return what was found, with a note where Albumentations' own boxes lie beside its picture."""
         far = {"SafeRotate": "half a pixel", "Affine": "a pixel"}.get(name)
         beside = name == "SafeRotate" or args.get("fit_output")
-        if not (self.has_targets and far and beside and isinstance(found, Operation)):
+        if not (self._has_boxes and far and beside and isinstance(found, Operation)):
             return found
-        return Changed(
-            found, f"boxes and keypoints lie on the picture, and Albumentations' own {far} off"
-        )
+        return Changed(found, f"boxes lie on the picture, and Albumentations' own {far} off")
 
     def _with_white_255(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return values as they are written for uint8 images, as converters expect them."""
