@@ -54,7 +54,9 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._sources = _sources(function.__module__)  # now: they may change while this process runs
+        self._sources = _sources(
+            function.__module__
+        )  # now: they may change while this process runs
         self._turn: Turn | None = None
 
     @property
