@@ -199,15 +199,19 @@ def test_long_images_in_a_loader(tmp_path: Path, jpeg: Callable[..., bytes]) -> 
     assert all("has shrunk" in record.reason for record in loader.bad_samples)
 
 
-def test_packets_of_a_video(tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", ["mp4", "mts", "mpg", "wmv"])
+def test_packets_of_a_video(tmp_path: Path, suffix: str) -> None:
     """Those that the file still has are read, and behind them it is said why there are no more."""
-    path = write_video(tmp_path / "a.mp4", pan(30, (96, 96)))
+    codec = {"mpg": "mpeg2video", "wmv": "wmv2"}.get(suffix, "libx264")
+    frames = np.random.default_rng(0).integers(0, 255, (60, 128, 160, 3), dtype=np.uint8)
+    path = write_video(tmp_path / f"a.{suffix}", frames, codec=codec)
     view = map_file(path)
     info = scan_video(view)
-    whole = list(read_packets(view, info, 0, 30))
+    whole = list(read_packets(view, info, 0, 60))
     os.truncate(path, path.stat().st_size // 2)
-    packets = read_packets(view, info, 0, 30)
+    packets = read_packets(view, info, 0, 60)
 
+    assert len(info.packet_offsets) == (60 if suffix == "mp4" else 0)
     assert next(packets) == whole[0]
     with pytest.raises(VideoError, match="has shrunk"):
         list(packets)

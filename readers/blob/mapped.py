@@ -178,10 +178,14 @@ class ReadView:
         file: The file.
         start: Where the bytes begin in it.
         stop: Where they end.
+        block_bytes: How many are read at once, at least.
     """
 
-    def __init__(self, file: MappedFile, start: int, stop: int) -> None:
+    def __init__(
+        self, file: MappedFile, start: int, stop: int, block_bytes: int = _BLOCK_BYTES
+    ) -> None:
         self._file, self._start, self._size = file, start, stop - start
+        self._block_bytes = block_bytes
         self._block: tuple[int, bytes] = (0, b"")
 
     def __len__(self) -> int:
@@ -192,15 +196,16 @@ class ReadView:
     @overload
     def __getitem__(self, part: slice) -> bytes: ...
     def __getitem__(self, part: int | slice) -> int | bytes:
-        """Read a byte, or a slice without a step, as of bytes.
+        """Read a byte, or a slice whose step is positive, as of bytes.
 
         Raises:
             IndexError: There is no such byte.
             OSError: The file has shrunk, or cannot be read.
         """
         if isinstance(part, slice):
-            start, stop, _ = part.indices(self._size)
-            return self._read(start, max(stop, start))
+            start, stop, step = part.indices(self._size)
+            found = self._read(start, max(stop, start))
+            return found if step == 1 else found[::step]
         if not 0 <= part < self._size:
             raise IndexError(part)
         return self._read(part, part + 1)[0]
@@ -208,7 +213,7 @@ class ReadView:
     def _read(self, start: int, stop: int) -> bytes:
         first, block = self._block
         if not first <= start <= stop <= first + len(block):
-            end = min(max(stop, start + _BLOCK_BYTES), self._size)
+            end = min(max(stop, start + self._block_bytes), self._size)
             first, block = start, self._file.read(self._start + start, self._start + end)
             self._block = first, block
         return block[start - first : stop - first]
@@ -218,13 +223,13 @@ Parsed = memoryview | ReadView
 """What parsers look at."""
 
 
-def parsed(payload: Payload) -> Parsed:
+def parsed(payload: Payload, block_bytes: int = _BLOCK_BYTES) -> Parsed:
     """Give the bytes of a payload to a parser: a view of what is in memory, else one that reads the file."""
     file = mapped_file(payload)
     if file is None or not len(payload):
         return memoryview(payload)
     start = np.frombuffer(payload, np.uint8).ctypes.data - file.address
-    return ReadView(file, start, start + len(payload))
+    return ReadView(file, start, start + len(payload), block_bytes)
 
 
 class _Descriptor:

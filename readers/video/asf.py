@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
+from readers.blob.mapped import Parsed
+
 _FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
 _HEAD_BYTES = 1 << 16
 _LENGTHS = (0, 1, 2, 4)
 
 
-def describe(view: memoryview, stream: int, position: int) -> tuple[int, ...] | None:
+def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:
     """Return the packets' length in bytes, where the first one lies within these, and the stream's number."""
     at = bytes(view[:_HEAD_BYTES]).find(_FILE_PROPERTIES)
     if at < 0:
@@ -18,9 +20,7 @@ def describe(view: memoryview, stream: int, position: int) -> tuple[int, ...] | 
     return (smallest, position % smallest, stream) if smallest == largest > 0 else None
 
 
-def walk(
-    view: memoryview, place: int, numbers: tuple[int, int, int]
-) -> Iterator[tuple[int, int, int]]:
+def walk(view: Parsed, place: int, numbers: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
     """Yield packet, begin and stop of the stream's pieces, from the packet at a place, or behind it, on."""
     size, first, stream = numbers
     place += (first - place) % size
@@ -31,7 +31,7 @@ def walk(
         place += size
 
 
-def _payloads(view: memoryview, place: int, size: int) -> Iterator[tuple[int, int, int]]:
+def _payloads(view: Parsed, place: int, size: int) -> Iterator[tuple[int, int, int]]:
     """Yield stream, begin and stop of the pieces in a packet."""
     at = place
     if view[at] & 0x80:  # error correction
@@ -68,7 +68,7 @@ def _payloads(view: memoryview, place: int, size: int) -> Iterator[tuple[int, in
         at = stop
 
 
-def _number(view: memoryview, place: int, kind: int) -> tuple[int, int]:
+def _number(view: Parsed, place: int, kind: int) -> tuple[int, int]:
     """Return a number of as many bytes as its kind says, and what is behind it."""
     stop = place + _LENGTHS[kind & 3]
     return int.from_bytes(view[place:stop], "little"), stop

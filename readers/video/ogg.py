@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from readers.blob.mapped import Parsed
 from readers.video.breaks import MOST_JUNK_BYTES, Break, is_junk
 from readers.video.container import Deadline
 
@@ -44,14 +45,14 @@ def find_break(view: memoryview, deadline: Deadline) -> Break | None:
     return None
 
 
-def describe(view: memoryview, stream: int, position: int) -> tuple[int, ...] | None:  # noqa: ARG001 - one for all
+def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:  # noqa: ARG001 - one for all
     """Return the serial number of the stream whose page is at a position."""
     if view[position : position + 4] != SIGNATURE:
         return None
     return (int.from_bytes(view[position + 14 : position + 18], "little"),)
 
 
-def walk(view: memoryview, place: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
+def walk(view: Parsed, place: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
     """Yield page, begin and stop of the stream's pieces, from the page at a place on."""
     while view[place : place + 4] == SIGNATURE:
         begin = place + _HEAD_BYTES + view[place + _HEAD_BYTES - 1]

@@ -57,9 +57,12 @@ def _gather(data: Payload, info: VideoInfo, start: int, stop: int) -> Iterator[P
     strand = Strand(data, info.wrapping)
     for number in range(start, stop):
         place = int(info.packet_places[number, 0]), int(info.packet_places[number, 1])
-        if strand.place != place:
-            strand.seek(*place)
-        content = strand.read(int(info.packet_sizes[number]))
+        try:
+            if strand.place != place:
+                strand.seek(*place)
+            content = strand.read(int(info.packet_sizes[number]))
+        except OSError as error:
+            raise VideoError(f"the file cannot be read: {error.strerror or error}") from None
         if len(content) < info.packet_sizes[number]:
             raise VideoError(f"packet {number} is not where it was when the video was indexed")
         yield content

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator
 
+from readers.blob.mapped import Parsed
+
 _PREFIX = b"\0\0\1"
 _PACK, _SYSTEM = 0xBA, 0xBB
 _VIDEO = range(0xE0, 0xF0)
 _SEARCHED_BYTES = 1 << 16
 
 
-def describe(view: memoryview, stream: int, position: int) -> tuple[int, ...] | None:  # noqa: ARG001 - one for all
+def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:  # noqa: ARG001 - one for all
     """Return the stream's identifier."""
     return (stream & 255,) if stream & 255 in _VIDEO else None
 
 
-def walk(view: memoryview, place: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
+def walk(view: Parsed, place: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
     """Yield packet, begin and stop of the stream's pieces, from the packet at a place on."""
     [stream] = numbers
     while True:
@@ -35,7 +37,7 @@ def walk(view: memoryview, place: int, numbers: tuple[int]) -> Iterator[tuple[in
             place = stop
 
 
-def _begin(view: memoryview, place: int) -> int:
+def _begin(view: Parsed, place: int) -> int:
     """Where the content of a packet begins, whose header is that of MPEG-2 or of MPEG-1."""
     if view[place] >> 6 == 2:
         return place + 3 + view[place + 2]

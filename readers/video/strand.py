@@ -3,15 +3,17 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from readers.blob.mapped import Parsed, parsed
 from readers.sample import Payload
 from readers.video import asf, ogg, program_stream, transport_stream
 
 Piece = tuple[int, int, int]
 """Where the container's unit begins in which a piece lies (a packet of transport, a page), and the piece's begin and stop."""
 
-Walk = Callable[[memoryview, int], Iterator[Piece]]
+Walk = Callable[[Parsed, int], Iterator[Piece]]
 """Yields the pieces from a unit on."""
 
+_BLOCK_BYTES = 1 << 16  # read at once
 _SEARCHED_BYTES = 1 << 17  # a unit of MPEG may hold several frames, of 64 KiB together
 
 _WALKS: dict[str, Callable[..., Iterator[Piece]]] = {
@@ -20,7 +22,7 @@ _WALKS: dict[str, Callable[..., Iterator[Piece]]] = {
     "ogg": ogg.walk,
     "asf": asf.walk,
 }
-_NAMED: dict[str, Callable[[memoryview, int, int], tuple[int, ...] | None]] = {
+_NAMED: dict[str, Callable[[Parsed, int, int], tuple[int, ...] | None]] = {
     "mpegts": transport_stream.describe,
     "mpeg": program_stream.describe,
     "ogg": ogg.describe,
@@ -39,7 +41,7 @@ def wrapping_of(data: Payload, container: str, stream: int, position: int) -> st
     """
     describe = _NAMED.get(container)
     try:
-        numbers = describe(memoryview(data), stream, position) if describe else None
+        numbers = describe(parsed(data), stream, position) if describe else None
     except IndexError:
         numbers = None
     return " ".join([container, *map(str, numbers)]) if numbers else ""
@@ -55,7 +57,7 @@ class Strand:
 
     def __init__(self, data: Payload, wrapping: str) -> None:
         name, *numbers = wrapping.split(" ")
-        self._view = memoryview(data)
+        self._view = parsed(data, _BLOCK_BYTES)
         self._walk: Walk = partial(_WALKS[name], numbers=tuple(map(int, numbers)))
         self._pieces: Iterator[Piece] = iter(())
         self._unit = self._begin = self._stop = 0

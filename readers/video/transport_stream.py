@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from readers.blob.mapped import Parsed
+
 _PACKET_BYTES = 188
 _STRIDES = (188, 192, 204)
 _SYNC = 0x47
@@ -10,7 +12,7 @@ _MOST_BEFORE = 32  # bytes between the place that FFmpeg tells and the packet
 _SEARCHED_BYTES = 1 << 16  # for the next packet, where some bytes are missing
 
 
-def describe(view: memoryview, stream: int, position: int) -> tuple[int, ...] | None:
+def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:
     """Return bytes from packet to packet, and the stream's identifier."""
     for stride in _STRIDES:
         for begin in range(position, position + _MOST_BEFORE):
@@ -20,7 +22,7 @@ def describe(view: memoryview, stream: int, position: int) -> tuple[int, ...] | 
     return None
 
 
-def walk(view: memoryview, place: int, numbers: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+def walk(view: Parsed, place: int, numbers: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
     """Yield packet, begin and stop of the stream's pieces, from the packet at a place, or behind it, on."""
     stride, stream = numbers
     high, low = stream >> 8, stream & 255
