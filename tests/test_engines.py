@@ -238,7 +238,7 @@ def test_jitter_groups_carry_out_every_order(by_stage):
 def test_an_unknown_engine_is_refused():
     """The error lists the engines."""
     with pytest.raises(
-        EngineError, match="must be 'kornia', 'albumentations' or 'fused', got 'turbo'"
+        EngineError, match="must be 'auto', 'kornia', 'albumentations' or 'fused', got 'turbo'"
     ):
         compile_engine("turbo", FLIPS, device=CPU)
 

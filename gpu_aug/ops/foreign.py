@@ -104,8 +104,8 @@ Takes = Literal["uint8", "float32"]
 class AlbumentationsTransform(Foreign):
     """A transform or a Compose of Albumentations, as it is, on the CPU.
 
-    Its randomness is seeded per sample, and where it holds code of yours torch's, Python's and NumPy's is, too; its own ``p`` says how often it is done. Boxes, keypoints and masks do not
-    follow it.
+    Its randomness is seeded per sample, and where it holds code of yours torch's, Python's and NumPy's is, too; its
+    own ``p`` says how often it is done. Boxes, keypoints and masks do not follow it.
 
     Args:
         transform: Any transform that keeps the image's size.
