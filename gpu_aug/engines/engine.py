@@ -1,5 +1,6 @@
 """Engine: what carries out the batch stage of a recipe, and how one is chosen by name."""
 
+import sys
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Literal, Protocol
@@ -83,7 +84,7 @@ def compile_engine(
             return FusedEngine(recipe, device=device, exact=exact)
     except ModuleNotFoundError as error:
         package, _, inside = (error.name or name).partition(".")
-        if inside:
+        if inside and sys.modules.get(package):
             raise EngineError(
                 f"engine {name!r} needs another version of the package {package!r}, got one without "
                 f"{error.name}: pip install --upgrade 'gpu-aug' {package}"
