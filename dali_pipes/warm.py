@@ -25,7 +25,7 @@ from dali_pipes.warm import serve
 serve()
 """
 
-_DECODED_BY_THEMSELVES = "dali_pipes.jpeg.mcus:read_mcus"
+_MCUS = "dali_pipes.jpeg.mcus:read_mcus"
 _PLAIN, _FULL = (f"gpu_aug.engines.fused.passes:{name}" for name in ("run_plain", "run"))
 _RESIZE = "gpu_aug.resize:resize_into"
 _PLAIN_STEPS = {
@@ -210,9 +210,8 @@ def _of_programs() -> tuple[Any, ...]:
 
 
 def _of_resize() -> tuple[Any, ...]:
-    part, canvas, scratch = _empty((np.uint8, 3), (np.uint8, 3), (np.uint8, 1))
+    canvas, scratch = _empty((np.uint8, 3), (np.uint8, 1))
     any_strides = np.empty((2, 2, 3), np.uint8)[:, :1]
-    del part
     return any_strides, (0.0,) * 4, canvas, 0, 0, 0, 0, True, scratch
 
 
@@ -238,7 +237,7 @@ def _of_tiles() -> tuple[Any, ...]:
 
 PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _FULL: _of_programs,
-    _DECODED_BY_THEMSELVES: None,
+    _MCUS: None,
     "dali_pipes.rows:draw_rows": _of_rows,
     _PLAIN: _of_programs,
     _RESIZE: _of_resize,
