@@ -54,9 +54,8 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._sources = _sources(
-            function.__module__
-        )  # now: they may change while this process runs
+        # Now: the files may change while this process runs.
+        self._sources = _sources(function.__module__)
         self._turn: Turn | None = None
 
     @property
