@@ -423,7 +423,6 @@ def test_a_threshold_of_torchvision_is_in_the_units_of_its_images():
     ("transform", "words"),
     [
         (A.ToGray(method="pca"), "inverted"),
-        (A.ToGray(num_output_channels=1), "3 here"),
         (A.Equalize(mask=np.zeros((4, 4), np.uint8)), "mask"),
         (A.ToFloat(max_value=100), "divides"),
         (A.FromFloat(dtype="uint16"), "uint16"),
@@ -437,12 +436,6 @@ def test_what_cannot_mean_the_same_is_refused_by_name(transform, words):
     """The error names the transform and says why."""
     with pytest.raises(RecipeError, match=f"(?s){type(transform).__name__}.*{words}"):
         from_albumentations(A.Compose([transform]))
-
-
-def test_gray_of_one_channel_is_refused():
-    """Torchvision's Grayscale() makes one channel."""
-    with pytest.raises(RecipeError, match=r"Grayscale.*num_output_channels=3"):
-        from_torchvision([v2.Grayscale()])
 
 
 def test_values_after_normalize_per_image_are_not_taken_for_colours():

@@ -237,7 +237,7 @@ class TestLoaders:
     ) -> None:
         """From every step of a run, any number of ranks with another batch size goes on to the bit."""
         whole = Fleet(dataset, *before)
-        for stop in range(1, len(whole.ranks[0]) + 1):
+        for stop in range(1, len(whole.ranks[0])):
             first = Fleet(dataset, *before)
             first.run(stop)
             then = Fleet(dataset, after, 5)
@@ -263,8 +263,8 @@ class TestLoaders:
             if steps[1]:
                 second.run(steps[1])
             third.load(second.state())
-            third.run()
-            third.run()
+            for _ in range(third.state()["epoch"], 2):
+                third.run()
             check([first, second, third], expected)
             assert len(first.indices + second.indices + third.indices) == 2 * NUM_IMAGES
 
@@ -297,12 +297,10 @@ class TestLoaders:
     def test_state_of_the_end_of_an_epoch(
         self, dataset: Dataset, expected: Expected, last_batch: LastBatch
     ) -> None:
-        """A state from behind the last batch leaves nothing of that epoch, in any world; the next one is whole."""
+        """A state from behind the last batch stands at the next epoch, in any world, which is whole."""
         first = Fleet(dataset, 2, 4, last_batch=last_batch)
         first.run()
         then = Fleet(dataset, 3, 2)
         then.load(first.state())
-        then.run()
-        assert then.indices == []
         then.run()
         assert then.indices == expected.indices[NUM_IMAGES:]

@@ -24,7 +24,7 @@ from readers.npy import NpyDataset
 from readers.tar import TarDataset
 from readers.video import VideoError, read_packets, scan_video
 from tests.test_tar import plain_shard, write_tar
-from tests.videos import pan, write_video
+from tests.videos import write_video
 from tests.writers import Written
 
 NUM_SAMPLES = 12
