@@ -419,7 +419,7 @@ def test_resumes_exactly_anywhere(small: SmallDataset, tiny: SmallDataset, name:
         ]
         for other in loaders:
             other.load_state_dict(state)
-        left, pictures, names = joined(run_ranks(loaders, 3 - state["epoch"]))
+        left, pictures, names = joined(run_ranks(loaders, 3 - loaders[0].epoch))
         assert left == indices[done:]
         assert names == keys[done:]
         assert torch.equal(pictures, images[done:])

@@ -198,7 +198,7 @@ def test_our_loader_inside_of_theirs(dataset: Dataset) -> None:
 
     with their_warnings():
         whole = make()
-        expected = [images(whole), images(whole)]
+        expected = [images(whole), images(whole), images(whole)]
         for epoch, stop in itertools.product((0, 1), range(6)):
             interrupted = make()
             for _ in range(epoch):
@@ -209,8 +209,10 @@ def test_our_loader_inside_of_theirs(dataset: Dataset) -> None:
             resumed = make()
             resumed.load_state_dict(json.loads(json.dumps(interrupted.state_dict())))
             rest = images(resumed)
-            assert len(rest) == len(expected[epoch]) - stop
-            for actual, wanted in zip(rest, expected[epoch][stop:], strict=True):
+            # A state from the end of an epoch stands at the next one.
+            for actual, wanted in zip(
+                rest, expected[epoch][stop:] or expected[epoch + 1], strict=True
+            ):
                 assert np.array_equal(actual, wanted)
 
 
@@ -253,9 +255,13 @@ class TestNodes:
         return Node
 
     @pytest.mark.parametrize("restart", [True, False])
-    def test_states(self, make: Callable[[], Any], restart: bool) -> None:
+    def test_states(
+        self, make: Callable[[], Any], restart: bool, request: pytest.FixtureRequest
+    ) -> None:
         """Initial, middle and end-of-epoch states, in the first epoch and in the second."""
         from torchdata.nodes import Loader as NodeLoader
+
+        goes_on = restart or "loader" in request.node.callspec.id  # ours has no epoch without steps
 
         def loader() -> Any:
             return NodeLoader(make(), restart_on_stop_iteration=restart)
@@ -287,4 +293,4 @@ class TestNodes:
                     assert rest == expected[stop:]
                     assert list(resumed) == following
                 else:  # at its end: the next epoch at once, or first a loop without steps
-                    assert rest == (following if restart else [])
+                    assert rest == (following if goes_on else [])

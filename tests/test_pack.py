@@ -587,7 +587,7 @@ def test_memory_does_not_grow(run: Run, tmp_path: Path) -> None:
         )
         peaks.append(peak_bytes(lambda command=command: run(*command)))
 
-    assert peaks[1] < peaks[0] + 1_000_000 < 10_000_000
+    assert peaks[1] < peaks[0] + 2_000_000 < 10_000_000  # of 30 MB
 
 
 def refused(run: Run, *arguments: object) -> str:
@@ -734,6 +734,7 @@ def samples(draw: st.DrawFn) -> list[Sample]:
     return made
 
 
+@pytest.mark.filterwarnings("ignore:.*which may each be the")
 @pytest.mark.parametrize("kind", ["tar", "parquet"])
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(given_samples=samples())
@@ -800,6 +801,7 @@ def test_fields_that_clash_have_names_of_their_own(in_tar: bool) -> None:
     assert next(iter(found)) == "png"
 
 
+@pytest.mark.filterwarnings("ignore:.*which may each be the label")
 def test_labels_are_those_of_the_source(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """A text called cls does not hide the class number, in either kind of shard."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

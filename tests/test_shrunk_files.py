@@ -161,7 +161,7 @@ def test_rows_that_the_library_reads(tmp_path: Path) -> None:
 def test_fortran_order(tmp_path: Path) -> None:
     """Rows that lie all over a file are gone when its end is."""
     path = tmp_path / "a.npy"
-    np.save(path, np.asfortranarray(np.ones((20, 50, 50), np.float32)))
+    np.save(path, np.asfortranarray(np.ones((20, 50, 50, 3), np.uint8)))
     dataset = NpyDataset(path)
     os.truncate(path, path.stat().st_size // 2)
 

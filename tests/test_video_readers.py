@@ -407,9 +407,9 @@ def test_best_stream_is_taken(
     data = path.read_bytes()
     info = scan_video(data)
     with av.open(str(path)) as container:
-        best: Any = container.streams.best("video")
+        best: Any = container.streams.best("video").index
 
-    assert (info.stream_index, info.num_streams) == (best.index, 2)
+    assert (info.stream_index, info.num_streams) == (best, 2)
     assert (info.stream_index, info.height, len(info)) == (1, 32, 5)
     assert len(decode_packets(data, info)) == 5
 
@@ -643,7 +643,7 @@ def test_frame_folders_are_recognised_by_their_names(
     [
         ("img_{:05d}.jpg", (1, 2, 3), True),
         ("frame{:04d}.jpg", (0, 1), True),
-        ("img_{:05d}.jpg", (1, 2, 4), False),
+        ("img_{:05d}.jpg", (1, 5, 9), False),
         ("img_{:05d}.jpg", (7, 8, 9), False),
         ("IMG_{:04d}.jpg", (1, 2, 3), False),
         ("IMG_{:04d}.JPG", (1234, 1235), False),
