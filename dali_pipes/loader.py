@@ -338,7 +338,8 @@ class Loader:
             if work.failure is not None:
                 raise work.failure
             batch = self._batch(work, images)
-            if self._live is None or self._live() is None:
+            live: Any = self._live() if self._live is not None else None
+            if live is None or live.gi_frame is None:  # else what that loop has is kept
                 self._kept = keep
         finally:
             producer.close()
@@ -456,7 +457,8 @@ class Loader:
 
     def __setattr__(self, name: str, value: Any) -> None:
         first = name in ("device", "decoder", "engine", "timings") and name not in vars(self)
-        if not (name.startswith("_") or first or name == "schedule"):
+        own = type(self) is not Loader and not names.is_known(Loader, name)
+        if not (name.startswith("_") or first or own or name == "schedule"):
             names.refuse_attribute(self, name, value)
         super().__setattr__(name, value)
 

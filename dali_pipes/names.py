@@ -52,6 +52,11 @@ def meant(name: str, known: Iterable[str]) -> str:
     return f": use {plain[near[0]]}" if near else ""
 
 
+def is_known(owner: type, name: str) -> bool:
+    """Whether a class has such an attribute or argument."""
+    return hasattr(owner, name) or name in signature(owner).parameters
+
+
 def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
     """Refuse to set an attribute, which would change nothing.
 

@@ -199,7 +199,11 @@ def label_or_none(value: Any) -> int:
 
 
 def to_labels(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """`label_or_none` of whole numbers of at most 64 bits."""
+    """`label_or_none` of numbers of at most 64 bits."""
+    if numbers.dtype.kind == "f":
+        numbers = numbers.astype(np.float64)
+        whole = (numbers >= 0) & (numbers < _LABEL_LIMIT) & (numbers == np.floor(numbers))
+        return np.where(whole, numbers, -1).astype(np.int64)
     return np.maximum(numbers.astype(np.int64), -1)  # the large ones turn negative
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -19,6 +19,8 @@ from readers.proportion import ProportionalOrder, seed_of_group
 from readers.sample import BadSample, Dataset, Sample, checked_indices
 
 _MAX_SHOWN = 3  # datasets, in a text
+_MOST_COUNTED = 1 << 24  # labels below this are counted in a table
+_PIECE = 1 << 20
 _LARGEST_RATIO = 1_000_000  # of weights, which are told apart to 9 digits
 
 
@@ -285,7 +287,7 @@ class Balanced(IndexedDataset):
                 f"balanced() needs a label for each sample, but {count} of {len(labels)} have none; leave them "
                 f'out with where("label >= 0"), or label them'
             )
-        present, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        present, sizes = _count(labels)
         missing = self._weights.keys() - set(present.tolist())
         if missing:
             raise SelectionError(
@@ -297,11 +299,8 @@ class Balanced(IndexedDataset):
             raise SelectionError(
                 "balanced() has the weight 0 for every class; give one of them more"
             )
-        order = np.argsort(numbers, kind="stable")
-        members = order[kept[numbers[order]]]
-        small = np.uint32 if len(labels) <= 2**32 else np.int64
         shares = _shares(of_class[kept].tolist(), int(kept.sum()))
-        return members.astype(small), sizes[kept].astype(np.int64), shares
+        return _grouped(labels, present[kept], sizes[kept]), sizes[kept].astype(np.int64), shares
 
     def _class_number(self, name: int | str) -> int:
         if isinstance(name, str):
@@ -312,6 +311,57 @@ class Balanced(IndexedDataset):
                 )
             return self.class_names.index(name)
         return int(name)
+
+
+def _count(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the labels that there are, ascending, and how often each is there."""
+    if labels.max() >= _MOST_COUNTED:
+        return np.unique(labels, return_counts=True)
+    sizes = np.bincount(labels)
+    present = np.flatnonzero(sizes)
+    return present, sizes[present]
+
+
+def _grouped(
+    labels: NDArray[np.int64], present: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return the places of some labels, label by label, each ascending: uint32, int64 where that is too small.
+
+    A piece at a time: sorting all at once takes thirty times the memory of the result.
+    """
+    members = np.empty(int(sizes.sum()), np.uint32 if len(labels) <= 2**32 else np.int64)
+    free = np.cumsum(sizes) - sizes  # where the next place of each label goes
+    small = np.uint16 if len(present) < 1 << 16 else np.int64  # NumPy sorts 16 bits by counting
+    number_of = _numbering(present)
+    for start in range(0, len(labels), _PIECE):
+        piece = labels[start : start + _PIECE]
+        numbers = number_of(piece)
+        places = np.flatnonzero(numbers >= 0)
+        numbers = numbers[places].astype(small)
+        order = np.argsort(numbers, kind="stable")
+        counts = np.bincount(numbers, minlength=len(present))
+        before = np.cumsum(counts) - counts  # in this piece
+        members[np.repeat(free - before, counts) + np.arange(len(places))] = places[order] + start
+        free += counts
+    return members
+
+
+def _numbering(
+    present: NDArray[np.int64],
+) -> Callable[[NDArray[np.int64]], NDArray[np.signedinteger[Any]]]:
+    """Return what tells the places of labels in an ascending list, -1 where they are not in it."""
+    if present[-1] < _MOST_COUNTED:
+        table = np.full(
+            int(present[-1]) + 2, -1, np.int32
+        )  # the last one is for all that are larger
+        table[present] = np.arange(len(present))
+        return lambda labels: table[np.minimum(labels, len(table) - 1)]
+
+    def searched(labels: NDArray[np.int64]) -> NDArray[np.signedinteger[Any]]:
+        places = np.minimum(np.searchsorted(present, labels), len(present) - 1)
+        return np.where(present[places] == labels, places, -1)
+
+    return searched
 
 
 def _again(whole: IndexedDataset, weights: dict[int, float], length: int) -> Balanced:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from readers import BadSample, Sample, open_dataset
-from readers.columns import to_key, to_label, to_labels, to_payload
+from readers.columns import label_or_none, to_key, to_label, to_labels, to_payload
 from readers.sample import checked_indices
 
 Jpeg = Callable[..., bytes]
@@ -64,6 +64,16 @@ def test_labels_of_arrays(kind: str) -> None:
 
     assert to_labels(values).tolist() == expected
     assert to_labels(values).dtype == np.int64
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", ">f8"])
+def test_labels_of_arrays_of_floats(kind: str) -> None:
+    """As one by one: whole ones count."""
+    values = np.array([0, 1.5, 7, -1, -2, -0.0, np.nan, np.inf, -np.inf, 2.0**63, 2.0**62], "f8")
+    with np.errstate(over="ignore"):
+        values = values.astype(kind)
+
+    assert to_labels(values).tolist() == [label_or_none(value) for value in values.tolist()]
 
 
 def test_half_characters() -> None:

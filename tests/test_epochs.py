@@ -152,6 +152,19 @@ def test_attributes_that_would_change_nothing(
         setattr(loader, name, value)
 
 
+def test_subclasses_have_attributes_of_their_own(dataset: SmallDataset) -> None:
+    """But none that would hide one of ours."""
+
+    class Named(Loader):
+        name: str
+
+    loader = Named(dataset, RECIPE, batch_size=4, device="cpu")
+    loader.name = "mine"
+    assert loader.name == "mine"
+    with pytest.raises(AttributeError, match="make another loader"):
+        loader.batch_size = 3  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

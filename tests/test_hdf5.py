@@ -161,6 +161,22 @@ def test_columns(tmp_path: Path, images: list[bytes]) -> None:
     assert (fewer.label, fewer.key) == (0, "a.h5/ä3")
 
 
+@pytest.mark.parametrize("dtype", ["u1", ">i4", "f4", "?"])
+@pytest.mark.parametrize("options", [{}, {"chunks": (7,), "compression": "gzip"}])
+def test_labels_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, options: dict[str, Any]
+) -> None:
+    """Numbers, mapped or compressed: what h5py reads, and none of them is looked at by itself."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["images"] = np.zeros((100, 2, 2), np.uint8)
+        file.create_dataset("label", data=(np.arange(100) % 9).astype(dtype), **options)
+    dataset = Hdf5Dataset(tmp_path / "a.h5")
+    monkeypatch.setattr("readers.hdf5.dataset.to_label", None)
+
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert dataset.column("label").tolist() == file["label"][:].astype(int).tolist()
+
+
 def test_a_label_that_is_no_number(tmp_path: Path, images: list[bytes]) -> None:
     """It makes one BadSample, and the column has -1 there."""
     with h5py.File(tmp_path / "a.h5", "w") as file:

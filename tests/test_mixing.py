@@ -306,6 +306,33 @@ class TestBalanced:
         times = np.bincount(found[counts[0]], minlength=1)[:100]
         assert times.max() - times.min() <= (1 if shares[0] else 0)
 
+    @pytest.mark.parametrize("largest", [3, 70_000, 1 << 40])
+    @pytest.mark.parametrize("weights", [None, {1: 0}])
+    def test_samples_of_each_class(
+        self, monkeypatch: pytest.MonkeyPatch, largest: int, weights: dict[int, float] | None
+    ) -> None:
+        """Found piece by piece they are those that a stable sort of all labels at once finds."""
+        monkeypatch.setattr("readers.mixture._PIECE", 100)
+        labels = np.random.default_rng(largest).integers(0, largest, 2000)
+        labels[::7], labels[5] = 1, largest
+        balanced = SmallDataset([b""] * 2000, labels.tolist()).balanced(weights)
+        members, sizes, _ = balanced._groups
+        expected = np.argsort(labels, kind="stable")
+        kept = np.unique(labels) if weights is None else np.setdiff1d(labels, [1])
+
+        assert np.array_equal(members, expected[np.isin(labels[expected], kept)])
+        assert np.array_equal(sizes, [(labels == label).sum() for label in kept])
+        assert members.dtype == np.uint32
+
+    def test_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Beside the labels little more than 4 bytes a sample is taken at any time."""
+        monkeypatch.setattr("readers.mixture._PIECE", 1 << 12)
+        labels = np.arange(300_000) % 1000
+        dataset = HugeDataset(len(labels))
+        monkeypatch.setattr(dataset, "column", lambda _: labels)
+
+        assert peak_bytes(dataset.balanced) < 8 * len(labels)
+
     def test_it_is_the_dataset_itself(self, skewed: SmallDataset) -> None:
         """Indices, samples, columns and classes are unchanged; pickled, the labels are not read again."""
         balanced = skewed.balanced()

@@ -428,7 +428,10 @@ class TestBadTargets:
     @pytest.mark.parametrize(
         ("fields", "match"),
         [
-            ({"boxes": [[0, 0, np.nan, 3]]}, "boxes must be finite numbers of float32, got .* in row 0"),
+            (
+                {"boxes": [[0, 0, np.nan, 3]]},
+                "boxes must be finite numbers of float32, got .* in row 0",
+            ),
             ({"boxes": [[0, 0, 3]]}, r"boxes must be .* got shape \[1, 3\]"),
             ({"boxes": [["a", 0, 3, 3]]}, "boxes must be .* got list"),
             (

@@ -16,6 +16,8 @@ from readers import BadSample, Sample, SourceError, open_dataset
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 from readers.parquet import ParquetDataset  # noqa: E402
+from readers.parquet.dataset import _open_all  # noqa: E402
+from readers.parquet.files import find_files  # noqa: E402
 from readers.parquet.groups import RowGroups  # noqa: E402
 from readers.parquet.snappy import BLOCK_BYTES, block_starts, decompress_blocks  # noqa: E402
 
@@ -203,6 +205,18 @@ def test_splits_of_one_folder_are_not_mixed(tmp_path: Path, images: list[bytes])
         match=r"holds the splits train, test, .*split='train'.* or /.*train-00000-of-00001.parquet",
     ):
         ParquetDataset(tmp_path)
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_files_share_a_schema(tmp_path: Path, images: list[bytes], count: int) -> None:
+    """That of thousands of files stays in memory once, another one beside it; the order is that of the names."""
+    for number in range(count):
+        write(tmp_path / f"{number:02d}.parquet", images[number : number + 1])
+    pq.write_table(pa.table({"image": images[:1], "more": [1]}), tmp_path / "99.parquet")
+    files = _open_all(find_files(tmp_path))
+
+    assert len({id(file.schema) for file in files}) == 2
+    assert [file.blob.name for file in files] == sorted(path.name for path in tmp_path.iterdir())
 
 
 def test_bad_labels_are_bad_samples(tmp_path: Path, images: list[bytes]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from readers.blob.mapped import mapped_file
 from readers.blob.pages import map_file
 from readers.blob.rows import FileRows
-from readers.columns import to_payload
+from readers.columns import to_labels, to_payload
 from readers.hdf5.chunks import ChunkCheck, row_bytes
 from readers.hdf5.heap import HeapRows, open_heap
 from readers.limits import TooLargeError, check_bytes
@@ -129,6 +129,21 @@ class Column:
         if self._is_text:  # as the library does, which takes it for a text of C
             return bytes(row).partition(b"\0")[0]
         return row if self.is_encoded else np.frombuffer(row, self._inner)
+
+    def labels(self, start: int, stop: int) -> NDArray[np.int64] | None:
+        """Return rows as class numbers, -1 where they are none; None where they are no numbers of one dimension.
+
+        Raises:
+            OSError: The file is damaged there.
+        """
+        if self._dataset.ndim != 1 or self._dataset.dtype.kind not in "biuf":
+            return None
+        if self._check is not None:
+            self._check.check([*range(start, stop, self.num_chunk_rows), stop - 1])
+        labels = to_labels(self._dataset[start:stop])
+        if self._file is not None:
+            self._file.check()
+        return labels
 
     def payload(self, value: Any) -> Payload:
         """Return the bytes of a row."""

@@ -151,7 +151,14 @@ class Hdf5Dataset(IndexedDataset):
             return np.full(self._length, same[name], np.int64)
         labels = np.full(self._length, -1, np.int64)
         for start in range(0, self._length, _LABELS_AT_ONCE):
-            rows = np.arange(start, min(start + _LABELS_AT_ONCE, self._length))
+            stop = min(start + _LABELS_AT_ONCE, self._length)
+            opened = self._opened()
+            with opened.lock, suppress(*_DAMAGE):
+                numbers = opened.columns[label].labels(start, stop)
+                if numbers is not None:
+                    labels[start:stop] = numbers
+                    continue
+            rows = np.arange(start, stop)
             columns, values = self._read((label,), rows)
             for row, value in zip(rows.tolist(), values[label], strict=True):
                 with suppress(ValueError, OSError):
@@ -205,6 +212,16 @@ class Hdf5Dataset(IndexedDataset):
         """Read rows of some datasets; an OSError stands for a row that is damaged.
 
         Raises:
+            SourceError: See `_opened`.
+        """
+        opened = self._opened()
+        with opened.lock:
+            return opened.columns, {name: _read_all(opened.columns[name], rows) for name in names}
+
+    def _opened(self) -> "_OpenFile":
+        """Return what this process reads from.
+
+        Raises:
             SourceError: The file is gone or has changed, or is damaged as a whole.
         """
         opened = self._open_file
@@ -218,8 +235,7 @@ class Hdf5Dataset(IndexedDataset):
                         "the file is gone or has changed since it was opened, open it anew"
                     )
                 self._open_file = opened = _OpenFile(self._h5py, self._path, wanted)
-        with opened.lock:
-            return opened.columns, {name: _read_all(opened.columns[name], rows) for name in names}
+        return opened
 
 
 class _OpenFile:
