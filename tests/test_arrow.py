@@ -324,3 +324,31 @@ def test_names_that_are_no_text(tmp_path: Path, images: list[bytes], stream: boo
 
     with pytest.raises(SourceError, match=r"a\.arrow is no Arrow file, or is cut off \(.*utf-8"):
         ArrowDataset(path)
+
+
+@pytest.mark.parametrize("in_stream", [False, True])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_batches_that_would_take_too_much_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_stream: bool, compression: str | None
+) -> None:
+    """What pyarrow says that a batch has is refused above the limit, unless it lies in the file as it is."""
+    path = tmp_path / "a.arrow"
+    table = pa.table(
+        {"image": [bytes(1000)] * 50, "text": pa.array(["x"] * 50).dictionary_encode()}
+    )
+    options = ipc.IpcWriteOptions(compression=compression)
+    new = ipc.new_stream if in_stream else ipc.new_file
+    with new(str(path), table.schema, options=options) as writer:
+        writer.write_table(table)
+    size = table.column(
+        "image"
+    ).nbytes  # 50,204 with the offsets; the numbers of texts make 200 more
+
+    monkeypatch.setenv("GPU_AUG_MAX_SAMPLE_BYTES", str(size + 400))
+    assert len(open_dataset(path)) == 50
+    monkeypatch.setenv("GPU_AUG_MAX_SAMPLE_BYTES", str(size - 1))
+    if compression is None:
+        assert len(open_dataset(path)) == 50
+    else:
+        with pytest.raises(SourceError, match=r"a record batch would take 50\d{3} bytes"):
+            open_dataset(path)

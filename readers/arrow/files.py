@@ -4,16 +4,18 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.arrow.sizes import check_file, check_message
 from readers.blob import LocalBlob, is_url
-from readers.blob.mapped import mapped_file
+from readers.blob.mapped import ReadView, mapped_file
 from readers.formats import require
+from readers.limits import TooLargeError
 from readers.sample import PathLike, SourceError
 from readers.splits import choose_split, in_order, several_splits
 from readers.tables.columns import one_line
@@ -135,6 +137,8 @@ class ArrowFile:
         try:
             rows = self._open(bytes(view[: len(_FILE_MAGIC)]) == _FILE_MAGIC)
             _ = self.schema.names  # may be no text
+        except TooLargeError as error:
+            raise SourceError(f"{path}: {error}") from None
         except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
             raise SourceError(
                 f"{path} is no Arrow file, or is cut off ({one_line(error)}): correct the path, or write it again"
@@ -180,7 +184,9 @@ class ArrowFile:
             return self._reader.get_batch(number)
 
     def _open(self, file_format: bool) -> list[int]:
+        content = ReadView(self.mapped, 0, self.size_bytes)
         if file_format:
+            check_file(content)
             self._reader = self._ipc.open_file(self._pa.BufferReader(self._buffer))
             self.schema = self._reader.schema
             return [
@@ -189,10 +195,12 @@ class ArrowFile:
             ]
         reader = self._ipc.open_stream(self._pa.BufferReader(self._buffer))
         self.schema = reader.schema
+        places = list(self._walk_stream(content))
         if any(map(self._has_dictionary, self.schema.types)):
             self._batches = list(reader)
             return [batch.num_rows for batch in self._batches]
-        return self._walk_stream()
+        self._places = places
+        return [self.batch(number).num_rows for number in range(len(places))]
 
     def _has_dictionary(self, kind: Any) -> bool:
         if self._pa.types.is_dictionary(kind):
@@ -200,21 +208,20 @@ class ArrowFile:
         inner = [kind.field(number).type for number in range(kind.num_fields)]
         return any(map(self._has_dictionary, inner))
 
-    def _walk_stream(self) -> list[int]:
-        """Note where each message begins: a stream has no list of them."""
+    def _walk_stream(self, content: ReadView) -> Iterator[int]:
+        """Yield where each record batch begins: a stream has no list of them."""
         source = self._pa.BufferReader(self._buffer)
-        self._places, rows = [], []
         while source.tell() < source.size():
             place = source.tell()
             try:
                 message = self._ipc.read_message(source)
             except EOFError:  # the stream says that it ends
                 break
+            stop = source.tell()
+            start = stop - (message.body.size if message.body else 0)
+            check_message(message.metadata.to_pybytes(), content, start, stop)
             if message.type == "record batch":
-                batch = self._ipc.read_record_batch(message, self.schema)
-                self._places.append(place)
-                rows.append(batch.num_rows)
-        return rows
+                yield place
 
     def _message(self, place: int) -> Any:
         source = self._pa.BufferReader(self._buffer)
