@@ -75,7 +75,8 @@ class Forward:
         Raises:
             BrokenStreamError: The bytes cannot be had.
         """
-        if size > max_sample_bytes():  # a header that says so: members are looked at before
+        # A header that says so: members are looked at before, and what is passed over is read in pieces.
+        if size > max(max_sample_bytes(), _PIECE_BYTES):
             raise BrokenStreamError(f"a header has {size} bytes", self._place)
         pieces, left = [], size
         while left > 0:
