@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from readers.formats import FORMATS, Format, format_of
@@ -33,10 +34,11 @@ _NO_VIDEO = ".ts"
 _RENAME = "is not taken for a video, as .ts is also text in other languages: call it .mts"
 _VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
 # Cameras write IMG_1234.jpg.
-_FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
+FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
 NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
 """What ends the names of TFRecord files without an ending."""
 _HEAD_BYTES = 16
+_MOST_LISTED = 10_000  # shards below a folder
 _MOST_SHOWN = 5
 
 Told = tuple[Format, list[str]]
@@ -255,15 +257,17 @@ def _kind_without_media(
     if "data" in folders:  # as in repositories of the Hugging Face Hub
         return _kind_of_folder(folder / "data", split)
     known = [name for name in files if format_of(name) and not is_list(name)]
-    below = next((path for path in folder.rglob("*") if is_shard(path.name)), None)
+    shards = (str(path) for path in folder.rglob("*") if is_shard(path.name))
+    below = sorted(islice(shards, _MOST_LISTED))
     if known:
         more = ", ..." if known[_MOST_SHOWN:] else ""
         raise SourceError(
             f"{folder} holds no images, but {', '.join(known[:_MOST_SHOWN])}{more}: give one of these files"
         )
     if below:
+        choose_split(below, None, str(folder))  # which refuses several
         raise SourceError(
-            f"{folder} holds no images, but shards in the folder {below.parent}: give that folder"
+            f"{folder} holds no images, but shards in the folder {Path(below[0]).parent}: give that folder"
         )
     if split is not None:
         return _kind_of_folder(_folder_of_split(folder, folders, split), None)
@@ -342,7 +346,7 @@ def _are_frames(names: list[str], folder: str) -> bool:
     Raises:
         SourceError: They are but for a few numbers that are missing.
     """
-    found = [_FRAME.fullmatch(name) for name in names]
+    found = [FRAME.fullmatch(name) for name in names]
     numbers = sorted({int(one[1]) for one in found if one})
     if len(numbers) < max(2, len(names)):
         return False

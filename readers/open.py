@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
+from readers.doubts import doubts
 from readers.formats import FORMATS, Format, FormatName
 from readers.kinds import MDS_INDEX, NUMBERED, is_list, is_shard, is_video, named_kind, tell_kind
 from readers.places import find_places, has_wildcards, is_url
@@ -103,7 +104,8 @@ def open_dataset(
         )
     with unreadable(places[0]):
         made = _made(kind, places, many or len(places) > 1, options)
-    for remark in [*getattr(made, "remarks", ()), *unread(kind, places[0])]:
+    beside = [*unread(kind, places[0]), *(doubts(kind, places[0]) if format is None else ())]
+    for remark in [*getattr(made, "remarks", ()), *beside]:
         warnings.warn(remark, UserWarning, stacklevel=2)
     return made
 

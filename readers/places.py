@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_SIDE_CAR = ".gpuaug-"  # our own files beside the data
 
 
 def is_url(place: str) -> bool:
@@ -51,6 +52,7 @@ def _matched(name: str) -> list[str]:
     if not has_magic(name) or Path(name).exists():
         return [name]
     found = sorted(glob(name))  # noqa: PTH207 - Path.glob wants a folder apart
+    found = [place for place in found if _SIDE_CAR not in Path(place).name]
     if not found:
         raise SourceError(f"{name} fits no file: correct the pattern")
     return found

@@ -1,5 +1,9 @@
 """What lies beside images and is not read is said when they are opened; so is a choice among columns."""
 
+import io
+import re
+import tarfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -183,3 +187,66 @@ def test_text_is_no_label_by_a_further_name(tmp_path: Path, jpeg: Jpeg) -> None:
     path = write_parquet(tmp_path / "a.parquet", {"image": [jpeg(9, 8)], "category": ["sports"]})
 
     assert [sample.label for sample in open_dataset(path).fetch([0])] == [-1]
+
+
+def photographs(folder: Path, *names: str) -> None:
+    """Files with a picture that is never decoded."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\xff\xd8")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            ["cat/a.jpg", "dog/a.jpg", "test/a.jpg"],
+            "the class 'test', which is called like a split",
+        ),
+        (
+            ["images/a.jpg", "masks/a.png"],
+            "the class 'masks': its images are taken for photographs",
+        ),
+        (["data/cat/a.jpg", "data/dog/a.jpg"], "the one class 'data', whose images lie in folders"),
+        ([f"a/v/img_{n:05d}.jpg" for n in range(7, 12)], "do not begin at 0 or 1"),
+        (["cat/a.jpg", "dog/a.jpg", "dog/b.avif", "dog/c.AVIF"], "left out (2 of .avif)"),
+    ],
+)
+def test_doubtful_folders_are_told(tmp_path: Path, names: list[str], said: str) -> None:
+    """A split, masks, a folder too high and files of other kinds among classes."""
+    photographs(tmp_path, *names)
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        open_dataset(tmp_path)
+
+
+def test_ordinary_folders_are_silent(tmp_path: Path) -> None:
+    """Classes, also ones with folders of their own, and labels beside images."""
+    photographs(tmp_path, "cat/a.jpg", "cat/more/b.jpg", "testing grounds/a.jpg")
+    (tmp_path / "cat" / "a.cls").write_text("1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_dataset(tmp_path)
+
+
+def test_splits_within_a_tar_are_told(tmp_path: Path) -> None:
+    """Names of folders in a tar tell no splits to anybody but people."""
+    for name, folders in (("one", ("train/a", "train/b")), ("two", ("train/a", "test/a"))):
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as tar:
+            for number, folder in enumerate(folders):
+                info = tarfile.TarInfo(f"data/{folder}/{number}.jpg")
+                info.size = 2
+                tar.addfile(info, io.BytesIO(b"\xff\xd8"))
+    assert len(open_dataset(tmp_path / "one.tar")) == 2
+    with pytest.warns(UserWarning, match="the splits train, test, and all of it is read as one"):
+        open_dataset(tmp_path / "two.tar")
+
+
+def test_our_own_files_fit_no_pattern(tmp_path: Path) -> None:
+    """A pattern without an ending fits the index beside a shard, which is no shard."""
+    with tarfile.open(tmp_path / "shard-0.tar", "w") as tar:
+        info = tarfile.TarInfo("a.jpg")
+        info.size = 2
+        tar.addfile(info, io.BytesIO(b"\xff\xd8"))
+    for _ in range(2):
+        assert len(open_dataset(str(tmp_path / "shard-*"))) == 1
+    assert list(tmp_path.glob("*gpuaug*"))

@@ -638,6 +638,7 @@ def test_frame_folders_are_recognised_by_their_names(
     assert len(open_dataset(tmp_path / "images", format="frame-folder")) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*do not begin at 0 or 1")
 @pytest.mark.parametrize(
     ("pattern", "numbers", "are_frames"),
     [

@@ -5,17 +5,21 @@ from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 
+import numpy as np
+
 from readers.blob import Content
 from readers.header import read_header
 from readers.index import Entry
 from readers.restarts import restart_offsets
 from readers.sample import HeaderError, PathLike, Payload, SourceError, is_image_field
 from readers.shards import ShardDataset
+from readers.splits import in_order, split_alone
 from readers.tar.walk import TarError, stored_files
 from readers.tar.webdataset import key_and_field, label_of
 
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
 _BLOCK_BYTES = 512
+_LOOKED_AT = 64  # names of a shard
 
 
 class TarDataset(ShardDataset):
@@ -43,6 +47,23 @@ class TarDataset(ShardDataset):
 
     def __init__(self, shards: Sequence[PathLike]) -> None:
         super().__init__(shards, scan_tar)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`; some names in the first shard are looked at."""
+        if self._is_remote:
+            return ()
+        length = len(self._open(0).index)
+        rows = np.linspace(0, length - 1, _LOOKED_AT).astype(int).tolist()
+        _, entries, _ = self._look_up(0, rows)
+        folders = {folder for key, *_ in entries for folder in key.split("/")[:-1]}
+        splits = in_order({split for folder in folders if (split := split_alone(folder))})
+        if len(splits) < 2:
+            return ()
+        return (
+            f"{self.shards[0]} holds folders of the splits {', '.join(splits)}, and all of it is read as one dataset: write "
+            "a tar for each split, or unpack it and say split=",
+        )
 
 
 _File = tuple[str, str, int, int, str]
