@@ -115,9 +115,9 @@ def remarks_on(
         ("label", label, whole, (*LABEL_NAMES, *FURTHER_LABEL_NAMES)),
     ):
         others = [name for name in usual if name in able and name != taken]
-        if taken is not None and others:
+        if taken not in (None, role) and others:  # what is called label is the label
             found.append(
-                f"{source}: of the columns {', '.join([taken, *others])}, which may each be the {role}, {taken} was "
+                f"{source}: of the columns {', '.join([str(taken), *others])}, which may each be the {role}, {taken} was "
                 f"taken; say {role}={taken!r}, or name another one"
             )
     return tuple(found)

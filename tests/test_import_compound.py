@@ -166,3 +166,19 @@ def test_a_mean_that_is_a_tensor_is_read_as_it_was_written():
 
     assert from_torchvision(transform).operations == (Normalize(),)
     assert from_torchvision(v1.ToTensor()).operations == (Identity(),)
+
+
+def to_rgb(image):
+    """As scripts have it."""
+    return image.convert("RGB")
+
+
+@pytest.mark.parametrize("lambda_", [lambda function: function, v1.Lambda, v2.Lambda])
+def test_functions_that_make_rgb_are_nothing(lambda_):
+    """Every image has three channels; another mode, or a second step, is a function that nobody can look into."""
+    flip = v2.RandomHorizontalFlip()
+    for function in (to_rgb, lambda im: im.convert("RGB")):
+        assert from_torchvision(v1.Compose([lambda_(function), flip])) == from_torchvision(flip)
+    for function in (lambda im: im.convert("L"), lambda im: im.convert("RGB").rotate(90)):
+        with pytest.raises(RecipeError, match="cannot look into"):
+            from_torchvision(v1.Compose([lambda_(function), flip]))

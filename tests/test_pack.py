@@ -801,7 +801,6 @@ def test_fields_that_clash_have_names_of_their_own(in_tar: bool) -> None:
     assert next(iter(found)) == "png"
 
 
-@pytest.mark.filterwarnings("ignore:.*which may each be the label")
 def test_labels_are_those_of_the_source(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """A text called cls does not hide the class number, in either kind of shard."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

@@ -1,4 +1,4 @@
-"""What torchvision's weights and timm put into pipelines, as the transforms of torchvision that they stand for.
+"""What torchvision's weights, timm and users put into pipelines, as the transforms of torchvision that they stand for.
 
 Neither is imported here: classes are told by the names of their modules, settings by their attributes.
 """
@@ -23,6 +23,10 @@ def expand(transform: Any) -> list[Any] | None:
         Refused: It is timm's, and torchvision has no equal.
     """
     module, name = type(transform).__module__, type(transform).__name__
+    if _makes_rgb(getattr(transform, "lambd", transform)):
+        from torchvision.transforms import v2
+
+        return [v2.RGB()]
     if module == "torchvision.transforms._presets":
         expander = _WEIGHTS.get(name)
     elif module.partition(".")[0] == "timm":
@@ -30,6 +34,19 @@ def expand(transform: Any) -> list[Any] | None:
     else:
         return None
     return None if expander is None else expander(transform)
+
+
+def _makes_rgb(function: Any) -> bool:
+    """Whether a function does nothing but ``image.convert("RGB")``, by its compiled code; it is not called."""
+    code, usual = getattr(function, "__code__", None), _convert.__code__
+    if code is None or (code.co_code, code.co_names) != (usual.co_code, usual.co_names):
+        return False
+    place = usual.co_consts.index("RGB")
+    return bool(code.co_consts[place : place + 1] == ("RGB",))
+
+
+def _convert(image: Any) -> Any:
+    return image.convert("RGB")
 
 
 def policy_reason(config: str) -> str:
