@@ -63,9 +63,11 @@ class TargetReader:
 
     def wants(self, fields: Mapping[str, Payload]) -> bool:
         """Whether a sample may have targets; asking is cheap."""
-        return bool(self.kinds) and any(
-            name == "json" or mask_number(name) is not None for name in fields
-        )
+        return bool(self.kinds) and any(map(self.reads, fields))
+
+    def reads(self, name: str) -> bool:
+        """Whether a field of this name may be looked at."""
+        return bool(self.kinds) and (name == "json" or mask_number(name) is not None)
 
     def read(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
         """Read the targets of a sample.

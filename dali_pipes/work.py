@@ -19,10 +19,10 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.temporal import drawn_speed, frame_order
 from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
-from readers.blob.mapped import copied
+from readers.blob.mapped import copied, mapped_file
 from readers.columns import to_label
 from readers.order import AnyOrder
-from readers.sample import Payload, is_video_field
+from readers.sample import Payload, is_image_field, is_video_field
 
 NOTHING = Found()
 
@@ -252,7 +252,9 @@ class Workshop:
         self, sample: Sample | BadSample
     ) -> tuple[Sample, Payload, tuple[int, int]] | BadSample:
         if self.clips is None and isinstance(sample, Sample):
-            sample = _in_memory(sample)
+            if any(isinstance(payload, memoryview) for payload in sample.fields.values()):
+                with self.timings.measure("read"):
+                    sample = _in_memory(sample, self.targets)
         if isinstance(sample, BadSample):
             return sample
         if sample.label.__class__ is not int or not -1 <= sample.label < _LABEL_LIMIT:
@@ -323,20 +325,28 @@ def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.i
     return start, stop - start
 
 
-def _in_memory(sample: Sample) -> Sample | BadSample:
-    """Copy long fields out of mapped files, since decoders that find a part of one gone end the process.
+def _in_memory(sample: Sample, targets: TargetReader) -> Sample | BadSample:
+    """Copy long fields that are used out of mapped files: decoders that find a part of one gone end the process.
 
-    Of videos single packets are read later.
+    Of videos single packets are read later; of an image in restart intervals a part alone is, so that its file is
+    only looked at.
     """
-    views = [name for name, payload in sample.fields.items() if isinstance(payload, memoryview)]
-    if not views:
-        return sample
+    image = sample.image_field or next(filter(is_image_field, sample.fields), None)
+    copies = {}
     try:
-        copies = {name: copied(sample.fields[name]) for name in views if not is_video_field(name)}
+        for name, payload in sample.fields.items():
+            if not isinstance(payload, memoryview) or is_video_field(name):
+                continue
+            if name == image and sample.restarts is not None:
+                file = mapped_file(payload)
+                if file is not None:
+                    file.check()
+            elif name == image or targets.reads(name):
+                copies[name] = copied(payload)
     except OSError as error:
         reason = f"its file cannot be read: {error.strerror or error}"
         return BadSample(sample.index, sample.key, "read", reason)
-    return replace(sample, fields={**sample.fields, **copies})
+    return replace(sample, fields={**sample.fields, **copies}) if copies else sample
 
 
 def _why_no_image(sample: Sample) -> str:

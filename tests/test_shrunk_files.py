@@ -15,9 +15,10 @@ import pytest
 
 import tests.writers
 from dali_pipes import Loader
+from dali_pipes.tiling.tile import add_restarts
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Dataset, Sample, open_dataset
-from readers.blob.mapped import copied, mapped_file
+from readers.blob.mapped import MappedFile, copied, mapped_file
 from readers.blob.pages import map_file
 from readers.hdf5 import Hdf5Dataset
 from readers.npy import NpyDataset
@@ -168,35 +169,91 @@ def test_fortran_order(tmp_path: Path) -> None:
     assert all(isinstance(entry, BadSample) for entry in dataset.fetch(range(20)))
 
 
+class Late:
+    """Hands over what was fetched before its shard shrank."""
+
+    fingerprint, class_names = "0" * 32, ()
+
+    def __init__(self, fetched: Sequence[Sample | BadSample]) -> None:
+        self._fetched = fetched
+
+    def __len__(self) -> int:
+        return len(self._fetched)
+
+    def fetch(self, indices: Sequence[int]) -> list[Sample | BadSample]:
+        return [self._fetched[index] for index in indices]
+
+
+def load(fetched: Sequence[Sample | BadSample], **options: Any) -> Loader:
+    return Loader(
+        Late(fetched),
+        Recipe([RandomResizedCrop(8)]),
+        batch_size=8,
+        on_bad_sample="skip",
+        device="cpu",
+        **options,
+    )
+
+
 def test_long_images_in_a_loader(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
     """An image of more than 1 MiB is a view, which no decoder gets to see."""
     images = [jpeg(60, 50, seed=seed) + bytes(1 << 20) for seed in range(8)]
     names = [f"{number}.jpg" for number in range(8)]
     shard = write_tar(tmp_path / "a.tar", list(zip(names, images, strict=True)))
-    dataset = TarDataset([shard])
-    fetched = dataset.fetch(range(8))
-
-    class Late:
-        """Hands over what was fetched before the shard shrank."""
-
-        fingerprint, class_names = dataset.fingerprint, ()
-
-        def __len__(self) -> int:
-            return 8
-
-        def fetch(self, indices: Sequence[int]) -> list[Sample | BadSample]:
-            return [fetched[index] for index in indices]
-
+    fetched = TarDataset([shard]).fetch(range(8))
     os.truncate(shard, shard.stat().st_size // 2)
-    loader = Loader(
-        Late(), Recipe([RandomResizedCrop(8)]), batch_size=8, on_bad_sample="skip", device="cpu"
-    )
+    loader = load(fetched)
     [batch] = loader
 
     assert isinstance(fetched[0], Sample)
     assert mapped_file(fetched[0].fields["jpg"]) is not None
     assert sorted(batch.indices.tolist()) == [0, 1, 2, 3]
     assert all("has shrunk" in record.reason for record in loader.bad_samples)
+
+
+@pytest.mark.parametrize("name", ["bin", "npy", "jpeg", "json"])
+def test_long_fields_that_nobody_wants(
+    tmp_path: Path, jpeg: Callable[..., bytes], name: str
+) -> None:
+    """They are not read: a sample of which only such a field is gone is sound."""
+    long = b'{"boxes": []}' + b" " * (2 << 20)
+    shard = write_tar(tmp_path / "a.tar", [("0.jpg", jpeg(60, 50)), (f"0.{name}", long)])
+    fetched = TarDataset([shard]).fetch([0]) * 8
+    os.truncate(shard, shard.stat().st_size - (1 << 20))
+    loader = load(fetched, targets=[])
+    [batch] = loader
+
+    assert len(batch) == 8
+    assert not loader.bad_samples
+    if name == "json":
+        assert len(next(iter(load(fetched)))) == 0
+
+
+def test_long_images_in_restart_intervals(
+    tmp_path: Path, jpeg: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay in the map, since a part of each is wanted; where the file has shrunk they are bad samples."""
+    image = add_restarts(jpeg(1500, 1500, quality=100))
+    shard = write_tar(tmp_path / "a.tar", [("0.jpg", image)])
+    fetched = TarDataset([shard]).fetch([0]) * 8
+    sizes: list[int] = []
+    read = MappedFile.read
+    monkeypatch.setattr(
+        MappedFile,
+        "read",
+        lambda file, start, stop: sizes.append(stop - start) or read(file, start, stop),
+    )
+    [batch] = load(fetched)
+    os.truncate(shard, len(image) // 2)
+    loader = load(fetched)
+
+    assert isinstance(fetched[0], Sample)
+    assert mapped_file(fetched[0].fields["jpg"]) is not None
+    assert fetched[0].restarts is not None
+    assert len(batch) == 8
+    assert max(sizes, default=0) < len(image) // 10
+    assert len(next(iter(loader))) == 0
+    assert "has shrunk" in loader.bad_samples[0].reason
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mts", "mpg", "wmv"])
