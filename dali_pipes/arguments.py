@@ -112,7 +112,8 @@ def require_two_files(audit: Any, ledger: Any) -> None:
 
 def require_epoch(epoch: int) -> None:
     """Refuse what is no number of an epoch."""
-    if type(epoch) is not int or not 0 <= epoch <= MAX_EPOCH:
+    is_whole = isinstance(epoch, int | np.integer) and not isinstance(epoch, bool)
+    if not is_whole or not 0 <= epoch <= MAX_EPOCH:
         raise LoaderError(f"{epoch=} is not allowed; give an integer from 0 to {MAX_EPOCH}")
 
 

@@ -56,15 +56,16 @@ class Audit:
 
     Args:
         path: Where the lines go; RANK in it stands for the rank. None keeps the tally only.
+        rank: As far as it is known.
 
     Raises:
         LoaderError: There is no such folder; later: the file cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, rank: int) -> None:
         self.tally = Tally()
         self._place = {"rank": 0, "world_size": 1}
-        self._journal = None if path is None else Journal("audit", path)
+        self._journal = None if path is None else Journal("audit", path, rank)
 
     def require_own_file(self, place: Place) -> None:
         """Refuse a file that several ranks would share."""

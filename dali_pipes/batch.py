@@ -115,7 +115,8 @@ class Timings:
         try:
             yield
         finally:
-            self.add(stage, clock() - began)
+            # The clock goes back while this waits if a helper process says that it has compiled.
+            self.add(stage, max(0.0, clock() - began))
 
     def add(self, stage: Stage, seconds: float) -> None:
         """Add a duration to a stage; safe from any thread."""

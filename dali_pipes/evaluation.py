@@ -85,6 +85,6 @@ def warn_of_training(
     warnings.warn(
         f"the recipe draws nothing at random, as for an evaluation, but this loader shuffles, and leaves "
         f"{left_out} of {schedule.length} samples out of each epoch; to evaluate, use Loader.eval(dataset, recipe, "
-        f'batch_size=...), to train, say last_batch="partial", or use more samples than batches need',
+        f'batch_size=...), to train, say last_batch="partial" or "pad"',
         stacklevel=stacklevel,
     )

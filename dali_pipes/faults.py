@@ -43,16 +43,20 @@ class Ledger:
         budget: How many different samples may be bad on this rank before the run is stopped.
         path: A file that gets one JSON object per line, appended to; "{rank}" in it stands for the rank. None
             keeps the records in memory only.
+        rank: As far as it is known.
 
     Raises:
         LoaderError: There is no such folder; later: the file cannot be written.
     """
 
-    def __init__(self, policy: Policy, budget: int, path: str | os.PathLike[str] | None) -> None:
+    def __init__(
+        self, policy: Policy, budget: int, path: str | os.PathLike[str] | None, rank: int
+    ) -> None:
         self.policy = policy
         self.budget = budget
         self.records: list[BadRecord] = []
-        self._journal = None if path is None else Journal("ledger", path)
+        self._lost: set[int] = set()  # indices of those that were not kept
+        self._journal = None if path is None else Journal("ledger", path, rank)
 
     def commit(self, records: Sequence[BadRecord]) -> None:
         """Write down the bad samples of a batch that is about to be handed over.
@@ -67,6 +71,7 @@ class Ledger:
             lines = [json.dumps(asdict(record)) for record in records]
             self._journal.append(lines, records[0].rank)
         self.records.extend(records)
+        self._lost.update(record.index for record in records if not record.kept)
         self.judge(records)
 
     def judge(self, records: Sequence[BadRecord]) -> None:
@@ -84,7 +89,7 @@ class Ledger:
                 f"sample {first.index} ({first.key}) is bad ({first.stage}: {first.reason}); repair "
                 f'it, or go on without it by on_bad_sample="replace" or "skip" (gpu-aug run: --on-bad-sample)'
             )
-        num_bad = len({one.index for one in [*self.records, *records] if not one.kept})
+        num_bad = len(self._lost) + len({one.index for one in lost} - self._lost)
         if num_bad > self.budget:
             raise BadSampleError(
                 f"{counted(num_bad, 'bad sample')}, the last of them {lost[-1].key} ({lost[-1].reason}), but "

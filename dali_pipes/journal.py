@@ -18,16 +18,17 @@ class Journal:
     Args:
         argument: Which of the loader's arguments names the file, for errors.
         path: The file; RANK in it stands for the rank.
+        rank: As far as it is known, whose file must have a folder.
 
     Raises:
         LoaderError: There is no such folder.
     """
 
-    def __init__(self, argument: str, path: str | os.PathLike[str]) -> None:
+    def __init__(self, argument: str, path: str | os.PathLike[str], rank: int) -> None:
         self._argument = argument
         self.name = os.fspath(path)
         self._begun: set[Path] = set()
-        place = self.path(0).absolute()
+        place = self.path(rank).absolute()
         if not place.parent.is_dir():
             raise LoaderError(
                 f"{argument}={self.name!r} cannot be written: there is no folder {place.parent}; make it or choose "

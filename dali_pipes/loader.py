@@ -210,11 +210,11 @@ class Loader:
             dataset, views, order, seed, on_bad_sample, max_pixels, reader, self.timings
         )
         require_clips(views, self._workshop.clips)
-        budget = arguments.budget_of(max_bad_samples, len(dataset))
-        self._ledger = Ledger(on_bad_sample, budget, ledger)
-        self._audit = Audit(audit)
         # What cannot work is said at once, though the place is settled by the first use.
         place = self._ranks.guess()
+        budget = arguments.budget_of(max_bad_samples, len(dataset))
+        self._ledger = Ledger(on_bad_sample, budget, ledger, place.rank)
+        self._audit = Audit(audit, place.rank)
         schedule = arguments.schedule(*self._settings, place)
         self._audit.require_own_file(place)
         evaluation.warn_of_training(dataset, views, order, schedule, stacklevel=4)
@@ -310,7 +310,7 @@ class Loader:
         place = self._ranks.settle()
         if self._began:
             self._warn_of_a_short_loop()
-        self._epoch, self._consumed = self._next()
+        self._epoch, self._consumed = self._next(self.schedule)
         if not self._began:
             self._audit.begin(self._epoch, self._consumed, place, lambda: self._identity)
         self._began, self._ended, self._num_taken = True, None, 0
@@ -323,13 +323,15 @@ class Loader:
     def peek(self) -> Batch:
         """Return the batch that the next loop will begin with, without beginning it.
 
-        It is made anew by that loop; state, epoch, audit and ledger do not know of it.
+        It is made anew by that loop; state, epoch, audit and ledger do not know of it. Before the loader's first use
+        (len, a loop, its state) it is that of this process's present rank, which may be another one afterwards.
 
         Raises:
             BadSampleError: As in that loop.
             LoaderError: The loader decodes by `from_dali`, whose pipeline is in use by a loop.
         """
-        plan = next(self.schedule.plans(*self._next()))
+        schedule = self._expected
+        plan = next(schedule.plans(*self._next(schedule)))
         producer, keep = self._producer()
         try:
             producer.submit(plan)
@@ -375,7 +377,7 @@ class Loader:
                 stacklevel=2,
             )
         if epoch != self._epoch or self._began:
-            self._move_to(epoch, 0)
+            self._move_to(int(epoch), 0)
 
     def state_dict(self) -> LoaderState:
         """Where the run stands: what was handed over, not what is under way."""
@@ -415,7 +417,10 @@ class Loader:
         return self._audit.tally
 
     def explain(self) -> str:
-        """What was chosen and why, and what happens to an image, one line each."""
+        """What was chosen and why, and what happens to an image, one line each.
+
+        Before the loader's first use (len, a loop, its state) the rank is the present one, which nothing settles yet.
+        """
         where = "all in one helper process, " if self._job is not None else ""
         ahead = f"prefetch: {self._prefetch}"
         if self._pipeline is not None:
@@ -431,7 +436,7 @@ class Loader:
         return explain(
             self._reasons,
             self._views,
-            self.schedule,
+            self._expected,
             self._workshop,
             self._num_classes,
             f"{decoded}{warps}\nthreads: {self._num_threads}, {where}{ahead}",
@@ -449,6 +454,8 @@ class Loader:
 
     def __repr__(self) -> str:
         _, batch_size, last_batch, _ = self._settings
+        if self._schedule is not None:  # which may have been replaced
+            batch_size, last_batch = self._schedule.batch_size, self._schedule.last_batch
         return (
             f"Loader({name_of(self._workshop.dataset)}, [{steps_of(self._recipe)}], {batch_size=}, "
             f"shuffle={self._workshop.order.name!r}, {last_batch=}, epoch={self._epoch}, "
@@ -492,9 +499,16 @@ class Loader:
     def _about(self) -> About:
         return about(self._workshop.dataset, self._recipe)
 
-    def _next(self) -> tuple[int, int]:
+    @property
+    def _expected(self) -> Schedule:
+        """The steps as they are, or will be if this process has its present rank when the loader is first used."""
+        if self._schedule is not None:
+            return self.schedule
+        return arguments.schedule(*self._settings, self._ranks.expected())
+
+    def _next(self, schedule: Schedule) -> tuple[int, int]:
         """Epoch and consumed positions of the next loop."""
-        if self._began or self.schedule.num_steps(self._consumed) <= 0:
+        if self._began or schedule.num_steps(self._consumed) <= 0:
             return self._epoch + 1, 0
         return self._epoch, self._consumed
 
@@ -553,7 +567,7 @@ class Loader:
             on_gpu = self.device.type == "cuda"
             feed = Feed(
                 FeedOptions(
-                    batch_size=self.schedule.largest,
+                    batch_size=self._expected.largest,
                     antialias=tuple(view.recipe.antialias for view in self._views),
                     device="mixed" if on_gpu else "cpu",
                     canvases=on_gpu,
@@ -575,7 +589,7 @@ class Loader:
         on_gpu = self.device.type == "cuda"
         return ClipFeed(
             ClipFeedOptions(
-                batch_size=self.schedule.largest,
+                batch_size=self._expected.largest,
                 backend="mixed" if on_gpu else "cpu",
                 device_id=self.device.index if on_gpu else None,
                 num_threads=self._num_threads,

@@ -74,6 +74,13 @@ def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
                 * (name == "recipe")
             )
         )
+    elif hasattr(loader, name):
+        raise AttributeError(
+            f"loader.{name} is read-only; to have another one, make another loader, or a subclass of Loader with its "
+            f"own {name}",
+            name=name,
+            obj=loader,
+        )
     else:
         known = [*arguments, "epoch", "schedule", *(one for one in dir(loader) if one[0] != "_")]
         said = f"a loader has no {name!r}{meant(name, known)}"

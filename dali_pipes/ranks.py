@@ -80,6 +80,14 @@ class Ranks:
         except LoaderError:
             return Place(0, 1, "nobody")
 
+    def expected(self) -> Place:
+        """Return the place that was settled, else that of this moment, without settling it.
+
+        Raises:
+            LoaderError: As `settle` and `now`.
+        """
+        return self.now() if self._settled is None else self.settle()
+
     def settle(self) -> Place:
         """Return the place that holds for this loader from its first use on.
 

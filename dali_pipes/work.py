@@ -251,10 +251,9 @@ class Workshop:
     def _check(
         self, sample: Sample | BadSample
     ) -> tuple[Sample, Payload, tuple[int, int]] | BadSample:
-        if self.clips is None and isinstance(sample, Sample):
-            if any(isinstance(payload, memoryview) for payload in sample.fields.values()):
-                with self.timings.measure("read"):
-                    sample = _in_memory(sample, self.targets)
+        if self.clips is None and isinstance(sample, Sample) and _has_views(sample):
+            with self.timings.measure("read"):
+                sample = _in_memory(sample, self.targets)
         if isinstance(sample, BadSample):
             return sample
         if sample.label.__class__ is not int or not -1 <= sample.label < _LABEL_LIMIT:
@@ -323,6 +322,10 @@ def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.i
     start = np.minimum.reduce([window.start for window in windows])
     stop = np.maximum.reduce([window.start + window.shape for window in windows])
     return start, stop - start
+
+
+def _has_views(sample: Sample) -> bool:
+    return any(isinstance(payload, memoryview) for payload in sample.fields.values())
 
 
 def _in_memory(sample: Sample, targets: TargetReader) -> Sample | BadSample:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Batch, Loader, StateMismatchError
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError, StateMismatchError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.small import SmallDataset, make_small
 
@@ -82,6 +83,17 @@ def test_set_epoch_that_goes_back_says_so(dataset: SmallDataset) -> None:
         resumed.set_epoch(0)
 
 
+def test_epochs_are_whole_numbers(dataset: SmallDataset) -> None:
+    """NumPy's are, and become Python's, as a state needs them."""
+    loader = load(dataset)
+    loader.set_epoch(np.int64(3))
+    assert json.dumps(loader.state_dict()["epoch"]) == "3"
+    wrong: list[Any] = [True, 1.0, "1", -1]
+    for epoch in wrong:
+        with pytest.raises(LoaderError, match="give an integer from 0"):
+            loader.set_epoch(epoch)
+
+
 def content(batch: Batch) -> Any:
     return batch.indices.tolist(), batch.images.numpy().tobytes()
 
@@ -141,6 +153,8 @@ def test_a_look_that_used_up_an_epoch_is_told_once(dataset: SmallDataset) -> Non
         ("bach_size", 3, "use batch_size"),
         ("drop_last", True, 'use last_batch="drop"'),
         ("colour", 1, "a loader has no 'colour'$"),
+        ("timings", None, "loader.timings is read-only; .* another loader"),
+        ("bad_samples", [], "loader.bad_samples is read-only; .* another loader"),
     ],
 )
 def test_attributes_that_would_change_nothing(

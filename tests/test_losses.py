@@ -61,6 +61,13 @@ def test_the_upper_bits_are_kept_and_that_is_said_once() -> None:
     assert image[1, 1].tolist() == [15, 15, 15]
 
 
+def test_headers_are_looked_at_until_all_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Afterwards there is nothing to find out."""
+    monkeypatch.setattr(losses, "_SAID", {"bits", "alpha"})
+    monkeypatch.setattr(losses, "read_header", None)
+    losses.warn_of_losses(encoded("png", DEEP))
+
+
 def test_a_loader_says_that_alpha_is_left_out(tmp_path: Path) -> None:
     """So does whoever decodes on a thread of a loader; an opaque picture says nothing."""
     for number, pixels in enumerate([CLEAR[..., :3], CLEAR]):

@@ -62,10 +62,9 @@ FIRST_USES: dict[str, Callable[[Loader], object]] = {
     "loop": iter,
     "state": Loader.state_dict,
     "schedule": lambda loader: loader.schedule,
-    "explain": Loader.explain,
-    "peek": Loader.peek,
     "load": lambda loader: loader.load_state_dict({**loader.state_dict()}),
 }
+LOOKS: list[Callable[[Loader], object]] = [Loader.explain, Loader.peek]
 
 
 @pytest.mark.parametrize("use", FIRST_USES)
@@ -90,11 +89,27 @@ class TestFirstUse:
         FIRST_USES[use](loader)
         say(0, 2, group=group)
 
-        for again in FIRST_USES.values():
+        for again in [*FIRST_USES.values(), *LOOKS]:
             with pytest.raises(
                 LoaderError, match=r"was used as rank 0 of 1 \(by nobody\), but now"
             ):
                 again(loader)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_look_settles_nothing(
+    dataset: Dataset, say: Callable[..., None], look: Callable[[Loader], object]
+) -> None:
+    """Who looks at a loader before there is a group may use it afterwards, and sees what its rank will have."""
+    loader = load(dataset, shuffle="none")
+    assert "rank 0 of 1" in loader.explain()
+    look(loader)
+    say(1, 3, group=True)
+
+    assert "rank 1 of 3" in loader.explain()
+    peeked = loader.peek().indices.tolist()
+    assert place(loader) == (1, 3)
+    assert next(iter(loader)).indices.tolist() == peeked
 
 
 def test_the_environment_is_contradicted_by_a_group(
@@ -221,6 +236,19 @@ def test_files_are_those_of_the_rank(
     assert {(line["rank"], line["world_size"]) for line in lines} == {(1, 2)}
     [line] = [json.loads(line) for line in (tmp_path / "bad-1.jsonl").read_text().splitlines()]
     assert (line["index"], line["rank"]) == (5, 1)
+
+
+@pytest.mark.parametrize("name", ["audit", "ledger"])
+def test_folders_are_those_of_the_rank(
+    dataset: Dataset, say: Callable[..., None], tmp_path: Path, name: str
+) -> None:
+    """A rank needs its own folder, and not that of rank 0."""
+    say(1, 2, group=True)
+    options = {name: tmp_path / "{rank}" / "run.jsonl"}
+    with pytest.raises(LoaderError, match=r"there is no folder .*/1; make it"):
+        load(dataset, **options)
+    (tmp_path / "1").mkdir()
+    load(dataset, **options)
 
 
 def test_an_iterator_that_was_made_before(dataset: Dataset, say: Callable[..., None]) -> None:

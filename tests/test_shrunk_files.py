@@ -181,6 +181,7 @@ class Late:
         return len(self._fetched)
 
     def fetch(self, indices: Sequence[int]) -> list[Sample | BadSample]:
+        """As they were."""
         return [self._fetched[index] for index in indices]
 
 

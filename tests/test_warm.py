@@ -119,6 +119,14 @@ def test_another_process_compiled() -> None:
     assert 0 <= clock() - began < 10
 
 
+def test_no_stage_takes_less_than_no_time() -> None:
+    """A thread that decodes while another leaves out time has no less to show for it."""
+    timings = Timings(decode=1.0)
+    with timings.measure("decode"):
+        clock.leave_out(1000)
+    assert timings.decode == 1.0
+
+
 def test_plain_steps_exist() -> None:
     """The steps that need the smaller function alone are operations by these names."""
     import gpu_aug.ops
