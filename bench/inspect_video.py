@@ -19,7 +19,7 @@ from readers.video import (
     read_seconds,
     scan_video,
 )
-from readers.video.peculiar import WORDS, told
+from readers.video.peculiar import WORDS, count_peculiar, told
 
 _MOST_RATES = 3
 _FRAMES_OF_A_CLIP = 100  # for which the time is enough that the loader gives to a clip
@@ -74,11 +74,7 @@ class VideoSurvey:
         self.frames.add(look.num_frames)
         self.milliseconds.add(round(1000 * look.seconds))
         self.rates[round(look.fps, 2)] += 1
-        self.peculiar["variable rate"] += not look.constant_rate
-        self.peculiar["turned"] += look.rotation != 0
-        self.peculiar["interlaced"] += look.interlaced
-        self.peculiar["several streams"] += look.num_streams > 1
-        self.peculiar["slow"] += look.is_slow
+        self.peculiar.update(count_peculiar(look._asdict()))
         if look.num_streams > 1:
             self.streams[f"stream {look.stream_index}"] += 1
         self.num_with_audio += look.has_audio

@@ -29,7 +29,10 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     Raises:
         DecodeError: If the bytes do not decode, or decode to another size.
     """
-    warn_of_losses(data)
+    try:
+        warn_of_losses(data)
+    except UserWarning as error:  # an error of this image, which is no end of a thread
+        raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
     cv2 = _opencv()
     image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
     if image.shape != (*size, 3):

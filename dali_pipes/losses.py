@@ -18,6 +18,9 @@ def warn_of_losses(data: Payload) -> None:
 
     Args:
         data: An encoded image; bytes that are none pass, since who decodes them says so.
+
+    Raises:
+        UserWarning: Where warnings are errors.
     """
     if len(_SAID) == len(get_args(Loss)):
         return
@@ -45,5 +48,6 @@ def _say(loss: Loss, text: str) -> None:
     with _LOCK:
         if loss in _SAID:
             return
+        # Where warnings are errors each such image is one, and not the first alone.
+        warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)
         _SAID.add(loss)
-    warnings.warn(f"{text} (said once)", UserWarning, stacklevel=3)

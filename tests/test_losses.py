@@ -82,3 +82,27 @@ def test_a_loader_says_that_alpha_is_left_out(tmp_path: Path) -> None:
         list(loaders[0])
     with pytest.warns(UserWarning, match="alpha channel, which is left out"):
         list(loaders[1])
+
+
+def test_where_warnings_are_errors_they_are_of_their_image(tmp_path: Path) -> None:
+    """Each that loses something is a bad sample, and the loop goes on with the others."""
+    (tmp_path / "a").mkdir()
+    for number, pixels in enumerate([CLEAR, CLEAR[..., :3], CLEAR, DEEP]):
+        (tmp_path / "a" / f"{number}.png").write_bytes(encoded("png", pixels))
+    loader = Loader(
+        open_dataset(tmp_path),
+        Recipe([CenterCrop(8)]),
+        batch_size=4,
+        shuffle="none",
+        device="cpu",
+        on_bad_sample="skip",
+        max_bad_samples=4,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        [batch] = loader
+
+    assert batch.indices.tolist() == [1]
+    assert [record.index for record in loader.bad_samples] == [0, 2, 3]
+    assert "alpha channel, which is left out" in loader.bad_samples[0].reason
+    assert "16 bits" in loader.bad_samples[2].reason

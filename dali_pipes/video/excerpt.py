@@ -14,9 +14,8 @@ from dali_pipes.video.headers import begins_anew, shows_earlier
 from dali_pipes.video.matroska import LONGEST_GROUP, Group, write_matroska
 from dali_pipes.video.packets import Run, packets_of, plan_runs
 from dali_pipes.video.trust import Backend, decodes
-from readers.blob.mapped import copied
 from readers.sample import Payload
-from readers.video import VideoInfo
+from readers.video import VideoError, VideoInfo, read_packets
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +58,13 @@ def make_excerpt(
     pts = info.packet_pts[np.concatenate(runs)]
     shown = np.sort(pts)
     groups = []
-    view = memoryview(data)
     for packets in runs:
         places = np.searchsorted(shown, info.packet_pts[packets])
         try:
-            content = [_packet(view, info, packet) for packet in packets.tolist()]
-        except OSError:  # our own decoder says why
+            content = [
+                next(read_packets(data, info, packet, packet + 1)) for packet in packets.tolist()
+            ]
+        except VideoError:  # our own decoder says why
             return None
         if np.ptp(places) >= LONGEST_GROUP or not _is_plain(info, packets, content, backend):
             return None
@@ -92,11 +92,3 @@ def _is_plain(
         return True
     earlier = any(shows_earlier(info.codec, packet) for packet in content)
     return begins_anew(info.codec, content[0]) and not earlier
-
-
-def _packet(view: memoryview, info: VideoInfo, packet: int) -> Payload:
-    offset, size = int(info.packet_offsets[packet]), int(info.packet_sizes[packet])
-    content = copied(view[offset : offset + size])
-    if len(content) < size:
-        raise OSError("the file ends within a packet")
-    return content

@@ -16,14 +16,15 @@ WORDS: Mapping[str, str] = {
 """What is peculiar, and what becomes of it."""
 
 
-def count_peculiar(rows: NDArray[Any]) -> dict[str, int]:
+def count_peculiar(rows: NDArray[Any] | Mapping[str, Any]) -> dict[str, int]:
     """How many of some videos are peculiar, by the keys of `WORDS`.
 
     Args:
-        rows: Of `readers.video.store.ROW`, of videos that are sound.
+        rows: Of `readers.video.store.ROW`, of videos that are sound; or of one video what is looked at, by the same
+            names.
     """
     flags = {
-        "variable rate": ~rows["constant_rate"],
+        "variable rate": np.logical_not(rows["constant_rate"]),
         "turned": rows["rotation"] != 0,
         "interlaced": rows["interlaced"],
         "several streams": rows["num_streams"] > 1,
