@@ -110,6 +110,19 @@ def choose_split(places: Sequence[str], split: str | None, source: str) -> list[
     raise SourceError(several_splits(source, names, first))
 
 
+def require_one_split(places: Sequence[str], source: str) -> None:
+    """See that files are all of one split.
+
+    Args:
+        places: Paths or URLs.
+        source: What the caller gave, for errors.
+
+    Raises:
+        SourceError: They are of several.
+    """
+    choose_split(places, None, source)
+
+
 def several_splits(source: str, names: Sequence[str], instead: str) -> str:
     """The sentence about data of which a part must not be trained on."""
     return (

@@ -412,6 +412,33 @@ def test_remote(
         assert compression == "zstd" or num_bytes < 200_000 < path.stat().st_size / 3
 
 
+def test_small_columns_from_afar_are_fetched_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two columns side by side, looked at before pyarrow decodes them, are one request without a cache."""
+    pytest.importorskip("obstore")
+    from tests.remote_data import set_up
+    from tests.s3_server import storage
+
+    set_up(monkeypatch, tmp_path)
+    (tmp_path / "bucket").mkdir()
+    path, rng = tmp_path / "bucket" / "a.parquet", np.random.default_rng(0)
+    table = pa.table({"image": [rng.bytes(900) for _ in range(400)], "label": rng.permutation(400)})
+    pq.write_table(table, path, row_group_size=200)
+    with storage(tmp_path) as server:
+        from readers.remote import StorageOptions, Url
+
+        url = Url("s3://bucket/a.parquet", StorageOptions(endpoint=server.url, cache_bytes=0))
+        dataset = ParquetDataset([url])
+        dataset.fetch([0])
+        server.count()
+        sample = dataset.fetch([399])[0]
+        counted = server.count()
+    assert sample == ParquetDataset(path).fetch([399])[0]
+    assert counted["requests"] == 1
+    assert counted["bytes"] < path.stat().st_size * 0.6
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
     """A forked child, and a copy made from a pickle, read for themselves."""

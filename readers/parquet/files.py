@@ -16,10 +16,11 @@ from readers.blob import Blob, LocalBlob, is_url, open_blob
 from readers.blob.mapped import copied
 from readers.formats import require
 from readers.limits import TooLargeError, check_bytes
+from readers.parquet.expanded import OWN_CODECS
 from readers.parquet.footer import ColumnChunk, Group, read_groups
-from readers.parquet.pages import Chunk
+from readers.parquet.pages import Chunk, Read
 from readers.sample import PathLike, Payload, SourceError
-from readers.splits import choose_split
+from readers.splits import require_one_split
 from readers.tables.columns import one_line
 from readers.tables.layout import Layout
 
@@ -31,7 +32,6 @@ _SIGNATURE_BYTES = (
 )
 _DECRYPT = "write it again without encryption, keys are not handled here"
 _PAGED_VALUE_BYTES = 2048  # smaller values are decoded faster by pyarrow, a row group at a time
-_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -90,7 +90,7 @@ def _find(text: str) -> list[Place]:
     inside = [each for each in inside if not any(part[0] in "._" for part in each.parts)]
     if not inside:
         raise SourceError(f"{path} holds no .parquet files: correct the path")
-    choose_split([f"{path}/{each.as_posix()}" for each in inside], None, str(path))
+    require_one_split([f"{path}/{each.as_posix()}" for each in inside], str(path))
     return [
         Place(str(path / each), each.as_posix(), _partitions(each.parts[:-1])) for each in inside
     ]
@@ -201,7 +201,7 @@ class Footer:
         if leaf is None or leaf.physical_type != "BYTE_ARRAY" or leaf.max_repetition_level:
             return None
         told = self._groups[group].columns[number]
-        known = told.codec in _CODECS and told.is_here
+        known = told.codec in OWN_CODECS and told.is_here
         large = told.text_bytes >= _PAGED_VALUE_BYTES * told.num_values
         if not known or not (large or any_size) or leaf.logical_type.type != "NONE":
             return None
@@ -268,16 +268,16 @@ def _metadata(footer: bytes, place: Place) -> tuple[Any, list[Group]]:
     return metadata, groups
 
 
-def open_for_arrow(blob: Blob) -> Any:
-    """Return a pyarrow file that reads through a blob. Each use needs its own."""
-    return require("pyarrow", extra="arrow").PythonFile(_BlobFile(blob), mode="r")
+def open_for_arrow(read: Read, size_bytes: int) -> Any:
+    """Return a pyarrow file of what `read` reads. Each use needs its own."""
+    return require("pyarrow", extra="arrow").PythonFile(_RangesFile(read, size_bytes), mode="r")
 
 
-class _BlobFile(io.RawIOBase):
-    """A blob as a file that can be read at any place."""
+class _RangesFile(io.RawIOBase):
+    """A file that can be read at any place."""
 
-    def __init__(self, blob: Blob) -> None:
-        self._blob, self._place = blob, 0
+    def __init__(self, read: Read, size_bytes: int) -> None:
+        self._read, self._size_bytes, self._place = read, size_bytes, 0
 
     def readable(self) -> bool:
         return True
@@ -289,18 +289,16 @@ class _BlobFile(io.RawIOBase):
         return self._place
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._blob.size_bytes}[
-            whence
-        ]
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size_bytes}[whence]
         self._place = start + offset
         return self._place
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        stop = min(self._place + len(view), self._blob.size_bytes)
+        stop = min(self._place + len(view), self._size_bytes)
         if stop <= self._place:
             return 0
-        [data] = self._blob.read([(self._place, stop)])
+        [data] = self._read([(self._place, stop)])
         data = copied(data)
         view[: len(data)] = data
         self._place += len(data)

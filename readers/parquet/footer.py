@@ -30,7 +30,6 @@ class ColumnChunk(NamedTuple):
         text_bytes: When decompressed.
         stored_bytes: Likewise, as it is stored.
         start: Byte in the file of its first page.
-        has_dictionary: Its first page is a dictionary.
         is_here: It lies in this file.
         is_encrypted: With a key of its own.
     """
@@ -40,7 +39,6 @@ class ColumnChunk(NamedTuple):
     text_bytes: int
     stored_bytes: int
     start: int
-    has_dictionary: bool
     is_here: bool
     is_encrypted: bool
 
@@ -88,7 +86,7 @@ def _group(told: dict[int, Any], is_list: list[bool]) -> Group:
 def _column(told: dict[int, Any]) -> ColumnChunk:
     is_encrypted = 8 in told or 9 in told
     if is_encrypted and 3 not in told:
-        return ColumnChunk("UNCOMPRESSED", 0, 0, 0, 4, False, 1 not in told, True)
+        return ColumnChunk("UNCOMPRESSED", 0, 0, 0, 4, 1 not in told, True)
     chunk = told[3]
     codec = _number(chunk[4])
     if codec >= len(_CODECS):
@@ -99,8 +97,8 @@ def _column(told: dict[int, Any]) -> ColumnChunk:
         _number(chunk[5]),
         _number(chunk[6]),
         _number(chunk[7]),
+        # Some writers tell 0 for "none".
         min(pages, dictionary) if pages and dictionary else pages or dictionary,
-        bool(dictionary),  # some writers tell 0 for "none"
         not told.get(1),
         is_encrypted,
     )

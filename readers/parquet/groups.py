@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from readers.blob import LocalBlob
 from readers.formats import require
 from readers.limits import TooLargeError, check_bytes
-from readers.parquet.expanded import check_column, decompress
+from readers.parquet.expanded import check_column, decompress, stored_range
 from readers.parquet.files import File, Footer, Place, open_for_arrow
+from readers.parquet.held import hold
 from readers.parquet.pages import Chunk, DamagedPageError, PageTable, Read, UnknownPagesError, walk
 from readers.parquet.values import (
     Decompress,
@@ -112,9 +112,8 @@ class RowGroups:
         return found
 
     def _read_small(self, file: int, group: int, names: tuple[str, ...]) -> "Columns":
-        source = open_for_arrow(self._files[file].blob)
         try:
-            return self._decode_small(source, file, group, names)
+            return self._decode_small(file, group, names)
         except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
             if len(names) == 1:
                 reason = (
@@ -126,24 +125,19 @@ class RowGroups:
             found.update(self._read_small(file, group, (name,)))
         return found
 
-    def _decode_small(
-        self, source: Any, file: int, group: int, names: tuple[str, ...]
-    ) -> "Columns":
+    def _decode_small(self, file: int, group: int, names: tuple[str, ...]) -> "Columns":
         parquet = require("pyarrow.parquet", extra="arrow")
         footer, blob = self._footer(file), self._files[file].blob
-        num_bytes = sum(
-            check_column(blob, *leaf)
-            for name in names
-            for leaf in footer.leaves(group, footer.path(name, self._layout))
-        )
-        check_bytes(num_bytes, "it")
+        paths = [footer.path(name, self._layout) for name in names]
+        leaves = [leaf for path in paths for leaf in footer.leaves(group, path)]
+        read = hold(blob, [stored_range(blob.size_bytes, *leaf) for leaf in leaves])
+        check_bytes(sum(check_column(read, *leaf) for leaf in leaves), "it")
         opened = parquet.ParquetFile(
-            source,
+            open_for_arrow(read, blob.size_bytes),
             metadata=footer.metadata,
-            pre_buffer=not isinstance(self._files[file].blob, LocalBlob),
+            pre_buffer=False,  # reads chunk by chunk, as they are held
             page_checksum_verification=True,
         )
-        paths = [footer.path(name, self._layout) for name in names]
         table = opened.read_row_group(group, columns=paths, use_threads=False)
         num_rows = int(self._files[file].rows[group])
         for column in table.columns:
