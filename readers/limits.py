@@ -1,6 +1,7 @@
 """How much memory one sample, or one unit that is decompressed as a whole, may take."""
 
 import os
+from functools import lru_cache
 
 from readers.sample import SourceError
 
@@ -22,11 +23,31 @@ def max_sample_bytes() -> int:
     Raises:
         SourceError: The variable holds no whole number above 0.
     """
-    text = os.environ.get(VARIABLE)
-    if text is None:
-        return MAX_SAMPLE_BYTES
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
-        raise SourceError(f"{VARIABLE} must be a whole number of bytes above 0, got {text!r}")
+    return bytes_from_environment(VARIABLE, MAX_SAMPLE_BYTES)
+
+
+def bytes_from_environment(name: str, default: int, *, least: int = 1) -> int:
+    """Return the number of bytes that an environment variable tells.
+
+    Args:
+        name: Of the variable.
+        default: Where it is not set, or empty.
+        least: Smaller numbers are refused.
+
+    Raises:
+        SourceError: It holds no whole number from ``least`` on.
+    """
+    text = os.environ.get(name)
+    return _parsed(name, text, least) if text else default
+
+
+@lru_cache(16)
+def _parsed(name: str, text: str, least: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) >= least):
+        raise SourceError(
+            f"the environment variable {name} is {text!r}: set it to a whole number of bytes from {least} on, "
+            "such as 1048576, or unset it"
+        )
     return int(text)
 
 

@@ -57,7 +57,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture
 def every_payload_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave payloads of any length views into their files, as otherwise those of more than 1 MiB."""
-    monkeypatch.setattr("readers.blob.mapped.COPIED_BYTES", 0)
+    monkeypatch.setenv("GPU_AUG_COPIED_BYTES", "0")
 
 
 @pytest.fixture(scope="session")

@@ -383,3 +383,20 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     samples = Hdf5Dataset(tmp_path / "a.h5").fetch([0, 1])
 
     assert [list(sample.fields) for sample in samples] == [["pgm"], ["pgm"]]
+
+
+def test_a_dataset_that_is_compressed_twice(tmp_path: Path) -> None:
+    """It takes no other with it, and is refused by its name where it is asked for."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["image"] = np.zeros((2, 3, 3), np.uint8)
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_chunk((2,))
+        plan.set_deflate(1)
+        plan.set_deflate(1)
+        space = h5py.h5s.create_simple((2,))
+        h5py.h5d.create(file.id, b"other", h5py.h5t.NATIVE_INT64, space, plan)
+
+    assert len(Hdf5Dataset(path).fetch([0, 1])) == 2
+    with pytest.raises(SourceError, match="a.h5: other is compressed twice by deflate: write it"):
+        Hdf5Dataset(path, label="other")

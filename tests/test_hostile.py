@@ -24,6 +24,26 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_AUG_MAX_SAMPLE_BYTES", str(LIMIT))
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "least"),
+    [
+        ("GPU_AUG_MAX_SAMPLE_BYTES", "0", 1),
+        ("GPU_AUG_COPIED_BYTES", "1 MB", 0),
+    ],
+)
+def test_a_limit_that_is_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, least: int
+) -> None:
+    """It is said when data is opened, in the same words for every variable."""
+    np.save(tmp_path / "images.npy", np.zeros((2, 3, 3, 3), np.uint8))
+    monkeypatch.setenv(name, text)
+
+    with pytest.raises(
+        SourceError, match=f"variable {name} is {text!r}: set it to .* from {least} on"
+    ):
+        open_dataset(tmp_path / "images.npy")
+
+
 def lmdb_page(number: int, flags: int, body: bytes, size: int = 4096) -> bytes:
     return (struct.pack("<QHHHH", number, 0, flags, 0, 0) + body).ljust(size, b"\0")
 

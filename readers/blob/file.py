@@ -67,7 +67,7 @@ class FileState(NamedTuple):
 
 
 class LocalBlob:
-    """A file of this machine. What `read` returns is copied; more than `COPIED_BYTES` are views into its map.
+    """A file of this machine. What `read` returns is copied; longer parts are views: `readers.blob.mapped.copied_bytes`.
 
     It is mapped when it is first read, and must then have the size and the time of change that it had when
     it was opened. Where these are the same and yet something was done to it (it got another name or other

@@ -17,6 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from readers.limits import bytes_from_environment
 from readers.sample import PathLike, Payload
 
 # mmap.mmap keeps a descriptor per map before Python 3.13, and a process has some 1024 of them.
@@ -30,21 +31,20 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
-def _copied_bytes() -> int:
-    text = os.environ.get("GPU_AUG_COPIED_BYTES", "")
-    if text and not text.isdecimal():
-        raise ValueError(
-            f"the environment variable GPU_AUG_COPIED_BYTES is {text!r}: set it to a number of bytes, such as "
-            "1048576, or to 0 to leave all payloads views"
-        )
-    return int(text or 1 << 20)
-
-
-COPIED_BYTES = _copied_bytes()
-"""Payloads up to here are read; longer ones stay views into the map, of which often a part alone is looked at."""
-
+_COPIED_BYTES = 1 << 20  # of more, often a part alone is looked at
 _MOST_DESCRIPTORS, _FEWEST_DESCRIPTORS = 4096, 16
 _BLOCK_BYTES = 4096  # read at once for who looks at a few bytes
+
+
+def copied_bytes() -> int:
+    """Return the length up to which payloads are read; longer ones stay views into the map.
+
+    It is the environment variable ``GPU_AUG_COPIED_BYTES``, or 1 MiB; 0 leaves all of them views.
+
+    Raises:
+        SourceError: The variable holds no whole number.
+    """
+    return bytes_from_environment("GPU_AUG_COPIED_BYTES", _COPIED_BYTES, least=0)
 
 
 class MappedFile:
@@ -54,12 +54,16 @@ class MappedFile:
         path: Of the file.
         descriptor: Of the file, open; it may be closed afterwards.
         status: Of the file, of at least one byte.
+
+    Raises:
+        SourceError: See `copied_bytes`.
     """
 
     def __init__(self, path: PathLike, descriptor: int, status: os.stat_result) -> None:
         self._path, self._identity = os.fspath(path), (status.st_dev, status.st_ino)
         self._file: _Descriptor | None = None
         self.size_bytes = 0
+        self._copied_bytes = copied_bytes()
         address = _libc.mmap(None, status.st_size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
         if address == _MAP_FAILED:
             number = ctypes.get_errno()
@@ -95,8 +99,8 @@ class MappedFile:
         return data
 
     def payload(self, start: int, stop: int) -> Payload:
-        """Read bytes as `read` does; more than `COPIED_BYTES` stay a view, for `copied`."""
-        if stop - start <= COPIED_BYTES:
+        """Read bytes as `read` does; more than `copied_bytes` stay a view, for `copied`."""
+        if stop - start <= self._copied_bytes:
             return self.read(start, stop)
         self.check()
         return np.asarray(self).data[start:stop]
@@ -167,8 +171,8 @@ def copied(payload: Payload) -> Payload:
 
 
 def copied_if_small(payload: Payload) -> Payload:
-    """As `copied`, but what is longer than `COPIED_BYTES` stays a view."""
-    return copied(payload) if len(payload) <= COPIED_BYTES else payload
+    """As `copied`, but what is longer than `copied_bytes` stays a view."""
+    return copied(payload) if len(payload) <= copied_bytes() else payload
 
 
 class ReadView:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from readers.blob.mapped import ReadView
-from readers.limits import check_bytes, max_sample_bytes
+from readers.limits import TooLargeError, check_bytes, max_sample_bytes
 from readers.sample import Payload
 
 _ROW_BYTES = 16
@@ -34,6 +34,27 @@ def row_bytes(dataset: Any) -> int:
     return int(prod(dataset.shape[1:]) * dataset.dtype.itemsize)
 
 
+def chunk_refusal(h5py: ModuleType, dataset: Any) -> str:
+    """Return why chunks of a dataset must not be read, a sentence without a subject; "" where they may."""
+    try:
+        check_bytes(_chunk_bytes(dataset), f"a chunk of {dataset.name}")
+    except TooLargeError as error:
+        return f"is too large: {error}"
+    twice = _filters(dataset).count(h5py.h5z.FILTER_DEFLATE) > 1
+    return "is compressed twice by deflate: write it anew" if twice else ""
+
+
+def _chunk_bytes(dataset: Any) -> int:
+    element_bytes = _ROW_BYTES if dataset.dtype.kind == "O" else dataset.dtype.itemsize
+    return int(prod(dataset.chunks) * element_bytes)
+
+
+def _filters(dataset: Any) -> list[int]:
+    """Return the codes of the filters, in the order in which they are used on writing."""
+    plan = dataset.id.get_create_plist()
+    return [plan.get_filter(number)[0] for number in range(plan.get_nfilters())]
+
+
 class ChunkCheck:
     """Sees that chunks are not more than they claim, each once.
 
@@ -43,23 +64,17 @@ class ChunkCheck:
         file_bytes: Length of its file.
 
     Raises:
-        TooLargeError: A chunk of it would take too much memory.
-        ValueError: It is compressed twice by deflate.
+        ValueError: There is a `chunk_refusal`.
     """
 
     def __init__(self, h5py: ModuleType, dataset: Any, file_bytes: int) -> None:
+        if why := chunk_refusal(h5py, dataset):
+            raise ValueError(f"{dataset.name} {why}")
         self._dataset, self._file_bytes, self._seen = dataset, file_bytes, set[int]()
-        element_bytes = _ROW_BYTES if dataset.dtype.kind == "O" else dataset.dtype.itemsize
-        self._chunk_bytes = prod(dataset.chunks) * element_bytes
-        check_bytes(self._chunk_bytes, f"a chunk of {dataset.name}")
-        plan = dataset.id.get_create_plist()
-        codes = [plan.get_filter(number)[0] for number in range(plan.get_nfilters())]
-        if codes.count(h5py.h5z.FILTER_DEFLATE) > 1:
-            raise ValueError(f"{dataset.name} is compressed twice by deflate: write it anew")
+        self._chunk_bytes, codes = _chunk_bytes(dataset), _filters(dataset)
         self._has_filters = bool(codes)
-        self._deflate = (
-            codes.index(h5py.h5z.FILTER_DEFLATE) if h5py.h5z.FILTER_DEFLATE in codes else None
-        )
+        deflate = h5py.h5z.FILTER_DEFLATE
+        self._deflate = codes.index(deflate) if deflate in codes else None
 
     def check(self, rows: Sequence[int]) -> None:
         """See that the library may read these rows.
@@ -124,8 +139,7 @@ class Chunks:
         content: All of the file.
 
     Raises:
-        TooLargeError: A chunk of it would take too much memory.
-        ValueError: It is compressed twice by deflate.
+        ValueError: There is a `chunk_refusal`.
     """
 
     def __init__(self, h5py: ModuleType, dataset: Any, content: ReadView) -> None:

@@ -12,7 +12,7 @@ from readers.blob.mapped import mapped_file
 from readers.blob.pages import map_file
 from readers.blob.rows import FileRows
 from readers.columns import to_labels, to_payload
-from readers.hdf5.chunks import ChunkCheck, row_bytes
+from readers.hdf5.chunks import ChunkCheck, chunk_refusal, row_bytes
 from readers.hdf5.heap import HeapRows, open_heap
 from readers.limits import TooLargeError, check_bytes
 from readers.pixels import RowFile, row_file
@@ -206,10 +206,10 @@ def _type_refusal(h5py: ModuleType, dataset: Any) -> str:
     try:
         if dtype.kind != "O":
             check_bytes(row_bytes(dataset), "a row")
-        if dataset.chunks:
-            ChunkCheck(h5py, dataset, 0)
     except TooLargeError as error:
         return f"is too large: {error}"
+    if dataset.chunks and (why := chunk_refusal(h5py, dataset)):
+        return why
     if dtype.kind == "O":
         numbers = inner is not None and inner.kind in "biuf"
         known = dataset.ndim == 1 and (numbers or h5py.check_string_dtype(dtype) is not None)
