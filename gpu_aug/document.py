@@ -59,7 +59,7 @@ def read_document(path: str | PathLike[str]) -> Document:
     try:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
-        text = content[:_MOST_BYTES].decode("utf-8-sig")
+        text = content.decode("utf-8-sig") if len(content) <= _MOST_BYTES else ""
     except (OSError, ValueError) as error:
         from gpu_aug.recipe import PRESETS
 
@@ -69,7 +69,8 @@ def read_document(path: str | PathLike[str]) -> Document:
         ) from error
     if len(content) > _MOST_BYTES:
         raise RecipeError(
-            f"{path}:1: the file is too large for a recipe: it may have {_MOST_BYTES} bytes"
+            f"{path}:1: the file is too large for a recipe: it may have {_MOST_BYTES} bytes, and "
+            "this one has more: give the file of a recipe"
         )
     ending = path.suffix.lower()
     is_json = ending == ".json" or (
@@ -147,7 +148,7 @@ def parse_yaml(text: str, name: str = "<text>") -> Document:
 
     builder = _Builder(name)
     try:
-        node = yaml.compose(text, _yaml_loader())
+        node = yaml.compose(text, _yaml_loader(name))
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise RecipeError(
@@ -228,8 +229,8 @@ class _Builder:
 
     def enter(self, place: Place, line: int) -> None:
         self._count += 1
-        if self._count > _MOST_VALUES or len(place) > _MOST_DEPTH:
-            raise RecipeError(f"{self.name}:{line}: {_too_large()}")
+        if why := _excess(self._count, len(place)):
+            raise RecipeError(f"{self.name}:{line}: {why}")
         self.lines[place] = line
 
     def check_key(self, key: Any, values: dict[Any, Any], line: int) -> None:
@@ -241,10 +242,19 @@ class _Builder:
             raise RecipeError(f"{self.name}:{line}: the key {key!r} stands here a second time")
 
 
-def _too_large() -> str:
-    return (
-        f"the file is too large for a recipe: it may hold {_MOST_VALUES} values, {_MOST_DEPTH} deep"
-    )
+def _excess(num_values: int, depth: int) -> str:
+    """Return what is wrong with so many values, or values so deep; "" where nothing is."""
+    if depth > _MOST_DEPTH:
+        return (
+            f"the file is too deep for a recipe: values stand in each other more than {_MOST_DEPTH} deep: take out "
+            "levels, and in YAML references (*name) to what they stand in"
+        )
+    if num_values > _MOST_VALUES:
+        return (
+            f"the file is too large for a recipe: it holds more than {_MOST_VALUES} values: take out values, and "
+            "in YAML references (*name), each of which counts as all that it refers to"
+        )
+    return ""
 
 
 def _whole(text: str) -> int:
@@ -283,7 +293,7 @@ _RESOLVERS = [  # YAML 1.2 core schema, and its merge key
 ]
 
 
-def _yaml_loader() -> Any:
+def _yaml_loader(name: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -295,10 +305,9 @@ def _yaml_loader() -> Any:
         def compose_node(self, parent: Any, index: Any) -> Any:
             self.num_nodes += 1
             self.depth += 1
-            if self.num_nodes > _MOST_VALUES or self.depth > _MOST_DEPTH:
-                raise yaml.composer.ComposerError(
-                    None, None, _too_large(), self.peek_event().start_mark
-                )
+            if why := _excess(self.num_nodes, self.depth):
+                line = self.peek_event().start_mark.line + 1
+                raise RecipeError(f"{name}:{line}: {why}")
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node

@@ -398,5 +398,5 @@ def test_a_dataset_that_is_compressed_twice(tmp_path: Path) -> None:
         h5py.h5d.create(file.id, b"other", h5py.h5t.NATIVE_INT64, space, plan)
 
     assert len(Hdf5Dataset(path).fetch([0, 1])) == 2
-    with pytest.raises(SourceError, match="a.h5: other is compressed twice by deflate: write it"):
+    with pytest.raises(SourceError, match=r"a\.h5: other is compressed twice by deflate: write it"):
         Hdf5Dataset(path, label="other")

@@ -195,7 +195,7 @@ class TestMemory:
     [
         ("binary.yaml", bytes(range(256)), "cannot be read"),
         ("zero.yaml", b"version: 1\0", "0x00, which is no text"),
-        ("deep.yaml", b"[" * 5000, "100 deep"),
+        ("deep.yaml", b"[" * 5000, r"deep.yaml:1: the file is too deep .* 100 deep"),
         ("deep.json", b"[" * 100_000, "100 deep"),
         ("indented.yaml", b"\n".join(b" " * depth + b"a:" for depth in range(300)), "100 deep"),
         (
@@ -210,6 +210,7 @@ class TestMemory:
         ("itself.yaml", b"&a [*a]", "100 deep"),
         ("digits.json", b'{"version": ' + b"9" * 100_000 + b"}", "cannot be read as JSON"),
         ("large.yaml", b"version: 1\n#" + b"a" * (1 << 20), "may have 1048576 bytes"),
+        ("wide.yaml", b"#" + "ä".encode() * (1 << 19), "may have 1048576 bytes"),
     ],
 )
 def test_recipe_files(tmp_path: Path, name: str, content: bytes, said: str) -> None:
