@@ -16,6 +16,7 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.move import check_targets, move_batch
 from gpu_aug.targets import Targets
 from readers import HeaderError, read_header
+from readers.columns import LABEL_LIMIT
 from readers.sample import Payload, mask_number
 
 Kind = Literal["masks", "boxes", "keypoints"]
@@ -26,7 +27,6 @@ _NAMES = {
     "boxes": {"boxes": "boxes", "labels": "box_labels", "box_labels": "box_labels"},
     "keypoints": {"keypoints": "keypoints", "keypoint_labels": "keypoint_labels"},
 }
-_LABEL_LIMIT = 1 << 63
 # Pillow stretches grey values of 2 and 4 bits to 0..255.
 _STRETCHED = {2: 85, 4: 17}
 
@@ -188,7 +188,7 @@ def _is_cut_off(text: bytes) -> bool:
 def _is_whole(labels: Any) -> bool:
     """Whether labels are a list of whole numbers that int64 holds."""
     return isinstance(labels, list) and all(
-        type(label) is int and -_LABEL_LIMIT <= label < _LABEL_LIMIT for label in labels
+        type(label) is int and -LABEL_LIMIT <= label < LABEL_LIMIT for label in labels
     )
 
 

@@ -20,13 +20,12 @@ from gpu_aug.temporal import drawn_speed, frame_order
 from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
 from readers.blob.mapped import copied, mapped_file
-from readers.columns import to_label
+from readers.columns import LABEL_LIMIT, to_label
 from readers.order import AnyOrder
 from readers.sample import Payload, is_image_field, is_video_field
 
 NOTHING = Found()
 
-_LABEL_LIMIT = 1 << 63
 _CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
 
 
@@ -256,7 +255,7 @@ class Workshop:
                 sample = _in_memory(sample, self.targets)
         if isinstance(sample, BadSample):
             return sample
-        if sample.label.__class__ is not int or not -1 <= sample.label < _LABEL_LIMIT:
+        if sample.label.__class__ is not int or not -1 <= sample.label < LABEL_LIMIT:
             try:  # of a dataset that does not look at them itself
                 sample = replace(sample, label=to_label(sample.label))
             except ValueError as error:

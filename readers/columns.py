@@ -30,7 +30,7 @@ FURTHER_LABEL_NAMES = (
     *("y", "Y", "coarse_label"),
 )
 VIDEO_NAMES = ("video", *VIDEO_FIELDS)
-_LABEL_LIMIT = 1 << 63
+LABEL_LIMIT = 1 << 63  # class numbers are smaller
 _MAX_SHOWN = 60
 KEY_NAMES = ("__key__", "key", "id", "name", "filename", "file_name", "image/filename", "path")
 
@@ -171,7 +171,7 @@ def to_label(value: Any) -> int:
     Raises:
         ValueError: It is another number, or none that is whole, not even written as text.
     """
-    if value.__class__ is int and -1 <= value < _LABEL_LIMIT:  # nearly always
+    if value.__class__ is int and -1 <= value < LABEL_LIMIT:  # nearly always
         return int(value)
     if value is None:
         return -1
@@ -184,7 +184,7 @@ def to_label(value: Any) -> int:
             f"the label {shorten(value)} is not a whole number: number the classes, or leave the column out "
             "with columns="
         ) from None
-    if -1 <= label < _LABEL_LIMIT:
+    if -1 <= label < LABEL_LIMIT:
         return label
     kind = "negative" if label < 0 else "2**63 or more"
     raise ValueError(f"the label {shorten(value)} is {kind}: a class number is from 0 to 2**63 - 1")
@@ -202,7 +202,7 @@ def to_labels(numbers: NDArray[Any]) -> NDArray[np.int64]:
     """`label_or_none` of numbers of at most 64 bits."""
     if numbers.dtype.kind == "f":
         numbers = numbers.astype(np.float64)
-        whole = (numbers >= 0) & (numbers < _LABEL_LIMIT) & (numbers == np.floor(numbers))
+        whole = (numbers >= 0) & (numbers < LABEL_LIMIT) & (numbers == np.floor(numbers))
         return np.where(whole, numbers, -1).astype(np.int64)
     return np.maximum(numbers.astype(np.int64), -1)  # the large ones turn negative
 

@@ -168,7 +168,7 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
             continue
         labelled = _LABELLED_LINE.fullmatch(line)
         try:
-            name, label = (labelled[1], _number(labelled[2])) if labelled else (line, -1)
+            name, label = (labelled[1], to_label(labelled[2])) if labelled else (line, -1)
         except ValueError as error:
             raise SourceError(f"{path}, line {number}: {error}") from None
         name = os.path.normpath(name)
@@ -177,22 +177,9 @@ def _read_list(path: Path) -> tuple[list[str], list[int]]:
                 f"{path}, line {number}: {name} leaves the folder of the list: "
                 "move the list up, or give the absolute path"
             )
-        if label < -1:
-            raise SourceError(
-                f"{path}, line {number}: a label must be >= 0, got {labelled and labelled[2]}"
-            )
         names.append(name)
         labels.append(label)
     return names, labels
-
-
-def _number(text: str) -> int:
-    """The label at the end of a line; a negative one is told elsewhere.
-
-    Raises:
-        ValueError: It is 2**63 or more.
-    """
-    return -2 if text.startswith("-") and text != "-1" else to_label(text)
 
 
 def _files_below(root: Path, folder: str, kind: FileKind, sidecars: Sidecars) -> list[str]:

@@ -181,7 +181,8 @@ FORMATS = {
 """By name, in the order of the documentation."""
 
 
-_COUNTED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
+NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
+"""What counts the files of a dataset, at the end of a name: of TFRecord files often in place of an ending."""
 
 
 def format_of(name: str) -> Format | None:
@@ -189,7 +190,7 @@ def format_of(name: str) -> Format | None:
 
     What counts the files of a dataset may stand behind it: ``mnist-train.tfrecord-00000-of-00001``.
     """
-    name = _COUNTED.sub("", name)
+    name = NUMBERED.sub("", name)
     suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
     fitting = [suffix for suffix in suffixes if name.lower().endswith(suffix)]
     return suffixes[max(fitting, key=len)] if fitting else None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from readers.formats import FORMATS, Format, format_of
+from readers.formats import FORMATS, NUMBERED, Format, format_of
 from readers.places import is_url
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
 from readers.splits import (
@@ -21,6 +21,7 @@ from readers.splits import (
     split_alone,
     split_of,
 )
+from readers.unreadable import reason_of
 
 MDS_INDEX = "index.json"
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
@@ -35,8 +36,6 @@ _RENAME = "is not taken for a video, as .ts is also text in other languages: cal
 _VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
 # Cameras write IMG_1234.jpg.
 FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
-NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
-"""What ends the names of TFRecord files without an ending."""
 _HEAD_BYTES = 16
 _MOST_LISTED = 10_000  # shards below a folder
 _MOST_SHOWN = 5
@@ -156,7 +155,7 @@ def _begins_like_tfrecord(url: str) -> bool:
     try:
         [head] = blob.read_exactly([(0, min(_HEAD_BYTES, blob.size_bytes))])
     except OSError as error:
-        raise SourceError(f"{url} cannot be read: {error.strerror or error}") from None
+        raise SourceError(f"{url} cannot be read: {reason_of(error)}") from None
     return looks_like_tfrecord(bytes(head))
 
 

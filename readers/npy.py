@@ -18,7 +18,7 @@ from readers.dataset import ColumnName, IndexedDataset
 from readers.limits import TooLargeError, check_bytes
 from readers.pixels import RowFile, row_file
 from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
-from readers.unreadable import unreadable
+from readers.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8 << 20
 _LEAST_OF_ONE = 16  # height and width from which nobody means narrow grey images
@@ -99,7 +99,7 @@ class NpyDataset(IndexedDataset):
         try:
             fields = {file.field: file.of(self._rows[index])}
         except OSError as error:
-            reason = f"the file cannot be read: {error.strerror or error}"
+            reason = f"the file cannot be read: {reason_of(error)}"
             return BadSample(index, key, "read", reason)
         return Sample(index, key, fields, label, file.size, image_field=file.field)
 

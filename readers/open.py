@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
 from readers.doubts import doubts
-from readers.formats import FORMATS, Format, FormatName
-from readers.kinds import MDS_INDEX, NUMBERED, is_list, is_shard, is_video, named_kind, tell_kind
+from readers.formats import FORMATS, NUMBERED, Format, FormatName
+from readers.kinds import MDS_INDEX, is_list, is_shard, is_video, named_kind, tell_kind
 from readers.places import find_places, has_wildcards, is_url
 from readers.sample import PathLike, SourceError
 from readers.splits import (

@@ -29,7 +29,7 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
-from readers.unreadable import unreadable
+from readers.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
 _MOST_THREADS = 16  # that wait for a server
@@ -202,7 +202,7 @@ class ShardDataset(IndexedDataset):
                         )
                     )
                 except OSError as error:
-                    reason = f"the shard cannot be read: {error.strerror or error}"
+                    reason = f"the shard cannot be read: {reason_of(error)}"
                     result[positions[place]] = BadSample(index, key, "read", reason)
         return result
 
@@ -243,7 +243,7 @@ class ShardDataset(IndexedDataset):
                 entries = self._trusted(shard).entries(rows)
             return self._open(shard).read(entries), entries, 0
         except OSError as error:
-            reason = f"the shard cannot be read: {error.strerror or error}"
+            reason = f"the shard cannot be read: {reason_of(error)}"
         except ReadersError as error:
             reason = str(error)
         lost: list[Row] = [

@@ -16,7 +16,12 @@ def unreadable(place: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SourceError(f"{_shown(place)} cannot be read: {error.strerror or error}") from None
+        raise SourceError(f"{_shown(place)} cannot be read: {reason_of(error)}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong, without the paths of this machine that the text of an OSError has."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _shown(place: str) -> str:

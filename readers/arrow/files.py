@@ -19,6 +19,7 @@ from readers.limits import TooLargeError
 from readers.sample import PathLike, SourceError
 from readers.splits import choose_split, in_order, several_splits
 from readers.tables.columns import one_line
+from readers.unreadable import reason_of
 
 _FILE_MAGIC = b"ARROW1"
 _PIECE_BYTES = 4096
@@ -120,7 +121,7 @@ class ArrowFile:
             self._blob = LocalBlob(path)
             view = self._blob.view()
         except OSError as error:
-            raise SourceError(f"{path} cannot be read: {error.strerror or error}") from None
+            raise SourceError(f"{path} cannot be read: {reason_of(error)}") from None
         self.name, self.size_bytes = self._blob.name, self._blob.size_bytes
         if not len(view):
             raise SourceError(f"{path} is empty (0 bytes): write the file again")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from readers.blob.pages import map_file
 from readers.dataset import ColumnName, IndexedDataset
 from readers.sample import BadSample, Payload, Sample, checked_indices
+from readers.unreadable import reason_of
 
 # Several at a time pay where the storage is waited for: on a virtual disk 5500 to 6700 files of 115 kB per
 # second instead of 2900 with 8 threads (4: 6300, 16: 8400). Of files in the page cache (12,000 per second
@@ -99,7 +100,7 @@ class FileDataset(IndexedDataset):
             for sidecar, path in self._sidecars.get(name, ()):
                 fields[sidecar] = read_whole(self._prefix + path)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            reason = f"the file cannot be read: {getattr(error, 'strerror', None) or error}"
+            reason = f"the file cannot be read: {reason_of(error)}"
             return BadSample(index, name, "read", reason)
         return Sample(index, name, fields, self._labels[index])
 

@@ -36,7 +36,7 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
-from readers.unreadable import unreadable
+from readers.unreadable import reason_of, unreadable
 
 _MORE_IMAGE_NAMES = ("images", "imgs", "data", "x", "X")
 _VIDEO_NAMES = (*VIDEO_NAMES, "videos")
@@ -196,7 +196,7 @@ class Hdf5Dataset(IndexedDataset):
                 label = to_label(columns[roles.label].plain(_whole(values[roles.label])))
             fields = {name: columns[name].payload(_whole(values[name])) for name in self._fields}
         except OSError as error:
-            reason = f"the file is damaged there: {error.strerror or error}"
+            reason = f"the file is damaged there: {reason_of(error)}"
             return BadSample(row, f"{self._path.name}/{key}", "read", reason)
         except ValueError as error:
             return BadSample(row, f"{self._path.name}/{key}", "read", str(error))

@@ -31,7 +31,7 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
-from readers.unreadable import unreadable
+from readers.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
 
@@ -207,7 +207,7 @@ class MdsDataset(IndexedDataset):
         except OSError as error:
             place = self._files[number].place
             raise SourceError(
-                f"{place} cannot be read: {error.strerror or error}; copy or write it again"
+                f"{place} cannot be read: {reason_of(error)}; copy or write it again"
             ) from None
 
     def _fetch_shard(self, number: int, rows: list[int]) -> list[Sample | BadSample]:
@@ -277,7 +277,7 @@ class _OpenShard:
 
 
 def _why_unread(error: OSError | ReadersError) -> str:
-    return f"the shard cannot be read: {getattr(error, 'strerror', None) or error}"
+    return f"the shard cannot be read: {reason_of(error)}"
 
 
 def _folder_of(place: PathLike) -> str:
@@ -317,7 +317,7 @@ def _read_index(folder: str) -> list[MdsShard]:
     try:
         (data,) = map(copied, blob.read([(0, blob.size_bytes)]))
     except OSError as error:
-        raise SourceError(f"{place} cannot be read: {error.strerror or error}") from None
+        raise SourceError(f"{place} cannot be read: {reason_of(error)}") from None
     return read_mds_index(data, place)
 
 

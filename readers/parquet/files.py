@@ -23,6 +23,7 @@ from readers.sample import PathLike, Payload, SourceError
 from readers.splits import require_one_split
 from readers.tables.columns import one_line
 from readers.tables.layout import Layout
+from readers.unreadable import reason_of
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _TAIL_BYTES = 1 << 16
@@ -133,8 +134,7 @@ class File:
         try:
             content = _read_footer(self.blob, place)
         except OSError as error:
-            text = error.strerror or error
-            raise SourceError(f"{place.shown} cannot be read: {text}") from None
+            raise SourceError(f"{place.shown} cannot be read: {reason_of(error)}") from None
         self.digest = hashlib.sha256(content).hexdigest()
         metadata, groups = _metadata(content, place)
         self.rows: NDArray[np.int64] = np.array([group.num_rows for group in groups], np.int64)

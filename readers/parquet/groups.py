@@ -24,6 +24,7 @@ from readers.recent import Recent
 from readers.sample import SourceError
 from readers.tables.columns import Column, Lost, column_of, one_line
 from readers.tables.layout import Layout
+from readers.unreadable import reason_of
 
 _FOOTERS_BYTES = 64 << 20
 _BLOCKS_PER_VALUE = 2  # that Snappy's reading one by one decompresses, most often
@@ -87,7 +88,7 @@ class RowGroups:
                     paged = self._paged(file, group, name, rows, any_size=True)
                     values[name] = paged or [column] * len(rows)
         except (OSError, SourceError) as error:
-            lost = Lost(f"the file cannot be read: {getattr(error, 'strerror', None) or error}")
+            lost = Lost(f"the file cannot be read: {reason_of(error)}")
             values = {name: [lost] * len(rows) for name in self._layout.columns}
         return values
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.sample import Payload, SourceError
+from readers.unreadable import reason_of
 
 Range = tuple[int, int]
 Fetch = Callable[[list[Range]], list[Payload]]
@@ -376,7 +377,7 @@ def _claim_folder(folder: Path) -> None:
 
 def _warn(folder: Path, error: OSError) -> None:
     warnings.warn(
-        f"nothing is kept in the cache {folder}: {error.strerror or error}. Remote data is read each time anew; "
+        f"nothing is kept in the cache {folder}: {reason_of(error)}. Remote data is read each time anew; "
         "free some space, give another cache_folder, or cache_bytes=0",
         RuntimeWarning,
         stacklevel=2,

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from readers.sample import SourceError
-from readers.stream.forward import BrokenStreamError, Forward, told, zstd_library
+from readers.stream.forward import BrokenStreamError, Forward, zstd_library
+from readers.unreadable import reason_of
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _PIPE = "pipe:"
@@ -105,7 +106,7 @@ def _reading(open: Callable[[], io.RawIOBase | io.BufferedReader]) -> Iterator[F
     try:
         file = open()
     except (OSError, SourceError) as error:
-        raise BrokenStreamError(f"it cannot be opened ({told(error)})", 0) from None
+        raise BrokenStreamError(f"it cannot be opened ({reason_of(error)})", 0) from None
     with file:
         yield Forward(file)
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from readers.formats import require
 from readers.limits import max_sample_bytes
 from readers.tar.webdataset import key_and_field
+from readers.unreadable import reason_of
 
 _PIECE_BYTES = 1 << 24  # read at once, so that a size that is a lie takes no memory
 _BUFFER_BYTES = 1 << 20
@@ -50,7 +51,7 @@ class Forward:
         try:
             magic = file.peek(6)[:6]
         except _BROKEN as broken:
-            raise BrokenStreamError(f"it cannot be read ({told(broken)})", 0) from None
+            raise BrokenStreamError(f"it cannot be read ({reason_of(broken)})", 0) from None
         self._file: _Readable = file
         self._plain = False
         if magic.startswith(b"\x1f\x8b"):
@@ -84,7 +85,7 @@ class Forward:
                 piece = self._file.read(min(left, _PIECE_BYTES))
             except self._broken as error:
                 raise BrokenStreamError(
-                    f"it cannot be read on ({told(error)})", self._place
+                    f"it cannot be read on ({reason_of(error)})", self._place
                 ) from None
             if not piece:
                 break
@@ -100,7 +101,9 @@ class Forward:
             try:
                 self._file.seek(place)
             except (OSError, OverflowError) as error:
-                raise BrokenStreamError(f"it cannot be read on ({told(error)})", place) from None
+                raise BrokenStreamError(
+                    f"it cannot be read on ({reason_of(error)})", place
+                ) from None
             self._place = place
         while self._place < place and self.read(min(place - self._place, _PIECE_BYTES)):
             pass
@@ -165,11 +168,6 @@ def stored_files(stream: Forward) -> Iterator[StoredFile]:
         raise BrokenStreamError(
             f"it is damaged at byte {place}: what lies behind it cannot be found", place
         )
-
-
-def told(error: Exception) -> str:
-    """What went wrong, without the paths of this machine."""
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def zstd_library() -> ModuleType:

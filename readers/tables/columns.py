@@ -12,6 +12,7 @@ from readers.blob.mapped import MappedFile
 from readers.columns import label_or_none, to_labels
 from readers.formats import require
 from readers.tables.layout import Layout
+from readers.unreadable import reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ def _read_part(file: MappedFile, base: int, start: int, stop: int) -> Any:
     try:
         return file.payload(base + start, base + stop)
     except OSError as error:
-        return Lost(f"the file cannot be read: {error.strerror or error}")
+        return Lost(f"the file cannot be read: {reason_of(error)}")
 
 
 def _python_value(scalar: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from readers.blob.mapped import copied
 from readers.formats import require
 from readers.sample import Payload, ReadersError
+from readers.unreadable import reason_of
 
 _BUFFER_BYTES = 1 << 18
 MAX_PIXELS = 1 << 27
@@ -74,7 +75,7 @@ def open_container(data: Payload, deadline: Deadline) -> Iterator[Any]:
     except (ValueError, MemoryError, OverflowError) as error:
         raise VideoError(f"PyAV: {error}") from None
     except OSError as error:
-        raise VideoError(f"the file cannot be read: {error.strerror or error}") from None
+        raise VideoError(f"the file cannot be read: {reason_of(error)}") from None
 
 
 def find_stream(container: Any) -> Any:

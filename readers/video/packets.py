@@ -6,6 +6,7 @@ from typing import Any
 
 from readers.blob.mapped import copied
 from readers.sample import Payload
+from readers.unreadable import reason_of
 from readers.video.container import SCAN_SECONDS, Deadline, VideoError, open_container
 from readers.video.info import VideoInfo
 from readers.video.strand import Strand
@@ -39,7 +40,7 @@ def read_packets(
             try:
                 content = copied(view[offset : offset + size])
             except OSError as error:
-                raise VideoError(f"the file cannot be read: {error.strerror or error}") from None
+                raise VideoError(f"the file cannot be read: {reason_of(error)}") from None
             if len(content) < size:
                 raise VideoError(f"the file ends within packet {place}")
             yield content
@@ -62,7 +63,7 @@ def _gather(data: Payload, info: VideoInfo, start: int, stop: int) -> Iterator[P
                 strand.seek(*place)
             content = strand.read(int(info.packet_sizes[number]))
         except OSError as error:
-            raise VideoError(f"the file cannot be read: {error.strerror or error}") from None
+            raise VideoError(f"the file cannot be read: {reason_of(error)}") from None
         if len(content) < info.packet_sizes[number]:
             raise VideoError(f"packet {number} is not where it was when the video was indexed")
         yield content

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from readers.blob.mapped import copied
 from readers.blob.pages import map_file
+from readers.unreadable import reason_of
 from readers.video.container import VideoError
 from readers.video.info import VideoInfo
 
@@ -203,7 +204,7 @@ class Store:
         try:
             block = copied(self._view[begin : begin + 8 * sum(counts) + 4 * counts[0]])
         except OSError as error:
-            raise DamagedStoreError(error.strerror or str(error)) from None
+            raise DamagedStoreError(reason_of(error)) from None
         if zlib.crc32(block) != row["crc"]:
             raise DamagedStoreError("a block of it is damaged")
         numbers = np.frombuffer(block, "<i8", sum(counts))
