@@ -21,7 +21,7 @@ from readers.splits import (
     split_alone,
     split_of,
 )
-from readers.unreadable import reason_of
+from readers.unreadable import unreadable
 
 MDS_INDEX = "index.json"
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
@@ -152,10 +152,8 @@ def _begins_like_tfrecord(url: str) -> bool:
     from readers.tfrecord import looks_like_tfrecord
 
     blob = open_remote(url)
-    try:
+    with unreadable(url):
         [head] = blob.read_exactly([(0, min(_HEAD_BYTES, blob.size_bytes))])
-    except OSError as error:
-        raise SourceError(f"{url} cannot be read: {reason_of(error)}") from None
     return looks_like_tfrecord(bytes(head))
 
 

@@ -19,7 +19,7 @@ from readers.limits import TooLargeError
 from readers.sample import PathLike, SourceError
 from readers.splits import choose_split, in_order, several_splits
 from readers.tables.columns import one_line
-from readers.unreadable import reason_of
+from readers.unreadable import unreadable
 
 _FILE_MAGIC = b"ARROW1"
 _PIECE_BYTES = 4096
@@ -117,11 +117,9 @@ class ArrowFile:
 
     def __init__(self, path: str) -> None:
         self._path, self._lock, self._pid = path, threading.Lock(), os.getpid()
-        try:
+        with unreadable(path):
             self._blob = LocalBlob(path)
             view = self._blob.view()
-        except OSError as error:
-            raise SourceError(f"{path} cannot be read: {reason_of(error)}") from None
         self.name, self.size_bytes = self._blob.name, self._blob.size_bytes
         if not len(view):
             raise SourceError(f"{path} is empty (0 bytes): write the file again")

@@ -314,10 +314,8 @@ def _read_index(folder: str) -> list[MdsShard]:
             f"give one of its splits, such as {inside[0].parent}" if inside else "correct the path"
         )
         raise SourceError(f"{folder} holds no {NAME}, as an MDS folder does: {hint}") from None
-    try:
+    with unreadable(place):
         (data,) = map(copied, blob.read([(0, blob.size_bytes)]))
-    except OSError as error:
-        raise SourceError(f"{place} cannot be read: {reason_of(error)}") from None
     return read_mds_index(data, place)
 
 

@@ -23,7 +23,7 @@ from readers.sample import PathLike, Payload, SourceError
 from readers.splits import require_one_split
 from readers.tables.columns import one_line
 from readers.tables.layout import Layout
-from readers.unreadable import reason_of
+from readers.unreadable import unreadable
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
 _TAIL_BYTES = 1 << 16
@@ -131,10 +131,8 @@ class File:
 
     def __init__(self, place: Place) -> None:
         self.blob = open_blob(place.text)
-        try:
+        with unreadable(place.text):
             content = _read_footer(self.blob, place)
-        except OSError as error:
-            raise SourceError(f"{place.shown} cannot be read: {reason_of(error)}") from None
         self.digest = hashlib.sha256(content).hexdigest()
         metadata, groups = _metadata(content, place)
         self.rows: NDArray[np.int64] = np.array([group.num_rows for group in groups], np.int64)
