@@ -90,7 +90,13 @@ def busy_and_show(
             {"name": name, "images_per_second": rate.to_dict(), "kept": round(kept[name], 3)}
             for name, rate in rates.items()
         ]
-        told = {**options, "dtype": "bfloat16", "data": source, "recipe": recipe, "decoder": loader.decoder}
+        told = {
+            **options,
+            "dtype": "bfloat16",
+            "data": source,
+            "recipe": recipe,
+            "decoder": loader.decoder,
+        }
         write_json(json_path, document("bench busy", told | {"engine": loader.engine}, rows))
         console.print(f"written: {json_path}", soft_wrap=True)
 

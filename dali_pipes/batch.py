@@ -74,6 +74,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        """Give `images` and `labels`, for ``for images, labels in loader``."""
+        return iter((self.images, self.labels))
+
     def __repr__(self) -> str:
         dtype = str(self.images.dtype).removeprefix("torch.")
         shapes = " and ".join(str(list(view.shape)) for view in self.views)

@@ -209,3 +209,14 @@ def test_damaged_states(dataset: SmallDataset, name: str, value: Any) -> None:
         loader.load_state_dict({**loader.state_dict(), name: value})
     assert len(str(caught.value)) < 400
     assert loader.epoch == 0
+
+
+def test_batches_come_apart_into_images_and_labels(dataset: SmallDataset) -> None:
+    """As the pairs of torchvision's datasets do in a DataLoader."""
+    loader = Loader(dataset, RECIPE, batch_size=4, device="cpu")
+    batch = loader.peek()
+    for images, labels in loader:
+        assert torch.equal(images, batch.images)
+        assert torch.equal(labels, batch.labels)
+        break
+    assert len(batch) == 4
