@@ -340,8 +340,7 @@ class Loader:
             if work.failure is not None:
                 raise work.failure
             batch = self._batch(work, images)
-            live: Any = self._live() if self._live is not None else None
-            if live is None or live.gi_frame is None:  # else what that loop has is kept
+            if not self._is_looping():  # else what that loop has is kept
                 self._kept = keep
         finally:
             producer.close()
@@ -512,9 +511,15 @@ class Loader:
             return self._epoch + 1, 0
         return self._epoch, self._consumed
 
+    def _is_looping(self) -> bool:
+        """Whether the latest loop is still there and not at its end."""
+        live: Any = self._live() if self._live is not None else None
+        return live is not None and live.gi_frame is not None
+
     def _warn_of_a_short_loop(self) -> None:
         """Say once that a look at the first batch has used up an epoch."""
-        if self._num_taken == 1 and not self._said and self._consumed < self.schedule.length:
+        left = self._num_taken == 1 and self._consumed < self.schedule.length
+        if left and not self._said and not self._is_looping():
             self._said = True
             warnings.warn(
                 f"the loop before this one was left after its first batch, and every loop is an epoch, so epoch "

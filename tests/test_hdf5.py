@@ -400,3 +400,15 @@ def test_a_dataset_that_is_compressed_twice(tmp_path: Path) -> None:
     assert len(Hdf5Dataset(path).fetch([0, 1])) == 2
     with pytest.raises(SourceError, match=r"a\.h5: other is compressed twice by deflate: write it"):
         Hdf5Dataset(path, label="other")
+
+
+def test_labels_of_another_number_are_told(tmp_path: Path) -> None:
+    """Three images and two labels: no label is taken, and that is said."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["images"] = np.zeros((3, 4, 4, 3), np.uint8)
+        file["labels"] = [1, 2]
+    dataset = Hdf5Dataset(tmp_path / "a.h5")
+
+    assert dataset.fetch([0])[0].label == -1
+    [remark] = dataset.remarks
+    assert "labels has 2 rows and images has 3" in remark

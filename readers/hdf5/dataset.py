@@ -19,6 +19,7 @@ from readers.blob.pin import pin_content
 from readers.columns import (
     FURTHER_IMAGE_NAMES,
     IMAGE_NAMES,
+    LABEL_NAMES,
     VIDEO_NAMES,
     Roles,
     find_roles,
@@ -102,6 +103,8 @@ class Hdf5Dataset(IndexedDataset):
                     encoded=(),
                     whole=[name for name in found.whole if found.lengths[name] == self._length],
                 )
+                if self._roles.label is None:
+                    self._remarks += self._other_labels(found)
                 pixels = Column(self._h5py, opened[self._roles.image], self._path)
         if not pixels.is_encoded and (pixels.file is None or pixels.file.size is None):
             raise SourceError(
@@ -119,6 +122,15 @@ class Hdf5Dataset(IndexedDataset):
 
     def __len__(self) -> int:
         return self._length
+
+    def _other_labels(self, found: "Found") -> tuple[str, ...]:
+        """Tell of labels that are none of these images', by their number."""
+        return tuple(
+            f"{self._path}: {name} has {found.lengths[name]} rows and {self._roles.image} has {self._length}, so it is not taken "
+            "for the labels, and there are none: write a label for each image"
+            for name in found.whole
+            if name in LABEL_NAMES and found.lengths[name] != self._length
+        )
 
     @property
     def remarks(self) -> tuple[str, ...]:
