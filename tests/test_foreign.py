@@ -2,6 +2,7 @@
 
 import functools
 import random
+import threading
 
 import albumentations as A
 import kornia.augmentation as K
@@ -28,6 +29,7 @@ from gpu_aug import (
     TorchvisionTransform,
     compile_engine,
 )
+from gpu_aug.engines.seeded import seeded
 from gpu_aug.errors import EngineError, TargetsError
 from gpu_aug.move import move_batch
 from gpu_aug.targets import Targets
@@ -203,10 +205,12 @@ def test_a_function_on_images_of_several_sizes_is_refused(engine):
         (lambda x: x + torch.rand(1), "torch"),
         (lambda x: x + np.random.rand(), "NumPy"),  # noqa: NPY002 - what people write
         (lambda x: x + random.random(), "Python's random"),
+        (lambda x: x.flip(-1) if random.random() < 0.5 else x, "Python's random"),
     ],
 )
 def test_a_function_that_draws_by_itself_is_warned_about_once(draw, name, images):
     """Its numbers are not the sample's; those that take seeds are meant to draw."""
+    random.seed(0)
     recipe = Recipe([CenterCrop(SIZE), draw])
     draws = recipe.draw(3, 0, np.arange(8), np.array([SIZE] * 8))
     engine, out = (
@@ -218,6 +222,27 @@ def test_a_function_that_draws_by_itself_is_warned_about_once(draw, name, images
         engine.run(images, draws, out)
     engine.run(images, draws, out)
     apply(lambda x, seeds: x + torch.rand(len(seeds), 1, 1, 1), images, range(8))
+
+
+def test_a_function_beside_a_thread_that_draws_is_not_accused(images):
+    """A pure function that returns its own memory: no warning, the pixels of the first call, no other thread waits."""
+    memory = torch.empty(8, 3, *SIZE)
+
+    def draw():
+        with seeded(0, torch.device("cpu")):
+            pass
+        torch.rand(1)
+
+    def invert(x):
+        other = threading.Thread(target=draw)
+        other.start()
+        other.join(10)
+        assert not other.is_alive()
+        return torch.sub(1, x, out=memory)
+
+    result = apply(invert, images, range(8))
+
+    assert torch.allclose(result, 1 - images.permute(0, 3, 1, 2) / 255)
 
 
 def test_they_stand_in_combinators(images):

@@ -319,8 +319,8 @@ class BatchFunction(Foreign):
     batch, and with it on the batch size and the number of ranks.
 
     A parameter called ``seeds`` gets int64 [b] on the CPU, one number per sample that is the same in every
-    run; other randomness is not repeatable, and is warned about where the first call draws from a
-    generator of torch, NumPy or Python.
+    run; other randomness is not repeatable, and is warned about: where a generator of torch, NumPy or Python went on
+    during the first call, further calls on the same images show whether results change.
 
     Args:
         function: As described.
