@@ -28,6 +28,7 @@ serve()
 _MCUS = "dali_pipes.jpeg.mcus:read_mcus"
 _PLAIN, _FULL = (f"gpu_aug.engines.fused.passes:{name}" for name in ("run_plain", "run"))
 _RESIZE = "gpu_aug.resize:resize_into"
+_RESIZE_WHOLE = f"{_RESIZE}:whole"
 _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
     *("Brightness", "Contrast", "Saturation", "Hue"),
@@ -70,21 +71,21 @@ def warm(
     began, parts = time.perf_counter(), SimpleQueue[str]()
     for name in PARTS:
         parts.put(name)
-    compiled: list[int] = []
+    done: list[int] = []
     with ThreadPoolExecutor(num_processes) as pool:
-        workers = [pool.submit(_feed, parts) for _ in range(num_processes)]
+        workers = [pool.submit(_feed, parts, done) for _ in range(num_processes)]
         for worker in workers:
             while not worker.done():
-                progress(len(PARTS) - parts.qsize(), len(PARTS))
+                progress(len(done), len(PARTS))
                 time.sleep(0.1)
-            compiled += worker.result()
-    if any(compiled) and not can_keep():
+            worker.result()
+    if any(done) and not can_keep():
         raise LoaderError(
             f"what was compiled cannot be kept in {folder()}; set GPU_AUG_CACHE to a folder of your own "
             f"that can be written"
         )
     progress(len(PARTS), len(PARTS))
-    return Warmed(str(folder()), sum(compiled), time.perf_counter() - began)
+    return Warmed(str(folder()), sum(done), time.perf_counter() - began)
 
 
 def compile_ahead(recipes: Sequence[Recipe]) -> None:
@@ -133,9 +134,8 @@ def serve() -> None:
         answers.flush()
 
 
-def _feed(parts: "SimpleQueue[str]") -> list[int]:
-    """Have one process compile parts until there are none; returns how many functions each took."""
-    done: list[int] = []
+def _feed(parts: "SimpleQueue[str]", done: list[int]) -> None:
+    """Have one process compile parts until there are none; how many functions each took is added to ``done``."""
     process = _start(stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -153,7 +153,6 @@ def _feed(parts: "SimpleQueue[str]") -> list[int]:
                 done.append(int(answer))
     finally:
         _end(process)
-    return done
 
 
 def _start(stdout: int) -> subprocess.Popen[bytes]:
@@ -184,7 +183,7 @@ def _is_kept(name: str) -> bool:
 
 
 def _find(name: str) -> Any:
-    module, _, function = name.partition(":")
+    module, function = name.split(":")[:2]
     return getattr(importlib.import_module(module), function)
 
 
@@ -215,6 +214,10 @@ def _of_resize() -> tuple[Any, ...]:
     return any_strides, (0.0,) * 4, canvas, 0, 0, 0, 0, True, scratch
 
 
+def _of_whole_frames() -> tuple[Any, ...]:
+    return *_empty((np.uint8, 3)), *_of_resize()[1:]
+
+
 def _of_rows() -> tuple[Any, ...]:
     i = np.int64
     memory = _empty((np.uint8, 1)) * 3
@@ -241,7 +244,11 @@ PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     "dali_pipes.rows:draw_rows": _of_rows,
     _PLAIN: _of_programs,
     _RESIZE: _of_resize,
+    _RESIZE_WHOLE: _of_whole_frames,
     "dali_pipes.tiling.slices:cut_all": _of_tiles,
     "dali_pipes.video.yuv:write_rgb": _of_frames,
 }
-"""What is compiled, and arguments of the types that it is called with; None where the import compiles it."""
+"""What is compiled, and arguments of the types that it is called with; None where the import compiles it.
+
+A third word tells the types apart of a function that is called with several.
+"""
