@@ -1,5 +1,6 @@
 """Calls of constructors with arguments that they do not have, answered in words."""
 
+from abc import ABCMeta
 from inspect import Parameter, Signature, signature
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,11 @@ from gpu_aug.names import closest
 _LISTS = ("operations", "recipes")
 
 
-class Called(type):
-    """The type of classes whose users get a RecipeError where Python has a TypeError."""
+class Called(ABCMeta):
+    """The type of classes whose users get a RecipeError where Python has a TypeError.
+
+    It is an ABCMeta, so that such a class may have abstract classes beside it as bases.
+    """
 
     if (
         not TYPE_CHECKING
@@ -24,7 +28,7 @@ class Called(type):
                 wrong = _wrong_call(cls, args, kwargs)
                 if wrong is None:
                     raise
-                raise RecipeError(f"{wrong}") from error
+                raise RecipeError(wrong) from error
 
         @property
         def __signature__(cls) -> Signature:

@@ -4,6 +4,7 @@ import dis
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib.util import find_spec
 
 ALIASES = {
     "AugmentationSequential": "Recipe",
@@ -131,6 +132,9 @@ def missing(package: str, name: str, known: Iterable[str]) -> Exception:
 
     It is an ImportError where the name is imported: there Python replaces the words of an AttributeError.
     """
+    plain = AttributeError(f"module {package!r} has no attribute {name!r}")
+    if name.isidentifier() and find_spec(f"{package}.{name}"):  # Python loads it then
+        return plain
     way = "" if name.startswith("_") else hint(name, known)
     more = f": {way}" if way else ""
     caller = sys._getframe(1).f_back

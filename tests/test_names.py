@@ -1,6 +1,7 @@
 """Names that are not there, and calls that do not fit, are answered with what to write instead."""
 
 import re
+from abc import ABC, abstractmethod
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
@@ -62,6 +63,39 @@ def test_what_looks_for_a_name_is_not_disturbed():
     from gpu_aug import schema
 
     assert isinstance(schema, ModuleType)
+
+
+def test_a_submodule_is_not_looked_for_elsewhere(monkeypatch):
+    """Python asks for its name before it loads it; the tables of other libraries are not loaded for that."""
+    monkeypatch.delattr(gpu_aug, "schema", raising=False)
+    monkeypatch.setattr("gpu_aug.names.hint", lambda *_: pytest.fail("looked for hints"))
+    from gpu_aug import schema
+
+    assert isinstance(schema, ModuleType)
+    with pytest.raises(AttributeError, match=r"no attribute 'a\.b'"):
+        monkeypatch.undo()
+        getattr(gpu_aug, "a.b")
+
+
+def test_operations_have_abstract_bases():
+    """As classes of users have."""
+
+    class Named(ABC):
+        @abstractmethod
+        def say(self) -> str: ...
+
+    class Abstract(HorizontalFlip, Named):
+        pass
+
+    class Mine(Abstract):
+        def say(self) -> str:
+            return "mine"
+
+    assert Mine(p=1.0).say() == "mine"
+    with pytest.raises(TypeError, match="abstract"):
+        Abstract()
+    with pytest.raises(RecipeError, match="no argument 'prob'"):
+        Mine(prob=1.0)
 
 
 def test_the_hints_name_what_the_importers_make():
