@@ -1,10 +1,11 @@
 """What is said of names that a loader does not have: the nearest one, or what other libraries' words are here."""
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
 from typing import Any, NoReturn, ParamSpec, TypeVar
+
+from gpu_aug.names import closest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,11 +46,8 @@ def known_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Return ``": use ..."``, or "" where nothing is near."""
-    if name in _ELSEWHERE:
-        return f": use {_ELSEWHERE[name]}"
-    plain = {one.replace("_", ""): one for one in known}
-    near = get_close_matches(name.lower().replace("_", ""), plain, n=1)
-    return f": use {plain[near[0]]}" if near else ""
+    near = name if name in _ELSEWHERE else closest(name, [*known, *_ELSEWHERE])
+    return f": use {_ELSEWHERE.get(near, near)}" if near else ""
 
 
 def is_known(owner: type, name: str) -> bool:

@@ -155,6 +155,7 @@ def test_a_look_that_used_up_an_epoch_is_told_once(dataset: SmallDataset) -> Non
         ("colour", 1, "a loader has no 'colour'$"),
         ("timings", None, "loader.timings is read-only; .* another loader"),
         ("bad_samples", [], "loader.bad_samples is read-only; .* another loader"),
+        ("stats", 1, "a loader has no 'stats'(: use timings)?$"),
     ],
 )
 def test_attributes_that_would_change_nothing(
@@ -183,6 +184,7 @@ def test_subclasses_have_attributes_of_their_own(dataset: SmallDataset) -> None:
     ("name", "said"),
     [
         ("batchsize", "no argument 'batchsize': use batch_size"),
+        ("num_worker", "no argument 'num_worker': use num_threads, or helper_process=True"),
         ("num_workers", "use num_threads, or helper_process=True"),
         ("shufle", "use shuffle"),
         ("zebra", "no argument 'zebra'; help"),

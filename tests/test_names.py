@@ -72,8 +72,8 @@ def test_a_submodule_is_not_looked_for_elsewhere(monkeypatch):
     from gpu_aug import schema
 
     assert isinstance(schema, ModuleType)
+    monkeypatch.undo()
     with pytest.raises(AttributeError, match=r"no attribute 'a\.b'"):
-        monkeypatch.undo()
         getattr(gpu_aug, "a.b")
 
 

@@ -5,15 +5,9 @@ from inspect import signature
 from typing import Any
 
 from gpu_aug.errors import RecipeError
+from gpu_aug.names import ALIASES
 
-_MIXING = {
-    "CutMix": "gpu_aug.CutMix()",
-    "MixUp": "gpu_aug.MixUp()",
-    "RandomCutMixV2": "gpu_aug.CutMix()",
-    "RandomMixUpV2": "gpu_aug.MixUp()",
-    "RandomMosaic": "gpu_aug.Mosaic()",
-    "RandomTransplantation": "gpu_aug.CutMix()",
-}
+_MIXING = ("CutMix", "MixUp", "Mosaic")
 
 
 def check_single(steps: Iterable[Any]) -> None:
@@ -28,10 +22,11 @@ def check_single(steps: Iterable[Any]) -> None:
     for step in steps:
         name = type(step).__name__
         library = type(step).__module__.partition(".")[0]
-        if library in ("kornia", "torchvision") and name in _MIXING:
+        ours = ALIASES.get(name, name.removeprefix("Random"))
+        if library in ("kornia", "torchvision") and ours in _MIXING:
             raise RecipeError(
                 f"{name} must get a batch to mix, got one image at a time as every step that is not ours: "
-                f"use {_MIXING[name]}"
+                f"use gpu_aug.{ours}()"
             )
         if library == "kornia" and getattr(step, "same_on_batch", None) is True and _asks(step):
             raise RecipeError(

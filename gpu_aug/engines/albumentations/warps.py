@@ -9,13 +9,14 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, prepare
 from gpu_aug.errors import EngineError
 from gpu_aug.ops.spatial import Remap, Spatial, Warp
-from gpu_aug.sampling_grid import channel_fill, displaced, sources, take_nearest
+from gpu_aug.sampling_grid import channel_fill, displaced, inverses, sources, take_nearest
 
 _CPU = torch.device("cpu")
 _INTERPOLATIONS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}
@@ -25,6 +26,8 @@ _BORDERS = {
     "reflect": cv2.BORDER_REFLECT_101,
     "symmetric": cv2.BORDER_REFLECT,
 }
+
+_FAR = 2.0**24  # beyond it OpenCV's whole numbers might end
 
 Sampler = Callable[[Image, tuple[float, ...]], Image]
 """Image and the constant beside it in, resampled image out."""
@@ -41,17 +44,17 @@ def _warp(operation: Warp) -> Step:
             forward = operation.forward(one, np.array([image.shape[:2]]))
             return _nearest(operation, image, *sources(forward, (height, width), _CPU))
         matrix = one["matrix"][0]
+        border = {"borderMode": _BORDERS[operation.padding_mode]}
+        flags = _INTERPOLATIONS[operation.interpolation]
         affine = (matrix[2] == (0, 0, 1)).all()
-        function = cv2.warpAffine if affine else cv2.warpPerspective
+        places = () if affine else _places(matrix, height, width)
 
         def sample(image: Image, fill: tuple[float, ...]) -> Image:
-            warped: Image = function(
-                image,
-                matrix[:2] if affine else matrix,
-                (width, height),
-                flags=_INTERPOLATIONS[operation.interpolation],
-                borderMode=_BORDERS[operation.padding_mode],
-                borderValue=fill,
+            more = {**border, "borderValue": fill}
+            warped: Image = (
+                cv2.warpAffine(image, matrix[:2], (width, height), flags=flags, **more)
+                if affine
+                else cv2.remap(image, *places, flags, **more)
             )
             return warped
 
@@ -88,6 +91,20 @@ def _remap(operation: Remap) -> Step:
         return _sample(operation, image, sample)
 
     return remap
+
+
+def _places(matrix: NDArray[np.float64], height: int, width: int) -> tuple[Image, Image]:
+    """Return where pixels lie in the image before, x and y, float32 [height, width], as indices of pixels.
+
+    OpenCV's warpPerspective finds them in float32, which in pictures of 1280 pixels a side is twice as far from other
+    engines. As there, a place at the horizon is (0, 0), and so are all of a matrix that has no inverse.
+    """
+    back = np.nan_to_num(inverses(matrix[None])[0])
+    columns, rows = np.arange(width), np.arange(height)[:, None]
+    x, y, scale = (row[0] * columns + (row[1] * rows + row[2]) for row in back)
+    share = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale != 0)
+    x, y = (np.clip(along * share, -_FAR, _FAR).astype(np.float32) for along in (x, y))
+    return x, y
 
 
 def _check_version(operation: Spatial) -> None:
