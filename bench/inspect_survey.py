@@ -26,6 +26,7 @@ from readers import (
     Sample,
     read_header,
 )
+from readers.copies import copied_sample
 from readers.stream import TarStream
 from readers.video import FrameFolderDataset, VideoError
 
@@ -205,6 +206,8 @@ def _look(entry: Entry, folders: FrameFolderDataset | None) -> Look:
     digest = int.from_bytes(
         blake2b(entry.key.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "little"
     )
+    if isinstance(entry, Sample):
+        entry = copied_sample(entry)
     if isinstance(entry, BadSample):
         return Look(entry.index, digest, -1, {}, bad=entry)
     seen = Look(
@@ -226,6 +229,8 @@ def _look_and_decode(entry: Entry, folders: FrameFolderDataset | None) -> Look:
     from dali_pipes.cpu import decode
     from dali_pipes.errors import DecodeError
 
+    if isinstance(entry, Sample):
+        entry = copied_sample(entry)
     look = _look(entry, folders)
     if look.video is not None and isinstance(entry, Sample):
         return _with_video(look, entry, folders, decode=True)

@@ -12,6 +12,7 @@ import numpy as np
 from bench.tiling import is_jpeg, tile
 from bench.video.kind import is_video
 from readers import BadSample, Dataset, HeaderError, Order, Sample, TarDataset, read_header
+from readers.copies import copied_sample
 from readers.sample import Payload, is_image_field, is_video_field
 from readers.tar.webdataset import label_of
 
@@ -88,6 +89,8 @@ class Packer:
 
     def _pack(self, position: int, sample: Sample | BadSample) -> Packed | Refused:
         """Make a sample ready, or say why it cannot be packed."""
+        if isinstance(sample, Sample):
+            sample = copied_sample(sample)
         if isinstance(sample, BadSample):
             return Refused(position, sample)
         image_kind, image = "", sample.image

@@ -30,6 +30,7 @@ from bench import pack
 from bench.cli import main
 from bench.crew import ProcessCrew
 from bench.errors import BenchError
+from bench.inspect_survey import _look, _look_and_decode
 from bench.pack import PackSettings, pack_and_show, size_from
 from bench.packing import Packed, Packer, header
 from bench.whole import held
@@ -843,6 +844,29 @@ def test_keys_are_unique_within_a_parquet_shard(run: Run, tmp_path: Path, jpeg: 
     assert code == 0
     assert [row["key"] for row in rows] == ["\\udcfe/x", "\\udcfe/x-2", "\\udcfe/\\udcff"]
     assert len(samples_of(tmp_path / "out")) == 3
+
+
+@pytest.mark.usefixtures("every_payload_is_long")
+@pytest.mark.parametrize("tool", ["pack", "inspect", "inspect --verify"])
+def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path, jpeg: Jpeg, tool: str) -> None:
+    """Its sample is bad, and whoever looks into it lives on."""
+    path = tmp_path / "a.tar"
+    (tmp_path / "photo.jpg").write_bytes(jpeg(40, 60))
+    with tarfile.open(path, "w") as archive:
+        archive.add(tmp_path / "photo.jpg", "photo.jpg")
+    [sample] = open_dataset(path).fetch([0])
+    assert isinstance(sample, Sample)
+    os.truncate(path, 0)
+
+    if tool == "pack":
+        packer = Packer(None, None, tiled=True, headers=True, copied=False)
+        [refused] = packer([sample])
+        bad = refused.bad
+    else:
+        bad = (_look if tool == "inspect" else _look_and_decode)(sample, None).bad
+
+    assert (bad.index, bad.stage) == (0, "read")
+    assert "it has shrunk from" in bad.reason
 
 
 def test_what_parquet_cannot_hold_is_left_out_by_name(
