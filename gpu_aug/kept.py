@@ -220,7 +220,7 @@ def note() -> str:
     """What is said when compiling begins."""
     begin = "gpu-aug: compiling for this processor"
     if can_keep():
-        return f"{begin}, once, up to half a minute; kept in {folder()}"
+        return f"{begin}, for up to half a minute; kept in {folder()}"
     try:
         where = str(_place())
     except RuntimeError:
