@@ -13,7 +13,7 @@ photographs, 61 x 84 pixels; those that warp on a photograph of 512 x 512 pixels
 Written by the tests: `pytest tests/test_engines_agree.py --write-agreement docs/agreement.md`.
 
 **Of warps the differences grow with the side of the image**, since libraries compute the places of pixels in float32, each in
-its own order. Tolerances are kept up to about 600 pixels a side; beyond that two engines differ by more, though far less than by a
+its own order. Tolerances are kept up to 1280 pixels a side; beyond that two engines differ by more, though far less than by a
 step of 8 bits:
 
 {sides}
