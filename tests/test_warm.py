@@ -1,5 +1,6 @@
 """Compiling beforehand, and what compiling does not count for."""
 
+import importlib
 import io
 import itertools
 import sys
@@ -112,7 +113,7 @@ def test_warm_knows_the_types(
             return original(*arguments)
 
         for place in (module, *CALLERS.get(name, ())):
-            monkeypatch.setattr(f"{place}.{function}", watched)
+            monkeypatch.setattr(importlib.import_module(place), function, watched)
 
     monkeypatch.setattr(warm, "_helpers", [None])  # nothing is compiled ahead
     expected: dict[str, set[Any]] = {}
