@@ -7,6 +7,7 @@ or ends the process.
 """
 
 import struct
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,8 @@ _ROW = struct.Struct("<IQI")  # length in elements, address of the heap, number 
 _HEAP = struct.Struct("<4sB3xQ")  # signature, version, size with this header
 _OBJECT = struct.Struct("<HHIQ")  # number, references, reserved, size
 _MOST_OBJECTS = 1 << 16  # they are numbered in 16 bits
+_FEW_OBJECTS = 4  # are walked over again each time
+_MOST_KEPT = 1 << 20  # objects whose places are kept, in 16 MB
 
 
 class HeapRows:
@@ -42,6 +45,8 @@ class HeapRows:
         self._file, self._base = file, base
         self._content = ReadView(file, 0, file.size_bytes)
         self._chunks, self._element_bytes = chunks, element_bytes
+        self._places: dict[int, tuple[array[int], int]] = {}  # of the objects in heaps of many
+        self._num_kept = 0
 
     def read(self, row: int) -> Payload:
         """Return a row.
@@ -74,12 +79,35 @@ class HeapRows:
         return self._base + address, number, length * self._element_bytes
 
     def _find(self, place: int, number: int, length: int) -> Payload:
-        for found, start, size, end in self._objects(place):
-            if found == number:
-                if length > size or start + length > end:
+        kept = self._places.get(place)
+        if kept is None:
+            for walked, (found, start, size, end) in enumerate(self._objects(place)):
+                if found == number:
+                    if length > size or start + length > end:
+                        break
+                    return self._file.payload(start, start + length)
+                if walked == _FEW_OBJECTS:
+                    kept = self._keep(place)
                     break
+        if kept is not None and 0 < number < len(kept[0]) // 2:
+            places, end = kept
+            start, size = places[2 * number], places[2 * number + 1]
+            if length <= size and start + length <= end:
                 return self._file.payload(start, start + length)
         raise OSError(f"the heap at byte {place} lacks the object {number}")
+
+    def _keep(self, place: int) -> "tuple[array[int], int]":
+        """Note where each object of a heap begins and its size, 0 where there is no such number."""
+        objects = list(self._objects(place))
+        places = array("q", bytes(16 * (1 + max(each[0] for each in objects))))
+        for number, start, size, _ in reversed(objects):  # of two the first counts
+            places[2 * number], places[2 * number + 1] = start, min(size, 1 << 62)
+        if self._num_kept > _MOST_KEPT:
+            self._places.clear()
+            self._num_kept = 0
+        self._num_kept += len(places) // 2
+        self._places[place] = places, objects[-1][3]
+        return self._places[place]
 
     def _walk_all(self, place: int) -> None:
         last, size, start, end = -1, 0, 0, 0
