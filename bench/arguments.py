@@ -7,8 +7,8 @@ import torch
 
 from bench.errors import BenchError
 from gpu_aug import PRESETS, Recipe, Views
-from gpu_aug.document import SUFFIXES
-from gpu_aug.schema import load_recipe
+from gpu_aug.files.document import SUFFIXES
+from gpu_aug.files.schema import load_recipe
 
 _DTYPES = {
     "uint8": torch.uint8,

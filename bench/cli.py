@@ -231,8 +231,8 @@ def bench_compare(
     json: JsonOption = None,
 ) -> None:
     """Compare every engine of ours with other pipelines, in turns, on the same files."""
-    from bench.compare import Settings
-    from bench.report import compare_and_show
+    from bench.compare.compare import Settings
+    from bench.compare.report import compare_and_show
     from bench.video.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
 
     clips = clip_settings(data, format, num_frames=num_frames, stride=stride, fps=fps)
@@ -275,7 +275,7 @@ def bench_windows(
     json: JsonOption = None,
 ) -> None:
     """Decode small windows of 1080p JPEGs: tiled, by region decoding, and whole."""
-    from bench.windows import windows_and_show
+    from bench.micro.windows import windows_and_show
 
     windows_and_show(data, seconds=seconds, rounds=rounds, json_path=json)
 
@@ -296,8 +296,8 @@ def bench_busy(
     json: JsonOption = None,
 ) -> None:
     """Measure how much of its speed the loader keeps while the trainer's Python is busy."""
-    from bench.busy import busy_and_show
-    from bench.compare import Settings
+    from bench.compare.compare import Settings
+    from bench.micro.busy import busy_and_show
 
     settings = Settings(seconds=seconds, rounds=rounds, batch_size=batch_size, num_threads=threads)
     busy_and_show(
@@ -329,7 +329,7 @@ def bench_read(
 ) -> None:
     """Read the samples of DATA in shuffled order from every format, beside the formats' own libraries."""
     from bench.pack import size_from
-    from bench.read import ReadSettings, read_and_show
+    from bench.reading.read import ReadSettings, read_and_show
 
     settings = ReadSettings(
         seconds=seconds,
@@ -350,7 +350,7 @@ def bench_install_peers(
     ] = None,
 ) -> None:
     """Install other people's loaders, each into a virtual environment of its own under .peers/."""
-    from bench.report import install_and_show
+    from bench.compare.report import install_and_show
 
     install_and_show(names or [])
 
@@ -363,7 +363,7 @@ def bench_overhead(
     json: JsonOption = None,
 ) -> None:
     """Measure the loader's own cost: everything but decoding and augmenting."""
-    from bench.report import overhead_and_show
+    from bench.compare.report import overhead_and_show
 
     overhead_and_show(data, seconds=seconds, threads=threads, json_path=json)
 
@@ -384,7 +384,7 @@ def bench_ops(
     data: PhotographsOption = None, quick: QuickOption = False, json: JsonOption = None
 ) -> None:
     """Time single operations of torchvision, Albumentations, Kornia and ours, on one thread."""
-    from bench.ops import QUICK, OpsSettings, ops_and_show
+    from bench.micro.ops import QUICK, OpsSettings, ops_and_show
 
     ops_and_show(data, QUICK if quick else OpsSettings(), json_path=json)
 
@@ -394,7 +394,7 @@ def bench_batch(
     data: PhotographsOption = None, quick: QuickOption = False, json: JsonOption = None
 ) -> None:
     """Time the batch stage alone: affine, jitter, erasing and normalising, on one thread."""
-    from bench.batch import QUICK, BatchSettings, batch_and_show
+    from bench.micro.batch import QUICK, BatchSettings, batch_and_show
 
     batch_and_show(data, QUICK if quick else BatchSettings(), json_path=json)
 
@@ -413,8 +413,8 @@ def bench_scale(
     """Measure how cost grows with threads, image size, batch size, dataset length and time."""
     from dataclasses import replace
 
-    from bench.scale import scale_and_show
-    from bench.scale_result import QUICK, ScaleSettings
+    from bench.micro.scale import scale_and_show
+    from bench.micro.scale_result import QUICK, ScaleSettings
 
     settings = replace(
         QUICK if quick else ScaleSettings(), device=device, decoder=decoder, engine=engine

@@ -25,10 +25,10 @@ def demo(
     rounds: Annotated[int, typer.Option(help="Turns that the time is cut into.")] = 3,
 ) -> None:
     """Make photographs, draw the preview, compare every pipeline and write everything down."""
-    from bench.compare import Settings
+    from bench.compare.compare import Settings
+    from bench.compare.report import compare_and_show
     from bench.photographs import make_photographs
     from bench.preview import draw_preview
-    from bench.report import compare_and_show
 
     console = Console()
     _make_folder(out)

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.contestant import Unable
+from bench.compare.contestant import Unable
 from bench.machine import machine, num_cores, versions
 from bench.video.libraries import load_torchcodec
-from readers.formats import FORMATS
+from readers.formats.registry import FORMATS
 
 _LIBRARIES = {
     "arrow": "pyarrow",
@@ -220,7 +220,7 @@ def _engine(name: str) -> Finding:
 
 def _compiled() -> Finding:
     """Where compiled code is kept."""
-    from gpu_aug.kept import can_keep, folder
+    from gpu_aug.compiled.cache import can_keep, folder
 
     place = folder()
     if place is None:

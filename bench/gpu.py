@@ -288,7 +288,7 @@ def _gather(parts: Path, plan: Sequence[Step], out: Path) -> None:
 
 
 def _document(outcomes: Sequence[Outcome], *, rehearse: bool) -> dict[str, object]:
-    from bench.report import document
+    from bench.compare.report import document
 
     rows: dict[str, Mapping[str, object]] = {}
     for outcome in outcomes:
@@ -327,7 +327,7 @@ def gpu(
     ] = None,
 ) -> None:
     """Run the CUDA tests and the GPU benchmarks, go on past failures, and write all of it down."""
-    from bench.report import wide_console, write_json
+    from bench.compare.report import wide_console, write_json
 
     console = wide_console()
     out = out.absolute()

@@ -13,10 +13,10 @@ from bench.progress import bytes_bar
 from bench.source import open_at_random, show_others, title_of
 from bench.tiling import printable
 from bench.video.kind import holds_videos
-from readers.blob import Blob, is_url
-from readers.index import FoundIndex
-from readers.index.builder import build_indexes
 from readers.plural import counted
+from readers.storage.blob import Blob, is_url
+from readers.storage.index import FoundIndex
+from readers.storage.index.builder import build_indexes
 
 
 def index_and_show(data: str, *, format: str | None = None, num_workers: int | None = None) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.arguments import check_writable
+from bench.compare.report import write_json
 from bench.crew import Crew, checked_workers
 from bench.errors import BenchError
 from bench.inspect_show import show, to_dict
 from bench.inspect_survey import survey
 from bench.progress import samples_bar
 from bench.quiet import hushed
-from bench.report import write_json
 from bench.source import open_source, show_others, title_of
 
 

@@ -13,8 +13,8 @@ from bench.inspect_spread import Spread
 from bench.inspect_survey import MOST_LISTED, Survey
 from bench.tiling import printable
 from readers import Dataset, Sample
+from readers.formats.stream import TarStream
 from readers.plural import counted
-from readers.stream import TarStream
 
 _MOST_FIELDS = 15
 _MOST_SHAPES = 3

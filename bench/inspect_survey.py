@@ -26,8 +26,8 @@ from readers import (
     Sample,
     read_header,
 )
-from readers.copies import copied_sample
-from readers.stream import TarStream
+from readers.formats.stream import TarStream
+from readers.storage.copies import copied_sample
 from readers.video import FrameFolderDataset, VideoError
 
 MOST_LISTED = 10_000  # bad entries that are kept; the others are counted
@@ -226,7 +226,7 @@ def _look(entry: Entry, folders: FrameFolderDataset | None) -> Look:
 
 
 def _look_and_decode(entry: Entry, folders: FrameFolderDataset | None) -> Look:
-    from dali_pipes.cpu import decode
+    from dali_pipes.decode.opencv import decode
     from dali_pipes.errors import DecodeError
 
     if isinstance(entry, Sample):

@@ -174,7 +174,7 @@ def look_at_video(
 def _decode_pictures(
     folders: FrameFolderDataset, index: int, info: VideoInfo, frames: NDArray[np.int64]
 ) -> None:
-    from dali_pipes.cpu import decode
+    from dali_pipes.decode.opencv import decode
     from dali_pipes.errors import DecodeError
 
     for frame in frames.tolist():

@@ -24,8 +24,8 @@ from bench.source import open_source
 from bench.tiling import Tally, printable, show_sizes
 from bench.whole import held
 from readers import BadSample, Dataset, Order, Sample, TarDataset
+from readers.formats.stream import TarStream
 from readers.plural import counted
-from readers.stream import TarStream
 from readers.video import FrameFolderDataset
 
 _TASK_BYTES = 500_000  # fetched per task: little, since whatever is under way is held in memory

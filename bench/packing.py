@@ -12,9 +12,9 @@ import numpy as np
 from bench.tiling import is_jpeg, tile
 from bench.video.kind import is_video
 from readers import BadSample, Dataset, HeaderError, Order, Sample, TarDataset, read_header
-from readers.copies import copied_sample
+from readers.formats.tar.webdataset import label_of
 from readers.sample import Payload, is_image_field, is_video_field
-from readers.tar.webdataset import label_of
+from readers.storage.copies import copied_sample
 
 _MODE = 0o644
 _EXTENSIONS = {"jpeg": "jpg"}  # of image formats that are not called as their files are

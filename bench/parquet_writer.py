@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from bench.packing import Packed, free_key
 from bench.shard_writer import Stream
 from bench.whole import whole_file
-from readers.formats import require
+from readers.formats.registry import require
 
 _ROW_GROUP_BYTES = 16_000_000
 

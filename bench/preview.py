@@ -14,15 +14,16 @@ from rich.text import Text
 
 from bench.annotate import Picture, annotate
 from bench.arguments import check_writable, recipe_from
+from bench.compare.images import Repeated, sound_samples
+from bench.compare.ours import DECODERS, ENGINES, Decoder, Engine, row_name
 from bench.errors import BenchError
-from bench.images import Repeated, sound_samples
-from bench.ours import DECODERS, ENGINES, Decoder, Engine, row_name
 from bench.source import open_at_random
-from dali_pipes import Batch, Loader, MissingPackageError, available_decoders, cpu
+from dali_pipes import Batch, Loader, MissingPackageError, available_decoders
+from dali_pipes.decode import opencv
 from dali_pipes.targets import KINDS, TargetReader
 from gpu_aug import BoxParams, EngineError, Normalize, Recipe, Resize, Targets, Views, apply
-from gpu_aug.boxes import to_xyxy
 from gpu_aug.errors import TargetsError
+from gpu_aug.targets.boxes import to_xyxy
 from readers import Dataset, Sample, read_header
 
 FONT_SIZE = 15
@@ -182,7 +183,7 @@ def _original(sample: Sample, recipe: Recipe, cell: NDArray[np.int64]) -> Pictur
     """The whole image with its targets, so small that it fits into a cell."""
     data = sample.image or b""
     header = read_header(data)
-    picture = cpu.decode(data, (header.height, header.width))
+    picture = opencv.decode(data, (header.height, header.width))
     size = np.array(picture.shape[:2])
     small = np.maximum(np.rint(size * min(1, *(cell / size))), 1).astype(int)
     shrink = Recipe([Resize(small.tolist())], boxes=recipe.boxes, keypoints=recipe.keypoints)

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.arguments import recipe_from
-from bench.ours import ENGINES
+from bench.compare.ours import ENGINES
 from gpu_aug import (
     CenterCrop,
     Draws,
@@ -21,7 +21,7 @@ from gpu_aug import (
     RecipeError,
     compile_engine,
 )
-from gpu_aug.clock import clock
+from gpu_aug.compiled.clock import clock
 from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.operation import in_brief
 from gpu_aug.ops.temporal import Temporal

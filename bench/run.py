@@ -13,17 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from bench.arguments import check_writable, dtype_from, recipe_from
-from bench.contestant import STAGES, share_of
+from bench.compare.contestant import STAGES, share_of
+from bench.compare.ours import row_name
+from bench.compare.report import document, write_json
+from bench.compare.result import rates_of
 from bench.errors import BenchError
-from bench.ours import row_name
-from bench.report import document, write_json
-from bench.result import rates_of
 from bench.source import open_at_random
 from bench.timer import Rate
 from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Batch, Loader
 from dali_pipes.evaluation import random_steps
-from gpu_aug.clock import clock
+from gpu_aug.compiled.clock import clock
 from readers import Dataset
 from readers.plural import counted
 

@@ -8,10 +8,10 @@ from rich.text import Text
 
 from bench.tiling import printable
 from readers import Dataset, FolderDataset, IndexedDataset, SourceError, open_dataset
-from readers.formats import FORMATS
+from readers.formats.registry import FORMATS
+from readers.formats.stream import TarStream
 from readers.plural import counted
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS
-from readers.stream import TarStream
 from readers.video import VideoFolderDataset
 
 _OTHERS: dict[type, tuple[str, ...]] = {
@@ -26,7 +26,7 @@ def open_at_random(source: str, format: str | None = None) -> IndexedDataset:
 
     Args:
         source: As for `readers.open_dataset`.
-        format: A name in `readers.formats.FORMATS`; None tells it from the source.
+        format: A name in `readers.formats.registry.FORMATS`; None tells it from the source.
 
     Raises:
         SourceError: It cannot be opened, or the format can only be read from front to back.
@@ -47,7 +47,7 @@ def open_source(
 
     Args:
         source: As for `readers.open_dataset`, or ``pipe:COMMAND``.
-        format: A name in `readers.formats.FORMATS`; None tells it from the source.
+        format: A name in `readers.formats.registry.FORMATS`; None tells it from the source.
         allow_pipe: Whether the source may be a command that is run.
 
     Raises:

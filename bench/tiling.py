@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.filesize import decimal
 
-from dali_pipes.tiling.tile import Untiled, add_restarts
+from dali_pipes.jpeg.tiling.tile import Untiled, add_restarts
 from readers.sample import Payload
 
 _JPEG = b"\xff\xd8\xff"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from statistics import median
 
-from gpu_aug.clock import clock
+from gpu_aug.compiled.clock import clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from bench.errors import BenchError
-from readers.places import expand_braces
+from readers.storage.paths import expand_braces
 
 _SHARD = ".tar"
 _INDEX = ".tar.gpuaug-index"  # belongs to a shard and would not fit its copy

@@ -1,11 +1,12 @@
 """From encoded samples to augmented batches: the loader, with NVIDIA DALI or without it."""
 
 from dali_pipes import (
-    siblings as siblings,
-)  # first: a foreign module called readers would break the rest
+    foreign_packages as foreign_packages,  # first: a foreign module called readers would break the rest
+)
+from dali_pipes.bad_samples import BadRecord
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import available_decoders
-from dali_pipes.dali_decoder import from_dali
+from dali_pipes.decode.dali.user import from_dali
 from dali_pipes.errors import (
     BadSampleError,
     DecodeError,
@@ -13,7 +14,6 @@ from dali_pipes.errors import (
     MissingPackageError,
     StateMismatchError,
 )
-from dali_pipes.faults import BadRecord
 from dali_pipes.loader import Loader
 from dali_pipes.state import LoaderState
 from dali_pipes.video.clips import Clips

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.plan import MAX_EPOCH, LastBatch, Schedule
 from dali_pipes.ranks import Place
+from dali_pipes.schedule import MAX_EPOCH, LastBatch, Schedule
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
-from gpu_aug.soft_labels import class_count
+from gpu_aug.targets.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from gpu_aug.clock import clock
+from gpu_aug.compiled.clock import clock
 
 Stage = Literal["read", "decode", "augment", "copy", "wait"]
 

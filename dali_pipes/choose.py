@@ -7,9 +7,9 @@ from typing import Literal
 
 import torch
 
-from dali_pipes.dali_decoder import DaliDecoder
+from dali_pipes.decode.dali.feed import INSTALL_DALI
+from dali_pipes.decode.dali.user import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
-from dali_pipes.feed import INSTALL_DALI
 from gpu_aug.engines.engine import EngineChoice, EngineName, best_engine
 
 DecoderName = Literal["auto", "dali", "cpu"]

@@ -6,13 +6,13 @@
 import importlib
 import sys
 
-from dali_pipes import siblings
+from dali_pipes import foreign_packages
 
 
 def main() -> None:
     """Run the command `gpu-aug`."""
     try:
-        siblings.check("bench")
+        foreign_packages.check("bench")
     except ImportError as error:
         sys.exit(f"gpu-aug: {error}")
     importlib.import_module("bench.cli").main()

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.plan import Schedule
+from dali_pipes.schedule import Schedule
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.ops import Operation
-from gpu_aug.ops.foreign import Foreign
+from gpu_aug.ops.foreign.foreign import Foreign
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import AnyOrder

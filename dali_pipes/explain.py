@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from dali_pipes.finish import View
-from dali_pipes.plan import Schedule
+from dali_pipes.pipeline.augment import View
+from dali_pipes.pipeline.fetch import Workshop
 from dali_pipes.ranks import Ranks
+from dali_pipes.schedule import Schedule
 from dali_pipes.targets import KINDS
-from dali_pipes.work import Workshop
 from readers.plural import counted
 from readers.video.peculiar import told
 

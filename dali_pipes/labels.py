@@ -5,9 +5,9 @@ from numpy.typing import NDArray
 
 from dali_pipes.arguments import no_class_count
 from dali_pipes.errors import LoaderError
-from dali_pipes.work import Work
+from dali_pipes.pipeline.fetch import Work
 from gpu_aug import Recipe
-from gpu_aug.soft_labels import soft_labels
+from gpu_aug.targets.soft_labels import soft_labels
 
 
 def labels_of(

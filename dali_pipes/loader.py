@@ -14,29 +14,29 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes import arguments, evaluation, names
-from dali_pipes.about import About, about, name_of, steps_of
 from dali_pipes.audit import Audit, Tally
+from dali_pipes.bad_samples import BadRecord, Ledger, Policy
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import DecoderName, choose
-from dali_pipes.dali_decoder import DaliDecoder
+from dali_pipes.decode.dali.feed import Feed, FeedOptions
+from dali_pipes.decode.dali.produce import PipelineProducer
+from dali_pipes.decode.dali.user import DaliDecoder
 from dali_pipes.explain import explain
-from dali_pipes.faults import BadRecord, Ledger, Policy
-from dali_pipes.feed import Feed, FeedOptions
-from dali_pipes.finish import Finisher, View
-from dali_pipes.job import Job, make_job
 from dali_pipes.labels import labels_of
-from dali_pipes.pipeline import PipelineProducer
-from dali_pipes.plan import LastBatch, Schedule
-from dali_pipes.process import Helper, ProcessProducer
-from dali_pipes.produce import CpuProducer, DaliProducer, Producer
+from dali_pipes.pipeline.augment import Finisher, View
+from dali_pipes.pipeline.fetch import Work, Workshop
+from dali_pipes.pipeline.job import Job, make_job
+from dali_pipes.pipeline.process import Helper, ProcessProducer
+from dali_pipes.pipeline.produce import CpuProducer, DaliProducer, Producer
 from dali_pipes.ranks import Ranks
+from dali_pipes.schedule import LastBatch, Schedule
 from dali_pipes.state import VERSION, LoaderState, RunIdentity, check_state, order_check
+from dali_pipes.state_words import About, about, name_of, steps_of
 from dali_pipes.targets import Kind, TargetReader, collate, upload
 from dali_pipes.video import options
 from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.video.produce import DaliClipProducer
 from dali_pipes.video.source import ClipSource, find_clips, require_clips
-from dali_pipes.work import Work, Workshop
 from gpu_aug import Recipe, compile_engine
 from gpu_aug.engines.engine import EngineChoice
 from gpu_aug.views import Views

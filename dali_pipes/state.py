@@ -6,9 +6,9 @@ from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from dali_pipes.about import About, explain_dataset, explain_recipe
 from dali_pipes.errors import StateMismatchError
-from dali_pipes.plan import MAX_EPOCH
+from dali_pipes.schedule import MAX_EPOCH
+from dali_pipes.state_words import About, explain_dataset, explain_recipe
 
 VERSION = 1
 

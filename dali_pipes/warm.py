@@ -26,8 +26,8 @@ serve()
 """
 
 _MCUS = "dali_pipes.jpeg.mcus:read_mcus"
-_PLAIN, _FULL = (f"gpu_aug.engines.fused.passes:{name}" for name in ("run_plain", "run"))
-_RESIZE = "gpu_aug.resize:resize_into"
+_PLAIN, _FULL = (f"gpu_aug.engines.fused.cpu.passes:{name}" for name in ("run_plain", "run"))
+_RESIZE = "gpu_aug.resampling.bilinear:resize_into"
 _RESIZE_WHOLE = f"{_RESIZE}:whole"
 _PLAIN_STEPS = {
     *("HorizontalFlip", "VerticalFlip", "Normalize", "ColorJitter"),
@@ -57,7 +57,7 @@ def warm(
     """Compile all that a Loader can need, for this processor, and keep it.
 
     What is kept serves every later process, also where its folder can only be read then: a container's, which
-    was prepared when it was built. See `gpu_aug.kept`.
+    was prepared when it was built. See `gpu_aug.compiled.cache`.
 
     Args:
         num_processes: That compile side by side, at least 1.
@@ -66,7 +66,7 @@ def warm(
     Raises:
         LoaderError: Nothing can be kept, or a function cannot be compiled.
     """
-    from gpu_aug.kept import can_keep, folder
+    from gpu_aug.compiled.cache import can_keep, folder
 
     began, parts = time.perf_counter(), SimpleQueue[str]()
     for name in PARTS:
@@ -98,7 +98,7 @@ def compile_ahead(recipes: Sequence[Recipe]) -> None:
     """
     if _helpers or not sys.executable:
         return
-    from gpu_aug.kept import can_keep
+    from gpu_aug.compiled.cache import can_keep
 
     missing = [name for name in wanted(recipes) if not _is_kept(name)]
     if not missing or not can_keep():
@@ -121,7 +121,7 @@ def wanted(recipes: Sequence[Recipe]) -> list[str]:
 
 def serve() -> None:
     """Be a process that compiles: names of PARTS come in, for each a line says how many functions were compiled."""
-    from gpu_aug import kept
+    from gpu_aug.compiled import cache as kept
 
     kept.be_quiet()
     answers = sys.stdout
@@ -198,7 +198,7 @@ def _empty(*dtypes_and_dims: tuple[type, int]) -> tuple[Any, ...]:
 
 
 def _of_programs() -> tuple[Any, ...]:
-    from gpu_aug.engines.fused.program import Program
+    from gpu_aug.engines.fused.compile.program import Program
 
     i, f, d = np.int32, np.float32, np.float64
     fields = _empty(
@@ -241,11 +241,11 @@ def _of_tiles() -> tuple[Any, ...]:
 PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _FULL: _of_programs,
     _MCUS: None,
-    "dali_pipes.rows:draw_rows": _of_rows,
+    "dali_pipes.decode.jpeg_rows:draw_rows": _of_rows,
     _PLAIN: _of_programs,
     _RESIZE: _of_resize,
     _RESIZE_WHOLE: _of_whole_frames,
-    "dali_pipes.tiling.slices:cut_all": _of_tiles,
+    "dali_pipes.jpeg.tiling.slices:cut_all": _of_tiles,
     "dali_pipes.video.yuv:write_rgb": _of_frames,
 }
 """What is compiled, and arguments of the types that it is called with; None where the import compiles it.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from arguments import parse_arguments
 
 from dali_pipes import Loader, LoaderError, MissingPackageError
-from dali_pipes.dlpack import to_cupy
+from dali_pipes.integrations.dlpack import to_cupy
 from gpu_aug import CenterCrop, Recipe, Resize
 from readers import open_dataset
 

@@ -13,7 +13,10 @@ from arguments import parse_arguments
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from dali_pipes import Loader
-from dali_pipes.plugin import DALIClassificationIterator, LastBatchPolicy  # was nvidia.dali.plugin
+from dali_pipes.integrations.dali import (  # was nvidia.dali.plugin
+    DALIClassificationIterator,
+    LastBatchPolicy,
+)
 from gpu_aug import Recipe
 from readers import open_dataset
 

@@ -15,7 +15,7 @@ import numpy as np
 from arguments import parse_arguments
 
 from dali_pipes import Loader
-from dali_pipes.dlpack import to_jax
+from dali_pipes.integrations.dlpack import to_jax
 from gpu_aug import Recipe
 from readers import open_dataset
 

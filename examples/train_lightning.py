@@ -14,7 +14,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from dali_pipes import Batch, Loader
-from dali_pipes.lightning import LoaderModule
+from dali_pipes.integrations.lightning import LoaderModule
 from gpu_aug import Recipe
 from readers import open_dataset
 

@@ -13,7 +13,7 @@ from arguments import parse_arguments
 from torchvision.models.resnet import BasicBlock, ResNet
 
 from dali_pipes import Loader
-from dali_pipes.nodes import LoaderNode
+from dali_pipes.integrations.torchdata import LoaderNode
 from gpu_aug import Recipe
 from readers import open_dataset
 

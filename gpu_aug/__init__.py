@@ -7,12 +7,12 @@ from gpu_aug.apply import apply
 from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import Engine, compile_engine
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
-from gpu_aug.move import move_batch
 from gpu_aug.ops import *
 from gpu_aug.recipe import PRESETS, Recipe
-from gpu_aug.targets import BoxParams, KeypointParams, Targets
+from gpu_aug.resampling.crops import Windows
+from gpu_aug.targets.move import move_batch
+from gpu_aug.targets.targets import BoxParams, KeypointParams, Targets
 from gpu_aug.views import Views
-from gpu_aug.windows import Windows
 
 _OTHERS = ("Any", "ModuleType", "TYPE_CHECKING")
 __all__ = sorted(  # operations are listed in the __all__ of their file

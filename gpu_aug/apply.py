@@ -12,15 +12,15 @@ from torch import Tensor
 from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import Engine, EngineChoice, compile_engine, takes_batches
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
-from gpu_aug.move import move_batch
+from gpu_aug.frame_times import decoded_order
 from gpu_aug.ops import fields
 from gpu_aug.ops.mix import Mixing
 from gpu_aug.recipe import Recipe
-from gpu_aug.resample import resample
+from gpu_aug.resampling.decoded import resample
 from gpu_aug.samples import Sample, read_sample
-from gpu_aug.soft_labels import soft_labels
-from gpu_aug.targets import Targets, as_array
-from gpu_aug.temporal import decoded_order
+from gpu_aug.targets.move import move_batch
+from gpu_aug.targets.soft_labels import soft_labels
+from gpu_aug.targets.targets import Targets, as_array
 from gpu_aug.views import Views
 
 _MOST_SEEDS = 2**63 - 1

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.windows import Windows
+from gpu_aug.resampling.crops import Windows
 
 Params = dict[str, NDArray[Any]]
 """The drawn parameters of one operation: name -> array whose first axis is the batch."""
@@ -39,7 +39,7 @@ class Draws:
         partners: int64 [B, 4], rows of the batch that each row may be mixed with: its neighbour in
             a pair of positions, then its three neighbours in four positions. A row that has none
             in the batch is its own partner. int64 [B, 0] where nothing is mixed.
-        temporal: One entry per operation on the time of clips; see gpu_aug.temporal.
+        temporal: One entry per operation on the time of clips; see gpu_aug.frame_times.
     """
 
     windows: Windows

@@ -3,16 +3,16 @@
 They resize bilinearly, so that decoding does it; where a source resizes otherwise, it is said.
 """
 
-from gpu_aug.ops.blurs import GaussianBlur
-from gpu_aug.ops.colour import Grayscale, Normalize, Solarize
+from gpu_aug.ops.blur.blurs import GaussianBlur
+from gpu_aug.ops.color.jitter import ColorJitter
+from gpu_aug.ops.color.simple import Grayscale, Normalize, Solarize
 from gpu_aug.ops.combine import OneOf
-from gpu_aug.ops.crops import CenterCrop, FixedCrop, RandomCrop
-from gpu_aug.ops.geometry import HorizontalFlip
-from gpu_aug.ops.jitter import ColorJitter
+from gpu_aug.ops.geometric.crops import CenterCrop, FixedCrop, RandomCrop
+from gpu_aug.ops.geometric.flips import HorizontalFlip
+from gpu_aug.ops.geometric.random_resizes import RandomResize, RandomShortestSize, ScaleJitter
+from gpu_aug.ops.geometric.resized_crops import RandomResizedCrop
+from gpu_aug.ops.geometric.resizes import Resize
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.random_resizes import RandomResize, RandomShortestSize, ScaleJitter
-from gpu_aug.ops.resized_crops import RandomResizedCrop
-from gpu_aug.ops.resizes import Resize
 from gpu_aug.recipe import Recipe
 from gpu_aug.views import Views
 

@@ -14,22 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.calls import Called
-from gpu_aug.document import write_document
 from gpu_aug.draws import Draws, Params, find_partners, uniforms
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops.colour import Normalize
+from gpu_aug.files.document import write_document
+from gpu_aug.ops.color.jitter import ColorJitter
+from gpu_aug.ops.color.simple import Normalize
 from gpu_aug.ops.combine import Combinator
-from gpu_aug.ops.crops import CenterCrop
-from gpu_aug.ops.geometry import HorizontalFlip
-from gpu_aug.ops.jitter import ColorJitter
+from gpu_aug.ops.foreign.wrapping import as_operation
+from gpu_aug.ops.geometric.crops import CenterCrop
+from gpu_aug.ops.geometric.flips import HorizontalFlip
+from gpu_aug.ops.geometric.resized_crops import RandomResizedCrop
+from gpu_aug.ops.geometric.resizes import Resize
+from gpu_aug.ops.geometric.spatial import Crop, Resample, Spatial
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.resized_crops import RandomResizedCrop
-from gpu_aug.ops.resizes import Resize
-from gpu_aug.ops.spatial import Crop, Resample, Spatial
 from gpu_aug.ops.temporal import Temporal, check_place
-from gpu_aug.ops.wrapping import as_operation
-from gpu_aug.targets import BoxParams, KeypointParams, differences
-from gpu_aug.windows import compose_windows
+from gpu_aug.resampling.crops import compose_windows
+from gpu_aug.targets.targets import BoxParams, KeypointParams, differences
 
 if TYPE_CHECKING:
     from gpu_aug.views import Views
@@ -389,7 +389,7 @@ class Recipe(metaclass=Called):
     def load(
         cls, path: str | PathLike[str], *, functions: Mapping[str, Any] | None = None
     ) -> "Recipe":
-        """Read a recipe that ``save`` wrote or that was written by hand; see gpu_aug.schema.
+        """Read a recipe that ``save`` wrote or that was written by hand; see gpu_aug.files.schema.
 
         Args:
             path: A YAML or JSON file.
@@ -398,13 +398,13 @@ class Recipe(metaclass=Called):
         Raises:
             RecipeError: The file is missing, or not a recipe; ``file:line`` says where.
         """
-        from gpu_aug.schema import load_recipe
+        from gpu_aug.files.schema import load_recipe
 
         recipe = load_recipe(path, functions=functions)
         if not isinstance(recipe, Recipe):
             raise RecipeError(
                 f"{path} holds views, several recipes for each sample: read it with "
-                "gpu_aug.schema.load_recipe(path)"
+                "gpu_aug.files.schema.load_recipe(path)"
             )
         return recipe
 
@@ -423,14 +423,14 @@ class Recipe(metaclass=Called):
         return from_torchvision(source, strict=strict)
 
     def to_albumentations(self) -> Any:
-        """Return the same pipeline as ``A.Compose``; see gpu_aug.convert.export_albumentations."""
-        from gpu_aug.convert.export_albumentations import export
+        """Return the same pipeline as ``A.Compose``; see gpu_aug.convert.albumentations.export."""
+        from gpu_aug.convert.albumentations.export import export
 
         return export(self)
 
     def to_kornia(self) -> Any:
-        """Return the same pipeline as ``K.AugmentationSequential``; see gpu_aug.convert.export_kornia."""
-        from gpu_aug.convert.export_kornia import export
+        """Return the same pipeline as ``K.AugmentationSequential``; see gpu_aug.convert.kornia."""
+        from gpu_aug.convert.kornia import export
 
         return export(self)
 
@@ -450,7 +450,7 @@ class Recipe(metaclass=Called):
         """
         import torch
 
-        from gpu_aug.engines.fused.explain import explain
+        from gpu_aug.engines.fused.compile.explain import explain
 
         steps = ", ".join(map(repr, self.temporal_operations))
         frames = f"before decoding, which frames: {steps}\n" if steps else ""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gpu_aug.errors import TargetsError
-from gpu_aug.targets import Targets, as_array
+from gpu_aug.targets.targets import Targets, as_array
 
 KEYS = (
     *("image", "images", "mask", "masks", "boxes", "box_labels"),

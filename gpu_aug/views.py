@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.calls import Called
-from gpu_aug.document import write_document
 from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError
+from gpu_aug.files.document import write_document
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
 
 

@@ -8,12 +8,13 @@ Nothing is decoded here.
 """
 
 from readers.dataset import IndexedDataset, SelectionError
-from readers.folder import FolderDataset, ListDataset
-from readers.header import Header, read_header
+from readers.formats.folder import FolderDataset, ListDataset
+from readers.formats.tar import TarDataset
+from readers.image.header import Header, read_header
+from readers.image.restarts import restart_offsets
 from readers.mixture import Balanced, Mixture, mix
 from readers.open import open_dataset
 from readers.order import Order, part
-from readers.restarts import restart_offsets
 from readers.sample import (
     BadSample,
     Dataset,
@@ -24,7 +25,6 @@ from readers.sample import (
     SourceError,
 )
 from readers.selection import Subset
-from readers.tar import TarDataset
 
 __all__ = [
     "BadSample",

@@ -8,12 +8,10 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
-from readers.doubts import doubts
-from readers.formats import FORMATS, NUMBERED, Format, FormatName
-from readers.kinds import MDS_INDEX, is_list, is_shard, is_video, named_kind, tell_kind
-from readers.places import find_places, has_wildcards, is_url
-from readers.sample import PathLike, SourceError
-from readers.splits import (
+from readers.formats.detect import MDS_INDEX, is_list, is_shard, is_video, named_kind, tell_kind
+from readers.formats.doubts import doubts
+from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
+from readers.formats.splits import (
     canonical,
     choose_split,
     folder_splits,
@@ -21,12 +19,14 @@ from readers.splits import (
     several_splits,
     split_of,
 )
-from readers.unread import unread
-from readers.unreadable import unreadable
+from readers.formats.unread import unread
+from readers.sample import PathLike, SourceError
+from readers.storage.paths import find_places, has_wildcards, is_url
+from readers.storage.unreadable import unreadable
 
 if TYPE_CHECKING:
-    from readers.remote import StorageOptions
-    from readers.stream import TarStream
+    from readers.formats.stream import TarStream
+    from readers.storage.remote import StorageOptions
 
 
 @overload
@@ -60,7 +60,7 @@ def open_dataset(
             .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,
-            a file of any format in `readers.formats.FORMATS`, among them lists of images, of videos and
+            a file of any format in `readers.formats.registry.FORMATS`, among them lists of images, of videos and
             their clips, and of folders of frames,
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
             in object stores (HTTP servers cannot be listed: braces alone),
@@ -70,10 +70,10 @@ def open_dataset(
         format: Name of the format, where name and content of the source do not tell it. "stream" reads
             tars forward only, which is all that compressed ones, pipes and some servers allow.
         split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
-            ``val/``), by Hugging Face's rules (see `readers.splits`). Several splits are never opened as one
+            ``val/``), by Hugging Face's rules (see `readers.formats.splits`). Several splits are never opened as one
             without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
         options: Of the format's class, such as ``image="photo"`` to name a column; for URLs also those of
-            `readers.remote.StorageOptions`, such as ``cache_bytes=0``.
+            `readers.storage.remote.StorageOptions`, such as ``cache_bytes=0``.
 
     Warns:
         UserWarning: Something lies there that is not read, such as boxes in files of a kind that no reader knows,
@@ -141,7 +141,7 @@ def _made(
 
 def _storage_options(options: dict[str, object]) -> "StorageOptions":
     """Take the options that say how URLs are reached out of the others."""
-    from readers.remote import configure
+    from readers.storage.remote import configure
 
     known = _storage_names()
     taken: dict[str, Any] = {name: options.pop(name) for name in list(options) if name in known}
@@ -149,7 +149,7 @@ def _storage_options(options: dict[str, object]) -> "StorageOptions":
 
 
 def _storage_names() -> list[str]:
-    from readers.remote import StorageOptions
+    from readers.storage.remote import StorageOptions
 
     return [found.name for found in fields(StorageOptions)]
 
@@ -166,7 +166,7 @@ def _places(text: str, storage: "StorageOptions | None", split: str | None) -> l
 
 def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]:
     """Return the files of a folder in a store."""
-    from readers.remote import Url, list_remote
+    from readers.storage.remote import Url, list_remote
 
     there = list_remote(url, storage)
     deeper = [place for place in there if "/" in place.removeprefix(url)]

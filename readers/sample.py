@@ -64,7 +64,7 @@ class Sample:
         label: Class number, -1 when the data has none.
         size: (height, width) in pixels after EXIF orientation, None when the dataset does not
             know it without reading the header.
-        restarts: Where the restart intervals of `image` lie, as `readers.restarts.restart_offsets`
+        restarts: Where the restart intervals of `image` lie, as `readers.image.restarts.restart_offsets`
             gives them; None when it has none or the dataset does not know them without a look.
         image_field: Name of the field that holds the image, where the format says so; None leaves it to
             the field names.

@@ -18,11 +18,11 @@ import pytest
 import torch
 from PIL import Image
 
-from bench.contestant import Unable
+from bench.compare.contestant import Unable
 from bench.photographs import make_photographs
 from bench.video.libraries import load_torchcodec
-from tests.agreement import Agreement
-from tests.groups import Rules
+from tests.support.agreement import Agreement
+from tests.support.groups import Rules
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -44,7 +44,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.getplugin("terminalreporter")
     if not session.config.getoption("--whole") or reporter is None:  # or a worker of pytest-xdist
         return
-    passed = [Path(report.location[0]).stem for report in reporter.stats.get("passed", [])]
+    passed = [
+        report.location[0].removeprefix("tests/") for report in reporter.stats.get("passed", [])
+    ]
     reasons = [report.longrepr[2] for report in reporter.stats.get("skipped", [])]
     rules = Rules.read()
     for name, number in rules.count(passed).items():

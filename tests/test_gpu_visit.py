@@ -21,7 +21,7 @@ from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, scale_for
 from bench.gpu_visit.step import STEPS
 from bench.gpu_visit.videos import KINDS, pan, write_video
-from tests.test_loader_process import is_gone
+from tests.dali_pipes.test_loader_process import is_gone
 
 
 def test_every_step_exists(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ import pytest
 import torch
 from PIL import Image
 
-from bench import usage as watching
+from bench.compare import usage as watching
+from bench.compare.nvml import Meter, NvmlError
+from bench.compare.usage import Busy
 from bench.gpu_visit import decode, flow, kernel, loop, shares, sweep, tiles, trace, training
 from bench.gpu_visit.scale import Notes, Scale, scale_for
-from bench.nvml import Meter, NvmlError
-from bench.usage import Busy
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomAffine, Recipe, compile_engine
 
 pytestmark = pytest.mark.filterwarnings(

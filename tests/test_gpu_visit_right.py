@@ -19,7 +19,8 @@ from bench.gpu_visit.broken import broken_files, cut, resized
 from bench.gpu_visit.coded import SIDE, code_of, coded_pictures, read_codes
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, scale_for
-from dali_pipes import DecodeError, cpu
+from dali_pipes import DecodeError
+from dali_pipes.decode import opencv
 from gpu_aug import ColorJitter, Normalize, RandomPerspective, Recipe, Resize
 from readers import HeaderError, read_header
 from tests import conftest
@@ -186,7 +187,7 @@ class TestDamage:
             try:
                 header = read_header(content)
                 if header.height * header.width < 10**6:
-                    cpu.decode(content, (header.height, header.width))
+                    opencv.decode(content, (header.height, header.width))
             except (HeaderError, DecodeError):
                 refused.add(name)
 

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import Group, Rules
+from tests.support.groups import Group, Rules
 
-RULES = Rules({"order": Group(("order*", "state"), 3)}, ("no CUDA device",))
+RULES = Rules({"order": Group(("readers/order*", "state"), 3)}, ("no CUDA device",))
 
 
 def test_every_file_belongs_to_one_group() -> None:
     """No test file is counted nowhere or twice."""
     groups = Rules.read().groups
-    files = [path.stem for path in Path(__file__).parent.glob("test_*.py")]
+    tests = Path(__file__).parent
+    files = [str(path.relative_to(tests)) for path in tests.rglob("test_*.py")]
 
     owners = {file: [name for name in groups if groups[name].holds(file)] for file in files}
 
@@ -22,10 +23,18 @@ def test_every_file_belongs_to_one_group() -> None:
 @pytest.mark.parametrize(
     ("passed", "reasons", "said"),
     [
-        (["test_order", "test_order_block", "test_state"], ["no CUDA device"], []),
-        (["test_order"] * 2 + ["test_tar"], [], ["order: 2 tests passed, at least 3 must"]),
         (
-            ["test_order"] * 3,
+            ["readers/test_order.py", "readers/test_order_block.py", "test_state.py"],
+            ["no CUDA device"],
+            [],
+        ),
+        (
+            ["readers/test_order.py"] * 2 + ["readers/test_tar.py"],
+            [],
+            ["order: 2 tests passed, at least 3 must"],
+        ),
+        (
+            ["readers/test_order.py"] * 3,
             ["no FFmpeg"] * 2,
             ["2 skipped for a reason that groups.toml does not allow: no FFmpeg"],
         ),

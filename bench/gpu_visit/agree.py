@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from bench.batch import RECIPE
 from bench.gpu_visit.scale import Notes, Scale
-from bench.pictures import load_pictures
+from bench.micro.batch import RECIPE
+from bench.micro.pictures import load_pictures
 from gpu_aug import (
     ColorJitter,
     Draws,

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bench.compare.images import Repeated
 from bench.gpu_visit.broken import broken_files
 from bench.gpu_visit.coded import SIDE, code_of, coded_pictures, read_codes
 from bench.gpu_visit.loop import Decoder, write_files
 from bench.gpu_visit.memory import ALLOWED, growth, read_memory
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale
-from bench.images import Repeated
 from dali_pipes import Loader
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from readers import Order, open_dataset

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench.compare.usage import Busy
 from bench.gpu_visit.flow import flow_rate
 from bench.gpu_visit.photographs import bits_per_pixel, photographs
 from bench.gpu_visit.scale import Notes, Scale, Size
 from bench.machine import num_cores
-from bench.usage import Busy
 from readers import read_header
 
 HARDWARE_LOADS = (0.0, 0.65, 0.9, 1.0)

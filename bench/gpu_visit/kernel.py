@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.batch import RECIPE
 from bench.gpu_visit.operations import operations_of
 from bench.gpu_visit.scale import Notes, Scale, device_milliseconds
-from bench.pictures import load_pictures
+from bench.micro.batch import RECIPE
+from bench.micro.pictures import load_pictures
 from gpu_aug import (
     ColorJitter,
     HorizontalFlip,
@@ -28,7 +28,7 @@ from gpu_aug import (
     Recipe,
     compile_engine,
 )
-from gpu_aug.engines.fused.program import Program
+from gpu_aug.engines.fused.compile.program import Program
 
 RECIPES = {
     "normalise": Recipe([Normalize()]),
@@ -107,7 +107,7 @@ def _measure(
     num, height, width = images[0].shape[:3]
     engine = compile_engine("fused", recipe, device=scale.device)
     if tiling is not None:
-        from gpu_aug.engines.fused.triton import run_program
+        from gpu_aug.engines.fused.triton.run import run_program
 
         vars(engine)["_run_program"] = partial(run_program, tiling=tiling)
     sizes = np.tile(np.array([height, width], np.int64), (num, 1))
@@ -224,7 +224,7 @@ def tilings(scale: Scale, data: Path, notes: Notes) -> None:
     if not scale.on_gpu:
         notes.put(headline="nothing to rehearse: the CPU's kernels have no tiles")
         return
-    from gpu_aug.engines.fused.triton import Tiling
+    from gpu_aug.engines.fused.triton.run import Tiling
 
     images, ceiling = _images(scale, data), _ceiling(scale)
     for tiling in (
@@ -266,7 +266,7 @@ def _best(notes: Notes, recipe: str) -> str:
 
 
 def _usual() -> Any:
-    from gpu_aug.engines.fused.triton import Tiling
+    from gpu_aug.engines.fused.triton.run import Tiling
 
     return Tiling()
 
@@ -280,7 +280,7 @@ def _images(scale: Scale, data: Path) -> list[torch.Tensor]:
 
 def _compiled() -> dict[str, Any]:
     """Registers, spills and shared memory of the kernels that were compiled in this process."""
-    from gpu_aug.engines.fused import triton_kernels
+    from gpu_aug.engines.fused.triton import kernels as triton_kernels
 
     found = {}
     for function in (triton_kernels.run_pass, triton_kernels.sum_gray):

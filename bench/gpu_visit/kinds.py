@@ -18,7 +18,7 @@ from bench.gpu_visit.loop import write_files
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale, Size
 from dali_pipes import Loader
-from dali_pipes.image import suits_dali
+from dali_pipes.decode.dali.graph import suits_dali
 from gpu_aug import CenterCrop, Recipe
 from readers import open_dataset
 

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bench.compare.images import Repeated
 from bench.gpu_visit.memory import watch, write_pictures
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale, Size, finish
 from bench.gpu_visit.waits import look
-from bench.images import Repeated
 from dali_pipes import Batch, Loader, available_decoders
 from gpu_aug import Recipe
 from readers import open_dataset

@@ -8,7 +8,7 @@ stores are left out, and so are rectangles that are painted and means that are r
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.engines.fused.program import Border, Kind, Mix, Program, Stage
+from gpu_aug.engines.fused.compile.program import Border, Kind, Mix, Program, Stage
 
 _UNIT = 9  # three channels: a product and two corrections
 _POINT_OF_A_TILE = (

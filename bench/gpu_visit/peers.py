@@ -9,17 +9,17 @@ from typing import Any
 import torch
 import typer
 
-from bench.batch import RECIPE, BatchSettings, measure_batch
-from bench.batch_peers import kornia_module
-from bench.compare import Settings, compare
-from bench.contestant import Unable
+from bench.baselines.torchvision_cuda import NAME as TORCHVISION_CUDA
+from bench.compare.compare import Settings, compare
+from bench.compare.contestant import Unable
+from bench.compare.report import comparison_document
 from bench.gpu_visit.flow import summary
 from bench.gpu_visit.scale import Notes, Scale
-from bench.pictures import load_pictures
-from bench.report import comparison_document
-from bench.torchvision_cuda import NAME as TORCHVISION_CUDA
-from bench.turns import Turns, Work, take_turns
-from bench.works import Case, compiled, on_tensor, ours
+from bench.micro.batch import RECIPE, BatchSettings, measure_batch
+from bench.micro.batch_peers import kornia_module
+from bench.micro.pictures import load_pictures
+from bench.micro.turns import Turns, Work, take_turns
+from bench.micro.works import Case, compiled, on_tensor, ours
 from gpu_aug import Recipe
 
 _ROWS = ("gpu-aug/dali+fused", "gpu-aug/cpu+fused", "gpu-aug/dali+kornia")

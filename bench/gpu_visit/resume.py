@@ -20,8 +20,8 @@ from bench.gpu_visit.loop import Decoder, decoders, write_files
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale
 from dali_pipes import Loader
-from dali_pipes.plan import Plan
-from dali_pipes.work import Work, Workshop
+from dali_pipes.pipeline.fetch import Work, Workshop
+from dali_pipes.schedule import Plan
 from gpu_aug import ColorJitter, HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from bench.compare.usage import Busy
 from bench.gpu_visit.decode import DaliDecoder
 from bench.gpu_visit.flow import flow_rate, settle
 from bench.gpu_visit.folder import write_folder
@@ -17,7 +18,6 @@ from bench.gpu_visit.resnet import resident_batch, training_step
 from bench.gpu_visit.scale import Notes, Scale, device_milliseconds
 from bench.gpu_visit.trace import recorded
 from bench.gpu_visit.trace import shares as shares_of
-from bench.usage import Busy
 from gpu_aug import Recipe
 
 _SECONDS_TRACED = 0.4

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
+from bench.compare.usage import Busy, mean_of
 from bench.gpu_visit.flow import slice_rate, summary
 from bench.gpu_visit.folder import write_folder
 from bench.gpu_visit.loop import endless, loader_for
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale
-from bench.usage import Busy, mean_of
 from gpu_aug import Recipe
 
 _ROUNDS = 3

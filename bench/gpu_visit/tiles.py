@@ -10,10 +10,10 @@ from bench.gpu_visit.decode import DaliDecoder, NvImageCodec, backends
 from bench.gpu_visit.flow import flow_rate
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale, Size
-from dali_pipes.tiling.cut import cut_many
-from dali_pipes.tiling.tile import add_restarts
+from dali_pipes.jpeg.tiling.cut import cut_many
+from dali_pipes.jpeg.tiling.tile import add_restarts
 from gpu_aug import RandomResizedCrop, Recipe
-from readers.restarts import restart_offsets
+from readers.image.restarts import restart_offsets
 
 _SHARES = (0.5, 0.25)  # of each side
 _DALIS_LOAD = 0.65  # its own default

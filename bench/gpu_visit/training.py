@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.baselines import TorchvisionV2
-from bench.contestant import Footing, Handy
+from bench.baselines.libraries import TorchvisionV2
+from bench.baselines.torch_loader import TorchLoader
+from bench.baselines.torchvision_cuda import TorchvisionCuda
+from bench.compare.contestant import Footing, Handy
+from bench.compare.images import Repeated
 from bench.gpu_visit.flow import slice_rate, summary
 from bench.gpu_visit.folder import write_folder
 from bench.gpu_visit.loop import decoders, endless, loader_for
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.resnet import DTYPE, Pair, resident_batch, resident_labels, training_step
 from bench.gpu_visit.scale import Notes, Scale
-from bench.images import Repeated
 from bench.machine import num_cores
-from bench.torch_loader import TorchLoader
-from bench.torchvision_cuda import TorchvisionCuda
-from dali_pipes.tiling.tile import add_restarts
+from dali_pipes.jpeg.tiling.tile import add_restarts
 from gpu_aug import Recipe
 from readers import open_dataset
 

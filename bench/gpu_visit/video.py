@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
+from bench.compare.usage import Busy
 from bench.gpu_visit.loop import decoders, endless
 from bench.gpu_visit.scale import Notes, Scale, rate
 from bench.gpu_visit.videos import KINDS, Kind, pan, write_video
 from bench.machine import num_cores
-from bench.usage import Busy
 from dali_pipes import Loader
 from dali_pipes.video.canvases import draw_canvases
 from dali_pipes.video.clips import Clips

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.contestant import Kind, Share
-from bench.turns import one_thread
+from bench.compare.contestant import Kind, Share
+from bench.micro.turns import one_thread
 from bench.video.libraries import NUM_TRIED, fastest_seek, load_torchcodec, torchcodec_frames
 from bench.video.plan import Clip, ClipFooting
 from dali_pipes.video.codec import padded_packet
-from readers.blob.pages import map_file
+from readers.storage.blob.pages import map_file
 from readers.video import read_packets
 
 _NUM_AHEAD = 2

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from bench.contestant import Handy, Unable
+from bench.compare.contestant import Handy, Unable
 from bench.video.plan import Clip, ClipFooting
 from gpu_aug import Normalize, Recipe, Resize
 from readers.video.info import UNSPECIFIED_MATRIX

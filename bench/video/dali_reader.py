@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.contestant import Kind, Share, Unable
+from bench.compare.contestant import Kind, Share, Unable
 from bench.quiet import hushed
 from bench.video.plan import Clip, ClipFooting
 from gpu_aug import (

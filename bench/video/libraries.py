@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.baselines import one_opencv_thread
-from bench.contestant import Unable
-from bench.translations import albumentations_transforms, torchvision_transforms
+from bench.baselines.libraries import one_opencv_thread
+from bench.baselines.translations import albumentations_transforms, torchvision_transforms
+from bench.compare.contestant import Unable
 from bench.video.plan import Clip
 from gpu_aug import Recipe
 

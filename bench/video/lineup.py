@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from bench.contestant import Contestant, Footing, Handy, Kind
-from bench.lineup import Entry
-from bench.ours import DECODERS, Decoder, OurLoader, row_name
+from bench.compare.contestant import Contestant, Footing, Handy, Kind
+from bench.compare.lineup import Entry
+from bench.compare.ours import DECODERS, Decoder, OurLoader, row_name
 from bench.video.ceiling import LibavcodecOnly, TorchcodecOnly
 from bench.video.check import check_frames
 from bench.video.dali_reader import DaliVideoReader

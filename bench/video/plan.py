@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.contestant import Footing
+from bench.compare.contestant import Footing
 from bench.errors import BenchError
 from bench.source import open_at_random
 from bench.video.clips import ClipSettings

@@ -10,8 +10,8 @@ from typing import ClassVar
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from bench.contestant import Kind, Share, share_of
-from bench.turns import one_thread
+from bench.compare.contestant import Kind, Share, share_of
+from bench.micro.turns import one_thread
 from bench.video.libraries import NUM_TRIED, ClipReader
 from bench.video.plan import ClipFooting
 

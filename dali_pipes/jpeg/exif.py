@@ -1,6 +1,6 @@
-"""The EXIF orientation of a JPEG, read in compiled code as ``readers/header.py`` reads it."""
+"""The EXIF orientation of a JPEG, read in compiled code as ``readers/image/header.py`` reads it."""
 
-from gpu_aug.native import inlined, kernel, load_u8, signed
+from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed
 
 _TWO, _FOUR = signed(2), signed(4)
 BAD = -1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_aug.native import has_ff, kernel, load_be64, load_u8, signed, store_be64, store_u8
+from gpu_aug.compiled.jit import has_ff, kernel, load_be64, load_u8, signed, store_be64, store_u8
 
 # Places in `state`, int64 [STATE_LENGTH].
 SOURCE, STOP, CLEAN, FILLED, ENDED, POSITION, BITS, BUFFER = range(8)

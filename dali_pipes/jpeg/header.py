@@ -18,7 +18,7 @@ from dali_pipes.jpeg.reasons import (
     NOT_SUPPORTED,
     NOT_YCBCR,
 )
-from gpu_aug.native import inlined, kernel, load_u8, signed, view_i16, view_i64, view_u8
+from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed, view_i16, view_i64, view_u8
 
 # Places in `header`, int64 [HEADER_LENGTH].
 HEIGHT, WIDTH, COMPONENTS, ORIENTATION, RESTART, SCAN, ADOBE = range(7)

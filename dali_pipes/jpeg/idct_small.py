@@ -7,7 +7,7 @@ from typing import Any
 
 from dali_pipes.jpeg.idct import FRACTION, GUARD, fixed, load_rows, turn
 from dali_pipes.jpeg.lanes import Builder, Lanes, written_out
-from gpu_aug.native import kernel
+from gpu_aug.compiled.jit import kernel
 
 
 def _to_four(rows: list[Lanes], shift: int) -> list[Lanes]:

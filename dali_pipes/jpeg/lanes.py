@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 
-from gpu_aug.native import intrinsic_of
+from gpu_aug.compiled.jit import intrinsic_of
 
 Builder = Any
 

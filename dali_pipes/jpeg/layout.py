@@ -6,7 +6,7 @@ Source: libjpeg-turbo's jdmaster.c (sizes of components under scaling) and jdsam
 from typing import Any
 
 from dali_pipes.jpeg.header import ACROSS, COMPONENTS, DOWN, HEIGHT, WIDTH
-from gpu_aug.native import inlined, kernel, signed
+from gpu_aug.compiled.jit import inlined, kernel, signed
 
 # Places in a row of `parts`, int64 [3, PART_FIELDS], one for each component.
 SIDE, GROW_ACROSS, GROW_DOWN, FANCY, PART_WIDTH, PART_HEIGHT = range(6)

@@ -20,7 +20,7 @@ from dali_pipes.jpeg.idct_small import invert_small
 from dali_pipes.jpeg.reasons import BAD_CODE, BAD_NUMBER, CUT_SHORT, GOOD
 from dali_pipes.jpeg.symbols import pass_block, read_block, read_level, refill
 from dali_pipes.jpeg.tables import FAST_BITS
-from gpu_aug.native import inlined, load_i64, separate, signed, store_i16, view_i64
+from gpu_aug.compiled.jit import inlined, load_i64, separate, signed, store_i16, view_i64
 
 # Places in a row of `blocks`, int64 [num_blocks, BLOCK_FIELDS], one for each block of an MCU.
 COMPONENT, STEPS, LEVELS, PAIRS, HOPS = range(5)

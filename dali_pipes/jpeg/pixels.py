@@ -35,7 +35,7 @@ from dali_pipes.jpeg.layout import (
     SIDE,
     TOP,
 )
-from gpu_aug.native import (
+from gpu_aug.compiled.jit import (
     inlined,
     kernel,
     load_i64,

@@ -18,7 +18,7 @@ from dali_pipes.jpeg.feed import (
 )
 from dali_pipes.jpeg.mcus import read_mcus
 from dali_pipes.jpeg.reasons import CUT_SHORT, GOOD, LEFT_OVER, WRONG_RESTART
-from gpu_aug.native import has_ff, inlined, kernel, load_be64, load_u8, signed, view_i64
+from gpu_aug.compiled.jit import has_ff, inlined, kernel, load_be64, load_u8, signed, view_i64
 
 # Places in `intervals`, int64 [3].
 MCUS, LEFT, NUMBER = range(3)

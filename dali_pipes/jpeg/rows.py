@@ -6,7 +6,7 @@ import numpy as np
 
 from dali_pipes.jpeg.window import decode_window
 from dali_pipes.jpeg.window import scratch_bytes as scratch_bytes
-from gpu_aug.native import kernel, signed
+from gpu_aug.compiled.jit import kernel, signed
 
 
 @kernel

@@ -6,7 +6,7 @@ import numpy as np
 
 from dali_pipes.jpeg.header import ZIGZAG
 from dali_pipes.jpeg.tables import END, FAST_BITS, SLOW
-from gpu_aug.native import (
+from gpu_aug.compiled.jit import (
     inlined,
     kernel,
     load_be64,

@@ -19,7 +19,7 @@ from typing import Any
 
 from dali_pipes.jpeg.header import AC, COMPONENTS, DC, TABLE_BYTES
 from dali_pipes.jpeg.reasons import BAD_TABLE, GOOD
-from gpu_aug.native import inlined, kernel, signed, view_i32, view_i64, view_u8
+from gpu_aug.compiled.jit import inlined, kernel, signed, view_i32, view_i64, view_u8
 
 FAST_BITS = 10
 FAST_LENGTH = 1 << FAST_BITS

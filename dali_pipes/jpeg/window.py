@@ -13,7 +13,7 @@ from dali_pipes.jpeg.reasons import GOOD, SCRATCH_SHORT, WRONG_SIZE, WRONG_WINDO
 from dali_pipes.jpeg.restarts import finish, read_on, skip, start_intervals
 from dali_pipes.jpeg.symbols import BLOCK_SCRATCH
 from dali_pipes.jpeg.tables import FAST_LENGTH, SEARCH_LENGTH, build_tables
-from gpu_aug.native import inlined, kernel, separate, signed, store_i64, view_i64
+from gpu_aug.compiled.jit import inlined, kernel, separate, signed, store_i64, view_i64
 
 
 @kernel

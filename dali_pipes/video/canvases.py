@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from dali_pipes.targets import upload
 from dali_pipes.video.dali_colour import correction
 from dali_pipes.video.turning import stored_rect
-from gpu_aug.windows import Windows
+from gpu_aug.resampling.crops import Windows
 from readers.video import VideoInfo
 
 # Frames that are resampled at once; as float32 they and what comes of them take about five times that.
@@ -18,7 +18,7 @@ def draw_canvases(
 ) -> torch.Tensor:
     """Cut a row's window out of frames, turn, resize and paste it.
 
-    The rules are those of `gpu_aug.resample`; sums are rounded once, at the end.
+    The rules are those of `gpu_aug.resampling.decoded`; sums are rounded once, at the end.
 
     Args:
         frames: uint8 [n, height, width, 3], as they are stored.

@@ -9,8 +9,8 @@ from dali_pipes.video.headers import is_packed
 from dali_pipes.video.packets import Run
 from readers.sample import Payload, SourceError
 from readers.video import VideoError, VideoInfo, read_packets
-from readers.video.container import Deadline, open_container
-from readers.video.units import count_pictures
+from readers.video.codecs.units import count_pictures
+from readers.video.containers.open import Deadline, open_container
 
 # Decoders that ask before each packet whether it may be passed over; libdav1d asks once, others never.
 _SKIPPING = frozenset({"h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4", "vp8"})

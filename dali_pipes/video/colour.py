@@ -23,8 +23,8 @@ from dali_pipes.video.codec import stored_size
 from dali_pipes.video.turning import Rect, stored_rect
 from dali_pipes.video.ycgco import convert_ycgco
 from readers.video import VideoInfo
+from readers.video.codecs.color_matrices import YCGCO
 from readers.video.info import UNSPECIFIED_MATRIX
-from readers.video.matrices import YCGCO
 
 _BT601 = 5
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes import cpu
+from dali_pipes.decode import opencv
 from dali_pipes.errors import DecodeError
-from dali_pipes.finish import Sheets
+from dali_pipes.pipeline.augment import Sheets
+from dali_pipes.pipeline.fetch import Work, Workshop
 from dali_pipes.video.decode import read_frames
 from dali_pipes.video.salvage import read_readable
 from dali_pipes.video.stencil import Stencil
-from dali_pipes.work import Work, Workshop
 from readers import BadSample
 from readers.video import VideoInfo
 from readers.video.frames import FRAMES_CODEC
@@ -98,7 +98,7 @@ class ClipDrawer:
             if isinstance(content, BadSample):
                 raise DecodeError(f"frame {frame} of {len(info)}: {content.reason}")
             try:
-                yield frame, cpu.decode(content, (info.height, info.width))
+                yield frame, opencv.decode(content, (info.height, info.width))
             except DecodeError as error:
                 raise DecodeError(f"frame {frame} of {len(info)}: {error}") from error
 

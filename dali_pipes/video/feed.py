@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dali_pipes.decode.dali.feed import INSTALL_DALI
 from dali_pipes.errors import MissingPackageError
-from dali_pipes.feed import INSTALL_DALI
 from dali_pipes.video.excerpt import Excerpt
 from dali_pipes.video.refusals import Refusals
 from dali_pipes.video.trust import Backend

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from readers.sample import Payload
-from readers.video.vpx import shows_existing_vp9
+from readers.video.codecs.vpx import shows_existing_vp9
 
 _IDR = 5  # of H.264
 _IRAP = range(16, 22)  # of HEVC: pictures with which decoding can begin

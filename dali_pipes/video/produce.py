@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from dali_pipes.finish import Canvases, Finisher, Pending, Sheets
-from dali_pipes.plan import Plan
-from dali_pipes.streams import SideStream
+from dali_pipes.pipeline.augment import Canvases, Finisher, Pending, Sheets
+from dali_pipes.pipeline.fetch import Work, Workshop
+from dali_pipes.pipeline.streams import SideStream
+from dali_pipes.schedule import Plan
 from dali_pipes.targets import upload
 from dali_pipes.video.canvases import draw_canvases
 from dali_pipes.video.draw import ClipDrawer
 from dali_pipes.video.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.feed import ClipFeed
-from dali_pipes.work import Work, Workshop
 from readers.video import VideoInfo
 
 # Decoded frames that DALI holds at once for each of its pushes. A batch that has more is pushed in parts.

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dali_pipes.pipeline.fetch import Work, needed_part
 from dali_pipes.video.colour import to_rgb
-from dali_pipes.work import Work, needed_part
 from readers.video import VideoInfo
 
 # Each thread's memory for resizing.
@@ -68,7 +68,7 @@ class Stencil:
 
 
 def _resize(part: NDArray[np.uint8], cut: _Cut, canvas: NDArray[np.uint8]) -> None:
-    from gpu_aug.resize import resize_into, scratch_bytes
+    from gpu_aug.resampling.bilinear import resize_into, scratch_bytes
 
     (top, left), (height, width) = cut.start, cut.shape
     size_bytes = scratch_bytes(height, width, *cut.resize)

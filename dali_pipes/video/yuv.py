@@ -3,7 +3,7 @@
 from typing import Any
 
 from dali_pipes.jpeg.lanes import Builder, Lanes, load, written_out
-from gpu_aug.native import kernel, signed
+from gpu_aug.compiled.jit import kernel, signed
 
 STEP = 32
 """Pixels that are converted at once."""

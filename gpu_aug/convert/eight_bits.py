@@ -1,6 +1,6 @@
 """What libraries do to 8-bit images of themselves, and floats need to be told."""
 
-from gpu_aug.ops.colour import ToDtype
+from gpu_aug.ops.color.simple import ToDtype
 from gpu_aug.ops.combine import RandomApply
 from gpu_aug.ops.operation import Operation
 

@@ -10,7 +10,7 @@ import torch
 from gpu_aug.draws import Draws
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import Normalize, Operation
-from gpu_aug.ops.foreign import BatchFunction
+from gpu_aug.ops.foreign.foreign import BatchFunction
 from gpu_aug.recipe import Recipe
 
 EngineName = Literal["kornia", "albumentations", "fused"]

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import EngineError
-from gpu_aug.noise import normal_field, uniform_field
 from gpu_aug.ops import (
     JPEG,
     ChromaticAberration,
@@ -22,7 +21,8 @@ from gpu_aug.ops import (
     WebP,
     ZoomBlur,
 )
-from gpu_aug.ops.lens import zoom_window, zooms
+from gpu_aug.ops.blur.lens import zoom_window, zooms
+from gpu_aug.random_fields import normal_field, uniform_field
 
 Image = NDArray[Any]
 Function = Callable[[Image, Params, int], Image]
@@ -39,7 +39,7 @@ def hosted(operation: Operation) -> tuple[Function, Literal["uint8", "float32"]]
 
 
 def cv2_sampling(name: str) -> int:
-    """Return OpenCV's number of a sampling; see gpu_aug.ops.lens.SAMPLINGS."""
+    """Return OpenCV's number of a sampling; see gpu_aug.ops.blur.lens.SAMPLINGS."""
     import cv2
 
     flags = {

@@ -9,7 +9,7 @@ __all__ = ["ClampBoundingBoxes", "OnTargets", "SanitizeBoundingBoxes"]
 
 
 class OnTargets(Operation, abstract=True):
-    """An operation that no engine has to carry out: ``gpu_aug.move`` does it."""
+    """An operation that no engine has to carry out: ``gpu_aug.targets.move`` does it."""
 
     @property
     def moves_pixels_only(self) -> bool:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import fields
-from gpu_aug.ops.gamma import beta
+from gpu_aug.ops.laws.gamma import beta
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.sampling import Sizes, Uniforms, between, whole_below
 
 __all__ = ["CutMix", "MixUp", "Mixing", "Mosaic"]
 

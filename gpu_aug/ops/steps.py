@@ -9,9 +9,9 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.ops import fields
 from gpu_aug.ops.combine import Combinator, Gates, checked
+from gpu_aug.ops.geometric.spatial import Reorient
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.sampling import Sizes, Uniforms, whole_below
-from gpu_aug.ops.spatial import Reorient
 
 __all__ = ["Identity", "SomeOfRepeated"]
 

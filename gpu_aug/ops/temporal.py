@@ -10,8 +10,8 @@ from gpu_aug.draws import Params, uniforms
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import fields
 from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_between
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.sampling import Sizes, Uniforms, whole_between
 
 __all__ = ["FrameDrop", "SpeedJitter", "TemporalReverse"]
 

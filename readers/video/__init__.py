@@ -1,7 +1,7 @@
 """Videos as encoded bytes: where they lie, and an index that says which frames they hold."""
 
 from readers.sample import VIDEO_FIELDS
-from readers.video.container import VideoError
+from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, VideoFolderDataset, read_seconds
 from readers.video.frames import FRAMES_CODEC, FrameFolderDataset
 from readers.video.index import VideoIndex

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.files import FileDataset, map_whole
-from readers.folder import FileKind, find_files, find_root
+from readers.formats.files import FileDataset, map_whole
+from readers.formats.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
-from readers.video.container import VideoError
+from readers.video.containers.open import VideoError
 
 _VIDEOS = FileKind("videos", VIDEO_FIELDS)
 _ENDINGS = ", ".join(f".{name}" for name in VIDEO_FIELDS)
@@ -35,7 +35,7 @@ class VideoFolderDataset(FileDataset):
 
     Classes, labels, order and what lies beside a file (``clip.json``) are as for `FolderDataset`. The field
     is the extension in lower case. Its payload is a view into the file: nothing is read before somebody
-    looks at it. Look at it through `readers.blob.mapped.copied`, as the loader does: whoever touches what a file lost
+    looks at it. Look at it through `readers.storage.blob.mapped.copied`, as the loader does: whoever touches what a file lost
     because it was shortened in place is killed by the operating system.
 
     Attributes:

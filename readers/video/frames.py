@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import ColumnName, IndexedDataset
-from readers.files import read_whole
-from readers.header import read_header
+from readers.formats.files import read_whole
+from readers.image.header import read_header
 from readers.sample import (
     BadSample,
     HeaderError,
@@ -26,7 +26,7 @@ from readers.sample import (
     checked_indices,
     is_image_file,
 )
-from readers.video.container import VideoError
+from readers.video.containers.open import VideoError
 from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
 
 FRAMES_CODEC = "frames"

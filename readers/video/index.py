@@ -12,16 +12,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.blob.mapped import copied
-from readers.lock import one_at_a_time
 from readers.sample import BadSample, Dataset, IndexFileError, Payload, Sample
 from readers.selection import Subset
-from readers.video.bar import terminal_bar
-from readers.video.container import VideoError
+from readers.storage.blob.mapped import copied
+from readers.storage.lock import one_at_a_time
+from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, read_seconds
 from readers.video.frames import FrameFolderDataset
 from readers.video.info import VideoInfo
 from readers.video.peculiar import count_peculiar
+from readers.video.progress import terminal_bar
 from readers.video.scan import scan_video
 from readers.video.store import DamagedStoreError, Store, StoreWriter
 

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from readers.sample import Payload
-from readers.video.container import (
+from readers.video.containers.open import (
     MAX_PIXELS,
     Deadline,
     VideoError,

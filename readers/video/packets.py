@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from readers.blob.mapped import copied
 from readers.sample import Payload
-from readers.unreadable import reason_of
-from readers.video.container import SCAN_SECONDS, Deadline, VideoError, open_container
+from readers.storage.blob.mapped import copied
+from readers.storage.unreadable import reason_of
+from readers.video.containers.open import SCAN_SECONDS, Deadline, VideoError, open_container
+from readers.video.containers.strand import Strand
 from readers.video.info import VideoInfo
-from readers.video.strand import Strand
 
 
 def read_packets(

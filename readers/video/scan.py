@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.sample import Payload, ReadersError
-from readers.video.container import (
+from readers.video.codecs.color_matrices import matrix_of
+from readers.video.codecs.units import count_pictures
+from readers.video.codecs.vpx import count_vp8, count_vp9
+from readers.video.containers.extent import find_break, missing_bytes
+from readers.video.containers.open import (
     SCAN_SECONDS,
     Deadline,
     VideoError,
@@ -20,13 +24,9 @@ from readers.video.container import (
     prepare_decoder,
     video_streams,
 )
-from readers.video.extent import find_break, missing_bytes
+from readers.video.containers.strand import Strand, wrapping_of
 from readers.video.info import HIDDEN, VideoInfo
 from readers.video.learn import Learned, learn_frames
-from readers.video.matrices import matrix_of
-from readers.video.strand import Strand, wrapping_of
-from readers.video.units import count_pictures
-from readers.video.vpx import count_vp8, count_vp9
 
 _FULL_RANGE = 2  # AVCOL_RANGE_JPEG
 _PROGRESSIVE = 1  # AV_FIELD_PROGRESSIVE

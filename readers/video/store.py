@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.blob.mapped import copied
-from readers.blob.pages import map_file
-from readers.unreadable import reason_of
-from readers.video.container import VideoError
+from readers.storage.blob.mapped import copied
+from readers.storage.blob.pages import map_file
+from readers.storage.unreadable import reason_of
+from readers.video.containers.open import VideoError
 from readers.video.info import VideoInfo
 
 _FORMAT = b"gpu-aug videos 5"

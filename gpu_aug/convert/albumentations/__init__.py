@@ -53,7 +53,7 @@ def _convert(source: Any, *, strict: bool, report: bool) -> "tuple[Recipe | None
 
 def _opened(source: Any) -> Any:
     if isinstance(source, str | PathLike):
-        from gpu_aug.document import read_document
+        from gpu_aug.files.document import read_document
 
         source = read_document(source).value
     if isinstance(source, Mapping):

@@ -12,10 +12,10 @@ from gpu_aug.convert.report import Walk
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
-from gpu_aug.ops.foreign import AlbumentationsTransform
+from gpu_aug.ops.foreign.foreign import AlbumentationsTransform
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity, SomeOfRepeated
-from gpu_aug.targets import BoxParams
+from gpu_aug.targets.targets import BoxParams
 
 if TYPE_CHECKING:
     from gpu_aug.recipe import Recipe
@@ -277,7 +277,7 @@ def _mirrors(name: str, args: dict[str, Any]) -> bool:
 
 
 def _keeps_places(leaf: Operation) -> bool:
-    from gpu_aug.ops.spatial import Spatial
+    from gpu_aug.ops.geometric.spatial import Spatial
 
     return not isinstance(leaf, Spatial) or isinstance(leaf, Identity)
 

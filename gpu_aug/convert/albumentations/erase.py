@@ -4,7 +4,8 @@ from typing import Any
 
 from gpu_aug.convert.albumentations.geometry import mask_fill, unit_fill
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
-from gpu_aug.ops import dropout, erase, grids
+from gpu_aug.ops.dropout import dropout, erase
+from gpu_aug.ops.geometric import grids
 from gpu_aug.ops.operation import Operation
 
 

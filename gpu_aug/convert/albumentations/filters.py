@@ -3,13 +3,13 @@
 from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
-from gpu_aug.ops.blurs import AdvancedBlur, Blur, MotionBlur, RandomGaussianBlur
-from gpu_aug.ops.degrade import JPEG, Downscale, MedianBlur, Spatter, Superpixels, WebP
-from gpu_aug.ops.edges import Emboss, RingingOvershoot, Sharpen, UnsharpMask
-from gpu_aug.ops.lens import ChromaticAberration, Defocus, GlassBlur, Sampling, ZoomBlur
-from gpu_aug.ops.noise import AdditiveNoise, GaussNoise, MultiplicativeNoise
+from gpu_aug.ops.blur.blurs import AdvancedBlur, Blur, MotionBlur, RandomGaussianBlur
+from gpu_aug.ops.blur.edges import Emboss, RingingOvershoot, Sharpen, UnsharpMask
+from gpu_aug.ops.blur.lens import ChromaticAberration, Defocus, GlassBlur, Sampling, ZoomBlur
+from gpu_aug.ops.noise.degrade import JPEG, Downscale, MedianBlur, Spatter, Superpixels, WebP
+from gpu_aug.ops.noise.noise import AdditiveNoise, GaussNoise, MultiplicativeNoise
+from gpu_aug.ops.noise.sensor import ISONoise, SaltAndPepper, ShotNoise
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.sensor import ISONoise, SaltAndPepper, ShotNoise
 
 Args = dict[str, Any]
 

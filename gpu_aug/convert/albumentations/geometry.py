@@ -3,9 +3,9 @@
 from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
-from gpu_aug.ops import crops, pads, random_resizes, resized_crops, resizes
 from gpu_aug.ops.combine import RandomApply
-from gpu_aug.ops.geometry import D4, HorizontalFlip, RandomRotate90, Transpose, VerticalFlip
+from gpu_aug.ops.geometric import crops, pads, random_resizes, resized_crops, resizes
+from gpu_aug.ops.geometric.flips import D4, HorizontalFlip, RandomRotate90, Transpose, VerticalFlip
 from gpu_aug.ops.operation import Operation
 
 # cv2's numbers. INTER_LINEAR_EXACT differs from INTER_LINEAR on uint8 only.

@@ -5,7 +5,7 @@ from typing import Any
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.report import Walk
 from gpu_aug.errors import RecipeError
-from gpu_aug.targets import BoxParams, KeypointParams
+from gpu_aug.targets.targets import BoxParams, KeypointParams
 
 _FORMATS = {
     "pascal_voc": ("xyxy", False),

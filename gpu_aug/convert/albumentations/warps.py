@@ -3,12 +3,17 @@
 from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
-from gpu_aug.ops.affine import Affine
-from gpu_aug.ops.distort import GridDistortion, OpticalDistortion, PiecewiseAffine, ThinPlateSpline
-from gpu_aug.ops.elastic import ElasticDistortion
+from gpu_aug.ops.geometric.affine import Affine
+from gpu_aug.ops.geometric.distort import (
+    GridDistortion,
+    OpticalDistortion,
+    PiecewiseAffine,
+    ThinPlateSpline,
+)
+from gpu_aug.ops.geometric.elastic import ElasticDistortion
+from gpu_aug.ops.geometric.perspective import Perspective
+from gpu_aug.ops.geometric.rotate import Rotate, SafeRotate
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.perspective import Perspective
-from gpu_aug.ops.rotate import Rotate, SafeRotate
 
 # OpenCV warps with INTER_AREA as with INTER_LINEAR.
 _INTERPOLATIONS = {0: "nearest", 1: "bilinear", 2: "bicubic", 3: "bilinear"}

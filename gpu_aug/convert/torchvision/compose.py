@@ -12,14 +12,14 @@ from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
-from gpu_aug.ops.colour import Normalize
+from gpu_aug.ops.color.simple import Normalize
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder
-from gpu_aug.ops.crops import FixedCrop
-from gpu_aug.ops.foreign import TorchvisionTransform
-from gpu_aug.ops.geometry import HorizontalFlip, VerticalFlip
+from gpu_aug.ops.foreign.foreign import TorchvisionTransform
+from gpu_aug.ops.geometric.crops import FixedCrop
+from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity
-from gpu_aug.targets import BOX_FORMATS, BoxParams, KeypointParams
+from gpu_aug.targets.targets import BOX_FORMATS, BoxParams, KeypointParams
 
 if TYPE_CHECKING:
     from gpu_aug.recipe import Recipe

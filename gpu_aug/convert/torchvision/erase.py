@@ -4,7 +4,7 @@ from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, converts
 from gpu_aug.convert.torchvision.geometry import unit_fill
-from gpu_aug.ops.erase import RandomErasing
+from gpu_aug.ops.dropout.erase import RandomErasing
 from gpu_aug.ops.operation import Operation
 
 

@@ -6,8 +6,8 @@ Pixels are torchvision's on tensors: InterpolationMode.NEAREST takes other pixel
 from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, Refused, converts, refuses
-from gpu_aug.ops import crops, pads, random_resizes, resized_crops, resizes
-from gpu_aug.ops.geometry import HorizontalFlip, VerticalFlip
+from gpu_aug.ops.geometric import crops, pads, random_resizes, resized_crops, resizes
+from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.operation import Operation
 
 _INTERPOLATIONS = {

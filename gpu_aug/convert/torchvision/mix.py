@@ -3,10 +3,10 @@
 from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused, converts
+from gpu_aug.ops.geometric.spatial import Fill
 from gpu_aug.ops.mix import CutMix, MixUp
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.policy import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
-from gpu_aug.ops.spatial import Fill
+from gpu_aug.ops.policy.policy import AugMix, AutoAugment, RandAugment, TrivialAugmentWide
 
 
 @converts(TORCHVISION, "MixUp")

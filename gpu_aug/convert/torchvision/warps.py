@@ -7,11 +7,11 @@ seam between image and fill.
 from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, Refused, converts
-from gpu_aug.ops.affine import RandomAffine
-from gpu_aug.ops.elastic import ElasticTransform
+from gpu_aug.ops.geometric.affine import RandomAffine
+from gpu_aug.ops.geometric.elastic import ElasticTransform
+from gpu_aug.ops.geometric.perspective import RandomPerspective
+from gpu_aug.ops.geometric.rotate import RandomRotation
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.perspective import RandomPerspective
-from gpu_aug.ops.rotate import RandomRotation
 
 _PILLOW = {0: "nearest", 2: "bilinear", 3: "bicubic"}
 

@@ -1,7 +1,7 @@
 """The Albumentations engine. Importing it registers its function for every family of operations."""
 
 from gpu_aug.engines.albumentations import (
-    colour,
+    color,
     erase,
     filters,
     foreign,
@@ -17,7 +17,7 @@ from gpu_aug.engines.albumentations.engine import AlbumentationsEngine
 
 __all__ = [
     "AlbumentationsEngine",
-    "colour",
+    "color",
     "erase",
     "filters",
     "foreign",

@@ -4,12 +4,12 @@ import numpy as np
 import torch
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.albumentations.colour import normalize
+from gpu_aug.engines.albumentations.color import normalize
 from gpu_aug.engines.albumentations.step import Image, prepare
 from gpu_aug.engines.engine import Images, leading_normalize, num_exact
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
-from gpu_aug.ops.foreign import BatchFunction
+from gpu_aug.ops.foreign.foreign import BatchFunction
 from gpu_aug.recipe import Recipe
 
 

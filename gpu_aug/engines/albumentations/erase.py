@@ -6,9 +6,9 @@ import torch
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.geometry import colour
 from gpu_aug.engines.albumentations.step import Image, Step, prepare
-from gpu_aug.noise import normal_field, uniform_field
 from gpu_aug.ops import PixelDropout, RandomGridShuffle
-from gpu_aug.ops.erase import Holes
+from gpu_aug.ops.dropout.erase import Holes
+from gpu_aug.random_fields import normal_field, uniform_field
 
 
 @prepare.register

@@ -20,8 +20,8 @@ from gpu_aug.ops import (
     WebP,
     ZoomBlur,
 )
-from gpu_aug.ops.edges import THRESHOLD_MARGIN
-from gpu_aug.ops.filters import Kernels
+from gpu_aug.ops.blur.edges import THRESHOLD_MARGIN
+from gpu_aug.ops.blur.kernels import Kernels
 
 
 @prepare.register

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare
-from gpu_aug.engines.places import nearest_places
-from gpu_aug.ops.spatial import Crop, Reorient, Resample, Spatial
+from gpu_aug.engines.sources import nearest_places
+from gpu_aug.ops.geometric.spatial import Crop, Reorient, Resample, Spatial
 
 BORDERS = {
     "constant": cv2.BORDER_CONSTANT,

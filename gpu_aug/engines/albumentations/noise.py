@@ -8,8 +8,8 @@ import torch
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.filters import only
 from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare
-from gpu_aug.noise import poisson
 from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
+from gpu_aug.random_fields import poisson
 
 _CPU = torch.device("cpu")
 

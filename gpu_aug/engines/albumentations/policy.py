@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, prepare
-from gpu_aug.ops.policy import AugMix
-from gpu_aug.ops.policy_space import BLENDS, ROUND_UP, PolicyBlend, PolicyWarp
-from gpu_aug.ops.spatial import Warp
+from gpu_aug.ops.geometric.spatial import Warp
+from gpu_aug.ops.policy.policy import AugMix
+from gpu_aug.ops.policy.space import BLENDS, ROUND_UP, PolicyBlend, PolicyWarp
 
 Floats = NDArray[np.float32]
 

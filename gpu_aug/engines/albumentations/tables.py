@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare
-from gpu_aug.ops.matrices import ColorMatrix, Statistics
-from gpu_aug.ops.plasma import plasma
-from gpu_aug.ops.shading import PlasmaBrightnessContrast, Shading
-from gpu_aug.ops.stains import HEStain
-from gpu_aug.ops.tables import EqualizeLuma, HistogramTable, Table
+from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
+from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading
+from gpu_aug.ops.color.stains import HEStain
+from gpu_aug.ops.color.tables import EqualizeLuma, HistogramTable, Table
+from gpu_aug.ops.noise.plasma import plasma
 
 _CPU = torch.device("cpu")
 
@@ -41,7 +41,7 @@ def _histogram_table(operation: HistogramTable) -> Step:
 @prepare.register
 def _equalize_luma(operation: EqualizeLuma) -> Step:
     if operation.method == "pil":
-        from gpu_aug.engines.eight_bits import equalize_luma
+        from gpu_aug.engines.opencv import equalize_luma
 
         return lambda image, _params, _row: as_float(equalize_luma(whole(image), operation))
     call = A.Equalize(mode="cv" if operation.method == "opencv" else "pil", by_channels=False)

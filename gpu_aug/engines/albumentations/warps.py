@@ -16,8 +16,8 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, prepare
 from gpu_aug.errors import EngineError
-from gpu_aug.ops.spatial import Remap, Spatial, Warp
-from gpu_aug.sampling_grid import channel_fill, displaced, inverses, sources, take_nearest
+from gpu_aug.ops.geometric.spatial import Remap, Spatial, Warp
+from gpu_aug.resampling.grid import channel_fill, displaced, inverses, sources, take_nearest
 
 _CPU = torch.device("cpu")
 _INTERPOLATIONS = {"bilinear": cv2.INTER_LINEAR, "bicubic": cv2.INTER_CUBIC}

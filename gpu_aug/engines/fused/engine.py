@@ -4,8 +4,8 @@ import torch
 
 from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import Images
-from gpu_aug.engines.fused.pending import Pending, RunProgram
-from gpu_aug.engines.fused.plan import make_plan
+from gpu_aug.engines.fused.compile.pending import Pending, RunProgram
+from gpu_aug.engines.fused.compile.plan import make_plan
 from gpu_aug.recipe import Recipe
 
 _STORED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
@@ -50,7 +50,7 @@ class FusedEngine:
 
 def _kernels(device: torch.device) -> RunProgram:
     if device.type == "cpu":
-        from gpu_aug.engines.fused.cpu import run_program
+        from gpu_aug.engines.fused.cpu.run import run_program
     else:
-        from gpu_aug.engines.fused.triton import run_program
+        from gpu_aug.engines.fused.triton.run import run_program
     return run_program

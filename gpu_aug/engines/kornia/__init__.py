@@ -1,7 +1,7 @@
 """The Kornia engine. Importing it registers its function for every family of operations."""
 
 from gpu_aug.engines.kornia import (
-    colour,
+    color,
     erase,
     filters,
     foreign,
@@ -17,7 +17,7 @@ from gpu_aug.engines.kornia.engine import KorniaEngine
 
 __all__ = [
     "KorniaEngine",
-    "colour",
+    "color",
     "erase",
     "filters",
     "foreign",

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import Images, leading_normalize, num_exact, takes_batches
-from gpu_aug.engines.kornia.colour import normalize
+from gpu_aug.engines.kornia.color import normalize
 from gpu_aug.engines.kornia.step import on_rows, prepare
 from gpu_aug.engines.layout import to_planar, write
 from gpu_aug.recipe import Recipe

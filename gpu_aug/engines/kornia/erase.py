@@ -10,9 +10,9 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.geometry import colour
 from gpu_aug.engines.kornia.step import Step, prepare, upload
-from gpu_aug.noise import normal_field, uniform_field
 from gpu_aug.ops import PixelDropout, RandomGridShuffle
-from gpu_aug.ops.erase import Holes
+from gpu_aug.ops.dropout.erase import Holes
+from gpu_aug.random_fields import normal_field, uniform_field
 
 
 @prepare.register

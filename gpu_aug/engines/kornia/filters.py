@@ -27,9 +27,9 @@ from gpu_aug.ops import (
     WebP,
     ZoomBlur,
 )
-from gpu_aug.ops.edges import THRESHOLD_MARGIN
-from gpu_aug.ops.filters import Kernels
-from gpu_aug.ops.lens import zoom_window, zooms
+from gpu_aug.ops.blur.edges import THRESHOLD_MARGIN
+from gpu_aug.ops.blur.kernels import Kernels
+from gpu_aug.ops.blur.lens import zoom_window, zooms
 
 
 @prepare.register

@@ -13,7 +13,7 @@ from gpu_aug.engines.seeded import (
     run_module,
     torchvision_function,
 )
-from gpu_aug.ops.foreign import (
+from gpu_aug.ops.foreign.foreign import (
     AlbumentationsTransform,
     BatchFunction,
     KorniaModule,

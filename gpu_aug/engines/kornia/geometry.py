@@ -7,8 +7,8 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, on_rows, prepare, upload
-from gpu_aug.engines.places import Taps, area_taps, nearest_places, padded_places
-from gpu_aug.ops.spatial import Crop, Reorient, Resample, Spatial
+from gpu_aug.engines.sources import Taps, area_taps, nearest_places, padded_places
+from gpu_aug.ops.geometric.spatial import Crop, Reorient, Resample, Spatial
 
 
 @prepare.register

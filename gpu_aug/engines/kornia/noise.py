@@ -5,8 +5,8 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, prepare, upload
-from gpu_aug.noise import poisson
 from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
+from gpu_aug.random_fields import poisson
 
 
 @prepare.register

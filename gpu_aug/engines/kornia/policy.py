@@ -12,9 +12,9 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, on_rows, prepare, upload
-from gpu_aug.ops.policy import AugMix
-from gpu_aug.ops.policy_space import BLENDS, ROUND_UP, PolicyBlend, PolicyWarp
-from gpu_aug.ops.spatial import Warp
+from gpu_aug.ops.geometric.spatial import Warp
+from gpu_aug.ops.policy.policy import AugMix
+from gpu_aug.ops.policy.space import BLENDS, ROUND_UP, PolicyBlend, PolicyWarp
 
 
 @prepare.register

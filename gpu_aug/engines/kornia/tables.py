@@ -6,11 +6,11 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, host_step, prepare, upload
-from gpu_aug.ops.matrices import ColorMatrix, Statistics
-from gpu_aug.ops.plasma import plasma
-from gpu_aug.ops.shading import PlasmaBrightnessContrast, Shading, per_image
-from gpu_aug.ops.stains import TISSUE_BELOW, HEStain
-from gpu_aug.ops.tables import EqualizeLuma, HistogramTable, Table
+from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
+from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading, per_image
+from gpu_aug.ops.color.stains import TISSUE_BELOW, HEStain
+from gpu_aug.ops.color.tables import EqualizeLuma, HistogramTable, Table
+from gpu_aug.ops.noise.plasma import plasma
 
 _ONE = 2.0**32
 
@@ -33,7 +33,7 @@ def _histogram_table(operation: HistogramTable, _device: torch.device) -> Step:
 
 @prepare.register
 def _equalize_luma(operation: EqualizeLuma, _device: torch.device) -> Step:
-    from gpu_aug.engines.eight_bits import equalize_luma
+    from gpu_aug.engines.opencv import equalize_luma
 
     return host_step(lambda image, _params, _row: equalize_luma(image, operation), "uint8")
 

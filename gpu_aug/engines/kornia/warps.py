@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, prepare, upload
-from gpu_aug.ops.spatial import Matrices, Remap, Spatial, Warp
-from gpu_aug.sampling_grid import channel_fill, displaced, inverses, sources, take_nearest
+from gpu_aug.ops.geometric.spatial import Matrices, Remap, Spatial, Warp
+from gpu_aug.resampling.grid import channel_fill, displaced, inverses, sources, take_nearest
 
 Size = tuple[int, int]
 

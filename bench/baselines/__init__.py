@@ -1,0 +1,1 @@
+"""Other people's pipelines, written as their users write them."""

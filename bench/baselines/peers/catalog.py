@@ -1,0 +1,34 @@
+"""Which peers there are, what they install, and where their environments lie."""
+
+import sys
+from pathlib import Path
+
+ENVIRONMENTS = Path(".peers")
+"""The folder that gets one virtual environment per peer; in the folder where the command is called."""
+
+_HERE = Path(__file__).parent
+
+
+def peer_names() -> list[str]:
+    """Every peer, sorted: the folders beside this file that have a pipeline."""
+    return sorted(path.parent.name.replace("_", "-") for path in _HERE.glob("*/pipeline.py"))
+
+
+def requirements(name: str) -> Path:
+    """The file that names the packages of a peer, with their versions."""
+    return _HERE / name.replace("-", "_") / "requirements.txt"
+
+
+def module_name(name: str) -> str:
+    """Where a peer's pipeline is imported from."""
+    return f"bench.baselines.peers.{name.replace('-', '_')}.pipeline"
+
+
+def environment(name: str) -> Path:
+    """Where a peer's virtual environment lies, or would lie."""
+    return (ENVIRONMENTS / name).absolute()
+
+
+def python_of(place: Path) -> Path:
+    """The interpreter of a virtual environment."""
+    return place / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")

@@ -1,0 +1,154 @@
+"""The images of a comparison: the same for everyone, each of them sound."""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.errors import BenchError
+from bench.machine import num_cores
+from bench.source import open_at_random
+from readers import BadSample, Dataset, HeaderError, Sample, read_header
+
+MAX_IMAGES = 2048
+"""So many are looked at, spread evenly: enough to be typical, and small enough to stay in memory."""
+
+_COMMON_FORMATS = ("bmp", "jpeg", "png", "tiff", "webp")
+_NUM_SAMPLES_MIN = 200_000  # more than any comparison takes
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images in two forms.
+
+    Attributes:
+        dataset: For our loader: the images over and over.
+        files: For the others: each image once, as a file.
+        labels: A class number for each file, 0 where the data has none.
+        left_out: Why images were left out for everybody, one sentence each.
+    """
+
+    dataset: Dataset
+    files: list[Path]
+    labels: list[int]
+    left_out: list[str]
+
+
+def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
+    """Open a dataset, keep the images that decode, and give each of them a file.
+
+    An image that does not decode, or whose format DALI does not read, stops a baseline, so it is left out
+    for everybody.
+
+    Args:
+        source: Whatever `readers.open_dataset` takes.
+        folder: Where images go that are not files already, such as those in tar shards.
+        format: Of the source, where it does not tell it.
+
+    Raises:
+        readers.ReadersError: There is nothing to read.
+        BenchError: Not one image decodes.
+    """
+    dataset = open_at_random(source, format)
+    sound, left_out = sound_samples(dataset, most=MAX_IMAGES)
+    left_out += [
+        f"{sample.key}: not every pipeline reads its format"
+        for sample in sound
+        if not _is_common(sample)
+    ]
+    sound = [sample for sample in sound if _is_common(sample)]
+    if not sound:
+        raise BenchError(
+            f"{source} has no image that decodes (the first of {len(left_out)} is {left_out[0]}): "
+            "give a folder, a list or shards with sound images"
+        )
+    return Images(
+        Repeated(dataset, np.array([sample.index for sample in sound], np.int64)),
+        [_as_file(sample, source, folder) for sample in sound],
+        [max(0, sample.label) for sample in sound],
+        left_out,
+    )
+
+
+def sound_samples(dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
+    """Samples spread evenly over a dataset that decode, and what is wrong with the others."""
+    count = min(len(dataset), most)
+    samples = dataset.fetch([number * len(dataset) // count for number in range(count)])
+    with ThreadPoolExecutor(num_cores()) as pool:
+        faults = list(pool.map(_fault, samples))
+    sound, left_out = [], []
+    for sample, fault in zip(samples, faults, strict=True):
+        if isinstance(sample, Sample) and not fault:
+            sound.append(sample)
+        else:
+            left_out.append(f"{sample.key}: {fault}")
+    return sound, left_out
+
+
+class Repeated:
+    """Some samples of a dataset, over and over, so that an epoch is long."""
+
+    def __init__(
+        self, dataset: Dataset, picks: NDArray[np.int64], *, length: int = _NUM_SAMPLES_MIN
+    ) -> None:
+        self._dataset = dataset
+        self._picks = picks
+        self._length = max(length, len(picks))
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Those of the dataset."""
+        return self._dataset.class_names
+
+    @property
+    def fingerprint(self) -> str:
+        """Over the dataset's own, and which samples are repeated how often."""
+        parts = f"{self._dataset.fingerprint} {self._length}".encode() + self._picks.tobytes()
+        return hashlib.sha256(parts).hexdigest()[:32]
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the samples that these indices repeat."""
+        wanted = np.asarray(indices, np.int64)
+        found = self._dataset.fetch(self._picks[wanted % len(self._picks)])
+        return [
+            replace(sample, index=int(index)) for sample, index in zip(found, wanted, strict=True)
+        ]
+
+
+def _fault(sample: Sample | BadSample) -> str:
+    """Say what is wrong with a sample; "" when it decodes."""
+    from dali_pipes import DecodeError
+    from dali_pipes.decode import opencv
+
+    if isinstance(sample, BadSample):
+        return sample.reason
+    if sample.image is None:
+        return "it has no image field"
+    try:
+        header = read_header(sample.image)
+        opencv.decode(sample.image, (header.height, header.width))
+    except (HeaderError, DecodeError) as error:
+        return str(error)
+    return ""
+
+
+def _is_common(sample: Sample) -> bool:
+    """Whether DALI reads the format, too: one GIF ends its pipeline."""
+    return read_header(sample.image or b"").format in _COMMON_FORMATS
+
+
+def _as_file(sample: Sample, source: str, folder: Path) -> Path:
+    own = Path(source) / sample.key
+    if own.is_file():
+        return own.absolute()
+    field = next(name for name in sample.fields if sample.fields[name] is sample.image)
+    copy = folder / f"{sample.index:08d}.{field.rpartition('.')[2]}"
+    copy.write_bytes(sample.image or b"")
+    return copy

@@ -1,0 +1,108 @@
+"""Our own loader as a contestant, once for every decoder and engine, and on tiled JPEGs."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal
+
+import torch
+
+from bench.compare.contestant import STAGES, Footing, Kind, Share, Unable, share_of
+from dali_pipes import (
+    BadSampleError,
+    Batch,
+    Loader,
+    LoaderError,
+    MissingPackageError,
+    available_decoders,
+)
+from gpu_aug import EngineError
+
+Decoder = Literal["dali", "cpu"]
+Engine = Literal["kornia", "albumentations", "fused"]
+
+DECODERS: tuple[Decoder, ...] = ("dali", "cpu")
+ENGINES: tuple[Engine, ...] = ("kornia", "albumentations", "fused")
+
+
+def row_name(decoder: str, engine: str, *, tiled: bool = False) -> str:
+    """How a pair is called in tables, pictures and files."""
+    return f"gpu-aug/{decoder}+{engine}" + (" (tiled)" if tiled else "")
+
+
+class OurLoader:
+    """`dali_pipes.Loader` with one decoder and one engine, on ordinary or on tiled JPEGs."""
+
+    kind: Kind = "engine"
+    num_ahead = 4  # the loader's prefetch of 2, and those that its stages hold
+    num_discard = 6
+
+    def __init__(
+        self, footing: Footing, decoder: Decoder, engine: Engine, *, tiled: bool = False
+    ) -> None:
+        self.name = row_name(decoder, engine, tiled=tiled)
+        self.note = "antialiased, channels_last; the same draws for every engine"
+        if tiled:
+            if footing.tiled is None:
+                raise Unable("there is no tiled copy: give --tiled")
+            footing = replace(footing, dataset=footing.tiled)
+            self.note += "; a shard of the same images with restart markers"
+        self._footing = footing
+        self._decoder: Decoder = decoder
+        self._engine: Engine = engine
+        self._loader: Loader | None = None
+        self._batches: Iterator[Batch] | None = None
+
+    def open(self) -> None:
+        """Build the loader and begin its epoch."""
+        reason = available_decoders()[self._decoder]
+        if reason:
+            raise Unable(reason)
+        try:
+            self._loader = loader_for(self._footing, self._decoder, self._engine)
+        except (EngineError, LoaderError, MissingPackageError) as error:
+            raise Unable(str(error)) from error
+        self._batches = iter(self._loader)
+
+    def next_batch(self) -> torch.Tensor:
+        """Take a batch from the loader.
+
+        Raises:
+            Unable: A sample is bad.
+        """
+        if self._batches is None:
+            raise RuntimeError(f"{self.name} is not open")
+        try:
+            return next(self._batches).images
+        except BadSampleError as error:
+            assert self._loader is not None
+            bad = self._loader.bad_samples[-1]
+            key = bad.key.rpartition("#")[0] if self._footing.num_frames else bad.key
+            raise Unable(f"{key} is bad ({bad.reason}): take it out of the data") from error
+
+    def share(self) -> Share:
+        """What the loader itself measured, over all its threads, since its epoch began."""
+        if self._loader is None:
+            raise RuntimeError(f"{self.name} is not open")
+        return share_of({stage: getattr(self._loader.timings, stage) for stage in STAGES})
+
+    def close(self) -> None:
+        """Stop its threads."""
+        self._batches = None
+        if self._loader is not None:
+            self._loader.close()
+            self._loader = None
+
+
+def loader_for(footing: Footing, decoder: Decoder, engine: Engine) -> Loader:
+    """Build our loader on the footing that everyone has."""
+    return Loader(
+        footing.dataset,
+        footing.recipe,
+        batch_size=footing.batch_size,
+        device=footing.device,
+        decoder=decoder,
+        engine=engine,
+        seed=footing.seed,
+        dtype=footing.dtype,
+        num_threads=footing.num_threads,
+    )

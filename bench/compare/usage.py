@@ -1,0 +1,106 @@
+"""How busy a GPU, its decoders and the cores of the machine are while something is measured."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import mean
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+
+from bench.compare.nvml import Meter, NvmlError
+
+_LOOK_SECONDS = 0.05
+
+
+class Busy:
+    """Looks at a GPU and the cores, from the beginning of a ``with`` block to its end.
+
+    The driver averages over some time that has passed, a sixth of a second or so; what it says before that
+    much of the block is over counts only where the block is shorter.
+
+    Args:
+        device: Which GPU; of a CPU only the cores are looked at.
+        open_meter: Makes what is looked at out of the GPU's UUID.
+
+    Attributes:
+        found: Percent of the time that NVDEC, the JPEG engine and the rest of the GPU were at work: on
+            average, and "at most" the highest; or why that is not known. Percent of all cores of the
+            machine that anybody kept busy, on Linux.
+    """
+
+    def __init__(self, device: torch.device, open_meter: Callable[[str], Any] = Meter) -> None:
+        self.found: dict[str, Any] = {}
+        self._device = device
+        self._open_meter = open_meter
+        self._done = threading.Event()
+        self._ticks = (0, 0)
+        self._looks: dict[str, list[tuple[int, bool]]] = {}
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._ticks = _ticks()
+        if self._device.type == "cuda":
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        if self._device.type == "cuda":
+            self._thread.join()
+        total, idle = (now - then for now, then in zip(_ticks(), self._ticks, strict=True))
+        if total:
+            self.found["percent of the cores"] = round(100 * (1 - idle / total))
+        for name, looks in self._looks.items():
+            settled = [percent for percent, is_settled in looks if is_settled]
+            percents = settled or [looks[-1][0]]
+            self.found[f"percent of {name}"] = round(mean(percents))
+            self.found[f"percent of {name} at most"] = max(percents)
+
+    def _look(self) -> None:
+        try:
+            readers = self._open_meter(_uuid(self._device)).readers()
+        except Exception as error:  # noqa: BLE001 - the speed is worth having without this
+            self.found["percent of the GPU"] = f"not known: {type(error).__name__}: {error}"
+            return
+        began = time.perf_counter()
+        while not self._done.wait(_LOOK_SECONDS):
+            for name, read in list(readers.items()):
+                try:
+                    percent, seconds = read()
+                except NvmlError as error:
+                    self.found[f"percent of {name}"] = f"not known: {error}"
+                    del readers[name]
+                else:
+                    is_settled = time.perf_counter() - began >= seconds
+                    self._looks.setdefault(name, []).append((percent, is_settled))
+
+
+def mean_of(looks: Sequence[Busy]) -> dict[str, int]:
+    """The averages of what was found by number in several blocks."""
+    found: dict[str, list[int]] = {}
+    for look in looks:
+        for name, value in look.found.items():
+            if isinstance(value, int) and not name.endswith("at most"):
+                found.setdefault(name, []).append(value)
+    return {name: round(mean(values)) for name, values in found.items()}
+
+
+def _ticks() -> tuple[int, int]:
+    """What all cores have counted since the machine began, in all and idle; (0, 0) where nobody says."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0, 0
+    counts = [int(word) for word in stat.read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+    return sum(counts), counts[3] + counts[4]
+
+
+def _uuid(device: torch.device) -> str:
+    return str(torch.cuda.get_device_properties(device).uuid)

@@ -1,0 +1,1 @@
+"""Measurements of single parts: operations, the batch stage, crops, overhead, how cost grows."""

@@ -1,0 +1,80 @@
+"""What the growth of cost is measured at, and what came out."""
+
+from dataclasses import dataclass, field
+
+from bench.micro.overhead import EPOCH
+from bench.micro.scale_parts import Start
+from bench.timer import Rate
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """Which points are measured, and how long each.
+
+    Attributes:
+        device: As `Loader` takes it.
+        decoder: As `Loader` takes it.
+        engine: As `Loader` takes it.
+        seconds: Measured time per point, over all rounds.
+        rounds: Turns of every point.
+        batch_size: Where it is not what varies.
+        threads: Measured; None is 1, 2, 4 and so on up to the cores.
+        predicted_threads: Computed, beyond those.
+        megapixels: Of images.
+        batch_sizes: Of batches.
+        lengths: Of datasets.
+        memory_batches: To take while the memory is watched.
+        idle_epoch: Samples of an epoch without pixels, by which the loader's own cost is measured.
+    """
+
+    device: str = "auto"
+    decoder: str = "auto"
+    engine: str = "auto"
+    seconds: float = 6.0
+    rounds: int = 3
+    batch_size: int = 64
+    threads: tuple[int, ...] | None = None
+    predicted_threads: tuple[int, ...] = (2, 4, 8, 16, 32, 64)
+    megapixels: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 8.0, 24.0)
+    batch_sizes: tuple[int, ...] = (1, 4, 16, 64, 256)
+    lengths: tuple[int, ...] = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
+    memory_batches: int = 10_000
+    idle_epoch: int = EPOCH
+
+
+QUICK = ScaleSettings(
+    seconds=0.02,
+    rounds=1,
+    batch_size=2,
+    threads=(1, 2),
+    megapixels=(0.01, 0.02),
+    batch_sizes=(1, 2),
+    lengths=(10**3, 10**8),
+    memory_batches=40,
+    idle_epoch=512,
+)
+
+
+@dataclass
+class ScaleResult:
+    """What was measured.
+
+    Attributes:
+        settings: What was the same for all.
+        threads: Images per second by threads.
+        serial_seconds: Per image, what the loader does besides decoding and augmenting.
+        predicted: Images per second by threads, computed.
+        megapixels: Images per second by millions of pixels.
+        batch_sizes: Images per second by images in a batch.
+        lengths: What the start costs by samples.
+        memory: MiB of the process by batches taken.
+    """
+
+    settings: dict[str, object] = field(default_factory=dict)
+    threads: dict[int, Rate] = field(default_factory=dict)
+    serial_seconds: float = 0.0
+    predicted: dict[int, float] = field(default_factory=dict)
+    megapixels: dict[float, Rate] = field(default_factory=dict)
+    batch_sizes: dict[int, Rate] = field(default_factory=dict)
+    lengths: dict[int, Start] = field(default_factory=dict)
+    memory: list[tuple[int, float]] = field(default_factory=list)

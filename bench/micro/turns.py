@@ -1,0 +1,113 @@
+"""Functions timed in turns, so that a noisy moment hits all of them alike."""
+
+import gc
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from types import FrameType
+
+import torch
+
+from gpu_aug.compiled.clock import clock
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Seconds per call, one number per turn."""
+
+    runs: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle of the turns, in seconds."""
+        return median(self.runs)
+
+    def to_dict(self, unit_seconds: float = 1e-3) -> dict[str, object]:
+        """Median, smallest, largest and every turn, in multiples of a unit; milliseconds by default."""
+        runs = [run / unit_seconds for run in self.runs]
+        return {
+            "median": round(median(runs), 5),
+            "min": round(min(runs), 5),
+            "max": round(max(runs), 5),
+            "runs": [round(run, 5) for run in runs],
+        }
+
+
+def take_turns(
+    works: Mapping[str, Work], *, turns: int, seconds: float, finish: Callable[[], None]
+) -> dict[str, Turns]:
+    """Call functions over and over, one after the other in every turn.
+
+    Args:
+        works: Functions without arguments, by name; each has been called before.
+        turns: How often each is timed.
+        seconds: How long a turn of one function lasts; it is called at least once.
+        finish: Waits until everything asked for has really been computed (a device synchronisation).
+
+    Returns:
+        For every name the seconds per call in each of its turns.
+    """
+    names = list(works)
+    runs: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(turns):
+        # Another one begins each time, so that nobody always follows the same neighbour.
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            runs[name].append(_seconds_per_call(works[name], seconds, finish))
+    return {name: Turns(tuple(own)) for name, own in runs.items()}
+
+
+def _seconds_per_call(work: Work, seconds: float, finish: Callable[[], None]) -> float:
+    gc.collect()
+    finish()
+    calls, began = 0, clock()
+    while True:
+        work()
+        calls += 1
+        if clock() - began >= seconds:
+            finish()
+            return (clock() - began) / calls
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch and OpenCV to one thread for a while."""
+    cv2 = sys.modules.get("cv2")
+    threads = torch.get_num_threads(), cv2.getNumThreads() if cv2 else 0
+    torch.set_num_threads(1)
+    if cv2:
+        cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads[0])
+        if cv2:
+            cv2.setNumThreads(threads[1])
+
+
+@contextmanager
+def at_most(seconds: float, what: str) -> Iterator[None]:
+    """Break off what takes longer, where the system has alarms and this is the main thread.
+
+    Raises:
+        TimeoutError: It took longer.
+    """
+    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"{what} takes more than {seconds:g} s")
+
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

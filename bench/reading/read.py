@@ -1,0 +1,284 @@
+"""Shuffled reads of the same samples from every format: our readers beside the formats' own libraries."""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import bench
+from bench.arguments import check_writable
+from bench.baselines.peers.catalog import environment, python_of
+from bench.baselines.peers.install import why_not
+from bench.compare.report import document, wide_console, write_json
+from bench.errors import BenchError
+from bench.machine import num_cores
+from bench.reading.copies import Image, files
+from bench.reading.result import ENTRIES, Entry, Result, Turn, rows_of, show
+from bench.reading.ways import Task, text_of
+from readers import Order, Sample, open_dataset
+
+_PREPARE_SECONDS_MAX = 900.0
+_ANSWER_SECONDS_MORE = 120.0
+_AHEAD = 3  # batches per thread that may lie ready when a turn begins
+_PART = 64  # samples that are fetched at a time from the source
+
+
+_WRITERS = {"mds": "mosaic-streaming", "litdata": "litdata"}  # whose environment writes a copy
+
+
+@dataclass(frozen=True)
+class ReadSettings:
+    """How to measure.
+
+    Attributes:
+        seconds: Measured time per reader, warm, over all rounds.
+        rounds: Turns of every reader.
+        cold_rounds: Turns after the files were dropped from the page cache, each in a new process.
+        batch_size: Samples per batch.
+        num_threads: Threads or worker processes; None takes the cores.
+        size_bytes: Samples are taken from the data up to this size, over and over where it has less.
+        only: Copies that take part; all when empty.
+    """
+
+    seconds: float = 10.0
+    rounds: int = 5
+    cold_rounds: int = 3
+    batch_size: int = 256
+    num_threads: int | None = None
+    size_bytes: int = 1 << 29
+    only: tuple[str, ...] = ()
+
+
+class ReaderError(RuntimeError):
+    """A reader's process ended, or did not answer."""
+
+
+def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None) -> Result:
+    """Measure, print the table and write it down.
+
+    Raises:
+        BenchError: The data has fewer samples than a batch, or a number is not positive.
+    """
+    check_writable(json_path)
+    if not (settings.seconds > 0 and settings.rounds > 0 and settings.batch_size > 0):
+        raise BenchError(
+            f"seconds, rounds and batch size must be greater than 0, got {settings.seconds}, "
+            f"{settings.rounds} and {settings.batch_size}: leave them out"
+        )
+    console = wide_console()
+    with (
+        tempfile.TemporaryDirectory(prefix="gpu-aug-read-", ignore_cleanup_errors=True) as folder,
+        console.status("reading the data") as status,
+    ):
+        result = _measure(source, settings, Path(folder), status.update)
+    show(result, console)
+    if json_path is not None:
+        plain = {**vars(settings), "only": list(settings.only), "data": source}
+        write_json(json_path, document("bench read", plain, [rows_of(result)]))
+        console.print(f"written: {json_path}", soft_wrap=True)
+    return result
+
+
+def _measure(source: str, settings: ReadSettings, folder: Path, progress: Any) -> Result:
+    images = _images(source, settings.size_bytes)
+    if len(images) < 2 * settings.batch_size:
+        raise BenchError(
+            f"{source} has {len(images)} samples, and two batches need {2 * settings.batch_size}: "
+            "give more data or a smaller --batch-size"
+        )
+    result = Result(len(images), sum(len(image.data) for image in images))
+    copies = _make_copies(images, settings, folder, result, progress)
+    del images
+    entries = [entry for entry in ENTRIES if entry.copy in copies]
+    with contextlib.ExitStack() as stack:
+        running: dict[str, Reader] = {}
+        for entry in entries:
+            progress(f"warming up: {entry.name}")
+            try:
+                reader = stack.enter_context(Reader(entry, copies[entry.copy], settings))
+                reader.turn(0.5)
+                running[entry.name] = reader
+            except ReaderError as error:
+                result.absent[entry.name] = str(error)
+        for number in range(settings.rounds):
+            for name in _rotated(list(running), number):
+                progress(f"round {number + 1} of {settings.rounds}: {name}")
+                turn = running[name].turn(settings.seconds / settings.rounds)
+                result.warm.setdefault(name, []).append(turn)
+    for number in range(settings.cold_rounds):
+        for entry in _rotated([entry for entry in entries if entry.name in running], number):
+            progress(f"cold round {number + 1} of {settings.cold_rounds}: {entry.name}")
+            turn = _cold_turn(entry, copies[entry.copy], settings, result.samples)
+            result.cold.setdefault(entry.name, []).append(turn)
+    return result
+
+
+def _cold_turn(entry: Entry, copy: Path, settings: ReadSettings, samples: int) -> Turn:
+    """One turn of a new process, whose first batch was read before the page cache was emptied."""
+    with Reader(entry, copy, settings) as reader:
+        reader.ask(0, 1, 1)
+        _drop_from_cache(copy)
+        most = samples - (reader.ahead + 2) * settings.batch_size
+        return reader.ask(
+            settings.seconds / settings.rounds, reader.ahead, max(settings.batch_size, most)
+        )
+
+
+class Reader:
+    """One way to read, in a process of its own."""
+
+    def __init__(self, entry: Entry, copy: Path, settings: ReadSettings) -> None:
+        """Start it.
+
+        Raises:
+            ReaderError: Its environment is not there.
+        """
+        if entry.peer and (reason := why_not(entry.peer)):
+            raise ReaderError(reason)
+        num_threads = settings.num_threads or num_cores()
+        self.ahead = _AHEAD * num_threads
+        task = Task(copy, settings.batch_size, num_threads, seed=0)
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
+        self._process = subprocess.Popen(
+            [_python(entry.peer), "-m", "bench.reading.worker", entry.way, text_of(task)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            bufsize=1,
+            start_new_session=True,
+            env=_environment(),
+        )
+
+    def turn(self, seconds: float) -> Turn:
+        """Samples and bytes per second over so many seconds, without what lay ready."""
+        return self.ask(seconds, self.ahead, sys.maxsize)
+
+    def ask(self, seconds: float, discard: int, most: int) -> Turn:
+        """Samples and bytes per second until the time is over or so many samples have come."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError):  # its silence says so below
+            asked = {"seconds": seconds, "discard": discard, "most": most}
+            process.stdin.write(json.dumps(asked) + "\n")
+        ready, _, _ = select.select([process.stdout], [], [], seconds + _ANSWER_SECONDS_MORE)
+        line = process.stdout.readline() if ready else ""
+        if not line:
+            raise ReaderError(self._last_words())
+        answer = json.loads(line)
+        elapsed = max(answer["seconds"], 1e-9)
+        return answer["samples"] / elapsed, answer["bytes"] / elapsed
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                stream.close()
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        return lines[-1][:200] if lines else "it did not answer"
+
+
+def _images(source: str, size_bytes: int) -> list[Image]:
+    """Samples spread over the data, up to a size; repeated where there are fewer, as copies of their own."""
+    dataset = open_dataset(source)
+    order = Order(len(dataset))
+    images: list[Image] = []
+    num_bytes = 0
+    for start in range(0, len(dataset), _PART):
+        positions = np.arange(start, min(start + _PART, len(dataset)))
+        for entry in dataset.fetch(order.indices(0, positions)):
+            if not isinstance(entry, Sample) or entry.image is None:
+                continue
+            if num_bytes + len(entry.image) <= size_bytes:
+                images.append(Image(bytes(entry.image), max(entry.label, 0)))
+                num_bytes += len(entry.image)
+    return images * max(1, size_bytes // max(num_bytes, 1))
+
+
+def _make_copies(
+    images: Sequence[Image],
+    settings: ReadSettings,
+    folder: Path,
+    result: Result,
+    progress: Any,
+) -> dict[str, Path]:
+    (folder / "files").mkdir()
+    copies = {"files": files(images, folder / "files")}
+    for name in dict.fromkeys(entry.copy for entry in ENTRIES):
+        if name == "files" or (settings.only and name not in settings.only):
+            continue
+        progress(f"writing {name}")
+        place = folder / name
+        place.mkdir()
+        peer = _WRITERS.get(name, "")
+        reason = (why_not(peer) if peer else "") or _copy(name, copies["files"], place, peer)
+        if reason:
+            result.absent[f"{name} (copy)"] = reason
+            shutil.rmtree(place)
+            continue
+        copies[name] = next(place.glob("*.h5"), place)
+    if settings.only and "files" not in settings.only:
+        del copies["files"]
+    os.sync()
+    return copies
+
+
+def _copy(name: str, source: Path, place: Path, peer: str) -> str:
+    """Write a copy in a process, where its library is; return why it did not work, or ""."""
+    command = [_python(peer), "-m", "bench.reading.copies", name, str(source), str(place)]
+    try:
+        ran = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=_environment(),
+            timeout=_PREPARE_SECONDS_MAX,
+        )
+    except subprocess.TimeoutExpired:
+        return f"writing it took more than {_PREPARE_SECONDS_MAX:.0f} s"
+    return (ran.stderr.strip().splitlines() or ["it failed"])[-1][:200] if ran.returncode else ""
+
+
+def _python(peer: str) -> str:
+    return str(python_of(environment(peer))) if peer else sys.executable
+
+
+def _environment() -> dict[str, str]:
+    root = str(Path(bench.__file__).parent.parent)
+    return {**os.environ, "PYTHONPATH": root, "PYTHONWARNINGS": "ignore"}
+
+
+def _drop_from_cache(copy: Path) -> None:
+    for path in [copy] if copy.is_file() else copy.rglob("*"):
+        if path.is_file():
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+
+def _rotated(items: list[Any], number: int) -> Iterator[Any]:
+    """All of them, another one first each time."""
+    start = number % max(len(items), 1)
+    yield from items[start:]
+    yield from items[:start]

@@ -1,0 +1,1 @@
+"""Decoders of images: OpenCV and Pillow, our own for JPEGs, NVIDIA DALI."""

@@ -1,0 +1,262 @@
+"""Driving a DALI pipeline by pushing batches into it."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.decode.dali import graph
+from dali_pipes.errors import MissingPackageError
+from dali_pipes.pipeline.fetch import Work, needed_part
+from gpu_aug import Draws
+from readers.image.restarts import restart_offsets
+from readers.sample import Payload
+
+INSTALL_DALI = (
+    "NVIDIA DALI is not installed; install it with \"pip install 'gpu-aug[cuda12]'\" "
+    'or choose decoder="cpu"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOptions:
+    """How to build the pipeline.
+
+    Attributes:
+        batch_size: The largest batch.
+        device: Where DALI decodes.
+        canvases: Whether it hands back finished canvases, one list of images per view, or one list of
+            cuts: of each image the part that holds its windows of all views.
+        canvas: For each view height and width of all its canvases, None where they differ.
+        antialias: For each view, whether shrinking to the canvas is low-pass filtered.
+        device_id: The GPU for "mixed", None for "cpu".
+        num_threads: DALI's own threads.
+        depth: How many batches DALI works on at once.
+    """
+
+    batch_size: int
+    device: Literal["cpu", "mixed"]
+    canvases: bool
+    canvas: tuple[tuple[int, int] | None, ...]
+    antialias: tuple[bool, ...]
+    device_id: int | None
+    num_threads: int
+    depth: int
+
+
+class Feed:
+    """A DALI pipeline that decodes the batches that are pushed into it, in order.
+
+    DALI draws nothing and reads nothing here: bytes and windows come from outside.
+
+    Raises:
+        MissingPackageError: If DALI is not installed.
+    """
+
+    def __init__(self, options: FeedOptions) -> None:
+        self.options = options
+        self._pipeline = _Pushed(options, options.depth)
+        self._repair: _Pushed | None = None
+        self._under_way: deque[tuple[Work, set[int], list[Any]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def push(self, work: Work, hidden: set[int]) -> None:
+        """Start decoding a batch. Hidden rows, and rows without data, are given a placeholder."""
+        self._under_way.append((work, hidden, self._pipeline.push(work, hidden)))
+
+    def take(self, cuda_stream: Any = None) -> tuple[Work, set[int], Sequence[Any] | None]:
+        """Wait for the oldest batch.
+
+        Args:
+            cuda_stream: The stream that will read the result; None waits on the host.
+
+        Returns:
+            The work, its hidden rows, and DALI's outputs (TensorLists of uint8 images; one image for
+            an empty batch), or None when DALI refused the batch. The pipeline goes on with the next
+            one either way.
+        """
+        work, hidden, encoded = self._under_way.popleft()
+        outputs = self._pipeline.take(cuda_stream)
+        del encoded  # DALI has read it
+        return work, hidden, outputs
+
+    def drain(self) -> None:
+        """Wait for the batches under way and drop them: DALI reads their bytes until then."""
+        while self._under_way:
+            self.take()
+
+    @property
+    def refusal(self) -> str:
+        """What DALI said when it last refused a batch twice."""
+        return self._repair.refusal if self._repair else ""
+
+    def again(self, work: Work, hidden: set[int], cuda_stream: Any = None) -> Sequence[Any] | None:
+        """Decode a refused batch once more with more rows hidden; None if DALI refuses it again.
+
+        It runs through a second pipeline, so that the batches under way keep their places.
+        """
+        if self._repair is None:
+            self._repair = _Pushed(self.options, 1)
+        encoded = self._repair.push(work, hidden)
+        outputs = self._repair.take(cuda_stream)
+        del encoded  # DALI has read it
+        return outputs
+
+
+class _Pushed:
+    """One built pipeline; after its warm-up one push is one run."""
+
+    def __init__(self, options: FeedOptions, depth: int) -> None:
+        self._options = options
+        self._pipeline = _build(options, depth)
+        self.refusal = ""  # why take() last returned None
+        # The first schedule_run starts `depth` runs at once, so it is spent on placeholders.
+        for _ in range(depth):
+            self._feed([graph.placeholder()], self._rects([], np.ones(1, bool), _NO_ORIGIN))
+        self._pipeline.schedule_run()
+        for _ in range(depth):
+            self.take(None)
+
+    def push(self, work: Work, hidden: set[int]) -> list[Any]:
+        """Start decoding a batch; returns the bytes that must stay until it is taken."""
+        covered = np.array([data is None or row in hidden for row, data in enumerate(work.data)])
+        encoded = [graph.placeholder()]
+        if len(covered):
+            data, origins = cut_tiles(work, covered)
+            encoded = [
+                graph.placeholder() if hide else np.frombuffer(payload, np.uint8)
+                for payload, hide in zip(data, covered.tolist(), strict=True)
+            ]
+            self._feed(encoded, self._rects(work.draws, covered, origins))
+        else:  # DALI never recovers from an empty batch
+            self._feed(encoded, self._rects([], np.ones(1, bool), _NO_ORIGIN))
+        self._pipeline.schedule_run()
+        return encoded
+
+    def take(self, cuda_stream: Any) -> Sequence[Any] | None:
+        try:
+            outputs: Sequence[Any] = self._pipeline.share_outputs(cuda_stream=cuda_stream)
+            return outputs
+        except Exception as error:  # noqa: BLE001 - DALI has many; the CPU judges each sample
+            self.refusal = str(error)
+            return None
+        finally:
+            # With DALI's default executor the outputs stay valid for as long as they are referenced.
+            self._pipeline.release_outputs()
+
+    def _rects(
+        self, draws: Sequence[Draws], covered: NDArray[np.bool_], origins: NDArray[np.int32]
+    ) -> dict[str, NDArray[np.int32]]:
+        """The pairs that the graph needs, int32 [B, 2] each; rows that are covered get a placeholder's.
+
+        Args:
+            draws: One entry per view; without them all rows are covered.
+            covered: bool [B].
+            origins: int32 [B, 2]: top and left of what DALI is given, in the whole image.
+        """
+        options = self._options
+        rects = {}
+        if draws:
+            start, shape = needed_part(draws)
+            rects = {"start": start - origins, "shape": shape}
+            # Where a canvas's window lies in what is decoded; see `graph.decode`.
+            decoded = start if options.device == "cpu" else origins
+            for view, drawn in enumerate(draws if options.canvases else []):
+                rects |= {f"{name}{view}": getattr(drawn.windows, name) for name in _OF_A_CANVAS}
+                rects[f"start{view}"] = drawn.windows.start - decoded
+        sound = ~covered[:, None]
+        return {
+            name: np.ascontiguousarray(np.where(sound, rects.get(name, value), value), np.int32)
+            for name, value in _placeholder_rects(options).items()
+        }
+
+    def _feed(self, encoded: list[Any], rects: dict[str, NDArray[np.int32]]) -> None:
+        self._pipeline.feed_input("encoded", encoded)
+        for name, pairs in rects.items():
+            self._pipeline.feed_input(name, pairs)
+
+
+_NO_OFFSETS = np.empty(0, np.int64)
+_NO_ORIGIN = np.zeros((1, 2), np.int32)
+_OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
+
+
+def cut_tiles(work: Work, covered: NDArray[np.bool_]) -> tuple[list[Payload], NDArray[np.int32]]:
+    """Cut the part that the views need out of tiled JPEGs; everything else stays whole.
+
+    Args:
+        work: The batch.
+        covered: bool [B]: rows of which nothing is needed.
+
+    Returns:
+        The encoded bytes of each row, and int32 [B, 2], top and left of their image in the whole one.
+    """
+    start, shape = needed_part(work.draws)
+    windows = np.concatenate([start, shape], axis=1)
+    data: list[Payload] = []
+    restarts: list[NDArray[np.int64]] = []
+    for row, payload in enumerate(work.data):
+        shown = b"" if payload is None or covered[row] else payload
+        known = work.restarts[row]
+        offsets = restart_offsets(shown) if known is None else known
+        data.append(shown)
+        restarts.append(_NO_OFFSETS if offsets is None or not shown else offsets)
+    if not any(offsets.size for offsets in restarts):
+        return data, np.zeros_like(start)
+    from dali_pipes.jpeg.tiling.cut import cut_many
+
+    cuts = cut_many(data, windows, restarts, upright=True)
+    return cuts.data, cuts.origins
+
+
+def _placeholder_rects(options: FeedOptions) -> dict[str, NDArray[np.int32]]:
+    """The names of the pairs that the graph needs, with what suits an image of one pixel."""
+    ones, zeros = np.ones((1, 2), np.int32), np.zeros((1, 2), np.int32)
+    # On "mixed" the whole image is decoded; DALI leaves out inputs that nothing needs, and refuses to be fed them.
+    pairs = {"start": zeros, "shape": ones} if options.device == "cpu" else {}
+    for view, canvas in enumerate(options.canvas if options.canvases else ()):
+        pairs |= {f"start{view}": zeros, f"shape{view}": ones, f"resize{view}": ones}
+        pairs |= {f"paste{view}": zeros, f"canvas{view}": np.array([canvas or (1, 1)], np.int32)}
+    return pairs
+
+
+def _build(options: FeedOptions, depth: int) -> Any:
+    try:
+        from nvidia.dali import Pipeline, fn, types
+    except ImportError as error:
+        raise MissingPackageError(INSTALL_DALI) from error
+
+    pipeline = Pipeline(
+        batch_size=options.batch_size,
+        num_threads=options.num_threads,
+        device_id=options.device_id,
+        prefetch_queue_depth=depth,
+    )
+    with pipeline:
+        # no_copy: the work keeps the bytes alive until its batch is done.
+        encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
+        pairs = {
+            name: fn.external_source(name=name, dtype=types.INT32, ndim=1)
+            for name in _placeholder_rects(options)
+        }
+        part = pairs.get("start"), pairs.get("shape")
+        decoded = graph.decode(encoded, *part, device=options.device)
+        if options.canvases:
+            outputs = [
+                graph.draw_canvas(
+                    decoded,
+                    *(pairs[f"{name}{view}"] for name in _OF_A_CANVAS),
+                    antialias=antialias,
+                )
+                for view, antialias in enumerate(options.antialias)
+            ]
+        else:
+            outputs = [decoded]
+        pipeline.set_outputs(*outputs)
+    pipeline.build()
+    return pipeline

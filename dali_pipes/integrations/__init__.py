@@ -1,0 +1,1 @@
+"""Loaders in other frameworks: DALI-shaped iterators, Lightning, torchdata, JAX and CuPy."""

@@ -1,0 +1,266 @@
+"""DALIGenericIterator and DALIClassificationIterator over loaders."""
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import torch
+
+from dali_pipes.batch import Batch
+from dali_pipes.errors import LoaderError
+from dali_pipes.integrations.dali.loaders import as_loaders, reschedule
+from dali_pipes.integrations.dali.policy import LastBatchPolicy, last_batch_of, resets_itself
+from dali_pipes.loader import Loader
+from dali_pipes.state import LoaderState
+
+_LOGGER = logging.getLogger(__name__)
+
+# Outputs that a name tells, and not its place; scripts call their masks so.
+_BY_NAME = {"mask": "masks"} | {
+    name: name for name in Batch.__dataclass_fields__ if name not in ("images", "views", "labels")
+}
+
+
+class DALIGenericIterator:
+    """Hands over what loaders make, as `nvidia.dali.plugin.pytorch.DALIGenericIterator` does what pipelines make.
+
+    Each step is a list with a dictionary of tensors for each loader. Arguments have DALI's order, names and
+    defaults. What a loader decides better than DALI's readers can:
+
+    - Every epoch begins at the beginning of its order and, but for DROP, has every sample, whatever the policy. With
+      DALI that holds for readers with `pad_last_batch`, whose `size` and length these iterators have;
+      other readers read ahead into the next epoch, which then lacks those samples or is shorter.
+    - DROP leaves out less than a step. In DALI, shards that move with `pad_last_batch` hand over padding instead
+      of samples.
+    - A step is a slice of the epoch's order, and each rank has a part of it. A DALI rank has a contiguous
+      shard of the epoch, and another one in the next. The number of samples of each step is the same.
+    - A state may be loaded on any number of ranks. One from the end of an epoch goes on with the next, whatever
+      `auto_reset` says; in DALI an epoch without steps comes first.
+
+    Args:
+        pipelines: A Loader, or a list of them: different ranks of one run, one for each device of this
+            process. Their `last_batch` is replaced by `last_batch_policy`.
+        output_map: Names of the outputs. "masks" or "mask", "boxes", "valid", "indices" and the other names
+            of a Batch's attributes are these, wherever they stand, but for "images", "views" and "labels". Of
+            all other names the first are the recipe's views, so "data" for one recipe; the next is the
+            labels, int32 [B, 1] (float32 [B, num_classes] where samples are mixed).
+        size: Samples of an epoch on these loaders together; -1 for all there are. A smaller number ends
+            each epoch early. The whole of it divided by the number of ranks is taken as all, however it was
+            rounded. A fraction is cut off.
+        reader_name: Accepted and not looked at: a loader knows how many samples it has. (Without it, and
+            without `size`, DALI's iterator over a reader has no length and no end.)
+        auto_reset: True or "yes": the next epoch is begun where one ends. False, None or "no": `reset()`, or
+            `iter()`, begins it.
+        fill_last_batch: Deprecated: True is FILL, False is PARTIAL.
+        dynamic_shape: Accepted and not looked at, as by DALI.
+        last_batch_padded: Accepted and not looked at: no epoch runs into the next one.
+        last_batch_policy: Ours or DALI's. FILL fills up with samples from the start of the epoch's order
+            where DALI repeats the last one or reads on; ask for "valid" to tell them apart.
+        prepare_first_batch: Whether the first batch is made here, and not when it is asked for.
+
+    Attributes:
+        batch_size: Samples per loader and step.
+        output_map: As given.
+
+    Raises:
+        LoaderError: An argument that cannot work; the text says what would.
+    """
+
+    def __init__(
+        self,
+        pipelines: Loader | Sequence[Loader],
+        output_map: Sequence[str],
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: str | bool | None = False,
+        fill_last_batch: bool | None = None,
+        dynamic_shape: bool | None = False,  # noqa: ARG002
+        last_batch_padded: bool = False,  # noqa: ARG002
+        last_batch_policy: Any = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+    ) -> None:
+        if reader_name and size != -1:
+            raise LoaderError(
+                f"{reader_name=} and {size=} exclude each other; leave one of them out"
+            )
+        if isinstance(output_map, str) or len(set(output_map)) < len(output_map):
+            raise LoaderError(
+                f'{output_map=} is not allowed; give a list of different names, such as ["data", "label"]'
+            )
+        size = int(size)  # scripts divide by the number of ranks
+        self.output_map = list(output_map)
+        self._resets_itself = resets_itself(auto_reset)
+        self._loaders = as_loaders(pipelines)
+        reschedule(self._loaders, last_batch_of(last_batch_policy, fill_last_batch), size)
+        self._schedule = self._loaders[0].schedule
+        self.batch_size = self._schedule.batch_size
+        self._size = self._whole_size() if size == -1 else size
+        self._began = False
+        self._prepared: tuple[list[LoaderState], list[dict[str, Any]]] | None = None
+        self._begin()
+        if prepare_first_batch:
+            self._prepare()
+
+    @property
+    def size(self) -> int:
+        """Samples of an epoch: as given, or the largest share of a rank (under DROP the smallest)."""
+        return self._size
+
+    def __len__(self) -> int:
+        """Steps of a whole epoch."""
+        self._require_same_ranks()
+        return self._schedule.num_steps()
+
+    def __iter__(self) -> Self:
+        """Begin the next epoch if one is over; within an epoch go on with it, as DALI does."""
+        self._require_same_ranks()
+        if self._began:
+            self.reset()
+        return self
+
+    def __next__(self) -> list[dict[str, Any]]:
+        """Return the next step: for each loader a dictionary by the names of `output_map`."""
+        if not self._began:
+            self._require_same_ranks()
+        self._began = True
+        if self._prepared is not None:
+            (_, step), self._prepared = self._prepared, None
+            return step
+        if self._left == 0:
+            if self._resets_itself:
+                self.reset()
+            raise StopIteration
+        return self._take()
+
+    def next(self) -> list[dict[str, Any]]:
+        """Return the next step, as `next(iterator)` does."""
+        return next(self)
+
+    def reset(self) -> None:
+        """Begin the next epoch. Before all steps of this one are taken it does nothing, as with DALI."""
+        if self._left or self._prepared is not None:
+            _LOGGER.warning(
+                "reset() before the end of an epoch is ignored; take its other steps first"
+            )
+            return
+        for loop in self._loops:
+            next(loop, None)  # to its end, so that the loader keeps what serves the next one
+        for loader in self._loaders:
+            loader.set_epoch(loader.epoch + 1)
+        self._begin()
+
+    def checkpoints(self) -> list[bytes]:
+        """Where the run stands, for each loader: what was handed over, not what is prepared.
+
+        To resume, load one into each new loader before an iterator is made of them:
+        ``loader.load_state_dict(json.loads(checkpoint))``. Any one of them does for any number of ranks.
+        """
+        states = self._states() if self._prepared is None else self._prepared[0]
+        return [json.dumps(state).encode() for state in states]
+
+    def _prepare(self) -> None:
+        states = self._states()
+        self._prepared = states, self._take()
+
+    def _states(self) -> list[LoaderState]:
+        states = [loader.state_dict() for loader in self._loaders]
+        # Where a loader raised, those before it have made a batch of a step that nobody was handed.
+        consumed = min(state["consumed"] for state in states)
+        return [{**state, "consumed": consumed} for state in states]
+
+    def _whole_size(self) -> int:
+        least, rest = divmod(self._schedule.length, self._schedule.world_size)
+        return least if self._schedule.last_batch == "drop" else least + (rest > 0)
+
+    def _begin(self) -> None:
+        """Stand where the loaders stand, at the end of an epoch at the beginning of the next."""
+        self._began = False
+        self._left: int = self._schedule.num_steps(self._loaders[0].state_dict()["consumed"])
+        if self._left <= 0:
+            for loader in self._loaders:
+                loader.set_epoch(loader.epoch + 1)
+            self._left = self._schedule.num_steps()
+        self._loops: list[Iterator[Batch]] = []
+
+    def _require_same_ranks(self) -> None:
+        """Refuse to go on if the process group was made after this: asking for a schedule does that."""
+        for loader in self._loaders:
+            loader.schedule  # noqa: B018 - raises
+
+    def _take(self) -> list[dict[str, Any]]:
+        self._left -= 1
+        try:
+            self._loops = self._loops or [iter(loader) for loader in self._loaders]
+            return [self._named(next(loop)) for loop in self._loops]
+        except Exception:
+            self._left = 0  # what raised makes no more batches in this epoch
+            raise
+
+    def _named(self, batch: Batch) -> dict[str, Any]:
+        """Return the outputs of a batch by name."""
+        in_turn = [*batch.views, _column(batch.labels)]
+        named: dict[str, Any] = {}
+        for name in self.output_map:
+            if name in _BY_NAME:
+                named[name] = getattr(batch, _BY_NAME[name])
+            elif in_turn:
+                named[name] = in_turn.pop(0)
+            elif name in Batch.__dataclass_fields__:
+                named[name] = getattr(batch, name)
+            else:
+                raise LoaderError(
+                    f"output_map={self.output_map}: after {len(batch.views)} for images and one for labels there is no "
+                    f"{name!r}; allowed are {', '.join(Batch.__dataclass_fields__)}"
+                )
+        if len(in_turn) > 1:
+            raise LoaderError(
+                f"output_map={self.output_map} has too few names; the recipe has {len(batch.views)} views, name each, "
+                f"and then the labels"
+            )
+        return named
+
+
+class DALIClassificationIterator(DALIGenericIterator):
+    """A DALIGenericIterator with `output_map` ["data", "label"], for a recipe with one view.
+
+    Its arguments are those of DALIGenericIterator without `output_map`.
+    """
+
+    def __init__(
+        self,
+        pipelines: Loader | Sequence[Loader],
+        size: int = -1,
+        reader_name: str | None = None,
+        auto_reset: str | bool | None = False,
+        fill_last_batch: bool | None = None,
+        dynamic_shape: bool | None = False,
+        last_batch_padded: bool = False,
+        last_batch_policy: Any = LastBatchPolicy.FILL,
+        prepare_first_batch: bool = True,
+    ) -> None:
+        super().__init__(
+            pipelines,
+            ["data", "label"],
+            size,
+            reader_name,
+            auto_reset,
+            fill_last_batch,
+            dynamic_shape,
+            last_batch_padded,
+            last_batch_policy,
+            prepare_first_batch,
+        )
+
+    def _named(self, batch: Batch) -> dict[str, Any]:
+        if len(batch.views) > 1:
+            raise LoaderError(
+                f"a DALIClassificationIterator hands over one view, but the recipe has {len(batch.views)}; use "
+                f'DALIGenericIterator(loader, ["view0", "view1", "label"])'
+            )
+        return super()._named(batch)
+
+
+def _column(labels: torch.Tensor) -> torch.Tensor:
+    """Labels as DALI's readers give them: class numbers int32 [B, 1], shares of classes as they are."""
+    return labels if labels.is_floating_point() else labels.to(torch.int32)[:, None]

@@ -1,0 +1,239 @@
+"""Loaders in a Lightning Trainer: their states go into its checkpoints, their epochs follow its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+
+from dali_pipes.batch import Batch
+from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.loader import Loader
+
+try:
+    from lightning import LightningDataModule
+except ImportError as error:
+    raise MissingPackageError(
+        "dali_pipes.integrations.lightning needs Lightning, which is not installed: pip install 'gpu-aug[lightning]'"
+    ) from error
+
+Maker = Callable[[], Loader]
+"""Makes a loader, when torch.distributed is there to tell its rank and world size."""
+
+SeveralMaker = Callable[[], Loader | Sequence[Loader]]
+"""The same, or several loaders, which Lightning goes through in turn and numbers by `dataloader_idx`."""
+
+_ON_THE_HOST = (
+    "indices",
+    "keys",
+    "valid",
+    "frames",
+    "seconds",
+    "videos",
+)  # wherever the images are
+
+
+class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any type where Lightning is not checked
+    """A DataModule of loaders that resumes exactly, in the middle of an epoch too.
+
+    Each argument is called when the trainer asks for that loader, in every process::
+
+        data = LoaderModule(
+            train=lambda: Loader(photos, Recipe.imagenet_train(), batch_size=256),
+            val=lambda: Loader.eval(others, Recipe.imagenet_eval(), batch_size=256),
+        )
+        trainer.fit(model, data, ckpt_path=...)
+
+    So rank and world size are those of torch.distributed, and the device is the one that Lightning gave to the process.
+    Training goes through the epoch whose number is the trainer's; every validation, test and prediction sees
+    epoch 0, and so the same samples and draws, and so does training under `overfit_batches`. Lightning puts
+    no DataLoader, sampler or collation around a loader.
+
+    The loops give `Batch`, and `training_step` gets it. Lightning cannot tell the size of one:
+    ``self.log(name, value, batch_size=len(batch))``. Strategies that start processes by pickling need functions with
+    names, or functools.partial, instead of lambdas.
+
+    Checkpoints of ModelCheckpoint go on exactly. One that is saved by hand after `fit` came to its `max_steps` within
+    an epoch begins the next epoch: Lightning counts that epoch as done.
+
+    Args:
+        train: Makes the loader of `trainer.fit`.
+        val: Makes that of the validations, or a list of loaders; None does without them.
+        test: Makes that of `trainer.test`, or a list.
+        predict: Makes that of `trainer.predict`, or a list.
+    """
+
+    def __init__(
+        self,
+        *,
+        train: Maker | None = None,
+        val: SeveralMaker | None = None,
+        test: SeveralMaker | None = None,
+        predict: SeveralMaker | None = None,
+    ) -> None:
+        super().__init__()
+        self._makers = {"train": train, "val": val, "test": test, "predict": predict}
+        self._loaders: dict[str, list[Loader]] = {}
+        self._state: dict[str, Any] | None = None
+
+    def train_dataloader(self) -> "TrainingEpochs":
+        """Make the training loader, where the loaded checkpoint stands.
+
+        Raises:
+            StateMismatchError: The checkpoint belongs to another dataset, recipe, seed or version.
+        """
+        [loader] = self._make("train")
+        num_steps = len(loader)
+        state, self._state = self._state, None
+        ended = None
+        if state is not None:
+            loader.load_state_dict(state["loader"])
+            num_steps, epoch = state["num_steps"], state["loader"]["epoch"]
+            ended = epoch if loader.epoch > epoch else None
+        return TrainingEpochs(loader, self.trainer, num_steps, ended)
+
+    def val_dataloader(self) -> "Epochs | list[Epochs]":
+        """Make the loader of the validations, or several; within `trainer.fit` an empty list stands for none."""
+        validate = self.trainer is not None and self.trainer.state.fn == "validate"
+        return self._fixed("val") if validate or self._makers["val"] is not None else []
+
+    def test_dataloader(self) -> "Epochs | list[Epochs]":
+        """Make the loader of the tests, or several."""
+        return self._fixed("test")
+
+    def predict_dataloader(self) -> "Epochs | list[Epochs]":
+        """Make the loader of the predictions, or several."""
+        return self._fixed("predict")
+
+    def transfer_batch_to_device(
+        self, batch: Batch, device: torch.device, dataloader_idx: int
+    ) -> Batch:
+        """Move a batch that is not where the trainer is, but for what belongs on the host.
+
+        Such a move is waited for. A loader on a GPU, and "auto" where there is one, needs none.
+        """
+        del dataloader_idx
+        if batch.images.device == device:
+            return batch
+        names = [field.name for field in fields(batch) if field.name not in _ON_THE_HOST]
+        return replace(batch, **{name: _moved(getattr(batch, name), device) for name in names})
+
+    def state_dict(self) -> dict[str, Any]:
+        """What goes into a checkpoint: the state of the training loader, once there is one."""
+        if "train" not in self._loaders:
+            return {}
+        [loader] = self._loaders["train"]
+        return {"loader": loader.state_dict(), "num_steps": len(loader)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Keep the state of a checkpoint for the training loader."""
+        self._state = state_dict or None
+
+    def teardown(self, stage: str) -> None:
+        """End the loops that are under way, their threads and processes."""
+        del stage
+        for loaders in self._loaders.values():
+            for loader in loaders:
+                loader.close()
+
+    def _make(self, name: str) -> list[Loader]:
+        maker = self._makers[name]
+        if maker is None:
+            raise LoaderError(
+                f"the trainer asks for {name} data, and LoaderModule has none; give it "
+                f"LoaderModule({name}=lambda: Loader(dataset, recipe, batch_size=...))"
+            )
+        made: Any = maker()
+        several = isinstance(made, list | tuple) and made and name != "train"
+        loaders = list(made) if several else [made]
+        for loader in loaders:
+            if not isinstance(loader, Loader):
+                raise LoaderError(
+                    f"LoaderModule({name}=...) made a {type(loader).__name__}; give it a function without arguments "
+                    f"that returns a Loader" + ("" if name == "train" else ", or a list of them")
+                )
+        for before in self._loaders.get(name, []):
+            if before not in loaders:
+                before.close()
+        self._loaders[name] = loaders
+        return loaders
+
+    def _fixed(self, name: str) -> "Epochs | list[Epochs]":
+        first, *others = [Epochs(loader, lambda: 0) for loader in self._make(name)]
+        return [first, *others] if others else first
+
+
+class Epochs:
+    """A loader whose every loop is an epoch of a given number.
+
+    Args:
+        loader: What is looped over.
+        epoch: Returns the number; asked when the first batch is.
+    """
+
+    def __init__(self, loader: Loader, epoch: Callable[[], int]) -> None:
+        self.loader = loader
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begin the epoch with the first batch: Lightning makes loops that it never reads."""
+        self.loader.set_epoch(self._epoch())
+        yield from self.loader
+
+    def __len__(self) -> int:
+        """Steps of a whole epoch, also where a loop is the rest of one; so Lightning counts."""
+        return len(self.loader)
+
+
+class TrainingEpochs(Epochs):
+    """Epochs that go on where a loaded state stands, if that is in the epoch that is asked for.
+
+    Lightning takes a loader with `state_dict` and `load_state_dict` for one that can resume, and keeps what
+    they return beside the module's state. They are empty: the module's state is all there is.
+
+    Args:
+        loader: What is looped over.
+        trainer: Whose epochs it follows.
+        num_steps: How many steps an epoch had where the state was saved.
+        ended: The epoch at whose end it was saved. Where Lightning asks for that, it has counted all of its steps.
+    """
+
+    def __init__(
+        self, loader: Loader, trainer: Any, num_steps: int, ended: int | None = None
+    ) -> None:
+        super().__init__(loader, lambda: 0 if trainer.overfit_batches else trainer.current_epoch)
+        self._trainer = trainer
+        self._num_steps = num_steps
+        self._ended = ended
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begin the epoch, or go on within it, with the first batch.
+
+        Raises:
+            LoaderError: Lightning would go on within an epoch that has another number of steps now.
+        """
+        counted = self._trainer.fit_loop.epoch_loop.batch_progress.current.ready
+        if counted and self._num_steps != len(self.loader):
+            raise LoaderError(
+                f"Lightning goes on after step {counted} of an epoch that had {self._num_steps} steps and has "
+                f"{len(self.loader)} here; resume with the batch_size and the number of processes of the "
+                f"checkpoint, or from one of ModelCheckpoint(save_on_train_epoch_end=True)"
+            )
+        ended, self._ended = self._ended, None
+        if self._epoch() != ended:
+            yield from super().__iter__()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take nothing."""
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(device)
+    if isinstance(value, list | tuple):
+        return type(value)(_moved(entry, device) for entry in value)
+    return value

@@ -1,0 +1,117 @@
+"""A loader as torchdata wants it: a node of torchdata.nodes, or a dataset for its StatefulDataLoader."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch.utils.data
+
+from dali_pipes.batch import Batch
+from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.loader import Loader
+
+try:
+    from torchdata.nodes import BaseNode
+except ImportError as error:
+    raise MissingPackageError(
+        "dali_pipes.integrations.torchdata needs torchdata, which is not installed: pip install 'gpu-aug[torchdata]'"
+    ) from error
+
+
+class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typed
+    """A loader as a source of torchdata.nodes: gives batches, and resumes exactly.
+
+    It stands where other pipelines have a sampler, a mapper and a batcher. Around it make sense `Loader`, which loops
+    over it, `Batcher`, which gives lists of batches to accumulate gradients over, `Mapper` and
+    `ParallelMapper` in threads, `Prefetcher`, and `MultiNodeWeightedSampler`, which mixes several loaders.
+
+    Give torchdata's `Loader` restart_on_stop_iteration=False: with True, version 0.11 keeps the state that it was resumed
+    with for the whole next epoch if that state was taken at an epoch's end. A node that goes on there is exhausted,
+    as torchdata wants it, so that first loop has no steps.
+
+    A reset without a state begins the next epoch, or the present one as long as no batch of it was given.
+    That of a node around it, which reads ahead, may come when this node has given batches that nobody received.
+
+    Args:
+        loader: Serves this node alone.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__()
+        self._loader = loader
+        self._loop: Iterator[Batch] | None = None
+        self._exhausted: dict[str, Any] | None = None
+
+    def reset(self, initial_state: Mapping[str, Any] | None = None) -> None:
+        """Go to a state that `state_dict` returned, or without one to the beginning of an epoch.
+
+        Raises:
+            StateMismatchError: The state belongs to another dataset, recipe, seed or version.
+        """
+        super().reset(initial_state)
+        # Not closed: a Prefetcher waits half a second for its thread, which may still be in this loop.
+        self._loop = self._exhausted = None
+        if initial_state is None:
+            state = self._loader.state_dict()
+            epoch = state["epoch"] + (state["consumed"] > 0)
+            initial_state = {**state, "epoch": epoch, "consumed": 0}
+        self._loader.load_state_dict(initial_state)
+        if self._loader.epoch > initial_state["epoch"]:  # it was taken at the end of its epoch
+            self._loop, self._exhausted = iter(()), dict(initial_state)
+
+    def next(self) -> Batch:
+        """Return the next batch of the epoch."""
+        if self._loop is None:
+            self._loop = iter(self._loader)
+        return next(self._loop)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the loader's state, which counts the batches that this node gave."""
+        return dict(self._exhausted or self._loader.state_dict())
+
+
+class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
+    """A loader as a dataset of batches for torchdata's StatefulDataLoader.
+
+    For code that must have a DataLoader: ``StatefulDataLoader(LoaderDataset(loader), batch_size=None)``. Each loop is
+    an epoch, which begins with its first batch, and the DataLoader's `state_dict` and `load_state_dict` resume exactly.
+
+    Args:
+        loader: Serves this dataset alone.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begin the next epoch, or go on where a loaded state stands.
+
+        Raises:
+            LoaderError: In a worker process.
+        """
+        info = torch.utils.data.get_worker_info()
+        if info is not None:
+            raise LoaderError(
+                f"num_workers={info.num_workers} is not allowed around a Loader, whose threads do the work of the "
+                f"workers; give num_workers=0, and Loader(helper_process=True) for a process of its own"
+            )
+        return self._batches()
+
+    def __len__(self) -> int:
+        """Steps of an epoch."""
+        return len(self._loader)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the loader's state."""
+        return dict(self._loader.state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Let the next loop go on where the state was taken.
+
+        Raises:
+            StateMismatchError: The state belongs to another dataset, recipe, seed or version.
+        """
+        self._loader.load_state_dict(state)
+
+    def _batches(self) -> Iterator[Batch]:
+        """Begin with the first batch: at an epoch's end a StatefulDataLoader makes a loop that it never reads."""
+        yield from self._loader

@@ -1,0 +1,121 @@
+"""Cutting a window out of a tiled JPEG as a small JPEG of its own, by copying bytes.
+
+The cut has the header with another size, the tiles that the window touches with their markers numbered
+anew, and an end marker: a baseline JPEG that any decoder reads. No pixel is computed.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.jpeg.tiling.slices import SPARE, cut_all
+from readers.sample import Payload
+
+_NO_OFFSETS = np.zeros(0, np.int64)
+
+
+class Cut(NamedTuple):
+    """A JPEG that holds a window.
+
+    Attributes:
+        data: The encoded bytes.
+        origin: Top and left of its picture in the whole one, in pixels.
+        size: Its height and width in pixels; (0, 0) for a file that is no tiled JPEG.
+        whole: Whether `data` are the caller's own bytes, with all that stands in their header.
+    """
+
+    data: Payload
+    origin: tuple[int, int]
+    size: tuple[int, int]
+    whole: bool
+
+
+class Cuts(NamedTuple):
+    """Many cuts.
+
+    Attributes:
+        data: The encoded bytes of each; where nothing was cut, the caller's own.
+        origins: int32 [n, 2]: top and left of its picture in the whole one.
+        sizes: int32 [n, 2]: its height and width; 0 for a file that is no tiled JPEG.
+        whole: bool [n]: where nothing was cut.
+    """
+
+    data: list[Payload]
+    origins: NDArray[np.int32]
+    sizes: NDArray[np.int32]
+    whole: NDArray[np.bool_]
+
+
+def cut(
+    data: Payload,
+    window: tuple[int, int, int, int],
+    restarts: NDArray[np.int64] | None,
+    *,
+    upright: bool = False,
+) -> Cut:
+    """Cut a window out of a tiled JPEG; `cut_many` says how."""
+    cuts = cut_many([data], np.array([window], np.int32), [restarts], upright=upright)
+    (top, left), (height, width) = cuts.origins[0].tolist(), cuts.sizes[0].tolist()
+    return Cut(cuts.data[0], (top, left), (height, width), bool(cuts.whole[0]))
+
+
+def cut_many(
+    data: Sequence[Payload],
+    windows: NDArray[np.int32],
+    restarts: Sequence[NDArray[np.int64] | None],
+    *,
+    upright: bool = False,
+) -> Cuts:
+    """Cut a window out of each of several tiled JPEGs, in one call of compiled code.
+
+    Inside the window the cut decodes to the pixels of the whole, bit for bit: around it is at least what
+    the upsampling of chroma looks at. Along edges that are none of the whole picture the outermost pixels
+    may differ.
+
+    Of the application segments those stay that change the decoded colours: JFIF's without its thumbnail,
+    and Adobe's. EXIF is dropped, so decoders do not turn the cut.
+
+    Args:
+        data: Files.
+        windows: int32 [n, 4]: top, left, height and width, inside the picture and not empty, in pixels as
+            stored, before EXIF orientation.
+        restarts: For each file what `readers.restart_offsets` returns; None or empty for files that are
+            not tiled.
+        upright: Windows, origins and sizes are in pixels of the upright picture instead, and a cut of a
+            picture that decoders turn has an EXIF segment with the orientation alone.
+
+    Returns:
+        The cuts. A file is returned as it is where it is no grid of tiles, where `restarts` does not
+        belong to it, and where the cut would have nine tenths of its bytes or more.
+
+    Raises:
+        ValueError: If a window lies outside its picture.
+    """
+    views = [np.frombuffer(part, np.uint8) for part in data]
+    files = np.array([(view.ctypes.data, view.size) for view in views], np.int64).reshape(-1, 2)
+    known = [_NO_OFFSETS, *(_NO_OFFSETS if part is None else part for part in restarts)]
+    bounds = np.cumsum([part.size for part in known])
+    offsets = np.concatenate(known)
+    ends = np.cumsum(files[:, 1] + SPARE)
+    starts = ends - files[:, 1] - SPARE
+    out = np.empty(int(ends[-1]) if len(data) else 0, np.uint8)
+    origins, sizes = np.zeros((len(data), 2), np.int32), np.zeros((len(data), 2), np.int32)
+    lengths = np.zeros(len(data), np.int64)
+    addresses = out.ctypes.data + starts
+    bad = cut_all(files, windows, offsets, bounds, upright, addresses, origins, sizes, lengths)
+    if bad >= 0:
+        raise ValueError(_refusal(windows, sizes, bad))
+    buffer = memoryview(out.data)
+    places = zip(data, starts.tolist(), lengths.tolist(), strict=True)
+    cuts = [buffer[at : at + length] if length else whole for whole, at, length in places]
+    return Cuts(cuts, origins, sizes, lengths == 0)
+
+
+def _refusal(windows: NDArray[np.int32], sizes: NDArray[np.int32], row: int) -> str:
+    window, size = tuple(windows[row].tolist()), tuple(sizes[row].tolist())
+    return (
+        f"windows[{row}] must not be empty and must lie inside the picture of (height, width) = {size}, "
+        f"got (top, left, height, width) = {window}; clip it"
+    )

@@ -1,0 +1,1 @@
+"""Functions compiled to machine code by Numba, and the folder that keeps the machine code."""

@@ -1,0 +1,186 @@
+"""Functions that are compiled to machine code when they are first called, by Numba.
+
+They run without Python's lock. What was compiled is kept (see ``kept.py``), so that the next process only
+loads it.
+"""
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from llvmlite.binding import add_symbol
+from numba.core import types
+from numba.core.ccallback import CFunc
+from numba.core.cgutils import get_or_insert_function
+from numba.extending import intrinsic
+
+from gpu_aug.compiled.cache import Kept
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function for the processor it runs on; it neither holds nor takes Python's lock.
+
+    Indices are not checked and a division by zero is not an error.
+    """
+    return _compiled(function)
+
+
+def inner(function: Function) -> Function:
+    """As `kernel`, for a function that kernels alone call: without a way in from Python it compiles faster."""
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def _compiled(function: Function, **options: bool) -> Function:
+    compile_: Any = numba.njit(nogil=True, error_model="numpy", **options)
+    compiled = compile_(function)
+    compiled._cache = Kept(function)
+    return cast(Function, compiled)
+
+
+def separate(function: Callable[..., int]) -> Any:
+    """Compile a function of whole numbers at once and by itself, for calls from kernels.
+
+    A kernel that calls another one is compiled together with all that one calls, once more at each level of
+    calls, which takes long for large ones. This one is called by a name that the linker knows.
+
+    Args:
+        function: Takes int64 and returns one. What it calls must be defined before this is.
+
+    Returns:
+        A function for kernels.
+    """
+    num_arguments = function.__code__.co_argcount
+    whole = [types.int64] * num_arguments
+    compiled: Any = CFunc(function, (tuple(whole), types.int64), {}, {"error_model": "numpy"})
+    compiled._cache = Kept(function)
+    compiled.compile()
+    name = f"{function.__module__}.{function.__qualname__}"
+    add_symbol(name, compiled.address)
+
+    def typed(_context: Any, *_arguments: Any) -> Any:
+        def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)] * num_arguments)
+            callee = get_or_insert_function(builder.module, kind, name)
+            return builder.call(callee, arguments)
+
+        return types.int64(*whole), generate
+
+    return intrinsic_of(typed, num_arguments)
+
+
+def intrinsic_of(typed: Callable[..., Any], num_arguments: int) -> Any:
+    """Numba's intrinsic of a function that takes the context and the types of so many arguments."""
+    # Numba reads the number of parameters from the signature.
+    names = ["context", *(f"argument_{place}" for place in range(num_arguments))]
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    typed.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    make: Any = intrinsic
+    return make(typed)
+
+
+def inlined(function: Function) -> Function:
+    """Compile a small function into each of its callers."""
+    compile_: Any = numba.njit(nogil=True, error_model="numpy", inline="always")
+    return cast(Function, compile_(function))
+
+
+def _load(kind: Any, *, swapped: bool = False) -> Any:
+    """Make a function that reads a number at any address."""
+
+    def load(_context: Any, _address: Any) -> Any:
+        def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            width = ir.IntType(kind.bitwidth)
+            loaded = builder.load(builder.inttoptr(arguments[0], width.as_pointer()))
+            loaded.align = 1
+            return builder.bswap(loaded) if swapped else loaded
+
+        return kind(types.uintp), generate
+
+    make: Any = intrinsic
+    return make(load)
+
+
+def _store(kind: Any, *, swapped: bool = False) -> Any:
+    """Make a function that writes the lowest bits of a whole number to any address."""
+
+    def store(_context: Any, _address: Any, value: Any) -> Any:
+        def generate(target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            width = ir.IntType(kind.bitwidth)
+            pointer = builder.inttoptr(arguments[0], width.as_pointer())
+            kept = builder.trunc(arguments[1], width) if kind.bitwidth < 64 else arguments[1]
+            builder.store(builder.bswap(kept) if swapped else kept, pointer).align = 1
+            return target.get_dummy_value()
+
+        return types.void(types.uintp, value), generate
+
+    make: Any = intrinsic
+    return make(store)
+
+
+def _view(kind: Any) -> Any:
+    """Make a function that gives the numbers at an address as an array."""
+
+    def pointer(_context: Any, _address: Any) -> Any:
+        def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], ir.IntType(kind.bitwidth).as_pointer())
+
+        pointer_type: Any = types.CPointer(kind)  # type: ignore[attr-defined]
+        return pointer_type(types.uintp), generate
+
+    make: Any = intrinsic
+    to_pointer = make(pointer)
+
+    def view(address: Any, shape: Any) -> Any:
+        return numba.carray(to_pointer(address), shape)
+
+    return inlined(view)
+
+
+view_u8, view_i16, view_i32, view_i64 = (
+    _view(kind) for kind in (types.uint8, types.int16, types.int32, types.int64)
+)
+"""The numbers at an address as an array: takes the address and a tuple of lengths."""
+
+load_u8 = _load(types.uint8)
+"""The byte at an address (an unsigned number, as in ``uintp``)."""
+
+load_i32 = _load(types.int32)
+"""The signed number in the four bytes at an address."""
+
+load_i64 = _load(types.int64)
+"""The eight bytes at an address as a signed number, lowest byte first."""
+
+load_be64 = _load(types.uint64, swapped=True)
+"""The eight bytes at an address, which need not be aligned, as a number that begins with the first one."""
+
+store_u8 = _store(types.uint8)
+"""Write the lowest byte of a 64-bit number to an address."""
+
+store_i16 = _store(types.int16)
+"""Write the lowest two bytes of a 64-bit number to an address, lowest first."""
+
+store_i64 = _store(types.int64)
+"""Write a 64-bit number to an address, lowest byte first."""
+
+store_be64 = _store(types.uint64, swapped=True)
+"""Write eight bytes to an address, which need not be aligned, the number's highest byte first."""
+
+_LOW_BITS, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+
+
+@inlined
+def has_ff(word: Any) -> bool:
+    """Whether one of the eight bytes of a uint64 is 0xFF."""
+    return bool(((~word - _LOW_BITS) & word & _HIGH_BITS) != np.uint64(0))
+
+
+signed: Callable[[Any], int] = cast(Any, np.int64)
+"""A number as one of 64 bits with a sign; compiled code makes a fraction of a sum of both kinds."""
+
+unsigned: Callable[[Any], int] = cast(Any, np.uint64)
+"""A number as one of 64 bits without a sign."""

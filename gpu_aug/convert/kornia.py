@@ -1,0 +1,142 @@
+"""Kornia pipelines from recipes: modules with the same law for each image, and the same pixels."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.blur.blurs import GaussianBlur
+from gpu_aug.ops.color.jitter import ColorJitter
+from gpu_aug.ops.color.simple import Grayscale, Invert, Normalize
+from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.foreign.foreign import KorniaModule
+from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
+from gpu_aug.ops.geometric.resizes import Resize
+from gpu_aug.ops.geometric.spatial import Crop, Remap, Resample, Warp
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.steps import Identity
+
+if TYPE_CHECKING:
+    from gpu_aug.recipe import Recipe
+
+
+def export(recipe: "Recipe") -> Any:
+    """Return ``K.AugmentationSequential`` for images, float32 [B, 3, H, W] in [0, 1].
+
+    The law of each image is the recipe's. Two images of a batch are not always independent in
+    Kornia: ColorJitter draws one order for the batch.
+
+    Raises:
+        RecipeError: One sentence for each operation that Kornia has no equal of.
+    """
+    import kornia.augmentation as K
+
+    modules, refused = [], []
+    for operation in recipe.operations:
+        try:
+            modules += [] if isinstance(operation, Identity) else [export_leaf(operation)]
+        except RecipeError as error:
+            refused.append(f"Recipe > {type(operation).__name__}: {error}")
+    if recipe.boxes is not None or recipe.keypoints is not None:
+        refused.append(
+            "Recipe: Kornia keeps all boxes and keypoints, and counts pixels of boxes in another way; "
+            "nearest: the recipe without boxes and keypoints"
+        )
+    if refused:
+        listed = "".join(f"\n  {line}" for line in refused)
+        raise RecipeError(f"the recipe has no equal in Kornia:{listed}")
+    return K.AugmentationSequential(*modules, data_keys=["input"])
+
+
+def export_leaf(operation: Operation) -> Any:
+    """Return the module that means the same as one operation.
+
+    Raises:
+        RecipeError: There is none; the reason and the nearest are named.
+    """
+    make = _MODULES.get(type(operation))
+    if make is not None:
+        return make(operation)
+    for family, reason in _REASONS.items():
+        if isinstance(operation, family):
+            raise RecipeError(reason)
+    raise RecipeError("no module of Kornia is known to have this law and these pixels")
+
+
+def _jitter(operation: Any) -> Any:
+    import kornia.augmentation as K
+
+    factors = (operation.brightness, operation.contrast, operation.saturation, operation.hue)
+    return K.ColorJitter(*factors, p=operation.p)
+
+
+def _blur(operation: Any) -> Any:
+    import kornia.augmentation as K
+
+    return K.RandomGaussianBlur(
+        operation.kernel_size, operation.sigma, border_type="reflect", p=operation.p
+    )
+
+
+def _normalize(operation: Any) -> Any:
+    import kornia.augmentation as K
+    import torch
+
+    return K.Normalize(torch.tensor(operation.mean), torch.tensor(operation.std), p=1.0)
+
+
+def _grayscale(operation: Any) -> Any:
+    import kornia.augmentation as K
+
+    method = getattr(operation, "method", "weighted_average")
+    if method != "weighted_average":
+        raise RecipeError(f"Kornia weighs the channels, got {method!r}; nearest: Grayscale()")
+    return K.RandomGrayscale(p=operation.p)
+
+
+def _resize(operation: Any) -> Any:
+    import kornia.augmentation as K
+
+    size = operation.size
+    if (
+        isinstance(size, int)
+        or operation.antialias
+        or operation.interpolation != "bilinear"
+        or operation != Resize(size, antialias=False)
+    ):
+        raise RecipeError(
+            "Kornia filters in another way when it shrinks, and rounds the longer side in another way; "
+            "nearest: Resize((height, width), antialias=False)"
+        )
+    return K.Resize(size, resample="bilinear", align_corners=False, antialias=False, p=1.0)
+
+
+def _gated(name: str) -> Callable[[Any], Any]:
+    def make(operation: Any) -> Any:
+        import kornia.augmentation as K
+
+        return getattr(K, name)(p=operation.p)
+
+    return make
+
+
+_MODULES: dict[type, Callable[[Any], Any]] = {
+    HorizontalFlip: _gated("RandomHorizontalFlip"),
+    VerticalFlip: _gated("RandomVerticalFlip"),
+    Invert: _gated("RandomInvert"),
+    Grayscale: _grayscale,
+    ColorJitter: _jitter,
+    GaussianBlur: _blur,
+    Normalize: _normalize,
+    Resize: _resize,
+    KorniaModule: lambda operation: operation.module,
+}
+
+_REASONS: dict[type, str] = {
+    Combinator: "Kornia's containers choose once for a whole batch, and a recipe for each image; "
+    "nearest: AugmentationSequential(..., random_apply=n)",
+    Resample: "Kornia draws, rounds and resamples its crops in another way; "
+    "nearest: K.RandomResizedCrop(size, align_corners=False), which is up to a pixel beside it",
+    Crop: "Kornia draws and pads its crops in another way; nearest: K.RandomCrop(size, cropping_mode='slice')",
+    Warp: "Kornia draws its angles, shifts and centres by another law; nearest: K.RandomAffine(...)",
+    Remap: "Kornia draws its displacements by another law; nearest: K.RandomElasticTransform(...)",
+}

@@ -1,0 +1,103 @@
+"""Changes of values from torchvision; transforms and transforms.v2 have the same attributes.
+
+Thresholds come in 0..255, as they are written for PIL images and uint8.
+"""
+
+from typing import Any
+
+from gpu_aug.convert.registry import THREE_EQUAL, TORCHVISION, Changed, Refused, converts, refuses
+from gpu_aug.ops.color.jitter import ColorJitter, RandomPhotometricDistort
+from gpu_aug.ops.color.matrices import ChannelShuffle
+from gpu_aug.ops.color.simple import Grayscale, Invert, Normalize, Sharpness, Solarize
+from gpu_aug.ops.color.tables import AutoContrast, Equalize, Posterize
+from gpu_aug.ops.operation import Operation
+
+
+@converts(TORCHVISION, "ColorJitter")
+def _jitter(transform: Any) -> Operation | None:
+    names = ("brightness", "contrast", "saturation", "hue")
+    ranges = {name: getattr(transform, name) for name in names}
+    given: dict[str, Any] = {name: tuple(ends) for name, ends in ranges.items() if ends is not None}
+    return ColorJitter(**given) if given else None
+
+
+@converts(TORCHVISION, "Grayscale")
+def _grayscale(transform: Any) -> Operation | Changed | None:
+    if transform.num_output_channels == 1:
+        return Changed(Grayscale(1.0), THREE_EQUAL)
+    return Grayscale(1.0)
+
+
+@converts(TORCHVISION, "RandomGrayscale")
+def _random_grayscale(transform: Any) -> Operation | None:
+    return Grayscale(transform.p)
+
+
+@converts(TORCHVISION, "RandomAdjustSharpness")
+def _sharpness(transform: Any) -> Operation | None:
+    return Sharpness(transform.sharpness_factor, transform.p)
+
+
+@converts(TORCHVISION, "RandomAutocontrast")
+def _auto_contrast(transform: Any) -> Operation | None:
+    return AutoContrast(transform.p)
+
+
+@converts(TORCHVISION, "RandomEqualize")
+def _equalize(transform: Any) -> Operation | None:
+    return Equalize(transform.p)
+
+
+@converts(TORCHVISION, "RandomInvert")
+def _invert(transform: Any) -> Operation | None:
+    return Invert(transform.p)
+
+
+@converts(TORCHVISION, "RandomPosterize")
+def _posterize(transform: Any) -> Operation | None:
+    bits = transform.bits
+    if not isinstance(bits, int) or not 0 <= bits <= 8:
+        raise Refused(f"its bits must be a whole number from 0 to 8, got {bits!r}")
+    return Posterize(bits, transform.p)
+
+
+@converts(TORCHVISION, "RandomSolarize")
+def _solarize(transform: Any) -> Operation | None:
+    threshold = transform.threshold / 255
+    return None if threshold > 1 else Solarize(max(threshold, 0.0), transform.p)
+
+
+@converts(TORCHVISION, "RandomChannelPermutation")
+def _permutation(_: Any) -> Operation | None:
+    return ChannelShuffle(1.0)
+
+
+@converts(TORCHVISION, "RandomPhotometricDistort")
+def _distort(transform: Any) -> Operation | None:
+    names = ("brightness", "contrast", "saturation", "hue")
+    ranges = {name: tuple(getattr(transform, name)) for name in names}
+    return RandomPhotometricDistort(**ranges, p=transform.p)
+
+
+@converts(TORCHVISION, "Normalize")
+def _normalize(transform: Any) -> Operation | None:
+    mean, std = (
+        tuple(map(_decimal, [values] if isinstance(values, int | float) else values))
+        for values in (transform.mean, transform.std)
+    )
+    return Normalize(mean, std)  # type: ignore[arg-type]
+
+
+def _decimal(value: Any) -> float:
+    """Return a number as it was written; a tensor of float32 holds 0.485 as 0.4850000143."""
+    if hasattr(value, "numpy"):
+        return float(str(value.numpy()))
+    return float(value)
+
+
+refuses(
+    TORCHVISION,
+    "it mixes all pixels of an image by one matrix",
+    "LinearTransformation",
+    nearest="gpu_aug.Normalize()",
+)

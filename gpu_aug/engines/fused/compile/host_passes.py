@@ -1,0 +1,93 @@
+"""Operations that the kernels do not know, carried out by the other engines' steps as passes of their own."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.draws import Params
+from gpu_aug.engines.seeded import batch_function
+from gpu_aug.errors import EngineError
+from gpu_aug.ops import Operation
+from gpu_aug.ops.foreign.foreign import BatchFunction
+
+Apply = Callable[[Sequence[Tensor], Params], list[Tensor]]
+"""Images [H, W, 3], uint8 or float32, and their parameters in, new images out."""
+
+
+def prepare_step(operation: Operation, device: torch.device) -> tuple[str, Apply]:
+    """Return whose step carries out ``operation``, and that step.
+
+    A function of the user gets all images at once. On the CPU the step of any other operation is Albumentations', where that can, on other devices Kornia's.
+
+    Raises:
+        EngineError: Neither can.
+    """
+    if isinstance(operation, BatchFunction):
+        return "you", _together(batch_function(operation))
+    if device.type == "cpu":
+        try:
+            from gpu_aug.engines.albumentations.step import prepare as prepare_one
+
+            return "albumentations", _one_by_one(prepare_one(operation))
+        except (EngineError, ModuleNotFoundError):
+            pass
+    from gpu_aug.engines.kornia.step import prepare
+
+    try:
+        return "kornia", _together(prepare(operation, device))
+    except EngineError as error:
+        name = type(operation).__name__
+        raise EngineError(
+            f"engine 'fused' cannot carry out {name}, nor can the engines that it asks: {error}"
+        ) from error
+
+
+def prepare_mixing(operation: Operation, device: torch.device) -> tuple[str, Apply]:
+    """Return the same for an operation that mixes images, whose step takes all images of a batch."""
+    if device.type == "cpu":
+        from gpu_aug.engines.albumentations.step import prepare as prepare_one
+
+        step = prepare_one(operation)
+        return "albumentations", lambda images, params: [
+            as_image(array) for array in step([image.numpy() for image in images], params)
+        ]
+    from gpu_aug.engines.kornia.step import prepare
+
+    return "kornia", _together(prepare(operation, device))
+
+
+def _one_by_one(step: Any) -> Apply:
+    def apply(images: Sequence[Tensor], params: Params) -> list[Tensor]:
+        return [as_image(step(image.numpy(), params, row)) for row, image in enumerate(images)]
+
+    return apply
+
+
+def _together(step: Any) -> Apply:
+    """Call a step with all images of one size and type at once."""
+
+    def apply(images: Sequence[Tensor], params: Params) -> list[Tensor]:
+        results: list[Any] = [None] * len(images)
+        kinds = [(tuple(image.shape), image.dtype) for image in images]
+        for kind in dict.fromkeys(kinds):
+            rows = [row for row, other in enumerate(kinds) if other == kind]
+            batch = torch.stack([images[row] for row in rows]).permute(0, 3, 1, 2).contiguous()
+            drawn = {name: values[rows] for name, values in params.items()}
+            changed = step(batch, drawn).permute(0, 2, 3, 1).contiguous()
+            for row, image in zip(rows, changed, strict=True):
+                results[row] = image
+        return results
+
+    return apply
+
+
+def as_image(array: NDArray[Any]) -> Tensor:
+    """Return an image [H, W, 3] as a tensor that the kernels can read."""
+    if array.dtype not in (np.uint8, np.float32):
+        array = array.astype(np.float32)
+    packed = array.strides[1:] == (3 * array.itemsize, array.itemsize) and array.strides[0] >= 0
+    return torch.from_numpy(array if packed else np.ascontiguousarray(array))

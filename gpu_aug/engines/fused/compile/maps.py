@@ -1,0 +1,188 @@
+"""Operations that move pixels, added to the maps of programs.
+
+Whole-pixel moves compose exactly. Two bilinear warps compose into one, which leaves out an interpolation; what the
+frame between them cut off stays cut off. Where ``exact`` is asked for they stay apart. Where a map cannot take an
+operation, the images that it changes are written first.
+"""
+
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params
+from gpu_aug.engines.fused.compile.pending import CLEAN, PADDED, WARPED, Pending, Rows
+from gpu_aug.engines.fused.compile.program import Border, Kind, Stage
+from gpu_aug.ops.geometric.spatial import Crop, Reorient, Spatial, Warp
+from gpu_aug.ops.operation import Operation
+from gpu_aug.resampling.grid import inverses
+
+_BORDERS = {
+    "constant": Border.CONSTANT,
+    "edge": Border.EDGE,
+    "reflect": Border.REFLECT,
+    "symmetric": Border.SYMMETRIC,
+}
+
+
+@singledispatch
+def can_move(operation: Operation) -> bool:  # noqa: ARG001 - for registered
+    """Whether ``move`` knows the operation."""
+    return False
+
+
+@can_move.register(Reorient)
+@can_move.register(Crop)
+def _always(_: Operation) -> bool:
+    return True
+
+
+@can_move.register
+def _not_bicubic(operation: Warp) -> bool:
+    return operation.interpolation != "bicubic"
+
+
+@singledispatch
+def move(operation: Operation, pending: Pending, params: Params, *, exact: bool) -> None:  # noqa: ARG001
+    """Add an operation to the maps of the images whose gate is open.
+
+    Args:
+        operation: One that ``can_move`` knows.
+        pending: The programs.
+        params: What was drawn, for all images.
+        exact: Whether each Warp is carried out by itself.
+    """
+    raise AssertionError(operation)
+
+
+@move.register
+def _reorient(_: Reorient, pending: Pending, params: Params, *, exact: bool) -> None:  # noqa: ARG001
+    rows = params["apply"] & (params["transpose"] | params["top_bottom"] | params["left_right"])
+    if not rows.any():
+        return
+    pending.write(rows & (pending.is_mixed | pending.fixed))
+    turned = np.flatnonzero(rows & params["transpose"])
+    if len(turned):
+        pending.size[turned] = pending.size[turned, ::-1]
+        pending.back[turned, :, :2] = pending.back[turned, :, 1::-1]
+    for axis, name in enumerate(("left_right", "top_bottom")):  # x, then y
+        flipped = np.flatnonzero(rows & params[name])
+        if len(flipped):
+            back = pending.back[flipped]
+            back[:, :, 2] += back[:, :, axis] * pending.size[flipped, 1 - axis, None]
+            back[:, :, axis] *= -1
+            pending.back[flipped] = back
+
+
+@move.register
+def _crop(operation: Crop, pending: Pending, params: Params, *, exact: bool) -> None:  # noqa: ARG001
+    rows = params["apply"]
+    if not rows.any():
+        return
+    start, shape = params["start"], params["shape"]
+    inside = (start >= 0).all(axis=1) & (start + shape <= pending.size).all(axis=1)
+    pads = rows & ~inside
+    shown = pads & ((pending.moved != CLEAN) & ~_can_pad(operation, pending))
+    stays = pending.is_mixed | pending.fixed | (pads & pending.staged)
+    if (rows & pending.staged).any():  # a mean is that of the image before the crop
+        stays |= (pending.codes == Stage.CONTRAST).any(axis=1)
+    pending.write(rows & (stays | shown))
+    _cut_view(pending, pads & (pending.moved == PADDED))
+    pending.back[rows, :, 2] += pending.back[rows, :, 0] * start[rows, 1:]
+    pending.back[rows, :, 2] += pending.back[rows, :, 1] * start[rows, :1]
+    pending.size[rows] = shape[rows]
+    if pads.any():
+        pending.moved[pads] = PADDED
+        _set_border(operation, pending, pads)
+    _cut_view(pending, rows & inside & (pending.moved == CLEAN))
+
+
+@move.register
+def _warp(operation: Warp, pending: Pending, params: Params, *, exact: bool) -> None:
+    rows = params["apply"]
+    if not rows.any():
+        return
+    kind = Kind.NEAREST if operation.interpolation == "nearest" else Kind.BILINEAR
+    apart = pending.is_mixed | pending.staged
+    joins = np.zeros(len(pending), bool)
+    if kind == Kind.BILINEAR and not exact:
+        joins = rows & ~apart & _can_join(operation, pending)
+    free = (pending.moved == CLEAN) | ((pending.moved == PADDED) & _can_pad(operation, pending))
+    pending.write(rows & (apart | ~(free | joins)))
+    _cut_view(pending, rows & (pending.moved == PADDED))
+    pending.frame[joins] = pending.size[joins]
+    pending.before[joins] = pending.back[joins]
+    pending.back[joins] = np.eye(3)
+    back = inverses(operation.forward(params, pending.size)[rows])
+    pending.back[rows] = pending.back[rows] @ back
+    pending.kind[rows] = kind
+    pending.moved[rows] = WARPED
+    _set_border(operation, pending, rows)
+    _leave_out_singular(pending, rows)
+    if "shape" in params:
+        pending.size[rows] = params["shape"][rows]
+
+
+def _leave_out_singular(pending: Pending, rows: Rows) -> None:
+    """Let those whose matrix has no inverse see what lies beside the view alone."""
+    lost = rows & ~np.isfinite(pending.back).all(axis=(1, 2))
+    pending.back[lost] = ((0, 0, -9), (0, 0, -9), (0, 0, 1))
+    pending.border[lost] = Border.CONSTANT
+
+
+def _border(operation: Spatial) -> Border:
+    kind = (operation.padding_mode, operation.interpolation, operation.blend)
+    if isinstance(operation, Warp) and kind == ("constant", "bilinear", "twice"):
+        return Border.CONSTANT_TWICE
+    return _BORDERS[operation.padding_mode]
+
+
+def _fill(operation: Spatial) -> NDArray[np.float32]:
+    return np.broadcast_to(np.asarray(operation.fill, np.float64), 3).astype(np.float32)
+
+
+def _set_border(operation: Spatial, pending: Pending, rows: Rows) -> None:
+    pending.border[rows] = _border(operation)
+    pending.fill[rows] = _fill(operation)
+
+
+def _same_border(operation: Spatial, pending: Pending) -> Rows:
+    """Which images have beside them what the operation wants there."""
+    border = _border(operation)
+    same: Rows = pending.border == border
+    if border in (Border.CONSTANT, Border.CONSTANT_TWICE):
+        same &= (pending.fill == _fill(operation)).all(axis=1)
+    return same
+
+
+def _can_join(operation: Spatial, pending: Pending) -> Rows:
+    """Which warped images can be warped once more by the same samples: a mirror has no place between them."""
+    if operation.padding_mode in ("reflect", "symmetric"):
+        return np.zeros(len(pending), bool)
+    warped = (pending.moved == WARPED) & (pending.kind == Kind.BILINEAR)
+    joins: Rows = warped & (pending.frame[:, 0] == 0) & _same_border(operation, pending)
+    return joins
+
+
+def _can_pad(operation: Spatial, pending: Pending) -> Rows:
+    """Which padded images can be padded or warped once more, as if their padding were not a part of them."""
+    if _border(operation) != Border.CONSTANT:
+        return np.zeros(len(pending), bool)
+    same: Rows = (pending.moved == PADDED) & _same_border(operation, pending)
+    return same
+
+
+def _cut_view(pending: Pending, rows: Rows) -> None:
+    """Reduce the view to what is seen of it; all maps of ``rows`` are whole-pixel moves."""
+    if not rows.any():
+        return
+    back, size = pending.back[rows], pending.size[rows]
+    corners = np.zeros((len(size), 3, 2))  # of the frame, in continuous coordinates
+    corners[:, :2, 1], corners[:, 2] = size[:, ::-1], 1
+    seen = (back @ corners)[:, :2]
+    view = pending.view[rows]
+    low = np.clip(seen.min(axis=2)[:, ::-1], 0, view[:, 2:]).astype(np.int32)
+    high = np.clip(seen.max(axis=2)[:, ::-1], 0, view[:, 2:]).astype(np.int32)
+    pending.view[rows] = np.concatenate([view[:, :2] + low, high - low], axis=1)
+    back[:, :2, 2] -= low[:, ::-1]
+    pending.back[rows] = back

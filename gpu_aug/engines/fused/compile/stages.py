@@ -1,0 +1,257 @@
+"""Operations on values, as stages of programs."""
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params
+from gpu_aug.engines.fused.compile.pending import Pending
+from gpu_aug.engines.fused.compile.program import NUM_VALUES, Stage
+from gpu_aug.ops import (
+    ColorJitter,
+    Gamma,
+    Grayscale,
+    Invert,
+    Normalize,
+    Operation,
+    Solarize,
+    ToDtype,
+)
+from gpu_aug.ops.boxes import OnTargets
+from gpu_aug.ops.color.jitter import FACTORS, JitterStep
+from gpu_aug.ops.color.matrices import ColorMatrix
+from gpu_aug.ops.color.tables import Table
+from gpu_aug.ops.dropout.erase import Holes
+from gpu_aug.ops.policy.space import ROUND_UP, PolicyWarp
+
+GRAY = (0.299, 0.587, 0.114)
+
+Values = NDArray[np.float32]
+"""[B, NUM_VALUES]."""
+
+
+class Columns(NamedTuple):
+    """Where the stages of an operation go.
+
+    Attributes:
+        codes: int32 [B, n], to be written; gates are closed afterwards.
+        values: float32 [B, n, NUM_VALUES], zeros to be written.
+        pending: Where tables, rectangles and keys go.
+    """
+
+    codes: NDArray[np.int32]
+    values: NDArray[np.float32]
+    pending: Pending
+
+
+class Stages(NamedTuple):
+    """How an operation becomes stages.
+
+    Attributes:
+        num: How many there are at most.
+        write: Writes them for all images, whatever their gates.
+        fixed: Whether one depends on where pixels are.
+    """
+
+    num: int
+    write: Callable[[Params, Columns], None]
+    fixed: bool = False
+
+
+NO_STAGES = Stages(0, lambda _params, _columns: None)
+
+
+@singledispatch
+def stages(operation: Operation) -> Stages | None:  # noqa: ARG001 - for registered
+    """Return how ``operation`` becomes stages, None where it is none."""
+    return None
+
+
+@stages.register
+def _keep(_: OnTargets) -> Stages:
+    return NO_STAGES
+
+
+@stages.register
+def _normalize(operation: Normalize) -> Stages:
+    std = np.array(operation.std)
+    return _fixed_matrix(
+        np.diag(1 / std), -np.array(operation.mean) / std, limits=(-np.inf, np.inf)
+    )
+
+
+@stages.register
+def _invert(_: Invert) -> Stages:
+    return _fixed_matrix(-np.eye(3), np.ones(3), limits=(-np.inf, np.inf))
+
+
+@stages.register
+def _grayscale(operation: Grayscale) -> Stages | None:
+    if operation.method == "from_lab":
+        return None
+    if operation.method in ("max", "desaturation"):
+        return _plain(Stage.GRAY_MAX if operation.method == "max" else Stage.GRAY_MIDDLE)
+    weights = np.array(GRAY) if operation.method == "weighted_average" else np.full(3, 1 / 3)
+    return _fixed_matrix(np.tile(weights, (3, 1)), np.zeros(3), limits=(-np.inf, np.inf))
+
+
+@stages.register
+def _color_matrix(operation: ColorMatrix) -> Stages | None:
+    if operation.reads_image:
+        return None
+
+    def write(params: Params, columns: Columns) -> None:
+        matrix = params["matrix"]
+        is_diagonal = (matrix[:, :, :3][:, ~np.eye(3, dtype=bool)] == 0).all(axis=1)
+        columns.codes[:, 0] = np.where(is_diagonal, Stage.SCALE, Stage.MATRIX)
+        columns.values[:, 0, :12] = matrix.reshape(-1, 12)
+        columns.values[:, 0, 12:15], columns.values[:, 0, 15:] = operation.limits
+
+    return Stages(1, write)
+
+
+@stages.register
+def _jitter(operation: ColorJitter) -> Stages:
+    neutral = [_is_neutral(name, getattr(operation, name)) for name in FACTORS]
+    used = [place for place in range(4) if not neutral[place]]
+
+    def write(params: Params, columns: Columns) -> None:
+        num = len(params["order"])
+        codes = np.zeros((num, 4), np.int32)
+        values = np.zeros((num, 4, NUM_VALUES), np.float32)
+        for place in used:
+            name = FACTORS[place]
+            codes[:, place] = _JITTER_CODES[name]
+            _write_factor(name, params[name], values[:, place])
+        order = params["order"]
+        columns.codes[:] = np.take_along_axis(codes, order, axis=1)
+        columns.values[:] = values[np.arange(num)[:, None], order]
+
+    return Stages(4, write)
+
+
+@stages.register
+def _jitter_step(operation: JitterStep) -> Stages:
+    def write(params: Params, columns: Columns) -> None:
+        columns.codes[:, 0] = _JITTER_CODES[operation.step]
+        _write_factor(operation.step, params["factor"], columns.values[:, 0])
+
+    return Stages(1, write)
+
+
+_PLAIN_MATRIX = np.eye(3, 4).ravel()
+_GRAY_MATRIX = np.tile((*GRAY, 0), 3)
+_JITTER_CODES = {
+    "brightness": Stage.SCALE,
+    "contrast": Stage.CONTRAST,
+    "saturation": Stage.MATRIX,
+    "hue": Stage.HUE,
+}
+
+
+def _is_neutral(name: str, ends: Any) -> bool:
+    return tuple(ends) == ((0, 0) if name == "hue" else (1, 1))
+
+
+def _write_factor(name: str, factor: NDArray[np.float64], values: Values) -> None:
+    """Write the arguments of one of the four steps of a jitter."""
+    if name in ("contrast", "hue"):
+        values[:, 0] = factor
+        return
+    values[:, 15:] = 1
+    if name == "saturation":
+        values[:, :12] = _GRAY_MATRIX + factor[:, None] * (_PLAIN_MATRIX - _GRAY_MATRIX)
+    else:
+        values[:, :12] = factor[:, None] * _PLAIN_MATRIX
+
+
+@stages.register
+def _policy_warp(operation: PolicyWarp) -> Stages | None:
+    """What follows the warp itself: rounding down."""
+    if operation.interpolation != "bilinear":
+        return None
+
+    def write(_: Params, columns: Columns) -> None:
+        columns.codes[:, 0] = Stage.FLOOR
+        columns.values[:, 0, 0] = ROUND_UP
+
+    return Stages(1, write)
+
+
+@stages.register
+def _gamma(_: Gamma) -> Stages:
+    return _plain(Stage.GAMMA, "gamma")
+
+
+@stages.register
+def _solarize(_: Solarize) -> Stages:
+    return _plain(Stage.SOLARIZE, "threshold")
+
+
+@stages.register
+def _to_dtype(operation: ToDtype) -> Stages:
+    if operation.dtype == "uint8":
+        return _plain(Stage.ROUND)
+    return NO_STAGES
+
+
+@stages.register
+def _table(operation: Table) -> Stages:
+    def write(params: Params, columns: Columns) -> None:
+        columns.codes[:, 0] = Stage.TABLE
+        tables = operation.tables(params).astype(np.float32) / np.float32(255)
+        columns.values[:, 0, 0] = columns.pending.add_tables(tables)
+
+    return Stages(1, write)
+
+
+@stages.register
+def _holes(operation: Holes) -> Stages | None:
+    paint = operation.paint
+    if paint == "normal":  # by the logarithm and the cosine of torch, which differ in the last bit
+        return None
+
+    def write(params: Params, columns: Columns) -> None:
+        holes = params["holes"]
+        if paint == "random_uniform":
+            colours = params["colours"]
+        else:
+            colours = np.broadcast_to(
+                0.0 if isinstance(paint, str) else paint, (*holes.shape[:2], 3)
+            )
+        columns.codes[:, 0] = Stage.HOLES
+        columns.values[:, 0, 0] = columns.pending.add_holes(holes, colours)
+        columns.values[:, 0, 1] = holes.shape[1]
+        if paint == "random":
+            columns.values[:, 0, 2] = 1
+            columns.values[:, 0, 3] = columns.pending.add_keys(params["key"])
+
+    return Stages(1, write, fixed=True)
+
+
+def _plain(code: Stage, name: str | None = None) -> Stages:
+    """A stage with one drawn argument, or none."""
+
+    def write(params: Params, columns: Columns) -> None:
+        columns.codes[:, 0] = code
+        if name is not None:
+            columns.values[:, 0, 0] = params[name]
+
+    return Stages(1, write)
+
+
+def _fixed_matrix(
+    matrix: NDArray[np.float64], shift: NDArray[np.float64], *, limits: tuple[float, float]
+) -> Stages:
+    """A matrix that is the same for all images."""
+    arguments = np.concatenate([np.column_stack([matrix, shift]).ravel(), np.repeat(limits, 3)])
+    code = Stage.SCALE if np.array_equal(matrix, np.diag(np.diag(matrix))) else Stage.MATRIX
+
+    def write(_: Params, columns: Columns) -> None:
+        columns.codes[:, 0] = code
+        columns.values[:, 0] = arguments
+
+    return Stages(1, write)

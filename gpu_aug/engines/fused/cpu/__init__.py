@@ -1,0 +1,1 @@
+"""Programs on the CPU: compiled loops over lines of pixels."""

@@ -1,0 +1,109 @@
+"""Compiled merging of the linear stages of one image, where the result stays the same but for rounding.
+
+Two linear stages become one where no limit of the first can be reached, by interval arithmetic; or where the second
+one scales each channel by itself, which moves the limits of the first.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from gpu_aug.compiled.jit import inner
+from gpu_aug.engines.fused.cpu.memory import Real, Whole
+
+NOTHING, SCALE, MATRIX, CONTRAST, HUE = range(5)
+HOLES = 12
+
+_SLACK = np.float32(1e-6)
+"""How far rounding may carry a value over a limit, which then does not count."""
+
+
+@inner
+def fold(codes: Any, values: Any, first: Whole, last: Whole, low: Real, high: Real) -> Any:
+    """Merge the stages ``first`` to ``last`` (half open); merged ones become NOTHING.
+
+    Args:
+        codes: int32 [S], of Stage.
+        values: float32 [S, NUM_VALUES].
+        first: ...
+        last: ...
+        low: The smallest value that any channel can have before.
+        high: The largest one.
+
+    Returns:
+        The smallest and the largest value afterwards.
+    """
+    before = np.int64(-1)  # the linear stage that the next one follows directly
+    for stage in range(first, last):
+        code, v = codes[stage], values[stage]
+        if code == NOTHING:
+            continue
+        if code not in (SCALE, MATRIX):
+            before = np.int64(-1)
+            if code == HOLES or (code != HUE and not (low >= 0 and high <= 1)):
+                low, high = np.float32(-np.inf), np.float32(np.inf)
+            continue
+        low, high = _limit(v, low, high)
+        if before >= 0 and _is_free(values[before]):
+            _multiply(codes, values, before, stage)
+        elif before >= 0 and code == SCALE and _is_free(v) and v[0] > 0 and v[5] > 0 and v[10] > 0:
+            _rescale(codes, values, before, stage)
+        before = np.int64(stage)
+    return low, high
+
+
+@inner
+def _limit(v: Any, low: Real, high: Real) -> Any:
+    """Lift the limits that no value reaches; return the range of the results."""
+    least, most = np.float32(np.inf), np.float32(-np.inf)
+    for channel in range(3):
+        bottom = top = v[4 * channel + 3]
+        for place in range(4 * channel, 4 * channel + 3):
+            if v[place] > 0:
+                bottom, top = bottom + v[place] * low, top + v[place] * high
+            elif v[place] < 0:
+                bottom, top = bottom + v[place] * high, top + v[place] * low
+        if bottom >= v[12 + channel] - _SLACK:
+            v[12 + channel] = np.float32(-np.inf)
+        if top <= v[15 + channel] + _SLACK:
+            v[15 + channel] = np.float32(np.inf)
+        least = min(least, max(bottom, v[12 + channel]))
+        most = max(most, min(top, v[15 + channel]))
+    return least, most
+
+
+@inner
+def _is_free(v: Any) -> Any:
+    """Whether nothing is limited."""
+    for channel in range(3):
+        if v[12 + channel] != -np.inf or v[15 + channel] != np.inf:
+            return False
+    return True
+
+
+@inner
+def _multiply(codes: Any, values: Any, one: Whole, two: Whole) -> None:
+    """Let stage ``two`` do what ``one``, which limits nothing, does before it."""
+    a, b = values[one], values[two]
+    for row in range(0, 12, 4):
+        x, y, z, shift = b[row], b[row + 1], b[row + 2], b[row + 3]
+        for column in range(4):
+            b[row + column] = x * a[column] + y * a[4 + column] + z * a[8 + column]
+        b[row + 3] += shift
+    codes[two] = max(codes[one], codes[two])
+    codes[one] = NOTHING
+
+
+@inner
+def _rescale(codes: Any, values: Any, one: Whole, two: Whole) -> None:
+    """Let stage ``two``, which scales each channel by a factor above 0, do what ``one`` does before it."""
+    a, b = values[one], values[two]
+    for channel in range(3):
+        factor, shift = b[5 * channel], b[4 * channel + 3]
+        for place in range(4 * channel, 4 * channel + 4):
+            b[place] = a[place] * factor
+        b[4 * channel + 3] += shift
+        b[12 + channel] = a[12 + channel] * factor + shift
+        b[15 + channel] = a[15 + channel] * factor + shift
+    codes[two] = codes[one]
+    codes[one] = NOTHING

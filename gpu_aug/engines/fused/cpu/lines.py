@@ -1,0 +1,163 @@
+"""Compiled loops over one line of pixels: from interleaved memory into three channels, and back.
+
+A line of W pixels is the address of float32 [3, W].
+"""
+
+from typing import Any
+
+import numpy as np
+
+from gpu_aug.compiled.jit import inner
+from gpu_aug.engines.fused.cpu.memory import (
+    Whole,
+    bytes_at,
+    floats_at,
+    half_bits,
+    ints_at,
+    shorts_at,
+)
+
+UINT8, FLOAT16, BFLOAT16, FLOAT32 = range(4)
+"""Types of memory."""
+
+_LARGEST = np.float32(255)
+
+
+@inner
+def read_bytes(address: Whole, count: Whole, line: Whole, width: Whole, backwards: bool) -> None:
+    """Read ``count`` neighbouring pixels, uint8, divided by 255.
+
+    Args:
+        address: Of the first pixel.
+        count: Number of pixels.
+        line: Address of the first pixel's place in a line.
+        width: Number of pixels of that line.
+        backwards: Whether the last pixel comes first.
+    """
+    values = bytes_at(address, 3 * count)
+    red = floats_at(line, count)
+    green = floats_at(line + 4 * width, count)
+    blue = floats_at(line + 8 * width, count)
+    if backwards:
+        for x in range(count):
+            place = np.uint64(count - 1 - x)
+            red[place] = values[3 * x]
+            green[place] = values[3 * x + 1]
+            blue[place] = values[3 * x + 2]
+    else:
+        for x in range(count):
+            red[x] = values[3 * x]
+            green[x] = values[3 * x + 1]
+            blue[x] = values[3 * x + 2]
+    for x in range(count):
+        red[x] /= _LARGEST
+        green[x] /= _LARGEST
+        blue[x] /= _LARGEST
+
+
+@inner
+def read_floats(address: Whole, count: Whole, line: Whole, width: Whole, backwards: bool) -> None:
+    """Read ``count`` neighbouring pixels, float32, as they are; see ``read_bytes``."""
+    values = floats_at(address, 3 * count)
+    red = floats_at(line, count)
+    green = floats_at(line + 4 * width, count)
+    blue = floats_at(line + 8 * width, count)
+    first, step = (count - 1, -1) if backwards else (0, 1)
+    for x in range(count):
+        place = np.uint64(first + step * x)
+        red[place] = values[3 * x]
+        green[place] = values[3 * x + 1]
+        blue[place] = values[3 * x + 2]
+
+
+@inner
+def write(
+    address: Whole,
+    dtype: Whole,
+    across: Whole,
+    along: Whole,
+    line: Whole,
+    width: Whole,
+    spare: Whole,
+) -> None:
+    """Write a line as another type.
+
+    Args:
+        address: Of the line's first value.
+        dtype: UINT8, FLOAT16, BFLOAT16 or FLOAT32.
+        across: From channel to channel, in values.
+        along: From pixel to pixel, in values.
+        line: Its address.
+        width: Number of pixels.
+        spare: Address of uint16 [3, width], scratch.
+    """
+    is_packed = along == 3 and across == 1
+    if dtype == FLOAT32:
+        if is_packed:
+            _interleave(floats_at(line, 3 * width), width, floats_at(address, 3 * width))
+            return
+        for channel in range(3):
+            values = floats_at(line + 4 * channel * width, width)
+            _spread(values, width, floats_at(address + 4 * channel * across, width * along), along)
+    elif dtype == UINT8:
+        _to_bytes(line, 3 * width, spare)
+        if is_packed:
+            _interleave(bytes_at(spare, 3 * width), width, bytes_at(address, 3 * width))
+            return
+        for channel in range(3):
+            levels = bytes_at(spare + channel * width, width)
+            _spread(levels, width, bytes_at(address + channel * across, width * along), along)
+    else:
+        if dtype == BFLOAT16:
+            _to_bfloats(line, 3 * width, spare)
+        else:
+            _to_halves(line, 3 * width, spare)
+        if is_packed:
+            _interleave(shorts_at(spare, 3 * width), width, shorts_at(address, 3 * width))
+            return
+        for channel in range(3):
+            bits = shorts_at(spare + 2 * channel * width, width)
+            _spread(bits, width, shorts_at(address + 2 * channel * across, width * along), along)
+
+
+@inner
+def _interleave(values: Any, width: Whole, out: Any) -> None:
+    for x in range(width):
+        out[3 * x] = values[x]
+        out[3 * x + 1] = values[x + width]
+        out[3 * x + 2] = values[x + 2 * width]
+
+
+@inner
+def _spread(values: Any, width: Whole, out: Any, along: Whole) -> None:
+    if along == 1:
+        for x in range(width):
+            out[x] = values[x]
+    else:
+        for x in range(width):
+            out[x * along] = values[x]
+
+
+@inner
+def _to_bytes(line: Whole, count: Whole, spare: Whole) -> None:
+    values, out = floats_at(line, count), bytes_at(spare, count)
+    for x in range(count):
+        whole = np.rint(values[x] * _LARGEST)
+        out[x] = np.uint8(np.int32(min(max(whole, np.float32(0)), _LARGEST)))
+
+
+@inner
+def _to_bfloats(line: Whole, count: Whole, spare: Whole) -> None:
+    bits, out = ints_at(line, count), shorts_at(spare, count)
+    for x in range(count):
+        value = np.uint32(bits[x])
+        rounded = value + np.uint32(0x7FFF) + ((value >> np.uint32(16)) & np.uint32(1))
+        is_nan = (value & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+        out[x] = np.uint16(0x7FC0) if is_nan else np.uint16(rounded >> np.uint32(16))
+
+
+@inner
+def _to_halves(line: Whole, count: Whole, spare: Whole) -> None:
+    values, out = floats_at(line, count), shorts_at(spare, count)
+    for x in range(count):
+        out[x] = half_bits(values[x])

@@ -1,0 +1,237 @@
+"""The compiled function that carries out a whole program: one call for all images of a pass."""
+
+from typing import Any
+
+import numpy as np
+
+from gpu_aug.compiled.jit import inlined, kernel
+from gpu_aug.engines.fused.compile.program import NUM_VALUES, Program
+from gpu_aug.engines.fused.cpu import colors
+from gpu_aug.engines.fused.cpu.fold import fold
+from gpu_aug.engines.fused.cpu.holes import paint
+from gpu_aug.engines.fused.cpu.lines import UINT8, write
+from gpu_aug.engines.fused.cpu.memory import Real, Whole, floats_at
+from gpu_aug.engines.fused.cpu.points import Between
+from gpu_aug.engines.fused.cpu.sampling import (
+    EDGE,
+    NEAREST,
+    WHOLE,
+    View,
+    load_between,
+    load_sampled,
+    load_whole,
+)
+
+NOTHING, SCALE, MATRIX, CONTRAST, HUE, GAMMA, SOLARIZE, TABLE, ROUND, FLOOR = range(10)
+GRAY_MAX, GRAY_MIDDLE, HOLES = range(10, 13)
+NO_MIX, BLEND, CUT = range(3)
+
+SPARE_BYTES = 52
+"""Scratch for each pixel of a line: 36 bytes for ``sampling``, 12 for a second line, 4 for sums."""
+
+_IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+
+
+@kernel
+def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory: Any) -> None:
+    """Carry out a program.
+
+    Args:
+        program: A Program.
+        sources: int64 [B, 5], the first fields of ``sampling.View``.
+        others: The same of the second sources; they are not read where there is no ``mix``.
+        outs: int64 [B, 4]: address, and values from channel to channel, row to row, column to column.
+        dtype: Of the results; see ``lines``.
+        memory: uint8, scratch: SPARE_BYTES + 12 for each pixel of a line, and 12 more for each pixel of
+            an image that has a CONTRAST.
+    """
+    _run(program, sources, others, outs, dtype, memory, True)
+
+
+@kernel
+def run_plain(
+    program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory: Any
+) -> None:
+    """Carry out a program of what `is_plain` tells, as ``run`` does; it takes half the time to compile."""
+    _run(program, sources, others, outs, dtype, memory, False)
+
+
+def is_plain(program: Program) -> bool:
+    """Whether images are only cut and mirrored, and their stages are the usual ones."""
+    is_whole = not program.kind.any() and not program.mix.any()
+    return bool(is_whole and (program.codes <= HUE).all())
+
+
+@inlined
+def _run(
+    program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory: Any, is_full: bool
+) -> None:
+    codes = np.empty(program.codes.shape[1] + 1, np.int32)
+    values = np.empty((program.codes.shape[1] + 1, NUM_VALUES), np.float32)
+    for image in range(len(program.size)):
+        num = np.int64(0)
+        for stage in range(program.codes.shape[1]):
+            if program.codes[image, stage] != NOTHING:
+                codes[num] = program.codes[image, stage]
+                for place in range(NUM_VALUES):
+                    values[num, place] = program.values[image, stage, place]
+                num += 1
+        _run_image(
+            program, image, _view(program, image, sources), _view(program, image, others), outs[image], dtype,
+            codes, values, num, np.int64(memory.ctypes.data), is_full,
+        )  # fmt: skip
+
+
+@inlined
+def _view(program: Any, image: Whole, sources: Any) -> View:
+    fill = program.fill[image]
+    return View(
+        sources[image, 0],
+        sources[image, 1],
+        sources[image, 2],
+        sources[image, 3],
+        sources[image, 4],
+        np.int64(program.border[image]),
+        fill[0],
+        fill[1],
+        fill[2],
+    )
+
+
+@inlined
+def _between(program: Any, image: Whole) -> Between:
+    m = program.before[image]
+    return Between(
+        np.int64(program.frame[image, 0]),
+        np.int64(program.frame[image, 1]),
+        (m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8]),
+        program.border[image] == EDGE,
+    )
+
+
+@inlined
+def _run_image(
+    program: Any, image: Whole, view: View, other: View, out: Any, dtype: Whole, codes: Any, values: Any, num: Whole, spare: Whole, is_full: bool,
+) -> None:  # fmt: skip
+    """Carry out the program of one image, all stages line by line, up to a mean that is wanted of all lines.
+
+    What stands behind ``if is_full`` is not compiled where that is a plain False.
+    """
+    height, width = np.int64(program.size[image, 0]), np.int64(program.size[image, 1])
+    address, across, down, along = out[0], out[1], out[2], out[3]
+    item = 1 if dtype == UINT8 else (4 if dtype == 3 else 2)
+    second, total = spare + 36 * width, spare + 48 * width
+    lines = spare + SPARE_BYTES * width
+    pitch = np.int64(0)
+    for stage in range(num):
+        if codes[stage] == CONTRAST:
+            pitch = 12 * width
+    back = program.back[image]
+    map_ = (back[0], back[1], back[2], back[3], back[4], back[5], back[6], back[7], back[8])
+    between = _between(program, image)
+    kind = np.int64(program.kind[image])
+    mix = program.mix[image]
+    window, share = program.window[image], program.share[image]
+    first, is_loaded = np.int64(0), False  # a plain 0 would have `fold` compiled twice
+    low, high = _range(view, mix)
+    while True:
+        last = first
+        while last < num and codes[last] != CONTRAST:
+            last += 1
+        low, high = fold(codes, values, first, last, low, high)
+        sums = floats_at(total, width)
+        for x in range(width):
+            sums[x] = 0
+        for y in range(height):
+            line = lines + pitch * y
+            if not is_loaded:
+                if not is_full or kind == WHOLE:
+                    load_whole(view, map_, y, line, width)
+                elif between.height:
+                    load_between(view, map_, between, y, line, width, spare)
+                else:
+                    load_sampled(view, kind == NEAREST, map_, y, line, width, spare)
+                if is_full and mix != NO_MIX:
+                    load_whole(other, _IDENTITY, y, second, width)
+                    if mix == BLEND:
+                        colors.mix(line, width, second, share[0], share[1])
+                    elif window[0] <= y < window[2]:
+                        colors.paste(line, width, second, np.int64(window[1]), np.int64(window[3]))
+            for stage in range(first, last):
+                code, v = codes[stage], np.int64(values[stage].ctypes.data)
+                if code < CONTRAST:
+                    if code == SCALE:
+                        colors.scale(line, width, v)
+                    elif code == MATRIX:
+                        colors.matrix(line, width, v)
+                elif code == HUE:
+                    colors.hue(line, width, v)
+                elif is_full:
+                    _carry_out(program, image, y, line, width, height, code, v)
+            if last == num:
+                write(address + y * down * item, dtype, across, along, line, width, spare)
+            else:
+                colors.add_gray(line, width, total)
+        if last == num:
+            return
+        mean = 0.0
+        for x in range(width):
+            mean += sums[x]
+        _use_mean(np.float32(mean / (height * width)), values[last])
+        codes[last] = SCALE
+        first, is_loaded = last, True
+
+
+@inlined
+def _range(view: View, mix: Whole) -> Any:
+    """Return the smallest and the largest value that can be loaded."""
+    if view.is_float or mix != NO_MIX:
+        return np.float32(-np.inf), np.float32(np.inf)
+    zero, one = np.float32(0), np.float32(1)
+    low, high = min(view.red, view.green, view.blue), max(view.red, view.green, view.blue)
+    return min(low, zero), max(high, one)
+
+
+@inlined
+def _use_mean(mean: Real, v: Any) -> None:
+    """Make the arguments of a SCALE of those of a CONTRAST."""
+    factor = v[0]
+    for place in range(NUM_VALUES):
+        v[place] = 0
+    for channel in range(3):
+        v[5 * channel] = factor
+        v[4 * channel + 3] = mean * (np.float32(1) - factor)
+        v[15 + channel] = 1
+
+
+@inlined
+def _carry_out(
+    program: Any,
+    image: Whole,
+    y: Whole,
+    line: Whole,
+    width: Whole,
+    height: Whole,
+    code: Whole,
+    v: Whole,
+) -> None:
+    """Carry out one of the less usual stages on line ``y``."""
+    if code == GAMMA:
+        colors.gamma(line, width, v)
+    elif code == SOLARIZE:
+        colors.solarize(line, width, v)
+    elif code == TABLE:
+        number = np.int64(floats_at(v, 1)[0])
+        colors.table(line, width, np.int64(program.tables[image, number].ctypes.data))
+    elif code in (ROUND, FLOOR):
+        colors.whole(line, width, code == ROUND, v)
+    elif code in (GRAY_MAX, GRAY_MIDDLE):
+        colors.gray(line, width, code == GRAY_MIDDLE)
+    elif code == HOLES:
+        arguments = floats_at(v, 4)
+        first, is_noise = np.int64(arguments[0]), arguments[2] == 1
+        key = program.keys[image, np.int64(arguments[3])]
+        for hole in range(first, first + np.int64(arguments[1])):
+            paint(
+                line, width, y, height, program.holes[image, hole], program.colours[image, hole], is_noise, key,
+            )  # fmt: skip

@@ -1,0 +1,148 @@
+"""Compiled finding of the points of the source that a line of the result shows; see ``program``, part 1."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpu_aug.compiled.jit import inlined, inner
+from gpu_aug.engines.fused.cpu.memory import Real, Whole, floats_at, ints_at
+
+_FAR = 1e9
+_ZERO, _ONE = np.float32(0), np.float32(1)
+
+
+class Between(NamedTuple):
+    """The frame between two warps that are sampled as one.
+
+    Attributes:
+        height: In pixels; 0 where there is no such frame.
+        width: ...
+        before: Nine float64, from points of the frame to those of the view.
+        is_edge: Whether what lies beside the frame is its nearest pixel.
+    """
+
+    height: Whole
+    width: Whole
+    before: Any
+    is_edge: bool
+
+
+@inner
+def find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
+    """Write the column and line of the pixel left above each point, int32, and how far it is from it, float32."""
+    columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
+    right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
+    x0, y0, z0 = _row(back, y)
+    projective = _is_projective(back)
+    for place in range(width):
+        across = place + 0.5
+        u, v = back[0] * across + x0, back[3] * across + y0
+        if projective:
+            z = back[6] * across + z0
+            u, v = u / z, v / z
+        u = min(max(u - middle, -_FAR), _FAR)
+        v = min(max(v - middle, -_FAR), _FAR)
+        left, above = np.floor(u), np.floor(v)
+        columns[place], lines[place] = np.int32(left), np.int32(above)
+        right[place], below[place] = np.float32(u - left), np.float32(v - above)
+
+
+@inner
+def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Whole) -> None:
+    """Do the same along both maps, and write the weight of the frame's pixels behind the taps, float32.
+
+    A point beside the frame becomes the nearest one that no pixel beside it has a share in.
+    """
+    columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
+    right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
+    cover = floats_at(spare + 32 * width, width)
+    x0, y0, z0 = _row(back, y)
+    projective, bent = _is_projective(back), _is_projective(between.before)
+    before, is_edge = between.before, between.is_edge
+    long, tall = np.float64(between.width), np.float64(between.height)
+    for place in range(width):
+        across = place + 0.5
+        u, v = back[0] * across + x0, back[3] * across + y0
+        if projective:
+            z = back[6] * across + z0
+            u, v = u / z, v / z
+        is_known = u == u and v == v
+        share = min(max(min(u, long - u) + 0.5, 0.0), 1.0)
+        share *= min(max(min(v, tall - v) + 0.5, 0.0), 1.0)
+        cover[place] = (_ONE if is_edge else np.float32(share)) if is_known else _ZERO
+        u = min(max(u, 0.5), long - 0.5)
+        v = min(max(v, 0.5), tall - 0.5)
+        s = before[0] * u + before[1] * v + before[2]
+        t = before[3] * u + before[4] * v + before[5]
+        if bent:
+            z = before[6] * u + before[7] * v + before[8]
+            s, t = s / z, t / z
+        s = min(max(s - 0.5, -_FAR), _FAR)
+        t = min(max(t - 0.5, -_FAR), _FAR)
+        left, above = np.floor(s), np.floor(t)
+        columns[place], lines[place] = np.int32(left), np.int32(above)
+        right[place], below[place] = np.float32(s - left), np.float32(t - above)
+
+
+@inner
+def stays_inside(between: Between, back: Any, y: Whole, width: Whole) -> Any:
+    """Whether no point of line ``y`` needs what lies beside the frame: of a straight line its ends say it."""
+    if _is_projective(back):
+        return False
+    x0, y0, _ = _row(back, y)
+    for across in (0.5, width - 0.5):
+        u, v = back[0] * across + x0, back[3] * across + y0
+        if not (0.5 <= u <= between.width - 0.5 and 0.5 <= v <= between.height - 0.5):
+            return False
+    return True
+
+
+@inner
+def product(one: Any, two: Any) -> Any:
+    """Return the matrix that does ``two``, then ``one``."""
+    return (
+        one[0] * two[0] + one[1] * two[3] + one[2] * two[6],
+        one[0] * two[1] + one[1] * two[4] + one[2] * two[7],
+        one[0] * two[2] + one[1] * two[5] + one[2] * two[8],
+        one[3] * two[0] + one[4] * two[3] + one[5] * two[6],
+        one[3] * two[1] + one[4] * two[4] + one[5] * two[7],
+        one[3] * two[2] + one[4] * two[5] + one[5] * two[8],
+        one[6] * two[0] + one[7] * two[3] + one[8] * two[6],
+        one[6] * two[1] + one[7] * two[4] + one[8] * two[7],
+        one[6] * two[2] + one[7] * two[5] + one[8] * two[8],
+    )
+
+
+@inner
+def hide(line: Whole, width: Whole, spare: Whole, fill: Any, is_twice: bool) -> None:
+    """Let ``fill``, three float32, stand where the frame between has no pixels.
+
+    Args:
+        line: Address of float32 [3, width].
+        width: ...
+        spare: What ``find_between`` wrote.
+        fill: ...
+        is_twice: Whether fill mixes by the squares of the weights.
+    """
+    cover = floats_at(spare + 32 * width, width)
+    for channel in range(3):
+        values, beside = floats_at(line + 4 * channel * width, width), fill[channel]
+        for x in range(width):
+            share = cover[x]
+            if is_twice:
+                value = (values[x] * share - beside) * share + beside
+            else:
+                value = values[x] * share + beside * (_ONE - share)
+            values[x] = value if share > _ZERO else beside
+
+
+@inlined
+def _row(back: Any, y: Whole) -> Any:
+    """Return what a line adds to all its points."""
+    down = y + 0.5
+    return back[1] * down + back[2], back[4] * down + back[5], back[7] * down + back[8]
+
+
+@inlined
+def _is_projective(matrix: Any) -> Any:
+    return matrix[6] != 0.0 or matrix[7] != 0.0 or matrix[8] != 1.0

@@ -1,0 +1,378 @@
+"""Compiled loading of one line of the result through a map; see ``program``, part 1."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpu_aug.compiled.jit import inner
+from gpu_aug.engines.fused.cpu.lines import read_bytes, read_floats
+from gpu_aug.engines.fused.cpu.memory import Real, Whole, bytes_at, floats_at, ints_at, load_le32
+from gpu_aug.engines.fused.cpu.points import (
+    Between,
+    find,
+    find_between,
+    hide,
+    product,
+    stays_inside,
+)
+
+WHOLE, NEAREST, BILINEAR = range(3)
+CONSTANT, EDGE, REFLECT, SYMMETRIC, CONSTANT_TWICE = range(5)
+
+_MASK = np.uint32(255)
+_LARGEST, _ZERO, _ONE = np.float32(255), np.float32(0), np.float32(1)
+_PER_BYTE = np.float32(1 / 255)
+
+
+class View(NamedTuple):
+    """The view of a source, and what lies beside it.
+
+    Attributes:
+        address: Of its first pixel.
+        is_float: 1 where it is float32, 0 where it is uint8.
+        stride: Bytes from row to row.
+        height: ...
+        width: In pixels.
+        border: Of ``program.Border``.
+        red: What lies beside in CONSTANT, float32.
+        green: ...
+        blue: ...
+    """
+
+    address: Whole
+    is_float: Whole
+    stride: Whole
+    height: Whole
+    width: Whole
+    border: Whole
+    red: Real
+    green: Real
+    blue: Real
+
+
+@inner
+def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> None:
+    """Load line ``y`` of the result, whole pixels of the view.
+
+    Args:
+        view: What is read.
+        back: Nine float64.
+        y: Number of the line.
+        line: Address of float32 [3, width], the result.
+        width: Of the result.
+    """
+    none = np.int64(0)  # a plain 0 would be compiled in
+    x0 = np.int64(np.floor(back[0] * 0.5 + (back[1] * (y + 0.5) + back[2])))
+    y0 = np.int64(np.floor(back[3] * 0.5 + (back[4] * (y + 0.5) + back[5])))
+    if back[1] == 0.0:
+        _load_line(view, x0, np.int64(back[0]), y0, line, width)
+    else:
+        _load_pixels(view, x0, none, y0, np.int64(back[3]), none, width, line, width)
+
+
+@inner
+def load_sampled(
+    view: View, is_nearest: bool, back: Any, y: Whole, line: Whole, width: Whole, spare: Whole
+) -> None:
+    """Load line ``y`` of the result, samples at any points of the view; see ``load_whole``.
+
+    Args:
+        view: ...
+        is_nearest: Whether they are nearest pixels.
+        back: ...
+        y: ...
+        line: ...
+        width: ...
+        spare: Address of 36 * width bytes, scratch.
+    """
+    find(back, y, 0.0 if is_nearest else 0.5, spare, width)
+    _sample(view, is_nearest, line, width, spare)
+
+
+@inner
+def load_between(
+    view: View, back: Any, between: Between, y: Whole, line: Whole, width: Whole, spare: Whole
+) -> None:
+    """Load line ``y`` of two warps; see ``load_sampled``.
+
+    Args:
+        view: ...
+        back: Nine float64, from the result to the frame between.
+        between: That frame.
+        y: ...
+        line: ...
+        width: ...
+        spare: ...
+    """
+    if stays_inside(between, back, y, width):
+        load_sampled(view, False, product(between.before, back), y, line, width, spare)
+        return
+    find_between(between, back, y, spare, width)
+    _sample(view, False, line, width, spare)
+    fill = (view.red, view.green, view.blue)
+    hide(line, width, spare, fill, view.border == CONSTANT_TWICE)
+
+
+@inner
+def _sample(view: View, is_nearest: bool, line: Whole, width: Whole, spare: Whole) -> None:
+    """Sample the view at the points of a line that were found."""
+    none = np.int64(0)
+    start, stop = _inner(view, is_nearest, width, spare)
+    first, count, target = spare + 4 * start, stop - start, line + 4 * start
+    if view.is_float:
+        if is_nearest:
+            start = stop = none
+        else:
+            _blend_floats(view.address, view.stride, count, target, width, first)
+    elif is_nearest:
+        _take(view.address, view.stride, count, target, width, first)
+    else:
+        _gather(view.address, view.stride, count, width, first)
+        _blend(count, target, width, first)
+    _load_slowly(view, is_nearest, none, start, line, width, spare)
+    _load_slowly(view, is_nearest, stop, width, line, width, spare)
+
+
+@inner
+def _load_line(view: View, first: Whole, step: Whole, y: Whole, line: Whole, width: Whole) -> None:
+    """Load a line that is a line of the view, forwards or backwards, from column ``first``."""
+    none = np.int64(0)
+    if not 0 <= y < view.height and (_is_constant(view) or view.height * view.width == 0):
+        start = stop = width
+    else:
+        y = _fold(y, view.height, view.border)
+        start = -first if step > 0 else first - view.width + 1
+        stop = view.width - first if step > 0 else first + 1
+        start = min(max(start, 0), width)
+        stop = min(max(stop, start), width)
+    if stop > start:
+        leftmost = first + start if step > 0 else first - stop + 1
+        count, target = stop - start, line + 4 * start
+        if view.is_float:
+            address = view.address + y * view.stride + 12 * leftmost
+            read_floats(address, count, target, width, step < 0)
+        else:
+            address = view.address + y * view.stride + 3 * leftmost
+            read_bytes(address, count, target, width, step < 0)
+    if start > 0:
+        _load_pixels(view, first, step, y, none, none, start, line, width)
+    if stop < width:
+        _load_pixels(view, first, step, y, none, stop, width, line, width)
+
+
+@inner
+def _load_pixels(
+    view: View,
+    x: Whole,
+    dx: Whole,
+    y: Whole,
+    dy: Whole,
+    start: Whole,
+    stop: Whole,
+    line: Whole,
+    width: Whole,
+) -> None:
+    """Load the pixels (y + dy * n, x + dx * n) for n from ``start`` to ``stop``."""
+    for place in range(start, stop):
+        _load_pixel(view, x + dx * place, y + dy * place, place, line, width)
+
+
+@inner
+def _load_pixel(view: View, x: Whole, y: Whole, place: Whole, line: Whole, width: Whole) -> None:
+    values = floats_at(line, 3 * width)
+    if not (0 <= y < view.height and 0 <= x < view.width):
+        if _is_constant(view) or view.height * view.width == 0:
+            values[place], values[place + width] = view.red, view.green
+            values[place + 2 * width] = view.blue
+            return
+        x, y = _fold(x, view.width, view.border), _fold(y, view.height, view.border)
+    red, green, blue = _pixel(view, x, y)
+    values[place], values[place + width], values[place + 2 * width] = red, green, blue
+
+
+@inner
+def _pixel(view: View, x: Whole, y: Whole) -> Any:
+    """Return the values of a pixel of the view."""
+    if view.is_float:
+        values = floats_at(view.address + y * view.stride + 12 * x, 3)
+        return values[0], values[1], values[2]
+    levels = bytes_at(view.address + y * view.stride + 3 * x, 3)
+    return (
+        np.float32(levels[0]) / _LARGEST,
+        np.float32(levels[1]) / _LARGEST,
+        np.float32(levels[2]) / _LARGEST,
+    )
+
+
+@inner
+def _is_constant(view: View) -> Any:
+    return view.border == CONSTANT or view.border == CONSTANT_TWICE
+
+
+@inner
+def _fold(place: Whole, length: Whole, border: Whole) -> Whole:
+    """Return which pixel of a line of ``length`` stands at a place, beside it or not."""
+    if 0 <= place < length:
+        return place
+    if border == REFLECT:
+        period = max(2 * (length - 1), 1)
+        place %= period
+        return min(place, period - place) if length > 1 else 0
+    if border == SYMMETRIC:
+        place %= 2 * length
+        return min(place, 2 * length - 1 - place)
+    return min(max(place, 0), length - 1)
+
+
+@inner
+def _inner(view: View, is_nearest: bool, width: Whole, spare: Whole) -> Any:
+    """Return between which pixels of the line none needs what lies beside the view, or the bytes behind it."""
+    columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
+    margin = 0 if is_nearest else 1
+    last_column = np.uint32(max(view.width - 1 - margin, 0))
+    last_line = np.uint32(max(view.height - margin, 0))
+    num = np.int32(0)
+    for x in range(width):
+        num += (np.uint32(columns[x]) < last_column) & (np.uint32(lines[x]) < last_line)
+    start = stop = np.int64(0)
+    if num:
+        while np.uint32(columns[start]) >= last_column or np.uint32(lines[start]) >= last_line:
+            start += 1
+        stop = width
+        while (
+            np.uint32(columns[stop - 1]) >= last_column or np.uint32(lines[stop - 1]) >= last_line
+        ):
+            stop -= 1
+        if stop - start != num:  # a horizon lies between
+            stop = start
+    return start, stop
+
+
+@inner
+def _take(
+    address: Whole, stride: Whole, count: Whole, line: Whole, width: Whole, spare: Whole
+) -> None:
+    """Take one pixel each, by four bytes, of which the last belongs to the next pixel."""
+    columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
+    taps = ints_at(spare + 16 * width, count)
+    for x in range(count):
+        taps[x] = load_le32(address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 3)
+    for channel in range(3):
+        values = floats_at(line + 4 * channel * width, count)
+        shift = np.uint32(8 * channel)
+        for x in range(count):
+            values[x] = np.float32(np.int32((np.uint32(taps[x]) >> shift) & _MASK)) / _LARGEST
+
+
+@inner
+def _gather(address: Whole, stride: Whole, count: Whole, width: Whole, spare: Whole) -> None:
+    """Read four neighbours of each pixel, four bytes each, of which the last belongs to the next pixel."""
+    columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
+    a, b = ints_at(spare + 16 * width, count), ints_at(spare + 20 * width, count)
+    c, d = ints_at(spare + 24 * width, count), ints_at(spare + 28 * width, count)
+    for x in range(count):
+        at = address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 3
+        a[x] = load_le32(at)
+        b[x] = load_le32(at + 3)
+        c[x] = load_le32(at + stride)
+        d[x] = load_le32(at + stride + 3)
+
+
+@inner
+def _blend(count: Whole, line: Whole, width: Whole, spare: Whole) -> None:
+    """Weigh the four neighbours."""
+    right, below = floats_at(spare + 8 * width, count), floats_at(spare + 12 * width, count)
+    a, b = ints_at(spare + 16 * width, count), ints_at(spare + 20 * width, count)
+    c, d = ints_at(spare + 24 * width, count), ints_at(spare + 28 * width, count)
+    for channel in range(3):
+        values = floats_at(line + 4 * channel * width, count)
+        shift = np.uint32(8 * channel)
+        for x in range(count):
+            p = np.float32(np.int32((np.uint32(a[x]) >> shift) & _MASK))
+            q = np.float32(np.int32((np.uint32(b[x]) >> shift) & _MASK))
+            r = np.float32(np.int32((np.uint32(c[x]) >> shift) & _MASK))
+            s = np.float32(np.int32((np.uint32(d[x]) >> shift) & _MASK))
+            upper, lower = p + right[x] * (q - p), r + right[x] * (s - r)
+            values[x] = (upper + below[x] * (lower - upper)) * _PER_BYTE
+
+
+@inner
+def _blend_floats(
+    address: Whole, stride: Whole, count: Whole, line: Whole, width: Whole, spare: Whole
+) -> None:
+    """Weigh the four neighbours of each pixel, float32."""
+    columns, lines = ints_at(spare, count), ints_at(spare + 4 * width, count)
+    right, below = floats_at(spare + 8 * width, count), floats_at(spare + 12 * width, count)
+    red, green, blue = (
+        floats_at(line, count),
+        floats_at(line + 4 * width, count),
+        floats_at(line + 8 * width, count),
+    )
+    for x in range(count):
+        at = address + np.int64(lines[x]) * stride + np.int64(columns[x]) * 12
+        upper, lower = floats_at(at, 6), floats_at(at + stride, 6)
+        part, more = right[x], below[x]
+        p = upper[0] + part * (upper[3] - upper[0])
+        red[x] = p + more * (lower[0] + part * (lower[3] - lower[0]) - p)
+        p = upper[1] + part * (upper[4] - upper[1])
+        green[x] = p + more * (lower[1] + part * (lower[4] - lower[1]) - p)
+        p = upper[2] + part * (upper[5] - upper[2])
+        blue[x] = p + more * (lower[2] + part * (lower[5] - lower[2]) - p)
+
+
+@inner
+def _load_slowly(
+    view: View, is_nearest: bool, start: Whole, stop: Whole, line: Whole, width: Whole, spare: Whole
+) -> None:
+    """Load pixels that may lie beside the view, or have neighbours there."""
+    columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
+    values = floats_at(line, 3 * width)
+    constant = _is_constant(view) or view.height * view.width == 0
+    for place in range(start, stop):
+        x, y = np.int64(columns[place]), np.int64(lines[place])
+        if constant and not (-1 <= y < view.height and -1 <= x < view.width):
+            values[place], values[place + width] = view.red, view.green
+            values[place + 2 * width] = view.blue
+        elif is_nearest:
+            _load_pixel(view, x, y, place, line, width)
+        else:
+            _blend_pixel(view, x, y, constant, place, line, width, spare)
+
+
+@inner
+def _blend_pixel(
+    view: View,
+    x: Whole,
+    y: Whole,
+    constant: bool,
+    place: Whole,
+    line: Whole,
+    width: Whole,
+    spare: Whole,
+) -> None:
+    """Weigh the four neighbours of one pixel, of which some may lie beside the view."""
+    values = floats_at(line, 3 * width)
+    right = floats_at(spare + 8 * width, width)[place]
+    below = floats_at(spare + 12 * width, width)[place]
+    covered = red = green = blue = _ZERO
+    for down in range(2):
+        for across in range(2):
+            weight = (below if down else _ONE - below) * (right if across else _ONE - right)
+            tap_x, tap_y = x + across, y + down
+            if not (0 <= tap_y < view.height and 0 <= tap_x < view.width):
+                if constant:
+                    continue
+                tap_x = _fold(tap_x, view.width, view.border)
+                tap_y = _fold(tap_y, view.height, view.border)
+            r, g, b = _pixel(view, tap_x, tap_y)
+            covered += weight
+            red += weight * r
+            green += weight * g
+            blue += weight * b
+    if constant:
+        missing = _ONE - covered
+        again = covered if view.border == CONSTANT_TWICE else _ONE
+        red = red * again + missing * view.red
+        green = green * again + missing * view.green
+        blue = blue * again + missing * view.blue
+    values[place], values[place + width], values[place + 2 * width] = red, green, blue

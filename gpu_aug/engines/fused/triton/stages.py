@@ -1,0 +1,203 @@
+"""Triton functions that change the values of a tile of pixels; see ``program``, "3. Stages"."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+# ruff: noqa: D417
+
+import triton
+import triton.language as tl
+
+from gpu_aug.engines.fused.compile.program import NUM_VALUES, Stage
+from gpu_aug.engines.fused.triton.record import FREE, UNIT
+
+NOTHING = tl.constexpr(int(Stage.NOTHING))
+SCALE = tl.constexpr(int(Stage.SCALE))
+MATRIX = tl.constexpr(int(Stage.MATRIX))
+FREE_SCALE = tl.constexpr(int(Stage.SCALE) + FREE)
+FREE_MATRIX = tl.constexpr(int(Stage.MATRIX) + FREE)
+UNIT_SCALE = tl.constexpr(int(Stage.SCALE) + UNIT)
+UNIT_MATRIX = tl.constexpr(int(Stage.MATRIX) + UNIT)
+CONTRAST = tl.constexpr(int(Stage.CONTRAST))
+HUE = tl.constexpr(int(Stage.HUE))
+GAMMA = tl.constexpr(int(Stage.GAMMA))
+SOLARIZE = tl.constexpr(int(Stage.SOLARIZE))
+TABLE = tl.constexpr(int(Stage.TABLE))
+ROUND = tl.constexpr(int(Stage.ROUND))
+FLOOR = tl.constexpr(int(Stage.FLOOR))
+GRAY_MAX = tl.constexpr(int(Stage.GRAY_MAX))
+GRAY_MIDDLE = tl.constexpr(int(Stage.GRAY_MIDDLE))
+HOLES = tl.constexpr(int(Stage.HOLES))
+WIDTH = tl.constexpr(NUM_VALUES)
+
+_ROUNDER = tl.constexpr(1.5 * 2**23)
+"""Added to a float32 below 2**22 and taken away again, it rounds to a whole number, ties to even."""
+
+_PHILOX_A = tl.constexpr(0xD2511F53)
+_PHILOX_B = tl.constexpr(0xCD9E8D57)
+_PHILOX_KEY_A = tl.constexpr(0x9E3779B9)
+_PHILOX_KEY_B = tl.constexpr(0xBB67AE85)
+_NOISE_STEP = tl.constexpr(2.0**-24)
+
+
+@triton.jit
+def clamp(value, low, high):
+    """The value within [low, high]."""
+    return tl.minimum(tl.maximum(value, low), high)
+
+
+@triton.jit
+def steps(value):
+    """The nearest of the 256 steps of a value in [0, 1], as float32; ties to even."""
+    return clamp((clamp(value, -1.0, 2.0) * 255.0 + _ROUNDER) - _ROUNDER, 0.0, 255.0)
+
+
+@triton.jit
+def gray_of(r, g, b):
+    """What the contrast stage takes the mean of."""
+    return 0.299 * r + 0.587 * g + 0.114 * b
+
+
+@triton.jit
+def scale(v, r, g, b):
+    """Stage.SCALE with the arguments at ``v``, without the limits."""
+    return (
+        tl.load(v) * r + tl.load(v + 3),
+        tl.load(v + 5) * g + tl.load(v + 7),
+        tl.load(v + 10) * b + tl.load(v + 11),
+    )
+
+
+@triton.jit
+def _row(v, r, g, b):
+    return tl.load(v) * r + (tl.load(v + 1) * g + (tl.load(v + 2) * b + tl.load(v + 3)))
+
+
+@triton.jit
+def matrix(v, r, g, b):
+    """Stage.MATRIX with the arguments at ``v``, without the limits."""
+    return _row(v, r, g, b), _row(v + 4, r, g, b), _row(v + 8, r, g, b)
+
+
+@triton.jit
+def in_unit(colour):
+    """The channels within [0, 1]."""
+    r, g, b = colour
+    return clamp(r, 0.0, 1.0), clamp(g, 0.0, 1.0), clamp(b, 0.0, 1.0)
+
+
+@triton.jit
+def limit(v, colour):
+    """The channels within the limits of the stage whose arguments are at ``v``."""
+    r, g, b = colour
+    return (
+        clamp(r, tl.load(v + 12), tl.load(v + 15)),
+        clamp(g, tl.load(v + 13), tl.load(v + 16)),
+        clamp(b, tl.load(v + 14), tl.load(v + 17)),
+    )
+
+
+@triton.jit
+def hue(turns, r, g, b):
+    """Stage.HUE."""
+    high, low = tl.maximum(tl.maximum(r, g), b), tl.minimum(tl.minimum(r, g), b)
+    chroma = high - low
+    per_chroma = 1.0 / tl.where(chroma == 0.0, 1.0, chroma)
+    is_red, is_green = high == r, high == g
+    difference = tl.where(is_red, g - b, tl.where(is_green, b - r, r - g))
+    sector = tl.where(is_red, 0.0, tl.where(is_green, 2.0, 4.0))
+    angle = (difference * per_chroma + sector) + 6.0 * turns
+    angle = angle - 6.0 * tl.floor(angle * (1 / 6))
+    r = low + chroma * clamp(tl.abs(angle - 3.0) - 1.0, 0.0, 1.0)
+    g = low + chroma * clamp(2.0 - tl.abs(angle - 2.0), 0.0, 1.0)
+    b = low + chroma * clamp(2.0 - tl.abs(angle - 4.0), 0.0, 1.0)
+    return r, g, b
+
+
+@triton.jit
+def power(value, exponent):
+    """Stage.GAMMA of one channel."""
+    is_positive = value > 0.0
+    raised = tl.exp2(exponent * tl.log2(tl.where(is_positive, value, 1.0)))
+    return tl.where(is_positive, raised, tl.where(exponent == 0.0, 1.0, 0.0))
+
+
+@triton.jit
+def solarize(value, threshold):
+    """Stage.SOLARIZE of one channel."""
+    return tl.where(value >= threshold, 1.0 - value, value)
+
+
+@triton.jit
+def look_up(table, value, inside):
+    """Stage.TABLE of one channel: float32 [256] at ``table``."""
+    return tl.load(table + steps(value).to(tl.int32), mask=inside, other=0.0)
+
+
+@triton.jit
+def floor_steps(value, summand):
+    """The steps of Stage.FLOOR of one channel."""
+    return clamp(tl.floor(255.0 * value + summand), 0.0, 255.0)
+
+
+@triton.jit
+def _philox(counter, key, other_key):
+    """Philox 4x32-10 of the counters (counter, 0, 0, 0): four uint32 [N]; see ``gpu_aug.random_fields``."""
+    c0 = counter.to(tl.uint32)
+    c1, c2, c3 = c0 * 0, c0 * 0, c0 * 0
+    for _ in range(10):
+        high_a, low_a = tl.umulhi(c0, c0 * 0 + _PHILOX_A), c0 * _PHILOX_A
+        high_b, low_b = tl.umulhi(c2, c2 * 0 + _PHILOX_B), c2 * _PHILOX_B
+        c0, c1, c2, c3 = high_b ^ c1 ^ key, low_b, high_a ^ c3 ^ other_key, low_a
+        key += _PHILOX_KEY_A
+        other_key += _PHILOX_KEY_B
+    return c0, c1, c2, c3
+
+
+@triton.jit
+def noise(place, key, other_key):
+    """Elements of a ``gpu_aug.random_fields.uniform_field``, float32 [N]; ``place`` is their flat place in it."""
+    c0, c1, c2, c3 = _philox(place >> 2, key, other_key)
+    is_odd = (place & 1) != 0
+    word = tl.where((place & 2) != 0, tl.where(is_odd, c3, c2), tl.where(is_odd, c1, c0))
+    return (word >> 8).to(tl.float32) * _NOISE_STEP
+
+
+@triton.jit
+def paint_holes(v, holes, colours, keys, size, tile, end, x, y, r, g, b):
+    """Stage.HOLES with the arguments at ``v``; a tile that a hole does not touch costs its test only.
+
+    Args:
+        v: Arguments of the stage.
+        holes: int32, four for each hole.
+        colours: float32, three for each hole.
+        keys: uint32, two for each key.
+        size: Height and width of the result.
+        tile: Left and top of the tile.
+        end: Its right and bottom.
+        x: int32 [N].
+        y: int32 [N].
+        r: float32 [N], as g and b.
+    """
+    height, width = size
+    first = tl.load(v).to(tl.int32)
+    is_noise = tl.load(v + 2) != 0
+    for number in range(first, first + tl.load(v + 1).to(tl.int32)):
+        hole = holes + 4 * number
+        top, left = tl.load(hole), tl.load(hole + 1)
+        bottom, right = tl.load(hole + 2), tl.load(hole + 3)
+        touches = (left < end[0]) & (right > tile[0]) & (top < end[1]) & (bottom > tile[1])
+        if touches & (left < right) & (top < bottom):
+            painted = (x >= left) & (x < right) & (y >= top) & (y < bottom)
+            if is_noise:
+                key = keys + 2 * tl.load(v + 3).to(tl.int32)
+                one, other = tl.load(key).to(tl.uint32), tl.load(key + 1).to(tl.uint32)
+                place = y * width + x
+                plane = height * width
+                r = tl.where(painted, noise(place, one, other), r)
+                g = tl.where(painted, noise(place + plane, one, other), g)
+                b = tl.where(painted, noise(place + 2 * plane, one, other), b)
+            else:
+                colour = colours + 3 * number
+                r = tl.where(painted, tl.load(colour), r)
+                g = tl.where(painted, tl.load(colour + 1), g)
+                b = tl.where(painted, tl.load(colour + 2), b)
+    return r, g, b

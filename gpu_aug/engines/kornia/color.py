@@ -1,0 +1,243 @@
+"""Operations that change values, in Kornia."""
+
+from collections.abc import Iterator
+
+import kornia.augmentation as K
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from gpu_aug.draws import Params
+from gpu_aug.engines.kornia.step import Step, host_step, module, on_rows, prepare, upload
+from gpu_aug.ops import (
+    CLAHE,
+    ColorJitter,
+    Gamma,
+    Grayscale,
+    HueSaturationValue,
+    Invert,
+    Normalize,
+    Sharpness,
+    Solarize,
+    ToDtype,
+)
+from gpu_aug.ops.color.jitter import FACTORS, JitterStep
+
+_ONE_STEP = float(np.float32(1 / 255))
+
+
+@prepare.register
+def normalize(operation: Normalize, device: torch.device, *, unit: float = 1.0) -> Step:
+    """Normalize values in [0, unit]."""
+    mean, std = (
+        (torch.tensor(values, dtype=torch.float64) * unit).float().to(device)
+        for values in (operation.mean, operation.std)
+    )
+    return module(K.Normalize(mean, std))
+
+
+@prepare.register
+def _grayscale(operation: Grayscale, _device: torch.device) -> Step:
+    if operation.method == "weighted_average":
+        return module(K.RandomGrayscale(p=1.0))
+    if operation.method == "from_lab":
+        from gpu_aug.engines.opencv import lightness
+
+        return host_step(lambda image, _params, _row: lightness(image), "uint8")
+
+    def gray(x: Tensor, _: Params) -> Tensor:
+        if operation.method == "average":
+            one = x.mean(dim=1, keepdim=True)
+        else:
+            one = x.amax(dim=1, keepdim=True)
+            if operation.method == "desaturation":
+                one = (one + x.amin(dim=1, keepdim=True)) / 2
+        return one.expand(-1, 3, -1, -1)
+
+    return gray
+
+
+@prepare.register
+def _jitter(_: ColorJitter, device: torch.device) -> Step:
+    kornia = K.ColorJitter(p=1.0)
+
+    def jitter(x: Tensor, params: Params) -> Tensor:
+        factors = {f"{name}_factor": params[name] for name in FACTORS}
+        for rows, order in _order_groups(params["order"], by_stage=device.type != "cpu"):
+            ordered = module(kornia, order=torch.from_numpy(order))
+            x = on_rows(ordered, x, {"apply": rows, **factors})
+        return x
+
+    return jitter
+
+
+def _order_groups(
+    orders: NDArray[np.int64], *, by_stage: bool
+) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+    """Yield (rows, functions to run on them in this order), which together carry out ``orders``.
+
+    Kornia has one order per call. By stage takes 16 calls of one function whatever the batch;
+    else each image gets one call of all its functions, a quarter faster on a CPU.
+    """
+    if not by_stage:
+        for row, order in enumerate(orders):
+            yield np.arange(len(orders)) == row, order
+        return
+    for stage in orders.T:
+        for function in range(orders.shape[1]):
+            yield stage == function, np.array([function])
+
+
+@prepare.register
+def _jitter_step(operation: JitterStep, _device: torch.device) -> Step:
+    step = module(K.ColorJitter(p=1.0), order=torch.tensor([FACTORS.index(operation.step)]))
+    return lambda x, params: step(x, {f"{name}_factor": params["factor"] for name in FACTORS})
+
+
+@prepare.register
+def _gamma(_: Gamma, _device: torch.device) -> Step:
+    return lambda x, params: x.clamp_min(0).pow(per_image(params["gamma"], x.device))
+
+
+@prepare.register
+def _invert(_: Invert, _device: torch.device) -> Step:
+    return lambda x, _: _inverse(x)
+
+
+@prepare.register
+def _solarize(_: Solarize, _device: torch.device) -> Step:
+    def solarize(x: Tensor, params: Params) -> Tensor:
+        threshold = per_image(params["threshold"], x.device)
+        value = x if x.dtype == torch.float32 else x.float().div_(255)
+        return torch.where(value >= threshold, _inverse(x), x)
+
+    return solarize
+
+
+def _inverse(x: Tensor) -> Tensor:
+    return 255 - x if x.dtype == torch.uint8 else 1 - x
+
+
+@prepare.register
+def _sharpness(_: Sharpness, _device: torch.device) -> Step:
+    # By pooling: a convolution on a GPU would round to 10 bits.
+    def sharpen(x: Tensor, params: Params) -> Tensor:
+        if min(x.shape[2:]) <= 2:
+            return x
+        smooth = x.clone()
+        middle = smooth[:, :, 1:-1, 1:-1]
+        middle.copy_((F.avg_pool2d(x, 3, stride=1) * 9 + middle * 4) / 13)
+        return smooth.lerp_(x, per_image(params["factor"], x.device)).clamp_(0, 1)
+
+    return sharpen
+
+
+@prepare.register
+def _clahe(operation: CLAHE, _device: torch.device) -> Step:
+    from gpu_aug.engines.opencv import clahe
+
+    return host_step(
+        lambda image, params, row: clahe(
+            image, params["clip_limit"][row], operation.tile_grid_size
+        ),
+        "uint8",
+    )
+
+
+@prepare.register
+def _to_dtype(operation: ToDtype, _device: torch.device) -> Step:
+    def convert(x: Tensor, _: Params) -> Tensor:
+        if x.dtype == torch.uint8 or operation.dtype != "uint8":
+            return x
+        return x.mul(255).round_().clamp_(0, 255).div_(255)
+
+    return convert
+
+
+@prepare.register
+def _shift_hsv(_: HueSaturationValue, _device: torch.device) -> Step:
+    def shift(x: Tensor, params: Params) -> Tensor:
+        whole = x if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255)
+        hue, saturation, value = to_hsv(whole.to(torch.int32))
+        tables = upload(hsv_tables(params), x.device).flatten(1)
+        moved = [
+            tables.gather(1, (channel + 256 * place).flatten(1).long()).view_as(channel)
+            for place, channel in enumerate((hue, saturation, value))
+        ]
+        return from_hsv(*moved).div_(255)
+
+    return shift
+
+
+def hsv_tables(params: Params) -> NDArray[np.int32]:
+    """Return what becomes of each 8-bit hue, saturation and value, int32 [n, 3, 256].
+
+    A gray pixel stays gray whatever is added to its saturation.
+    """
+    levels = np.arange(256)
+    hue, saturation, value = (
+        params[name][:, None] for name in ("hue_shift", "sat_shift", "val_shift")
+    )
+    tables = np.stack(
+        [
+            np.mod(levels + hue, 180).astype(np.int32),
+            np.clip(levels + np.trunc(saturation), 0, 255) * (levels > 0),
+            np.clip(levels + np.trunc(value), 0, 255),
+        ],
+        axis=1,
+    )
+    return tables.astype(np.int32)
+
+
+def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return hue in [0, 180), saturation and value in [0, 255] of int32 [n, 3, H, W] in [0, 255].
+
+    Source: OpenCV's RGB2HSV on 8 bits, in its own fixed point.
+    """
+    red, green, blue = x.unbind(1)
+    value = x.amax(dim=1)
+    spread = value - x.amin(dim=1)
+    saturation = (spread * _rounded_quotient(255 << 12, value) + 2048) >> 12
+    around = torch.where(
+        value == red,
+        green - blue,
+        torch.where(value == green, blue - red + 2 * spread, red - green + 4 * spread),
+    )
+    hue = (around * _rounded_quotient((180 << 12) / 6, spread) + 2048) >> 12
+    return torch.where(hue < 0, hue + 180, hue), saturation, value
+
+
+def _rounded_quotient(number: float, divisor: Tensor) -> Tensor:
+    divisor = divisor.clamp(min=1).double()
+    return (torch.full_like(divisor, number) / divisor).round_().to(torch.int32)
+
+
+def from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
+    """Return float32 [n, 3, H, W] of whole numbers from 0 to 255.
+
+    Source: OpenCV's HSV2RGB on 8 bits, whose vector code cuts fractions off.
+    """
+    h = hue.float() * float(np.float32(6 / 180))
+    s, v = saturation.float() * _ONE_STEP, value.float() * _ONE_STEP
+    sector = h.floor()
+    part, sector = h - sector, sector.to(torch.int32) % 6
+    low, falling, rising = v * (1 - s), v * (1 - s * part), v * (1 - s * (1 - part))
+    shades = {
+        0: (v, rising, low),
+        1: (falling, v, low),
+        2: (low, v, rising),
+        3: (low, falling, v),
+        4: (rising, low, v),
+        5: (v, low, falling),
+    }
+    x = torch.stack(shades[5], dim=1)
+    for place in range(5):
+        x = torch.where((sector == place)[:, None], torch.stack(shades[place], dim=1), x)
+    return x.mul_(255).floor_().clamp_(0, 255)
+
+
+def per_image(values: NDArray[np.float64], device: torch.device) -> Tensor:
+    """Return float32 [n, 1, 1, 1] on the device."""
+    return upload(values.astype(np.float32), device).view(-1, 1, 1, 1)

@@ -1,0 +1,1 @@
+"""Recipes in YAML and JSON files, and what such files may hold."""

@@ -1,0 +1,229 @@
+"""Recipe files: what they may hold, and errors that say in which line it stands.
+
+A file holds a version and the operations, each in full or short::
+
+    version: 1
+    operations:
+    - {name: RandomResizedCrop, size: 224}
+    - RandomResizedCrop: {size: 224}
+    - RandomResizedCrop: 224          # the first field
+    - HorizontalFlip                  # all fields have their defaults
+    - OneOf: [GaussianBlur: 5, Grayscale: 1]
+
+``views``, a list of such lists of operations, stands in the place of ``operations`` where each sample
+is to give several pictures. ``Recipe.save`` writes the full form.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from inspect import signature
+from os import PathLike
+from typing import Any
+
+from gpu_aug.errors import RecipeError
+from gpu_aug.files.document import Document, Place, read_document
+from gpu_aug.names import closest, hint
+from gpu_aug.ops.operation import Operation
+from gpu_aug.recipe import FORMAT_VERSION, Recipe
+from gpu_aug.targets.targets import BoxParams, KeypointParams
+from gpu_aug.views import Views
+
+Functions = Mapping[str, Any]
+"""Name -> the function or module that a file names; files hold no code."""
+
+_TARGETS = {"boxes": BoxParams, "keypoints": KeypointParams}
+
+
+def load_recipe(path: str | PathLike[str], *, functions: Functions | None = None) -> Recipe | Views:
+    """Read a recipe, or views, from a YAML or JSON file.
+
+    Args:
+        path: What ``Recipe.save`` wrote, or what was written by hand.
+        functions: The functions and modules that the file names, see Recipe.save.
+
+    Raises:
+        RecipeError: What is wrong, after ``file:line``.
+    """
+    return build_recipe(read_document(path), functions=functions)
+
+
+def build_recipe(document: Document, *, functions: Functions | None = None) -> Recipe | Views:
+    """Build what a document describes; see load_recipe."""
+    value = document.value
+    version = value.get("version") if isinstance(value, dict) else type(value).__name__
+    if not isinstance(value, dict) or version != FORMAT_VERSION or isinstance(version, bool):
+        raise document.fault(
+            ("version",),
+            f"recipe version must be {FORMAT_VERSION}, got {version!r}: write version: "
+            f"{FORMAT_VERSION} beside operations",
+        )
+    if "views" not in value:
+        return _recipe(document, (), value, functions or {}, ("version", "operations"))
+    _check_keys(document, (), value, ("version", "views"), "a file of views")
+    views = value["views"]
+    if not isinstance(views, list) or not views:
+        raise document.fault(
+            ("views",), f"views must be a list of lists of operations, got {views!r}"
+        )
+    return Views(
+        [
+            _recipe(document, ("views", number), view, functions or {}, ("operations",))
+            for number, view in enumerate(views)
+        ]
+    )
+
+
+def _recipe(
+    document: Document, place: Place, value: Any, functions: Functions, keys: Sequence[str]
+) -> Recipe:
+    """Build a recipe from a list of operations, or a dictionary that has one."""
+    if not isinstance(value, dict):
+        value, at = {"operations": value}, place
+    else:
+        at = (*place, "operations")
+    _check_keys(document, place, value, (*keys, *_TARGETS), "a recipe")
+    steps = value.get("operations")
+    if not isinstance(steps, list) or not steps:
+        raise document.fault(
+            at,
+            f"recipe operations must be a list of at least one operation, got {steps!r}: write a list, "
+            "with a dash before each operation in YAML",
+        )
+    operations = [
+        _operation(document, (*at, number), step, functions) for number, step in enumerate(steps)
+    ]
+    extra = {
+        name: _plain_class(document, (*place, name), value[name], cls)
+        for name, cls in _TARGETS.items()
+        if value.get(name) is not None
+    }
+    try:
+        return Recipe(operations, **extra)
+    except RecipeError as error:
+        number = _first_wrong(operations)
+        raise document.fault(at if number is None else (*at, number), str(error)) from error
+
+
+def _first_wrong(operations: list[Operation]) -> int | None:
+    """Return the place of the operation that does not fit those before it."""
+    for number in range(len(operations)):
+        try:
+            Recipe(operations[: number + 1])
+        except RecipeError:
+            return number
+    return None
+
+
+def _operation(document: Document, place: Place, value: Any, functions: Functions) -> Operation:
+    """Build an operation from its full or short form."""
+    name, values, places = _spread(document, place, value)
+    cls = _find_class(document, place, name)
+    _check_fields(document, place, places, cls, values)
+    for field, inner in list(values.items()):
+        at = places[field]
+        if field == "operations" and isinstance(inner, list):
+            values[field] = tuple(
+                _operation(document, (*at, number), child, functions)
+                for number, child in enumerate(inner)
+            )
+        if field == getattr(cls, "given_by_name", None) and isinstance(inner, str):
+            if inner not in functions:
+                raise document.fault(
+                    at,
+                    f"{name} names {inner!r}, and a file holds no code: "
+                    f"give it as functions={{{inner!r}: ...}}",
+                )
+            values |= {field: functions[inner], "name": inner}
+    try:
+        return cls.from_fields(values)
+    except RecipeError as error:
+        if ":" in str(error) and str(error).startswith(document.name):
+            raise
+        blamed = next((f for f in values if str(error).startswith(f"{name} {f} ")), None)
+        raise document.fault(places[blamed] if blamed else place, str(error)) from error
+
+
+def _spread(document: Document, place: Place, value: Any) -> tuple[str, dict[str, Any], Any]:
+    """Return the name, the fields and the place of each field of an operation in any form."""
+    if isinstance(value, str):
+        return value, {}, {}
+    if isinstance(value, dict) and "name" in value:
+        values = {field: item for field, item in value.items() if field != "name"}
+        return value["name"], values, {field: (*place, field) for field in values}
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, inner),) = value.items()
+        place = (*place, name)
+        if inner is None:
+            return name, {}, {}
+        if isinstance(inner, dict) and not _is_short(inner):
+            return name, dict(inner), {field: (*place, field) for field in inner}
+        first = next(iter(signature(_find_class(document, place, name)).parameters), None)
+        if first is None:
+            raise document.fault(place, f"{name} has no fields, got {inner!r}: write {name} alone")
+        return name, {first: inner}, {first: place}
+    raise document.fault(
+        place,
+        "an operation must be a name, or a name and its fields such as "
+        f"{{name: HorizontalFlip, p: 0.5}}, got {value!r}",
+    )
+
+
+def _is_short(value: dict[str, Any]) -> bool:
+    """Whether a dictionary is an operation in its short form, and not an operation's fields."""
+    return len(value) == 1 and next(iter(value)) in Operation._classes
+
+
+def _find_class(document: Document, place: Place, name: Any) -> type[Operation]:
+    known = Operation._classes
+    if isinstance(name, str) and name in known:
+        return known[name]
+    way = hint(name, known) if isinstance(name, str) else ""
+    listed = "the name of one" if way else f"one of {', '.join(sorted(known))}"
+    way = way or "correct the name in the recipe"
+    raise document.fault((*place, "name"), f"operation must be {listed}, got {name!r}: {way}")
+
+
+def _check_fields(
+    document: Document, place: Place, places: Any, cls: type[Operation], values: dict[str, Any]
+) -> None:
+    known = {field.name: field for field in fields(cls)}
+    for field in values:
+        if field not in known:
+            close = closest(field, known)
+            raise document.fault(
+                places[field],
+                f"{cls.__name__} has no field {field!r}; it has: {', '.join(known) or 'none'}"
+                + (f" (did you mean {close}?)" if close else ""),
+            )
+    missing = [
+        name
+        for name, field in known.items()
+        if field.default is MISSING and field.default_factory is MISSING and name not in values
+    ]
+    if missing:
+        raise document.fault(place, f"{cls.__name__} lacks its field {', '.join(missing)}")
+
+
+def _check_keys(
+    document: Document, place: Place, value: dict[str, Any], known: Sequence[str], what: str
+) -> None:
+    for key in value:
+        if key not in known:
+            close = closest(key, known)
+            raise document.fault(
+                (*place, key),
+                f"{what} has no {key!r}; it has: {', '.join(known)}"
+                + (f" (did you mean {close}?)" if close else ""),
+            )
+
+
+def _plain_class(document: Document, place: Place, value: Any, cls: Any) -> Any:
+    """Build a dataclass of plain values from a dictionary."""
+    if not isinstance(value, dict):
+        raise document.fault(place, f"{place[-1]} must be fields of {cls.__name__}, got {value!r}")
+    _check_keys(document, place, value, [field.name for field in fields(cls)], cls.__name__)
+    try:
+        return cls(**value)
+    except (RecipeError, TypeError) as error:
+        blamed = next((field for field in value if f" {field} " in str(error)), None)
+        raise document.fault((*place, blamed) if blamed else place, str(error)) from error

@@ -1,0 +1,1 @@
+"""Operations that mix each pixel with its neighbors."""

@@ -1,0 +1,1 @@
+"""Operations that change values and leave pixels where they are."""

@@ -1,0 +1,361 @@
+"""Operations that are one 3x4 matrix on the channels of each image."""
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from itertools import permutations
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.color.planckian import COLOURS, TEMPERATURES
+from gpu_aug.ops.fields import probability
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, orders, whole_below, whole_between
+from gpu_aug.ops.operation import Gated, Operation
+
+__all__ = [
+    "ChannelDropout",
+    "ChannelShuffle",
+    "PlanckianJitter",
+    "RGBShift",
+    "RandomBrightnessContrast",
+    "ToSepia",
+]
+
+_SHUFFLES = np.eye(3)[np.array(list(permutations(range(3))))]
+_SEPIA = np.array([[0.393, 0.769, 0.189], [0.349, 0.686, 0.168], [0.272, 0.534, 0.131]])
+_WHITE = 6000  # kelvin
+
+
+class Statistics(NamedTuple):
+    """What an operation may know of its images, float64 on their device."""
+
+    mean: Tensor
+    """[n, 3], per channel."""
+
+    covariance: Tensor
+    """[n, 3, 3], of the channels; divided by the number of pixels."""
+
+    low: Tensor
+    """[n, 3], the smallest value per channel."""
+
+    high: Tensor
+    """[n, 3], the largest value per channel."""
+
+    num_pixels: int
+    """In each image."""
+
+
+class ColorMatrix(Operation, abstract=True):
+    """A matrix on red, green, blue and 1; the result is clamped to ``limits``.
+
+    Its draw has ``matrix``, float64 [B, 3, 4], unless ``reads_image``.
+    """
+
+    # Measured 0.00003 on noise and photographs.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+
+    limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    """What the result is clamped to."""
+
+    @property
+    def reads_image(self) -> bool:
+        """Whether ``image_matrices`` makes the matrices, from the images themselves."""
+        return False
+
+    def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
+        """Return float64 [n, 3, 4] for n images; ``params`` are the drawn ones, on their device."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RandomBrightnessContrast(ColorMatrix):
+    """Multiply values and add to them.
+
+    Args:
+        brightness_limit: Range of what is added, in [-1, 1] as a share of the whole range; one
+            number ``x`` is (-x, x).
+        contrast_limit: Range of the factor less 1; one number ``x`` is (-x, x).
+        brightness_by_max: Whether brightness is a share of the range; else of the image's mean.
+        ensure_safe_range: Whether both are drawn in so far that no value leaves [0, 1].
+        p: Share of the images that are changed.
+
+    Source: Albumentations RandomBrightnessContrast.
+    """
+
+    brightness_limit: float | tuple[float, float] = 0.2
+    contrast_limit: float | tuple[float, float] = 0.2
+    _: KW_ONLY
+    brightness_by_max: bool = True
+    ensure_safe_range: bool = False
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "RandomBrightnessContrast"
+        for field in ("brightness_limit", "contrast_limit"):
+            self._set(**{field: symmetric(name, field, getattr(self, field))})
+        self._set(p=probability(name, self.p))
+
+    @property
+    def reads_image(self) -> bool:
+        """Where brightness is a share of the mean."""
+        return not self.brightness_by_max
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the factor, the summand."""
+        return 3
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``alpha`` and ``beta``, float64 [B]; and the matrix, where they make it."""
+        alpha = 1 + between(u[:, 1], self.contrast_limit)  # type: ignore[arg-type]
+        beta = between(u[:, 2], self.brightness_limit)  # type: ignore[arg-type]
+        drawn = {"apply": u[:, 0] < self.p}
+        if self.reads_image:
+            return drawn | {"alpha": alpha, "beta": beta}
+        numbers = torch.from_numpy(alpha), torch.from_numpy(beta)
+        return drawn | {"matrix": self._matrices(*numbers).numpy()}
+
+    def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
+        """Brightness is a share of the mean of all values."""
+        return self._matrices(params["alpha"], params["beta"] * images.mean.mean(dim=1))
+
+    def _matrices(self, alpha: Tensor, beta: Tensor) -> Tensor:
+        if self.ensure_safe_range:
+            positive = alpha > 0
+            beta = torch.where(positive, beta.clamp(0, 1), beta.clamp(max=1))
+            alpha = torch.where(
+                positive, torch.minimum(alpha, 1 - beta), torch.maximum(alpha, -beta)
+            )
+        eye = torch.eye(3, dtype=alpha.dtype, device=alpha.device)
+        return torch.cat([alpha[:, None, None] * eye, beta[:, None, None].expand(-1, 3, 1)], dim=2)
+
+
+@dataclass(frozen=True)
+class RGBShift(ColorMatrix):
+    """Add a number to each channel.
+
+    Args:
+        r_shift: Range of what is added to red, for values in [0, 1]; one number ``x`` is (-x, x).
+        g_shift: The same for green.
+        b_shift: The same for blue.
+        p: Share of the images that are changed.
+
+    Source: Albumentations RGBShift, whose limits may be 255 times as large.
+    """
+
+    r_shift: float | tuple[float, float] = 20 / 255
+    g_shift: float | tuple[float, float] = 20 / 255
+    b_shift: float | tuple[float, float] = 20 / 255
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        for field in ("r_shift", "g_shift", "b_shift"):
+            self._set(**{field: symmetric("RGBShift", field, getattr(self, field))})
+        self._set(p=probability("RGBShift", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and three shifts."""
+        return 4
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw three shifts."""
+        matrix = plain_matrices(len(u))
+        for channel, ends in enumerate((self.r_shift, self.g_shift, self.b_shift)):
+            matrix[:, channel, 3] = between(u[:, 1 + channel], ends)  # type: ignore[arg-type]
+        return {"apply": u[:, 0] < self.p, "matrix": matrix}
+
+
+@dataclass(frozen=True)
+class ChannelShuffle(ColorMatrix):
+    """Put the channels in one of their six orders, each equally likely, with probability ``p``.
+
+    Source: torchvision v2 RandomChannelPermutation.
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(p=probability("ChannelShuffle", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the order."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw an order, as a matrix of zeros and ones."""
+        matrix = plain_matrices(len(u))
+        matrix[:, :, :3] = _SHUFFLES[whole_below(u[:, 1], len(_SHUFFLES))]
+        return {"apply": u[:, 0] < self.p, "matrix": matrix}
+
+
+@dataclass(frozen=True)
+class ChannelDropout(ColorMatrix):
+    """Fill one or two channels with a value.
+
+    Args:
+        num_channels: How many: one number, or (smallest, largest), both included.
+        fill: The value, in [0, 1].
+        p: Share of the images that are changed.
+
+    Source: Albumentations ChannelDropout.
+    """
+
+    num_channels: int | tuple[int, int] = 1
+    _: KW_ONLY
+    fill: float = 0.0
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        value: Any = self.num_channels
+        ends: Any = (value, value) if fields.is_whole(value) else value
+        if (
+            not fields.is_sequence(ends, 2)
+            or not all(fields.is_whole(end) for end in ends)
+            or not 1 <= ends[0] <= ends[1] <= 2
+        ):
+            raise fields.fault(
+                "ChannelDropout", "num_channels", value, "1, 2 or (1, 2), for example 1"
+            )
+        fill = fields.number("ChannelDropout", "fill", self.fill)
+        if not 0 <= fill <= 1:
+            raise fields.fault(
+                "ChannelDropout", "fill", self.fill, "a value from 0 to 1, for example 0.0"
+            )
+        ends = int(ends[0]), int(ends[1])
+        self._set(num_channels=ends, fill=fill, p=probability("ChannelDropout", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the number, and one per channel: the smallest are chosen."""
+        return 5
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw which channels are filled."""
+        number = whole_between(u[:, 1], self.num_channels)  # type: ignore[arg-type]
+        dropped = orders(orders(u[:, 2:]).astype(np.float64)) < number[:, None]
+        matrix = plain_matrices(len(u)) * ~dropped[:, :, None]
+        matrix[:, :, 3] = dropped * self.fill
+        return {"apply": u[:, 0] < self.p, "matrix": matrix}
+
+
+@dataclass(frozen=True)
+class ToSepia(ColorMatrix, Gated):
+    """Replace colours by brown tones with probability ``p``.
+
+    Source: Albumentations ToSepia.
+    """
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw the gate alone."""
+        matrix = plain_matrices(len(u))
+        matrix[:, :, :3] = _SEPIA
+        return super().draw(u, sizes) | {"matrix": matrix}
+
+
+@dataclass(frozen=True)
+class PlanckianJitter(ColorMatrix):
+    """Change the colour of the light: red and blue are scaled as by lamps of another temperature.
+
+    Two of five images get light warmer than white (6000 kelvin), the others colder.
+
+    Args:
+        mode: "blackbody" radiators or "cied" daylight.
+        temperature: (smallest, largest) in kelvin, around 6000; None is all there is, from 3000
+            ("cied": 4000) to 15000.
+        sampling_method: "uniform" on either side of white; or "gaussian", half of a normal law that
+            has its three standard deviations at the ends.
+        p: Share of the images that are changed.
+
+    Source: Albumentations PlanckianJitter.
+    """
+
+    mode: Literal["blackbody", "cied"] = "blackbody"
+    temperature: tuple[int, int] | None = None
+    sampling_method: Literal["uniform", "gaussian"] = "uniform"
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "PlanckianJitter"
+        if self.mode not in TEMPERATURES:
+            raise fields.fault(
+                name, "mode", self.mode, "'blackbody' or 'cied', for example 'blackbody'"
+            )
+        if self.sampling_method not in ("uniform", "gaussian"):
+            raise fields.fault(
+                name,
+                "sampling_method",
+                self.sampling_method,
+                "'uniform' or 'gaussian', for example 'uniform'",
+            )
+        known = TEMPERATURES[self.mode]
+        ends = fields.interval(
+            name,
+            "temperature",
+            (known[0], known[-1]) if self.temperature is None else self.temperature,
+            low=known[0],
+            high=known[-1],
+            example="(4000, 12000)",
+        )
+        if not ends[0] <= _WHITE <= ends[1]:
+            raise fields.fault(
+                name,
+                "temperature",
+                self.temperature,
+                "a range that contains 6000, for example (4000, 12000)",
+            )
+        self._set(temperature=ends, p=probability(name, self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the side, and two for how far from white."""
+        return 4
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``temperature`` in whole kelvin, int64 [B], and its matrix."""
+        low, high = self.temperature  # type: ignore[misc]
+        reach = np.where(u[:, 1] < 0.4, low - _WHITE, high - _WHITE)
+        if self.sampling_method == "uniform":
+            distance = u[:, 2]
+        else:
+            distance = np.abs(normals(u[:, 2:4])[:, 0]) / 3
+        temperature = np.clip(_WHITE + reach * distance, low, high).astype(np.int64)
+        known, colours = TEMPERATURES[self.mode], COLOURS[self.mode]
+        light = np.stack([np.interp(temperature, known, column) for column in colours.T], axis=1)
+        matrix = plain_matrices(len(u))
+        matrix[:, 0, 0] = light[:, 0] / light[:, 1]
+        matrix[:, 2, 2] = light[:, 2] / light[:, 1]
+        return {"apply": u[:, 0] < self.p, "temperature": temperature, "matrix": matrix}
+
+
+def plain_matrices(num: int) -> NDArray[np.float64]:
+    """Return matrices, float64 [num, 3, 4], that change nothing."""
+    return np.tile(np.eye(3, 4), (num, 1, 1))
+
+
+def symmetric(
+    operation: str, field: str, value: float | tuple[float, float]
+) -> tuple[float, float]:
+    """Return (smallest, largest); one number ``x`` is (-x, x)."""
+    return fields.interval(
+        operation, field, value, low=-np.inf, around=0, example="0.2 or (-0.2, 0.2)"
+    )
+
+
+def normals(u: Uniforms) -> Uniforms:
+    """Standard normal numbers, float64 [B, n], from as many uniform ones; n is even.
+
+    Source: Box and Muller, 1958.
+    """
+    radius = np.sqrt(-2 * np.log1p(-u[:, 0::2]))
+    angle = 2 * math.pi * u[:, 1::2]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)

@@ -1,0 +1,359 @@
+"""Operations that change values and leave pixels where they are."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.fields import probability
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.operation import Gated, Operation
+
+__all__ = [
+    "CLAHE",
+    "Gamma",
+    "Grayscale",
+    "HueSaturationValue",
+    "Invert",
+    "Normalize",
+    "Sharpness",
+    "Solarize",
+    "ToDtype",
+]
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+GRAY_METHODS = ("weighted_average", "average", "desaturation", "max", "from_lab")
+
+
+@dataclass(frozen=True)
+class Gamma(Operation):
+    """Raise values to a power; those below 0, which bicubic resampling can leave, count as 0.
+
+    Args:
+        gamma: The power: (smallest, largest), drawn evenly, or one number.
+        p: Share of the images that are changed.
+
+    Source: torchvision v2 adjust_gamma; the law is Albumentations RandomGamma with its limits
+    divided by 100.
+    """
+
+    # Measured 0.00002 on noise and photographs.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+
+    gamma: float | tuple[float, float] = (0.8, 1.2)
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        gamma = one_or_two(
+            "Gamma", "gamma", self.gamma, low=0, above=True, example="1.5 or (0.8, 1.2)"
+        )
+        self._set(gamma=gamma, p=probability("Gamma", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the power."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``gamma``, float64 [B]."""
+        return {"apply": u[:, 0] < self.p, "gamma": between(u[:, 1], self.gamma)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Grayscale(Gated):
+    """Replace the three channels by one gray with probability ``p``.
+
+    Args:
+        p: Share of the images that are changed.
+        method: "weighted_average" is 0.299 R + 0.587 G + 0.114 B; "average" of the channels;
+            "max" of them; "desaturation", the middle of the largest and the smallest; "from_lab",
+            OpenCV's 8-bit lightness.
+
+    Source: torchvision v2 RandomGrayscale, whose first weight is 0.2989; the methods are those of
+    Albumentations ToGray.
+    """
+
+    # Measured 0.00002 on noise and photographs.
+    tolerance: ClassVar[float] = 0.001
+
+    p: float = 0.1
+    method: Literal["weighted_average", "average", "desaturation", "max", "from_lab"] = (
+        "weighted_average"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("Grayscale", "method", self.method, GRAY_METHODS)
+
+    @property
+    def needs_unit_range(self) -> bool:  # type: ignore[override]
+        """Only where it goes through 8 bits."""
+        return self.method == "from_lab"
+
+
+@dataclass(frozen=True)
+class Invert(Gated):
+    """Replace each value x by 1 - x with probability ``p``.
+
+    Source: torchvision v2 RandomInvert; Pillow ImageOps.invert.
+    """
+
+    tolerance: ClassVar[float] = 0.001  # Measured 0.
+    needs_unit_range: ClassVar[bool] = True
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """8-bit values stay 8-bit values."""
+        return True
+
+
+@dataclass(frozen=True)
+class Solarize(Operation):
+    """Replace each value x that is at least a threshold by 1 - x.
+
+    Args:
+        threshold: In [0, 1]: one number, or (smallest, largest), drawn evenly.
+        p: Share of the images that are changed.
+
+    Source: torchvision v2 RandomSolarize, whose threshold is 255 times as large on uint8;
+    Pillow ImageOps.solarize.
+    """
+
+    tolerance: ClassVar[float] = 0.001  # Measured 0.
+    needs_unit_range: ClassVar[bool] = True
+
+    threshold: float | tuple[float, float] = 0.5
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        ends = one_or_two(
+            "Solarize", "threshold", self.threshold, low=0, high=1, example="0.5 or (0.3, 0.7)"
+        )
+        self._set(threshold=ends, p=probability("Solarize", self.p))
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """8-bit values stay 8-bit values."""
+        return True
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the threshold."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``threshold``, float64 [B]."""
+        return {"apply": u[:, 0] < self.p, "threshold": between(u[:, 1], self.threshold)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Sharpness(Operation):
+    """Blend with a smoothed image: 0 is smooth, 1 changes nothing, 2 is twice as sharp.
+
+    The smoothed image is the mean of 3 x 3 pixels, in which the middle one counts five times; the
+    outermost pixels stay as they are.
+
+    Args:
+        factor: One number, or (smallest, largest), drawn evenly.
+        p: Share of the images that are changed.
+
+    Source: torchvision v2 RandomAdjustSharpness; Pillow ImageEnhance.Sharpness.
+    """
+
+    # Measured 0.0001 on noise and photographs.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+
+    factor: float | tuple[float, float] = 2.0
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        ends = one_or_two("Sharpness", "factor", self.factor, low=0, example="2.0 or (0.5, 2.0)")
+        self._set(factor=ends, p=probability("Sharpness", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the factor."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``factor``, float64 [B]."""
+        return {"apply": u[:, 0] < self.p, "factor": between(u[:, 1], self.factor)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class HueSaturationValue(Operation):
+    """Shift hue, saturation and value of the 8-bit image.
+
+    The image is rounded to 8 bits. Gray pixels stay gray.
+
+    Args:
+        hue_shift: Range in 1/180 turns; one number ``x`` is (-x, x).
+        sat_shift: Range in 1/255; one number ``x`` is (-x, x).
+        val_shift: Range in 1/255; one number ``x`` is (-x, x).
+        p: Share of the images that are changed.
+
+    Source: Albumentations HueSaturationValue, with OpenCV's 8-bit HSV.
+    """
+
+    # Measured 1 on noise and photographs: OpenCV cuts fractions off, but rounds them in the columns
+    # behind the last whole 32.
+    tolerance: ClassVar[float] = 1.001
+    needs_unit_range: ClassVar[bool] = True
+
+    hue_shift: float | tuple[float, float] = 20.0
+    sat_shift: float | tuple[float, float] = 30.0
+    val_shift: float | tuple[float, float] = 20.0
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "HueSaturationValue"
+        for field in ("hue_shift", "sat_shift", "val_shift"):
+            ends = fields.interval(
+                name, field, getattr(self, field), low=-np.inf, around=0, example="(-20, 20)"
+            )
+            self._set(**{field: ends})
+        self._set(p=probability(name, self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and three shifts."""
+        return 4
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw three shifts, float64 [B], with the names of the fields."""
+        shifts = {
+            name: between(u[:, 1 + place], getattr(self, name))
+            for place, name in enumerate(("hue_shift", "sat_shift", "val_shift"))
+        }
+        return {"apply": u[:, 0] < self.p, **shifts}
+
+
+@dataclass(frozen=True)
+class CLAHE(Operation):
+    """Equalize the lightness of the 8-bit image tile by tile, with limited contrast.
+
+    It is carried out by OpenCV on the CPU, also where the images are on a GPU.
+
+    Args:
+        clip_limit: Range of OpenCV's limit, from 1; one number ``x`` is (1, x).
+        tile_grid_size: How many tiles there are (across, down).
+        p: Share of the images that are changed.
+
+    Source: Albumentations CLAHE.
+    """
+
+    tolerance: ClassVar[float] = 0.001  # Measured 0: both call OpenCV.
+    needs_unit_range: ClassVar[bool] = True
+
+    clip_limit: float | tuple[float, float] = 4.0
+    tile_grid_size: tuple[int, int] = (8, 8)
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        limit = (1.0, self.clip_limit) if fields.is_number(self.clip_limit) else self.clip_limit
+        ends = fields.interval("CLAHE", "clip_limit", limit, low=1, example="4.0 or (1.0, 4.0)")
+        tiles = fields.height_width("CLAHE", "tile_grid_size", self.tile_grid_size)
+        self._set(clip_limit=ends, tile_grid_size=tiles, p=probability("CLAHE", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the limit."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``clip_limit``, float64 [B]."""
+        return {"apply": u[:, 0] < self.p, "clip_limit": between(u[:, 1], self.clip_limit)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Normalize(Operation):
+    """Subtract a mean and divide by a standard deviation, per channel.
+
+    Args:
+        mean: Three numbers, for values in [0, 1]; one, such as (0.5,), is that of all channels.
+        std: Three numbers above 0, or one.
+
+    Source: torchvision v2 Normalize.
+    """
+
+    # Measured 0.00006 on noise and photographs, in units of 1/255 of the normalised value.
+    tolerance: ClassVar[float] = 0.001
+    leaves_unit_range: ClassVar[bool] = True
+
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        mean, std = _for_channels("mean", self.mean), _for_channels("std", self.std)
+        if min(std) <= 0:
+            raise fields.fault(
+                "Normalize", "std", self.std, "3 numbers above 0, for example (0.5, 0.5, 0.5)"
+            )
+        self._set(mean=mean, std=std)
+
+
+def _for_channels(field: str, value: Any) -> tuple[float, ...]:
+    """Return three numbers, for three or for one that stands for all."""
+    values = [value] if fields.is_number(value) else value
+    each = [values[0]] * 3 if fields.is_sequence(values, 1) else values
+    return fields.numbers("Normalize", field, each, count=3, example="(0.5, 0.5, 0.5)")
+
+
+@dataclass(frozen=True)
+class ToDtype(Operation):
+    """Give values the precision of a type.
+
+    Args:
+        dtype: "uint8" rounds values to whole 1/255. The floating types change nothing: values stay
+            in [0, 1], and the type of a batch is the loader's.
+
+    Source: torchvision v2 ToDtype with scale=True, which cuts fractions off where this rounds.
+    """
+
+    tolerance: ClassVar[float] = 0.001  # Measured 0.
+
+    dtype: Literal["uint8", "float32", "float16", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        choice("ToDtype", "dtype", self.dtype, ("uint8", "float32", "float16", "bfloat16"))
+
+    @property
+    def needs_unit_range(self) -> bool:  # type: ignore[override]
+        """Only where it rounds."""
+        return self.dtype == "uint8"
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """8-bit values stay 8-bit values."""
+        return True
+
+
+def choice(operation: str, field: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is none of the allowed words."""
+    if value not in allowed:
+        words = ", ".join(repr(word) for word in allowed)
+        raise fields.fault(operation, field, value, f"one of {words}, for example {allowed[0]!r}")
+
+
+def one_or_two(
+    operation: str,
+    field: str,
+    value: float | tuple[float, float],
+    *,
+    low: float,
+    high: float = np.inf,
+    above: bool = False,
+    example: str,
+) -> tuple[float, float]:
+    """Return (smallest, largest); one number is both."""
+    ends = (value, value) if fields.is_number(value) else value
+    return fields.interval(operation, field, ends, low=low, high=high, above=above, example=example)

@@ -1,0 +1,86 @@
+"""Changes of the two stains of tissue under a microscope."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.fields import probability
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.operation import Operation
+
+__all__ = ["HEStain"]
+
+# Source: Albumentations. Per preset, the optical density of red, green and blue in hematoxylin and
+# in eosin; the first from Ruifrok and Johnston 2001, the second from Macenko et al. 2009.
+STAINS = {
+    "ruifrok": ((0.644211, 0.716556, 0.266844), (0.092789, 0.954111, 0.283111)),
+    "macenko": ((0.5626, 0.7201, 0.4062), (0.2159, 0.8012, 0.5581)),
+    "standard": ((0.65, 0.7, 0.29), (0.07, 0.99, 0.11)),
+    "high_contrast": ((0.55, 0.88, 0.11), (0.12, 0.86, 0.49)),
+    "h_heavy": ((0.75, 0.61, 0.32), (0.04, 0.93, 0.36)),
+    "e_heavy": ((0.6, 0.75, 0.28), (0.17, 0.95, 0.25)),
+    "dark": ((0.78, 0.55, 0.28), (0.09, 0.97, 0.21)),
+    "light": ((0.57, 0.71, 0.38), (0.15, 0.89, 0.42)),
+}
+TISSUE_BELOW = 0.85
+"""Of luma; brighter pixels are background."""
+
+
+@dataclass(frozen=True)
+class HEStain(Operation):
+    """Scale and shift the amounts of hematoxylin and eosin in a picture of tissue.
+
+    Args:
+        preset: The stains' colours: "ruifrok", "macenko", "standard", "high_contrast", "h_heavy",
+            "e_heavy", "dark" or "light"; None draws one of these.
+        intensity_scale: Range of the factor, drawn for each stain.
+        intensity_shift: Range of what is added, in [-1, 1], drawn for each stain.
+        augment_background: Whether pixels brighter than tissue are changed, too.
+        p: Share of the images that are changed.
+
+    Source: Albumentations HEStain with method "preset" or "random_preset".
+    """
+
+    # Measured 0.0012 on noise and photographs.
+    tolerance: ClassVar[float] = 0.01
+    needs_unit_range: ClassVar[bool] = True
+
+    preset: str | None = None
+    _: KW_ONLY
+    intensity_scale: tuple[float, float] = (0.7, 1.3)
+    intensity_shift: tuple[float, float] = (-0.2, 0.2)
+    augment_background: bool = False
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "HEStain"
+        if self.preset is not None and self.preset not in STAINS:
+            listed = ", ".join(map(repr, STAINS))
+            raise fields.fault(
+                name, "preset", self.preset, f"None or one of {listed}, for example 'standard'"
+            )
+        scale = fields.interval(
+            name, "intensity_scale", self.intensity_scale, low=0, example="(0.7, 1.3)"
+        )
+        shift = fields.interval(
+            name, "intensity_shift", self.intensity_shift, low=-1, high=1, example="(-0.2, 0.2)"
+        )
+        self._set(intensity_scale=scale, intensity_shift=shift, p=probability(name, self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the preset, two factors, two shifts."""
+        return 6
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``stains``, float64 [B, 2, 3], ``scale`` and ``shift``, float64 [B, 2]."""
+        table = np.array(list(STAINS.values()) if self.preset is None else [STAINS[self.preset]])
+        return {
+            "apply": u[:, 0] < self.p,
+            "stains": table[whole_below(u[:, 1], len(table))],
+            "scale": between(u[:, 2:4], self.intensity_scale),
+            "shift": between(u[:, 4:6], self.intensity_shift),
+        }

@@ -1,0 +1,1 @@
+"""Operations that paint over parts of an image."""

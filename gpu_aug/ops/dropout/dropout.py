@@ -1,0 +1,202 @@
+"""Operations that paint over many places of an image: rectangles, stripes, pixels."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops import fields
+from gpu_aug.ops.dropout.erase import Dropout
+from gpu_aug.ops.geometric.borders import is_whole_fill
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below, whole_between
+from gpu_aug.ops.operation import Operation
+from gpu_aug.random_fields import keys
+
+__all__ = ["CoarseDropout", "PixelDropout", "XYMasking"]
+
+Range = tuple[float, float] | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class CoarseDropout(Dropout):
+    """Paint several random rectangles, with probability ``p``.
+
+    Args:
+        num_holes: Smallest and largest number of rectangles, both included.
+        hole_height: Smallest and largest height: whole pixels, both included, where the largest
+            is at least 1; else shares of the image, from 0.
+        hole_width: The same for the width, in what ``hole_height`` is in.
+        fill: See Dropout; and so the others.
+
+    Source: Albumentations CoarseDropout.
+    """
+
+    num_holes: tuple[int, int] = (1, 2)
+    hole_height: Range = (0.1, 0.2)
+    hole_width: Range = (0.1, 0.2)
+
+    def __post_init__(self) -> None:
+        name = "CoarseDropout"
+        self._check_fill()
+        self._set(
+            num_holes=fields.whole_interval(
+                name, "num_holes", self.num_holes, low=1, example="(1, 8)"
+            )
+        )
+        for field in ("hole_height", "hole_width"):
+            ends = fields.interval(name, field, getattr(self, field), low=0, example="(0.1, 0.2)")
+            self._set(**{field: ends})
+        if self.hole_height[1] < 1 <= self.hole_width[1]:
+            raise RecipeError(
+                f"{name} hole_height and hole_width must both be shares below 1 or both be pixels, "
+                f"got {self.hole_height!r} and {self.hole_width!r}"
+            )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the number, two sides and two places per rectangle, and the filling."""
+        return 2 + 4 * self.num_holes[1] + 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``holes``."""
+        number = whole_between(u[:, 1], self.num_holes)
+        numbers = u[:, 2:-2].reshape(len(u), -1, 4)
+        shape = np.stack(
+            [
+                self._side(numbers[:, :, 0], self.hole_height, sizes[:, :1]),
+                self._side(numbers[:, :, 1], self.hole_width, sizes[:, 1:]),
+            ],
+            axis=2,
+        )
+        start = whole_below(numbers[:, :, 2:], sizes[:, None] - shape + 1)
+        holes = np.concatenate([start, start + shape], axis=2)
+        holes[np.arange(self.num_holes[1]) >= number[:, None]] = 0
+        return self._params(u[:, 0] < self.p, holes, u[:, -2:])
+
+    def _side(self, u: Uniforms, ends: Range, size: Sizes) -> Sizes:
+        if self.hole_height[1] < 1:
+            side: Sizes = (size * between(u, ends)).astype(np.int64)
+            return side
+        largest = np.minimum(int(ends[1]), size)
+        smallest = np.minimum(int(ends[0]), largest)
+        return smallest + whole_below(u, largest - smallest + 1)
+
+
+@dataclass(frozen=True)
+class XYMasking(Dropout):
+    """Paint random vertical and horizontal stripes, with probability ``p``.
+
+    Args:
+        num_masks_x: Smallest and largest number of vertical stripes.
+        num_masks_y: Smallest and largest number of horizontal stripes.
+        mask_x_length: Smallest and largest width of the vertical ones, in pixels.
+        mask_y_length: Smallest and largest height of the horizontal ones, in pixels.
+        fill: See Dropout; and so the others.
+
+    Source: Albumentations XYMasking. A stripe that is longer than the image covers it; there it
+    is an error.
+    """
+
+    num_masks_x: int | tuple[int, int] = 0
+    num_masks_y: int | tuple[int, int] = 0
+    mask_x_length: int | tuple[int, int] = 0
+    mask_y_length: int | tuple[int, int] = 0
+
+    def __post_init__(self) -> None:
+        self._check_fill()
+        for field in ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length"):
+            value = getattr(self, field)
+            ends = fields.whole_interval("XYMasking", field, value, low=0, example="(0, 10)")
+            self._set(**{field: ends})
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, two numbers, a length and a place per stripe, and the filling."""
+        return 3 + 2 * (self.num_masks_x[1] + self.num_masks_y[1]) + 2  # type: ignore[index]
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``holes``."""
+        most = self.num_masks_x[1]  # type: ignore[index]
+        numbers = u[:, 3:-2].reshape(len(u), -1, 2)
+        holes = np.concatenate(
+            [
+                stripes(
+                    numbers[:, :most], u[:, 1], self.num_masks_x, self.mask_x_length, sizes, axis=1
+                ),
+                stripes(
+                    numbers[:, most:], u[:, 2], self.num_masks_y, self.mask_y_length, sizes, axis=0
+                ),
+            ],
+            axis=1,
+        )
+        return self._params(u[:, 0] < self.p, holes, u[:, -2:])
+
+
+@dataclass(frozen=True)
+class PixelDropout(Operation):
+    """Paint random pixels, with probability ``p``.
+
+    Args:
+        dropout_prob: Share of the pixels that are painted.
+        per_channel: Whether each channel draws its own pixels.
+        drop_value: What is painted, one value or three, in the values of this place in the
+            recipe; None draws a colour per image, a whole number of 1/255 per channel.
+        p: Share of the images that are changed.
+
+    Masks, boxes and keypoints stay as they are.
+
+    Source: Albumentations PixelDropout. Which pixels is a function of the drawn ``key``.
+    """
+
+    dropout_prob: float = 0.01
+    _: KW_ONLY
+    per_channel: bool = False
+    drop_value: float | tuple[float, float, float] | None = 0.0
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "PixelDropout"
+        share = fields.number(name, "dropout_prob", self.dropout_prob)
+        if not 0 <= share <= 1:
+            raise fields.fault(name, "dropout_prob", share, "a share from 0 to 1, for example 0.01")
+        value = self.drop_value
+        self._set(
+            dropout_prob=share,
+            per_channel=bool(self.per_channel),
+            drop_value=None if value is None else fields.fill(name, "drop_value", value),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Where a whole 1/255 is painted."""
+        return self.drop_value is None or is_whole_fill(self.drop_value)
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the key and a colour."""
+        return 6
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``key``, uint32 [B, 2], and ``colour``, float64 [B, 3]."""
+        if self.drop_value is None:
+            colour = whole_below(u[:, 3:], 256) / 255
+        else:
+            colour = np.array(np.broadcast_to(np.array(self.drop_value, np.float64), (len(u), 3)))
+        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3]), "colour": colour}
+
+
+def stripes(
+    u: Uniforms, gate: Uniforms, number: Any, length: Any, sizes: Sizes, *, axis: int
+) -> Sizes:
+    """Return rectangles, int64 [B, n, 4], that cross the image; ``axis`` 0 are horizontal ones."""
+    size = sizes[:, axis : axis + 1]
+    wide = np.minimum(whole_between(u[:, :, 0], length), size)
+    start = whole_below(u[:, :, 1], size - wide + 1)
+    used = np.arange(u.shape[1]) < whole_between(gate, number)[:, None]
+    holes = np.zeros((*u.shape[:2], 4), np.int64)
+    holes[:, :, 2:] = sizes[:, None]
+    holes[:, :, axis], holes[:, :, axis + 2] = start, start + wide
+    return np.where(used[:, :, None], holes, 0)

@@ -1,0 +1,223 @@
+"""Operations that paint over one rectangle, and what all have in common that paint rectangles."""
+
+from abc import abstractmethod
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params, philox4x32
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.borders import is_whole_fill, mask_value
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, log_between, whole_below
+from gpu_aug.ops.operation import Operation
+from gpu_aug.random_fields import keys
+
+__all__ = ["Erasing", "RandomErasing"]
+
+_NUM_TRIES = 10  # torchvision's number
+
+Paint = float | tuple[float, float, float] | Literal["random", "random_uniform", "normal"]
+PAINTS = ("random", "random_uniform", "normal")
+
+
+class Holes(Operation, abstract=True):
+    """Paints rectangles.
+
+    Its draw has ``holes``, int64 [B, N, 4]: top, left, bottom, right, half open and inside the
+    image; empty ones are allowed. N may depend on the sizes of the batch. Where ``paint`` is
+    "random" or "normal" it has ``key``, uint32 [B, 2], of the noise; where it is "random_uniform"
+    it has ``colours``, float64 [B, N, 3].
+
+    Attributes:
+        fill_mask: What the same rectangles of masks are filled with; None leaves masks alone.
+    """
+
+    fill_mask: int | None = None
+
+    @property
+    @abstractmethod
+    def paint(self) -> Paint:
+        """What is painted: one value, three, or what is random.
+
+        "random" is a uniform value in [0, 1) per pixel and channel, "normal" a standard normal one,
+        "random_uniform" a uniform colour in [0, 1) per rectangle, where later ones cover earlier ones.
+        """
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Where a whole 1/255 is painted."""
+        return not isinstance(self.paint, str) and is_whole_fill(self.paint)
+
+
+@dataclass(frozen=True)
+class Dropout(Holes, abstract=True):
+    """Rectangles filled as Albumentations does.
+
+    Attributes:
+        fill: One value or three, in the values of this place in the recipe: [0, 1] before
+            Normalize; "random" is a uniform value in [0, 1) per pixel and channel,
+            "random_uniform" a uniform colour per rectangle.
+        fill_mask: What the same rectangles of masks are filled with; None leaves masks alone.
+        p: Share of the images that are changed.
+    """
+
+    _: KW_ONLY
+    fill: float | tuple[float, float, float] | Literal["random", "random_uniform"] = 0.0
+    fill_mask: int | None = None
+    p: float = 0.5
+
+    def _check_fill(self) -> None:
+        name = type(self).__name__
+        self._set(
+            fill=checked_paint(name, "fill", self.fill, PAINTS[:2]),
+            fill_mask=None if self.fill_mask is None else mask_value(name, self.fill_mask),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def paint(self) -> Paint:
+        """``fill``."""
+        return self.fill
+
+    def _params(self, apply: Any, holes: Sizes, u: Uniforms) -> Params:
+        """Return the parameters; ``u`` is float64 [B, 2], for what is random in the filling."""
+        return hole_params(apply, holes, self.paint, keys(u))
+
+
+@dataclass(frozen=True)
+class RandomErasing(Holes):
+    """Paint one random rectangle, with probability ``p``.
+
+    Args:
+        p: Share of the images that are changed, but for those where no try fitted.
+        scale: Smallest and largest area of the rectangle, as a share of the image.
+        ratio: Smallest and largest height / width of the rectangle; drawn log-uniformly.
+        value: What is painted, one value or three, in the values of this place in the recipe:
+            [0, 1] before Normalize, normalised after it. "random" is standard normal noise.
+        fill_mask: What the same rectangle of masks is filled with; None leaves masks alone.
+
+    Source: torchvision v2 RandomErasing: ten tries, then the image stays as it is.
+    """
+
+    p: float = 0.5
+    _: KW_ONLY
+    scale: tuple[float, float] = (0.02, 0.33)
+    ratio: tuple[float, float] = (0.3, 3.3)
+    value: float | tuple[float, float, float] | Literal["random"] = 0.0
+    fill_mask: int | None = None
+
+    def __post_init__(self) -> None:
+        name = "RandomErasing"
+        self._set(
+            p=fields.probability(name, self.p),
+            scale=fields.interval(name, "scale", self.scale, low=0, high=1, example="(0.02, 0.33)"),
+            ratio=fields.interval(
+                name, "ratio", self.ratio, low=0, above=True, example="(0.3, 3.3)"
+            ),
+            value=checked_paint(name, "value", self.value, ("random",)),
+            fill_mask=None if self.fill_mask is None else mask_value(name, self.fill_mask),
+        )
+
+    @property
+    def paint(self) -> Paint:
+        """``value``."""
+        return "normal" if self.value == "random" else self.value
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, an area and a ratio per try, a place, and a key for noise."""
+        return 1 + 2 * _NUM_TRIES + 2 + 2 * (self.value == "random")
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``holes``; ``apply`` is off where no try fitted."""
+        area = sizes.prod(axis=1, keepdims=True) * between(u[:, 1 : 1 + _NUM_TRIES], self.scale)
+        ratio = log_between(u[:, 1 + _NUM_TRIES : 1 + 2 * _NUM_TRIES], self.ratio)
+        shapes = np.rint(np.sqrt(np.stack([area * ratio, area / ratio], axis=2))).astype(np.int64)
+
+        fits = (shapes < sizes[:, None]).all(axis=2)
+        first = fits.argmax(axis=1)
+        found = fits.any(axis=1)
+        drawn = np.take_along_axis(shapes, first[:, None, None], axis=1)[:, 0]
+        shape = np.where(found[:, None], drawn, 0)
+        place = 1 + 2 * _NUM_TRIES
+        start = whole_below(u[:, place : place + 2], sizes - shape + 1)
+        seen = (shape > 0).all(axis=1)
+        holes = np.concatenate([start, start + shape], axis=1)[:, None]
+        return hole_params((u[:, 0] < self.p) & seen, holes, self.paint, keys(u[:, -2:]))
+
+
+@dataclass(frozen=True)
+class Erasing(Dropout):
+    """Paint one random rectangle, with probability ``p``, by the law of Albumentations.
+
+    Args:
+        scale: Smallest and largest area of the rectangle, as a share of the image.
+        ratio: Smallest and largest width / height of the rectangle; drawn uniformly.
+        fill: See Dropout; and so the others.
+
+    Source: Albumentations Erasing: the area is drawn up to what the ratios allow, then the ratio
+    of those that fit; nothing is painted where none does.
+    """
+
+    scale: tuple[float, float] = (0.02, 0.33)
+    ratio: tuple[float, float] = (0.3, 3.3)
+
+    def __post_init__(self) -> None:
+        self._check_fill()
+        self._set(
+            scale=fields.interval("Erasing", "scale", self.scale, low=0, example="(0.02, 0.33)"),
+            ratio=fields.interval(
+                "Erasing", "ratio", self.ratio, low=0, above=True, example="(0.3, 3.3)"
+            ),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, area, ratio, top, left, and what is random in the filling."""
+        return 7
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``holes``; ``apply`` is off where none fits."""
+        height, width = sizes.T.astype(np.float64)
+        narrow, wide = self.ratio
+        least, most = (height * width * share for share in self.scale)
+        most = np.minimum(most, np.minimum(narrow * height**2, width**2 / wide))
+        area = least + u[:, 1] * np.maximum(most - least, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            highest = np.minimum(wide, width**2 / area)
+            lowest = np.maximum(narrow, area / height**2)
+            ratio = lowest + u[:, 2] * np.maximum(highest - lowest, 0)
+            shape = np.rint(np.sqrt(np.stack([area / ratio, area * ratio], axis=1)))
+        fits = (most >= least) & (lowest <= highest)
+        inside: Sizes = np.where(fits[:, None], np.clip(shape, 0, sizes), 0).astype(np.int64)
+        start = whole_below(u[:, 3:5], sizes - inside + 1)
+        seen = (inside > 0).all(axis=1)
+        holes = np.concatenate([start, start + inside], axis=1)[:, None]
+        return self._params((u[:, 0] < self.p) & seen, holes, u[:, 5:7])
+
+
+def hole_params(apply: Any, holes: Sizes, paint: Paint, key: NDArray[np.uint32]) -> Params:
+    """Return the parameters of Holes; ``key``, uint32 [B, 2], is for what is random in the paint."""
+    params: Params = {"apply": np.array(apply), "holes": np.ascontiguousarray(holes)}
+    if paint == "random_uniform":
+        colours = [keyed_uniforms(one, 3 * holes.shape[1]).reshape(-1, 3) for one in key]
+        params["colours"] = np.array(colours).reshape(len(holes), -1, 3)
+    elif isinstance(paint, str):
+        params["key"] = key
+    return params
+
+
+def keyed_uniforms(key: NDArray[np.uint32], count: int) -> Uniforms:
+    """Return uniform numbers in [0, 1), float64 [count], of one key: more of them than is known before."""
+    counter = np.zeros((4, -(-count // 4)), np.uint32)
+    counter[0] = np.arange(counter.shape[1])
+    counter[3] = 1  # noise of the same key counts otherwise
+    words = philox4x32(counter, key).T.ravel()[:count]
+    return words.astype(np.float64) * 2.0**-32
+
+
+def checked_paint(name: str, field: str, value: Any, words: tuple[str, ...]) -> Any:
+    """Return one value, three, or one of the words."""
+    return value if isinstance(value, str) and value in words else fields.fill(name, field, value)

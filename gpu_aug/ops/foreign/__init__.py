@@ -1,0 +1,1 @@
+"""Steps of users and of other libraries in a recipe."""

@@ -1,0 +1,54 @@
+"""How a step that is not ours becomes an operation of a recipe."""
+
+from typing import Any
+
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.foreign.foreign import (
+    AlbumentationsTransform,
+    BatchFunction,
+    KorniaModule,
+    TorchvisionTransform,
+    comes_from,
+)
+from gpu_aug.ops.operation import Operation
+
+
+def as_operation(step: Any, what: str) -> Operation:
+    """Return ``step`` if it is an operation, or wrapped into one.
+
+    Transforms of Albumentations, modules of Kornia, transforms of torchvision and functions are
+    wrapped; they are carried out as they are.
+
+    Raises:
+        RecipeError: It can be no step of a recipe; ``what`` names it in the error.
+    """
+    if isinstance(step, Operation):
+        return step
+    if not isinstance(step, type):
+        if comes_from("albumentations", step):
+            return AlbumentationsTransform(step)
+        if comes_from("torchvision", step):
+            return TorchvisionTransform(step)
+        if comes_from("torch", step) and hasattr(step, "forward"):
+            return KorniaModule(step)
+        if callable(step):
+            return BatchFunction(step)
+    if isinstance(step, list | tuple):
+        raise RecipeError(
+            f"{what} must be one step, got a list of {len(step)}: make one of them with "
+            "RandomApply([...], p=1)"
+        )
+    raise RecipeError(
+        f"{what} must be an Operation such as HorizontalFlip(), a transform of Albumentations, a "
+        f"module of Kornia or a function on a batch, got {step!r}{_reason(step)}"
+    )
+
+
+def _reason(step: Any) -> str:
+    """Return more about a step that is none: a policy's name, or a class without its brackets."""
+    if isinstance(step, str):
+        from gpu_aug.convert.torchvision.compound import policy_reason
+
+        reason = policy_reason(step)
+        return f": {reason}" if reason else ""
+    return f": write {step.__name__}(...)" if isinstance(step, type) else ""

@@ -1,0 +1,1 @@
+"""Operations that move pixels: flips, crops, resizes, warps and borders."""

@@ -1,0 +1,92 @@
+"""What lies beside an image: the fields that say it, their checks, and where a canvas begins."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.spatial import PADDING_MODES, Crop, Fill, PaddingMode, Spatial
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
+
+Position = Literal["center", "top_left", "top_right", "bottom_left", "bottom_right", "random"]
+POSITIONS = ("center", "top_left", "top_right", "bottom_left", "bottom_right", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedCrop(Crop, abstract=True):
+    """A crop that says what lies beside the image.
+
+    Attributes:
+        padding_mode: "constant" is ``fill``, "edge" repeats the last pixel, "reflect" mirrors
+            without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb); mirrored as often as
+            necessary.
+        fill: One value or three, in the values of this place in the recipe: [0, 1] before
+            Normalize.
+        fill_mask: The same for masks, a whole number.
+    """
+
+    padding_mode: PaddingMode = "constant"
+    fill: Fill = 0.0
+    fill_mask: int = 0
+
+    def _check_padding(self) -> None:
+        self._set(**padding_fields(self))
+
+
+def crop_params(start: Any, shape: Any) -> Params:
+    """Return the parameters of "cut this rectangle out"; ``shape`` may be one for all."""
+    start = np.array(start, np.int64)
+    shape = np.array(np.broadcast_to(np.array(shape, np.int64), start.shape))
+    return {"apply": np.ones(len(start), bool), "start": start, "shape": shape}
+
+
+def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:
+    """Return how much of the missing rows and columns, int64 [B, 2], stands before the image."""
+    if position == "random":
+        return whole_below(u, missing + 1)
+    if position == "center":
+        return missing // 2
+    before: Sizes = missing * np.array([position.startswith("bottom"), position.endswith("right")])
+    return before
+
+
+def paddings(name: str, value: Any) -> tuple[int, int, int, int]:
+    """Return (left, top, right, bottom) of one, two or four numbers."""
+    values = (value,) if fields.is_whole(value) else value
+    for count in (1, 2, 4):
+        if fields.is_sequence(values, count) and all(
+            fields.is_whole(item) and item >= 0 for item in values
+        ):
+            left, top, right, bottom = (int(item) for item in tuple(values) * (4 // count))
+            return left, top, right, bottom
+    raise fields.fault(
+        name,
+        "padding",
+        value,
+        "one, two or four whole numbers from 0, (left, top, right, bottom), for example 4",
+    )
+
+
+def padding_fields(operation: Spatial) -> dict[str, Any]:
+    """Return the checked ``padding_mode``, ``fill`` and ``fill_mask`` of an operation."""
+    name = type(operation).__name__
+    return {
+        "padding_mode": fields.choice(name, "padding_mode", operation.padding_mode, PADDING_MODES),
+        "fill": fields.fill(name, "fill", operation.fill),
+        "fill_mask": mask_value(name, operation.fill_mask),
+    }
+
+
+def mask_value(name: str, value: Any) -> int:
+    """Return what masks are filled with."""
+    if not fields.is_whole(value):
+        raise fields.fault(name, "fill_mask", value, "a whole number, for example 255")
+    return int(value)
+
+
+def is_whole_fill(fill: Fill) -> bool:
+    """Whether a padding is a whole 1/255."""
+    fills = np.atleast_1d(fill) * 255
+    return bool((np.abs(fills - np.rint(fills)) < 1e-6).all())

@@ -1,0 +1,224 @@
+"""Operations that cut images out."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.borders import (
+    POSITIONS,
+    PaddedCrop,
+    Position,
+    borders,
+    crop_params,
+    paddings,
+)
+from gpu_aug.ops.geometric.spatial import Crop
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
+
+__all__ = ["CenterCrop", "FixedCrop", "RandomCrop", "RandomCropFromBorders"]
+
+Pair = int | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class RandomCrop(PaddedCrop):
+    """Cut out a part of one size at a random place; an image that is too small is padded.
+
+    Args:
+        size: (height, width) of the result; one number is a square.
+        padding: Added around the image before: one number, (left and right, top and bottom) or
+            (left, top, right, bottom).
+        position: Where an image that is still too small stands in the result.
+        padding_mode: See PaddedCrop.
+        fill: See PaddedCrop.
+        fill_mask: See PaddedCrop.
+
+    Source: torchvision v2 RandomCrop, with ``pad_if_needed``; ``position`` is Albumentations'
+    ``pad_position``, "random" is torchvision's law.
+    """
+
+    size: Pair
+    padding: int | tuple[int, ...] | None = None
+    _: KW_ONLY
+    position: Position = "random"
+
+    def __post_init__(self) -> None:
+        self._check_padding()
+        self._set(
+            size=fields.height_width("RandomCrop", "size", self.size),
+            padding=None if self.padding is None else paddings("RandomCrop", self.padding),
+            position=fields.choice("RandomCrop", "position", self.position, POSITIONS),
+        )
+        if self.padding == (0, 0, 0, 0):
+            self._set(padding=None)
+
+    @property
+    def may_pad(self) -> bool:
+        """With ``padding``."""
+        return self.padding is not None
+
+    @property
+    def num_uniforms(self) -> int:
+        """Top and left."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``start``, negative where a border is added, beside the fixed ``shape``."""
+        left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]
+        room = sizes - self.size + np.array([top + bottom, left + right])
+        inside = whole_below(u, np.maximum(room, 0) + 1)
+        before = borders(np.maximum(-room, 0), self.position, u)
+        return crop_params(inside - before - (top, left), self.size)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+        """Every image becomes ``size``."""
+        return np.array([self.size])
+
+
+@dataclass(frozen=True)
+class CenterCrop(PaddedCrop):
+    """Cut out the middle; an image that is too small is padded.
+
+    Args:
+        size: (height, width) of the result; one number is a square.
+        rounding: What happens to half a pixel of the top-left corner: "even" goes to the even
+            neighbour, as torchvision has it, "down" to the smaller one, as Albumentations does.
+        position: Where an image that is too small stands in the result.
+        padding_mode: See PaddedCrop.
+        fill: See PaddedCrop.
+        fill_mask: See PaddedCrop.
+
+    Source: torchvision v2 CenterCrop; the rest is Albumentations CenterCrop.
+    """
+
+    size: Pair
+    _: KW_ONLY
+    rounding: Literal["even", "down"] = "even"
+    position: Position = "center"
+
+    def __post_init__(self) -> None:
+        self._check_padding()
+        self._set(
+            size=fields.height_width("CenterCrop", "size", self.size),
+            rounding=fields.choice("CenterCrop", "rounding", self.rounding, ("even", "down")),
+            position=fields.choice("CenterCrop", "position", self.position, POSITIONS),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """None, or top and left of an image that is too small."""
+        return 2 if self.position == "random" else 0
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Return ``start``, negative where a border is added, and ``shape``, int64 [B, 2]."""
+        room = sizes - self.size
+        half = np.maximum(room, 0) / 2
+        cut = (np.rint(half) if self.rounding == "even" else np.floor(half)).astype(np.int64)
+        return crop_params(cut - borders(np.maximum(-room, 0), self.position, u), self.size)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+        """Every image becomes ``size``."""
+        return np.array([self.size])
+
+
+@dataclass(frozen=True)
+class FixedCrop(PaddedCrop):
+    """Cut out a part of one size at a fixed place; what lies beside the image is padded.
+
+    Args:
+        size: (height, width) of the result; one number is a square.
+        position: A corner or the centre, or (top, left) of the part in pixels.
+        padding_mode: See PaddedCrop.
+        fill: See PaddedCrop.
+        fill_mask: See PaddedCrop.
+
+    Source: torchvision v2 ``crop``, ``five_crop`` and ``center_crop``.
+    """
+
+    size: Pair
+    position: str | tuple[int, int] = "center"
+
+    def __post_init__(self) -> None:
+        self._check_padding()
+        self._set(size=fields.height_width("FixedCrop", "size", self.size))
+        if isinstance(self.position, str):
+            fields.choice("FixedCrop", "position", self.position, POSITIONS[:-1])
+            return
+        if not fields.is_sequence(self.position, 2) or not all(map(fields.is_whole, self.position)):
+            raise fields.fault(
+                "FixedCrop",
+                "position",
+                self.position,
+                'a corner or (top, left), such as "top_left"',
+            )
+        self._set(position=(int(self.position[0]), int(self.position[1])))
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
+        """Return ``start`` and ``shape``, int64 [B, 2]."""
+        room = sizes - self.size
+        if not isinstance(self.position, str):
+            start = np.broadcast_to(np.array(self.position), sizes.shape)
+        elif self.position == "center":
+            cut = np.rint(np.maximum(room, 0) / 2).astype(np.int64)
+            start = cut - np.maximum(-room, 0) // 2
+        else:
+            start = room * np.array([self.position[:3] == "bot", self.position[-5:] == "right"])
+        return crop_params(start, self.size)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+        """Every image becomes ``size``."""
+        return np.array([self.size])
+
+
+@dataclass(frozen=True)
+class RandomCropFromBorders(Crop):
+    """Cut a random number of rows and columns off each side.
+
+    Args:
+        crop_left: Largest share of the width that is cut off at the left; the others likewise.
+
+    Source: Albumentations RandomCropFromBorders.
+    """
+
+    crop_left: float = 0.1
+    crop_right: float = 0.1
+    crop_top: float = 0.1
+    crop_bottom: float = 0.1
+
+    def __post_init__(self) -> None:
+        name = "RandomCropFromBorders"
+        for field in ("crop_left", "crop_right", "crop_top", "crop_bottom"):
+            share = fields.number(name, field, getattr(self, field))
+            if not 0 <= share <= 1:
+                raise fields.fault(name, field, share, "a share from 0 to 1, for example 0.1")
+            self._set(**{field: share})
+        if max(self.crop_left + self.crop_right, self.crop_top + self.crop_bottom) > 1:
+            raise RecipeError(f"{name} must not cut off more than there is, got {self!r}")
+
+    @property
+    def num_uniforms(self) -> int:
+        """One per side."""
+        return 4
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``start`` and ``shape``, int64 [B, 2]."""
+        earliest, latest = self._ends(sizes)
+        start = np.minimum(whole_below(u[:, :2], earliest + 1), sizes - 1)
+        low = np.maximum(start + 1, latest)
+        stop = low + whole_below(u[:, 2:], sizes - low + 1)
+        return crop_params(start, stop - start)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """The smallest and the largest result."""
+        earliest, latest = self._ends(sizes)
+        return np.concatenate([np.maximum(latest - earliest, 1), sizes])
+
+    def _ends(self, sizes: Sizes) -> tuple[Sizes, Sizes]:
+        """The last row and column it may start with, and the first it may stop before."""
+        before = np.array([self.crop_top, self.crop_left])
+        after = np.array([self.crop_bottom, self.crop_right])
+        return (before * sizes).astype(np.int64), ((1 - after) * sizes).astype(np.int64)

@@ -1,0 +1,217 @@
+"""Elastic deformations: smooth random displacements."""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Literal, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.spatial import Remap
+from gpu_aug.ops.geometric.warps import Bordered
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms
+from gpu_aug.random_fields import keys, normal_field, uniform_field
+
+__all__ = ["ElasticDistortion", "ElasticTransform"]
+
+_AT_ONCE = 16
+"""Samples at a time, for the memory of the fields in float64."""
+
+
+class _Elastic(Bordered, Remap, abstract=True):
+    """Draws nothing but a key."""
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and two for the key."""
+        return 3
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - the field is made later
+        """Draw ``key``, uint32 [B, 2], from which the field is computed; see gpu_aug.random_fields."""
+        return {"apply": self.gate(u), "key": keys(u[:, 1:])}
+
+
+@dataclass(frozen=True)
+class ElasticTransform(_Elastic):
+    """Displace every pixel by smoothed uniform noise.
+
+    Args:
+        alpha: Strength, of x and of y: half of it is the largest displacement in pixels before
+            smoothing. One number is both.
+        sigma: Standard deviation of the smoothing in pixels, of x and of y. One number is both; 0
+            is no smoothing.
+        interpolation: See Bordered.
+        padding_mode: See Bordered.
+        fill: See Bordered.
+        fill_mask: See Bordered.
+        blend: See Bordered.
+        p: Share of the images that are changed.
+
+    Source: torchvision v2 ElasticTransform; ``p`` is torchvision's RandomApply around it.
+    Albumentations' is ElasticDistortion.
+    """
+
+    # Measured 0.003.
+    tolerance: ClassVar[float] = 0.05
+
+    alpha: float | tuple[float, float] = 50.0
+    sigma: float | tuple[float, float] = 5.0
+
+    def __post_init__(self) -> None:
+        self._set_border()
+        self._set(alpha=_pair("alpha", self.alpha), sigma=_pair("sigma", self.sigma))
+        sigma = cast("tuple[float, float]", self.sigma)
+        if min(sigma) < 0 or (0 in sigma and any(sigma)):
+            raise fields.fault(
+                "ElasticTransform", "sigma", self.sigma, "above 0, or 0 for both, for example 5.0"
+            )
+
+    def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
+        """Return float32 [B, 2, H, W]; see Remap."""
+        alpha, sigma = (cast("tuple[float, float]", pair) for pair in (self.alpha, self.sigma))
+        # x and y are smoothed alike, by kernels that are as long as their own sigma wants.
+        kernels = [[gaussian(int(8 * own + 1) // 2 * 2 + 1, s) for s in sigma] for own in sigma]
+
+        def field(key: NDArray[np.uint32]) -> Tensor:
+            noise = uniform_field(key, (2, *size), device).double() * 2 - 1
+            planes = []
+            for axis, (along_x, along_y) in enumerate(kernels):
+                plane = noise[:, axis]
+                if sigma[axis] > 0:
+                    plane = smoothed(plane, along_y, along_x, mirrored=True)
+                planes.append(plane * (alpha[axis] / 2))
+            return torch.stack(planes, dim=1).float()
+
+        return _in_chunks(field, params["key"])
+
+
+@dataclass(frozen=True)
+class ElasticDistortion(_Elastic):
+    """Displace every pixel by smoothed noise that had a largest value of 1.
+
+    Args:
+        alpha: Strength in pixels.
+        sigma: Standard deviation of the smoothing in pixels, at least 1.
+        approximate: Whether the smoothing looks no further than 8 pixels.
+        same_dxdy: Whether x and y are displaced alike.
+        noise_distribution: "gaussian", divided by its own largest value, or "uniform".
+        interpolation: See Bordered.
+        padding_mode: See Bordered.
+        fill: See Bordered.
+        fill_mask: See Bordered.
+        blend: See Bordered.
+        p: Share of the images that are changed.
+
+    Source: Albumentations 2.0.8 ElasticTransform. It smooths the noise of x and that of y as one
+    picture, one below the other, so they mix where they meet.
+    """
+
+    tolerance: ClassVar[float] = ElasticTransform.tolerance
+
+    alpha: float = 1.0
+    sigma: float = 50.0
+    _: KW_ONLY
+    approximate: bool = False
+    same_dxdy: bool = False
+    noise_distribution: Literal["gaussian", "uniform"] = "gaussian"
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "ElasticDistortion"
+        self._set_border()
+        alpha, sigma = (
+            fields.number(name, "alpha", self.alpha),
+            fields.number(name, "sigma", self.sigma),
+        )
+        if alpha < 0:
+            raise fields.fault(name, "alpha", self.alpha, "at least 0, for example 120.0")
+        if sigma < 1:
+            raise fields.fault(name, "sigma", self.sigma, "at least 1, for example 6.0")
+        self._set(
+            alpha=alpha,
+            sigma=sigma,
+            approximate=bool(self.approximate),
+            same_dxdy=bool(self.same_dxdy),
+            noise_distribution=fields.choice(
+                name, "noise_distribution", self.noise_distribution, ("gaussian", "uniform")
+            ),
+        )
+
+    def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
+        """Return float32 [B, 2, H, W]; see Remap."""
+        height, width = size
+        planes = 1 if self.same_dxdy else 2
+        # OpenCV's own length for float images.
+        kernel = gaussian(17 if self.approximate else round(self.sigma * 8 + 1) | 1, self.sigma)
+
+        def field(key: NDArray[np.uint32]) -> Tensor:
+            if self.noise_distribution == "gaussian":
+                noise = normal_field(key, (planes * height, width), device)
+                noise = noise / noise.abs().amax(dim=(1, 2), keepdim=True)
+            else:
+                noise = uniform_field(key, (planes * height, width), device) * 2 - 1
+            smooth = smoothed(noise.double(), kernel, kernel, mirrored=False) * self.alpha
+            return smooth.view(-1, planes, height, width).expand(-1, 2, -1, -1).float()
+
+        return _in_chunks(field, params["key"])
+
+
+def gaussian(length: int, sigma: float) -> NDArray[np.float64]:
+    """Return a Gaussian kernel, float64 [length], length odd, with sum 1."""
+    places = np.arange(length) - length // 2
+    weights = np.exp(-0.5 * (places / sigma) ** 2) if sigma > 0 else (places == 0).astype(float)
+    kernel: NDArray[np.float64] = weights / weights.sum()
+    return kernel
+
+
+def smoothed(
+    planes: Tensor, along_y: NDArray[np.float64], along_x: NDArray[np.float64], *, mirrored: bool
+) -> Tensor:
+    """Convolve with a symmetric kernel along y and one along x, in float64.
+
+    In float64, so that neither the batch nor the device shows in the result rounded to float32.
+
+    Args:
+        planes: float64 [B, H, W].
+        along_y: Odd length, with sum 1.
+        along_x: The same.
+        mirrored: Whether the border is mirrored without its last pixel; else that one is repeated.
+    """
+    planes = _convolved(planes, along_x, mirrored)
+    return _convolved(planes.transpose(1, 2), along_y, mirrored).transpose(1, 2)
+
+
+def _convolved(planes: Tensor, kernel: NDArray[np.float64], mirrored: bool) -> Tensor:
+    """Convolve along the last axis, as products of blocks with a band matrix."""
+    length, half = planes.shape[-1], len(kernel) // 2
+    block = max(len(kernel), 16)
+    num = -(-length // block)
+    places = np.arange(-half, num * block + half)
+    if mirrored:
+        places = places % max(2 * (length - 1), 1)
+        places = np.where(places < length, places, 2 * (length - 1) - places)
+    places = np.clip(places, 0, length - 1)
+    band = np.zeros((block + 2 * half, block))
+    for place in range(block):
+        band[place : place + len(kernel), place] = kernel
+    index, matrix = torch.from_numpy(places), torch.from_numpy(band)
+    if planes.device.type == "cuda":
+        index, matrix = (
+            table.pin_memory().to(planes.device, non_blocking=True) for table in (index, matrix)
+        )
+    windows = planes.index_select(-1, index).unfold(-1, block + 2 * half, block)
+    return (windows @ matrix).flatten(-2)[..., :length]
+
+
+def _in_chunks(field: Callable[[NDArray[np.uint32]], Tensor], key: NDArray[np.uint32]) -> Tensor:
+    parts = [field(key[at : at + _AT_ONCE]) for at in range(0, len(key), _AT_ONCE)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _pair(field: str, value: float | tuple[float, float]) -> tuple[float, ...]:
+    values = (value, value) if fields.is_number(value) else value
+    return fields.numbers("ElasticTransform", field, values, count=2, example="(50.0, 50.0)")

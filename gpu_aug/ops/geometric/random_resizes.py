@@ -1,0 +1,194 @@
+"""Operations that resample whole images by a random factor or to a random length."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.resizes import Pair, Whole, several
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
+
+__all__ = ["RandomResize", "RandomScale", "RandomShortestSize", "ScaleJitter"]
+
+
+@dataclass(frozen=True)
+class RandomScale(Whole):
+    """Resample both sides by one random factor.
+
+    Args:
+        scale: Smallest and largest factor; sides are rounded down.
+        interpolation: See Resampling; and so the others.
+
+    Source: Albumentations RandomScale, whose ``scale_limit`` is counted from 1.
+    """
+
+    scale: tuple[float, float] = (0.9, 1.1)
+
+    def __post_init__(self) -> None:
+        self._check_resampling()
+        example = "(0.9, 1.1)"
+        self._set(
+            scale=fields.interval(
+                "RandomScale", "scale", self.scale, low=0, above=True, example=example
+            )
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The factor."""
+        return 1
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        return self._whole(sizes, scaled(sizes, between(u, self.scale)))
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """The smallest and the largest."""
+        return np.concatenate([scaled(sizes, factor) for factor in self.scale])
+
+
+@dataclass(frozen=True)
+class RandomResize(Whole):
+    """Resample so that the shorter side has a random length.
+
+    Args:
+        min_size: Smallest length.
+        max_size: Largest length, which is not drawn itself.
+        interpolation: See Resampling; and so the others.
+
+    Source: torchvision v2 RandomResize.
+    """
+
+    min_size: int
+    max_size: int
+
+    def __post_init__(self) -> None:
+        self._check_resampling()
+        self._set(
+            min_size=fields.whole("RandomResize", "min_size", self.min_size, low=1, example="224")
+        )
+        low = self.min_size + 1
+        self._set(
+            max_size=fields.whole("RandomResize", "max_size", self.max_size, low=low, example="512")
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The length."""
+        return 1
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        length = self.min_size + whole_below(u, self.max_size - self.min_size)
+        return self._whole(sizes, shorter_sides(sizes, length))
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """The smallest and the largest."""
+        lengths = (self.min_size, self.max_size - 1)
+        return np.concatenate([shorter_sides(sizes, length) for length in lengths])
+
+
+@dataclass(frozen=True)
+class RandomShortestSize(Whole):
+    """Resample so that the shorter side has a length drawn from a list.
+
+    Args:
+        min_size: The lengths to draw from.
+        max_size: Largest length of the longer side.
+        interpolation: See Resampling; and so the others.
+
+    Source: torchvision v2 RandomShortestSize; both sides are rounded down.
+    """
+
+    min_size: int | tuple[int, ...]
+    max_size: int | None = None
+
+    def __post_init__(self) -> None:
+        name = "RandomShortestSize"
+        self._check_resampling()
+        self._set(min_size=several(name, "min_size", self.min_size))
+        if self.max_size is not None:
+            self._set(max_size=fields.whole(name, "max_size", self.max_size, low=1, example="1333"))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The length."""
+        return 1
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        lengths = self._lengths
+        return self._whole(sizes, self._resized(sizes, lengths[whole_below(u, len(lengths))]))
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """One for each length."""
+        return np.concatenate([self._resized(sizes, length) for length in self._lengths])
+
+    @property
+    def _lengths(self) -> Sizes:
+        return np.array(self.min_size if isinstance(self.min_size, tuple) else (self.min_size,))
+
+    def _resized(self, sizes: Sizes, length: Any) -> Sizes:
+        factor = length / sizes.min(axis=1, keepdims=True)
+        if self.max_size is not None:
+            factor = np.minimum(factor, self.max_size / sizes.max(axis=1, keepdims=True))
+        return scaled(sizes, factor)
+
+
+@dataclass(frozen=True)
+class ScaleJitter(Whole):
+    """Resample to a random share of the largest size that fits into a target.
+
+    Args:
+        target_size: (height, width), of which torchvision takes the second for the height and
+            the first for the width of the image; so it does here.
+        scale_range: Smallest and largest share.
+        interpolation: See Resampling; and so the others.
+
+    Source: torchvision v2 ScaleJitter; both sides are rounded down.
+    """
+
+    target_size: Pair
+    scale_range: tuple[float, float] = (0.1, 2.0)
+
+    def __post_init__(self) -> None:
+        name = "ScaleJitter"
+        self._check_resampling()
+        self._set(
+            target_size=fields.height_width(name, "target_size", self.target_size),
+            scale_range=fields.interval(
+                name, "scale_range", self.scale_range, low=0, above=True, example="(0.1, 2.0)"
+            ),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The share."""
+        return 1
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        return self._whole(sizes, self._resized(sizes, between(u, self.scale_range)))
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """The smallest and the largest."""
+        return np.concatenate([self._resized(sizes, share) for share in self.scale_range])
+
+    def _resized(self, sizes: Sizes, share: Any) -> Sizes:
+        target = np.array(self.target_size)[::-1]
+        return scaled(sizes, (target / sizes).min(axis=1, keepdims=True) * share)
+
+
+def scaled(sizes: Sizes, factor: Any) -> Sizes:
+    """Return sizes times a factor, rounded down, at least 1."""
+    results: Sizes = np.maximum((sizes * factor).astype(np.int64), 1)
+    return results
+
+
+def shorter_sides(sizes: Sizes, length: Any) -> Sizes:
+    """Return sizes whose shorter side is ``length``, the other rounded down."""
+    shorter = sizes.min(axis=1, keepdims=True)
+    results: Sizes = np.where(sizes == shorter, length, (length * sizes / shorter).astype(np.int64))
+    return results

@@ -1,0 +1,289 @@
+"""Operations that cut out a part or add borders, and resample the result."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.borders import is_whole_fill, padding_fields
+from gpu_aug.ops.geometric.resizes import Pair, Resampling
+from gpu_aug.ops.geometric.spatial import Fill, PaddingMode
+from gpu_aug.ops.laws.uniform import (
+    Sizes,
+    Uniforms,
+    between,
+    log_between,
+    whole_below,
+    whole_between,
+)
+
+__all__ = ["CropAndPad", "RandomResizedCrop", "RandomSizedCrop"]
+
+_NUM_TRIES = 10  # torchvision's number, for RandomResizedCrop
+_RATIO = (3 / 4, 4 / 3)
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(Resampling):
+    """Cut a random part of the image and resample it to one size.
+
+    Args:
+        size: (height, width) of the result; one number is a square.
+        scale: Smallest and largest area of the part, as a share of the image.
+        ratio: Smallest and largest width / height of the part; drawn log-uniformly.
+        interpolation: See Resampling; and so the others.
+
+    Source: torchvision v2 RandomResizedCrop: ten tries, then the largest centred part whose
+    ratio is allowed. Drawn for a whole batch at once, from numbers of our own.
+    """
+
+    size: Pair
+    _: KW_ONLY
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = _RATIO
+
+    def __post_init__(self) -> None:
+        name = "RandomResizedCrop"
+        self._check_resampling()
+        self._set(
+            size=fields.height_width(name, "size", self.size),
+            scale=fields.interval(
+                name, "scale", self.scale, low=0, above=True, example="(0.08, 1.0)"
+            ),
+            ratio=fields.interval(
+                name, "ratio", self.ratio, low=0, above=True, example="(0.75, 1.333)"
+            ),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """An area and a ratio per try, then a place: top and left."""
+        return 2 * _NUM_TRIES + 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+        area = sizes.prod(axis=1, keepdims=True) * between(u[:, :_NUM_TRIES], self.scale)
+        ratio = log_between(u[:, _NUM_TRIES : 2 * _NUM_TRIES], self.ratio)
+        shapes = np.rint(np.sqrt(np.stack([area / ratio, area * ratio], axis=2))).astype(np.int64)
+
+        fits = ((shapes > 0) & (shapes <= sizes[:, None])).all(axis=2)
+        first = fits.argmax(axis=1)
+        drawn = np.take_along_axis(shapes, first[:, None, None], axis=1)[:, 0]
+        found = fits.any(axis=1)[:, None]
+        shape = np.where(found, drawn, self._fallback(sizes))
+        room = sizes - shape
+        start = np.where(found, whole_below(u[:, -2:], room + 1), room // 2)
+        return self._params(start, shape, self.size)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+        """Every image becomes ``size``."""
+        return np.array([self.size])
+
+    def _fallback(self, sizes: Sizes) -> Sizes:
+        height, width = sizes.T
+        narrowest, widest = self.ratio
+        tall = np.rint(width / narrowest).astype(np.int64)
+        wide = np.rint(height * widest).astype(np.int64)
+        share = width / height
+        shape: Sizes = np.stack(
+            [
+                np.where(share < narrowest, tall, height),
+                np.where(share > widest, wide, width),
+            ],
+            axis=1,
+        )
+        return np.maximum(np.minimum(shape, sizes), 1)
+
+
+@dataclass(frozen=True)
+class RandomSizedCrop(Resampling):
+    """Cut out a part of random height and fixed ratio, and resample it to one size.
+
+    Args:
+        min_max_height: Smallest and largest height of the part in pixels, both included; what
+            is larger than the image is cut to it.
+        size: (height, width) of the result; one number is a square.
+        w2h_ratio: Width / height of the part.
+        interpolation: See Resampling; and so the others.
+
+    Source: Albumentations RandomSizedCrop.
+    """
+
+    min_max_height: tuple[int, int]
+    size: Pair
+    _: KW_ONLY
+    w2h_ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = "RandomSizedCrop"
+        self._check_resampling()
+        self._set(
+            min_max_height=fields.whole_interval(
+                name, "min_max_height", self.min_max_height, low=1, example="(64, 128)"
+            ),
+            size=fields.height_width(name, "size", self.size),
+            w2h_ratio=positive(name, "w2h_ratio", self.w2h_ratio),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The height, top and left."""
+        return 3
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
+        height = whole_between(u[:, 0], self.min_max_height)
+        wanted = np.stack([height, (height * self.w2h_ratio).astype(np.int64)], axis=1)
+        shape = np.clip(wanted, 1, sizes)
+        return self._params(whole_below(u[:, 1:], sizes - shape + 1), shape, self.size)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:  # noqa: ARG002 - any size
+        """Every image becomes ``size``."""
+        return np.array([self.size])
+
+
+@dataclass(frozen=True)
+class CropAndPad(Resampling):
+    """Cut off or add a drawn number of rows and columns at each side; resample to the old size.
+
+    Args:
+        px: In pixels, negative cuts off: a number for all sides, (low, high) to draw from, or
+            four of these: (top, right, bottom, left). ``high`` is not drawn itself.
+        percent: The same in shares of height and width, (low, high) drawn uniformly and rounded
+            towards 0. Give one of ``px`` and ``percent``.
+        independent: Whether each side draws for itself, where one (low, high) is given.
+        keep_size: Whether the result is resampled to the size that the image had.
+        padding_mode: What lies beside the image: see PaddedCrop.
+        fill: See PaddedCrop.
+        fill_mask: See PaddedCrop.
+        interpolation: See Resampling.
+        antialias: See Resampling.
+        mask_interpolation: See Resampling.
+
+    Source: Albumentations CropAndPad.
+    """
+
+    tolerance: ClassVar[float] = 0.01
+
+    px: Any = None
+    percent: Any = None
+    _: KW_ONLY
+    independent: bool = True
+    keep_size: bool = True
+    padding_mode: PaddingMode = "constant"
+    fill: Fill = 0.0
+    fill_mask: int = 0
+
+    def __post_init__(self) -> None:
+        self._check_resampling()
+        self._set(**padding_fields(self))
+        if (self.px is None) == (self.percent is None):
+            raise RecipeError(
+                "CropAndPad needs either px or percent, "
+                f"got px={self.px!r} and percent={self.percent!r}: for example px=(-8, 8)"
+            )
+        self._set(independent=bool(self.independent), keep_size=bool(self.keep_size))
+        if self.px is not None:
+            self._set(px=_sided("px", self.px, fields.is_whole, int))
+        else:
+            self._set(percent=_sided("percent", self.percent, fields.is_number, float))
+
+    @property
+    def may_pad(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Unless it interpolates, or pads with a value between two whole 1/255."""
+        moves = not self.keep_size or super().moves_pixels_only
+        return moves and (self.padding_mode != "constant" or is_whole_fill(self.fill))
+
+    @property
+    def num_uniforms(self) -> int:
+        """One per side."""
+        return 4
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        added = self._added(u, sizes)
+        cut = _leave_one(np.maximum(-added, 0), sizes)
+        # (top, right, bottom, left): rows of one side that are cut off or added.
+        change = np.maximum(added, 0) - cut
+        shape = sizes + np.stack([change[:, 0] + change[:, 2], change[:, 1] + change[:, 3]], axis=1)
+        return self._params(-change[:, [0, 3]], shape, sizes if self.keep_size else shape)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """The smallest and the largest result."""
+        if self.keep_size:
+            return sizes
+        ends = [np.zeros((len(sizes), 4)), np.full((len(sizes), 4), np.nextafter(1, 0))]
+        return np.concatenate([self.draw(u, sizes)["shape"] for u in ends])
+
+    def _added(self, u: Uniforms, sizes: Sizes) -> Sizes:
+        spans = self.px if self.px is not None else self.percent
+        if not isinstance(spans, tuple):
+            spans = (spans,) * 4
+        elif len(spans) == 2:
+            u = u if self.independent else np.repeat(u[:, :1], 4, axis=1)
+            spans = (spans,) * 4
+        ends = [span if isinstance(span, tuple) else (span, None) for span in spans]
+        columns = []
+        for side, (low, high) in enumerate(ends):
+            if high is None:
+                drawn = np.full(len(u), low, np.float64)
+            elif self.px is not None:
+                drawn = low + whole_below(u[:, side], max(high - low, 1)).astype(np.float64)
+            else:
+                drawn = low + u[:, side] * (high - low)
+            columns.append(drawn if self.px is not None else drawn * sizes[:, side % 2])
+        added: Sizes = np.stack(columns, axis=1).astype(np.int64)  # towards 0
+        return added
+
+
+def positive(name: str, field: str, value: Any) -> float:
+    """Return a number above 0."""
+    number = fields.number(name, field, value)
+    if number <= 0:
+        raise fields.fault(name, field, value, "a number above 0, for example 1.0")
+    return number
+
+
+def _sided(field: str, value: Any, fits: Any, kind: Any) -> Any:
+    """Return a number, (low, high), or four of these."""
+
+    def one(item: Any) -> Any:
+        if fits(item):
+            return kind(item)
+        if fields.is_sequence(item, 2) and all(map(fits, item)) and item[0] <= item[1]:
+            return kind(item[0]), kind(item[1])
+        raise fields.fault(
+            "CropAndPad", field, value, "a number, (low, high), or four of these, such as (-8, 8)"
+        )
+
+    return tuple(map(one, value)) if fields.is_sequence(value, 4) else one(value)
+
+
+def _leave_one(cut: Sizes, sizes: Sizes) -> Sizes:
+    """Cut less, (top, right, bottom, left), where no row or no column would be left."""
+    cut = cut.copy()
+    for axis, (first, last) in enumerate(((0, 2), (3, 1))):
+        size = sizes[:, axis]
+        gone = size - cut[:, first] - cut[:, last] < 1
+        # Albumentations gives back size + 1 rows, the odd one of the first side.
+        back = np.stack([(size + 2) // 2, (size + 1) // 2], axis=1)
+        have = cut[:, [first, last]]
+        short = back - have
+        back = np.where(short[:, :1] > 0, np.stack([have[:, 0], back[:, 1] + short[:, 0]], 1), back)
+        late = (short[:, :1] <= 0) & (short[:, 1:] > 0)
+        back = np.where(late, np.stack([back[:, 0] + short[:, 1], have[:, 1]], 1), back)
+        kept = np.maximum(have - back, 0)
+        cut[:, first] = np.where(gone, kept[:, 0], cut[:, first])
+        cut[:, last] = np.where(gone, kept[:, 1], cut[:, last])
+        # What it gives back may not do, and there it fails.
+        cut[:, first] = np.minimum(cut[:, first], size - 1)
+        cut[:, last] = np.minimum(cut[:, last], size - 1 - cut[:, first])
+    return cut

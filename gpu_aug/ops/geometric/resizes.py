@@ -1,0 +1,302 @@
+"""Operations that resample whole images, and what all have in common that change the size."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.pads import PadIfNeeded
+from gpu_aug.ops.geometric.spatial import Fill, Resample
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops.operation import Operation
+
+__all__ = ["LongestMaxSize", "Resize", "SmallestMaxSize", "letterbox"]
+
+EXACT = ("nearest", "nearest_floor")
+"""Interpolations that invent no values."""
+
+RESAMPLINGS = (*EXACT, "bilinear", "bicubic", "area")
+Resampled = Literal["nearest", "nearest_floor", "bilinear", "bicubic", "area"]
+Pair = int | tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resampling(Resample, abstract=True):
+    """A change of size that says how it resamples.
+
+    Attributes:
+        interpolation: "bilinear"; "bicubic"; "nearest" takes the pixel in which the centre of the
+            new pixel falls (torch's "nearest-exact"); "nearest_floor" the one in which its
+            top-left corner falls (torch's "nearest", OpenCV's INTER_NEAREST); "area" is the mean
+            over what a new pixel covers, OpenCV's INTER_AREA, with OpenCV's variant of bilinear
+            where a side grows.
+        antialias: Whether "bilinear" and "bicubic" filter when shrinking, as Pillow does.
+        mask_interpolation: "nearest" or "nearest_floor", for masks.
+        area_for_downscale: Whether "area" is used where a side shrinks.
+    """
+
+    # Measured on noise and photographs: 0.0015 bilinear, 0.004 bicubic, 0.001 area; with
+    # antialiasing all engines run the same code.
+    tolerance: ClassVar[float] = 0.01
+
+    interpolation: Resampled = "bilinear"  # type: ignore[assignment]
+    antialias: bool = True
+    mask_interpolation: Literal["nearest", "nearest_floor"] = "nearest"
+    area_for_downscale: bool = False
+
+    @property
+    def moves_pixels_only(self) -> bool:
+        """Where no value is interpolated."""
+        return self.interpolation in EXACT and not self.area_for_downscale
+
+    def _params(self, start: Sizes, shape: Sizes, resize: Any) -> Params:
+        """Return the parameters of "cut this rectangle and resample it"."""
+        params = resample_params(start, shape, resize)
+        if self.area_for_downscale:
+            params["area"] = np.asarray((params["resize"] < params["shape"]).any(axis=1))
+        return params
+
+    def _check_resampling(self) -> None:
+        name = type(self).__name__
+        way = fields.choice(name, "interpolation", self.interpolation, RESAMPLINGS)
+        self._set(
+            interpolation=way,
+            antialias=bool(self.antialias) and way in ("bilinear", "bicubic"),
+            mask_interpolation=fields.choice(
+                name, "mask_interpolation", self.mask_interpolation, EXACT
+            ),
+            area_for_downscale=bool(self.area_for_downscale),
+        )
+
+
+@dataclass(frozen=True)
+class Whole(Resampling, abstract=True):
+    """Resamples the whole image."""
+
+    def _whole(self, sizes: Sizes, resize: Any) -> Params:
+        return self._params(np.zeros_like(sizes), sizes, resize)
+
+
+@dataclass(frozen=True)
+class Resize(Whole):
+    """Resample the whole image.
+
+    Args:
+        size: (height, width) of the result; one number is the length of the shorter side; None
+            leaves it to ``max_size``.
+        max_size: Largest length of the longer side, where ``size`` is one number; its length,
+            where ``size`` is None.
+        interpolation: See Resampling; and so the others.
+
+    Source: torchvision v2 Resize, with its rounding: the other side is rounded down.
+    """
+
+    size: int | tuple[int, int] | None
+    max_size: int | None = None
+
+    def __post_init__(self) -> None:
+        self._check_resampling()
+        if self.max_size is not None:
+            self._set(
+                max_size=fields.whole("Resize", "max_size", self.max_size, low=1, example="512")
+            )
+        if self.size is not None:
+            pair = fields.height_width("Resize", "size", self.size)
+            self._set(size=pair[0] if fields.is_whole(self.size) else pair)
+        if self.size is None and self.max_size is None:
+            raise fields.fault("Resize", "size", None, "one or two whole numbers, for example 224")
+        if self.max_size is None or self.size is None:
+            return
+        if not isinstance(self.size, int) or self.max_size <= self.size:
+            raise RecipeError(
+                "Resize max_size must be larger than size, and size one number, "
+                f"got size={self.size!r} and max_size={self.max_size!r}"
+            )
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        return self._whole(sizes, self.possible_sizes(sizes))
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """Return ``size``, or the size that follows from the sides, for each of ``sizes``."""
+        if isinstance(self.size, tuple):
+            return np.broadcast_to(np.array(self.size), sizes.shape)
+        # int(size * long / short) in doubles, as torchvision computes it.
+        shorter, longer = sizes.min(axis=1, keepdims=True), sizes.max(axis=1, keepdims=True)
+        tall = sizes == longer
+        if self.size is None:
+            most = self.max_size or 1  # never None here
+            resized: Sizes = np.where(tall, most, (most * sizes / longer).astype(np.int64))
+            return np.maximum(resized, 1)
+        long = (self.size * longer / shorter).astype(np.int64)
+        short = np.full_like(long, self.size)
+        if self.max_size is not None:
+            over = long > self.max_size
+            short = np.where(over, (self.max_size * short / long).astype(np.int64), short)
+            long = np.where(over, self.max_size, long)
+        sides: Sizes = np.maximum(np.where(sizes == shorter, short, long), 1)
+        return sides
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxSize(Whole, abstract=True):
+    """A resampling by one factor for both sides, which follows from the image's size."""
+
+    def _check_max_size(self) -> None:
+        name = type(self).__name__
+        max_size, max_size_hw = self.max_size, self.max_size_hw  # type: ignore[attr-defined]
+        if (max_size is None) == (max_size_hw is None):
+            raise RecipeError(
+                f"{name} needs either max_size or max_size_hw, "
+                f"got max_size={max_size!r} and max_size_hw={max_size_hw!r}: for example max_size=512"
+            )
+        if max_size is not None:
+            self._set(max_size=several(name, "max_size", max_size))
+            return
+        if (
+            not fields.is_sequence(max_size_hw, 2)
+            or all(side is None for side in max_size_hw)
+            or not all(side is None or (fields.is_whole(side) and side > 0) for side in max_size_hw)
+        ):
+            raise fields.fault(
+                name,
+                "max_size_hw",
+                max_size_hw,
+                "(height, width), one may be None, such as (480, 640)",
+            )
+        self._set(max_size_hw=tuple(None if s is None else int(s) for s in max_size_hw))
+
+    @property
+    def num_uniforms(self) -> int:
+        """One, where there are several sizes to choose from."""
+        return int(isinstance(self.max_size, tuple))  # type: ignore[attr-defined]
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
+        choices = self._choices(sizes)
+        chosen = whole_below(u[:, 0], len(choices)) if len(choices) > 1 else 0
+        return self._whole(sizes, choices[chosen, np.arange(len(sizes))])
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """Every size that may be chosen for one of ``sizes``."""
+        return np.concatenate(list(self._choices(sizes)))
+
+    def _choices(self, sizes: Sizes) -> Sizes:
+        """Return the sizes to choose from, int64 [n, B, 2]."""
+        max_size = self.max_size  # type: ignore[attr-defined]
+        if max_size is not None:
+            targets = max_size if isinstance(max_size, tuple) else (max_size,)
+            side = self._pick(sizes, axis=1)
+            factors = np.array(targets)[:, None] / side
+        else:
+            hw = self.max_size_hw  # type: ignore[attr-defined]
+            each = [side / sizes[:, axis] for axis, side in enumerate(hw) if side is not None]
+            # The side that would become too large decides, or too small.
+            factors = self._pick_factor(np.stack(each), axis=0)[None]
+        choices: Sizes = np.maximum(np.rint(sizes * factors[:, :, None]), 1).astype(np.int64)
+        return choices
+
+    _pick: ClassVar[Any]
+    _pick_factor: ClassVar[Any]
+
+
+@dataclass(frozen=True)
+class LongestMaxSize(MaxSize):
+    """Resample so that the longer side has one length.
+
+    Args:
+        max_size: The length; several are drawn from.
+        max_size_hw: (height, width) that the result shall fit into; one may be None.
+        interpolation: See Resampling; and so the others.
+
+    Source: Albumentations LongestMaxSize, with its rounding: to the nearest, ties to even.
+    """
+
+    max_size: int | tuple[int, ...] | None = None
+    max_size_hw: tuple[int | None, int | None] | None = None
+
+    _pick: ClassVar[Any] = staticmethod(np.max)
+    _pick_factor: ClassVar[Any] = staticmethod(np.min)
+
+    def __post_init__(self) -> None:
+        self._check_resampling()
+        self._check_max_size()
+
+
+@dataclass(frozen=True)
+class SmallestMaxSize(MaxSize):
+    """Resample so that the shorter side has one length.
+
+    Args:
+        max_size: The length; several are drawn from.
+        max_size_hw: (height, width) that the result shall cover; one may be None.
+        interpolation: See Resampling; and so the others.
+
+    Source: Albumentations SmallestMaxSize, with its rounding: to the nearest, ties to even.
+    """
+
+    max_size: int | tuple[int, ...] | None = None
+    max_size_hw: tuple[int | None, int | None] | None = None
+
+    _pick: ClassVar[Any] = staticmethod(np.min)
+    _pick_factor: ClassVar[Any] = staticmethod(np.max)
+
+    def __post_init__(self) -> None:
+        self._check_resampling()
+        self._check_max_size()
+
+
+def letterbox(
+    size: Pair,
+    *,
+    fill: Fill = 0.0,
+    fill_mask: int = 0,
+    interpolation: Resampled = "bilinear",
+    antialias: bool = True,
+) -> tuple[Operation, Operation]:
+    """Return the two operations that fit an image into a size and pad the rest.
+
+    A recipe takes them as they are: ``Recipe([letterbox(640), Normalize()])``.
+
+    Args:
+        size: (height, width) of the result; one number is a square.
+        fill: What lies beside the image, one value or three in [0, 1].
+        fill_mask: The same for masks.
+        interpolation: See Resampling.
+        antialias: See Resampling.
+    """
+    inside = fields.height_width("letterbox", "size", size)
+    return (
+        LongestMaxSize(max_size_hw=inside, interpolation=interpolation, antialias=antialias),
+        PadIfNeeded(inside, fill=fill, fill_mask=fill_mask),
+    )
+
+
+def resample_params(start: Sizes, shape: Sizes, resize: Any) -> Params:
+    """Return the parameters of "cut this rectangle and resample it"."""
+    resize = np.array(np.broadcast_to(np.array(resize), shape.shape))
+    return {
+        "apply": np.ones(len(shape), bool),
+        "start": np.array(start),
+        "shape": np.array(shape),
+        "resize": resize,
+    }
+
+
+def several(name: str, field: str, value: Any) -> int | tuple[int, ...]:
+    """Return a length, or several."""
+    values = (value,) if fields.is_whole(value) else value
+    if (
+        not isinstance(values, Sequence)
+        or isinstance(values, str)
+        or not values
+        or not all(fields.is_whole(item) and item > 0 for item in values)
+    ):
+        raise fields.fault(
+            name, field, value, "one or more whole numbers of at least 1, for example 512"
+        )
+    return int(values[0]) if len(values) == 1 else tuple(int(item) for item in values)

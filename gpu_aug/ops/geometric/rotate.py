@@ -1,0 +1,236 @@
+"""Rotations about the centre, whose result keeps its size, shrinks to what is seen, or grows."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params
+from gpu_aug.ops.geometric.affine import RandomAffine, affine_matrices, angles, center_of
+from gpu_aug.ops.geometric.spatial import Matrices, Warp
+from gpu_aug.ops.geometric.warps import Bordered, Range, about, centers, extremes, turns
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
+
+__all__ = ["RandomRotation", "Rotate", "SafeRotate"]
+
+_TOLERANCE = 1e-4  # of a pixel, torchvision's when it counts the pixels of an expanded image
+_SMALL = 1e-10  # Albumentations' idea of an angle of 45 degrees
+
+
+@dataclass(frozen=True)
+class RandomRotation(Bordered, Warp):
+    """Rotate about a centre.
+
+    Args:
+        degrees: Range of the angle, counter-clockwise; one number ``x`` is (-x, x).
+        expand: Whether the result becomes as large as the whole rotated image.
+        center: (x, y) in pixels from the top-left corner; None is the image's centre.
+        interpolation: See Bordered.
+        padding_mode: See Bordered.
+        fill: See Bordered.
+        fill_mask: See Bordered.
+        blend: See Bordered.
+        p: Share of the images that are changed.
+
+    Source: torchvision v2 RandomRotation, whose own interpolation is "nearest" unless another is
+    asked for; ``p`` is torchvision's RandomApply around it.
+    """
+
+    tolerance: ClassVar[float] = RandomAffine.tolerance
+
+    degrees: float | tuple[float, float]
+    _: KW_ONLY
+    expand: bool = False
+    center: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        name = "RandomRotation"
+        self._set_border()
+        self._set(
+            degrees=angles(name, "degrees", self.degrees),
+            expand=bool(self.expand),
+            center=center_of(name, self.center),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the angle."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
+        angle = between(u[:, 1], cast("Range", self.degrees))
+        return {"apply": self.gate(u)} | self._turned(angle, sizes)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """With ``expand`` it depends on the angle."""
+        if not self.expand:
+            return sizes
+        angle = np.linspace(*cast("Range", self.degrees), 361)
+        turned = [
+            extremes(self._turned(angle, np.repeat(size[None], 361, axis=0))["shape"])
+            for size in sizes
+        ]
+        return np.concatenate([*turned, *([sizes] if self.p < 1 else [])])
+
+    def _turned(self, angle: Uniforms, sizes: Sizes) -> Params:
+        center = (
+            centers(sizes) if self.center is None else np.full((len(sizes), 2), self.center) - 0.5
+        )
+        matrix = about(center, turns(-np.radians(angle)))
+        if not self.expand:
+            return {"matrix": matrix}
+        # torchvision keeps the middle in the middle, and then turns about the centre.
+        shape = _expanded(matrix, sizes)
+        if self.center is None:  # it turns pictures by quarters without its rule for sizes
+            shape = np.where((angle % 180 == 90)[:, None], sizes[:, ::-1], shape)
+        matrix[:, :2, 2] += centers(shape) - centers(sizes)
+        return {"matrix": matrix, "shape": shape}
+
+
+@dataclass(frozen=True)
+class Rotate(Bordered, Warp):
+    """Rotate about the image's centre, as Albumentations does it.
+
+    Args:
+        limit: Range of the angle in degrees, counter-clockwise; one number ``x`` is (-x, x).
+        crop_border: Whether to keep only the largest upright rectangle without padding.
+        interpolation: See Bordered.
+        padding_mode: See Bordered.
+        fill: See Bordered.
+        fill_mask: See Bordered.
+        blend: See Bordered.
+        p: Share of the images that are changed.
+
+    Source: Albumentations 2.0.8 Rotate.
+    """
+
+    tolerance: ClassVar[float] = RandomAffine.tolerance
+
+    limit: float | tuple[float, float] = (-90.0, 90.0)
+    _: KW_ONLY
+    crop_border: bool = False
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set_border()
+        self._set(limit=angles("Rotate", "limit", self.limit), crop_border=bool(self.crop_border))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the angle."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
+        angle = between(u[:, 1], cast("Range", self.limit))
+        return {"apply": self.gate(u)} | self._turned(angle, sizes)
+
+    def possible_sizes(self, sizes: Sizes) -> Sizes:
+        """With ``crop_border`` it depends on the angle."""
+        if not self.crop_border:
+            return sizes
+        angle = np.linspace(*cast("Range", self.limit), 361)
+        turned = [
+            extremes(self._turned(angle, np.repeat(size[None], 361, axis=0))["shape"])
+            for size in sizes
+        ]
+        return np.concatenate([*turned, *([sizes] if self.p < 1 else [])])
+
+    def _turned(self, angle: Uniforms, sizes: Sizes) -> Params:
+        matrix = affine_matrices(sizes, rotate=angle)
+        if not self.crop_border:
+            return {"matrix": matrix}
+        start, stop = _largest_inside(np.radians(angle), sizes)
+        matrix[:, :2, 2] -= start[:, ::-1]
+        return {"matrix": matrix, "shape": np.maximum(stop - start, 1)}
+
+
+@dataclass(frozen=True)
+class SafeRotate(Bordered, Warp):
+    """Rotate, and scale the whole rotated image back to the size that it had.
+
+    Width and height are scaled apart, so that a picture that is not square is distorted.
+
+    Args:
+        limit: Range of the angle in degrees, counter-clockwise; one number ``x`` is (-x, x).
+        interpolation: See Bordered.
+        padding_mode: See Bordered.
+        fill: See Bordered.
+        fill_mask: See Bordered.
+        blend: See Bordered.
+        p: Share of the images that are changed.
+
+    Source: Albumentations 2.0.8 SafeRotate, with its half pixel: the centre of the picture moves to the
+    corner of four pixels. Boxes and keypoints follow the pixels.
+    """
+
+    tolerance: ClassVar[float] = RandomAffine.tolerance
+
+    limit: float | tuple[float, float] = (-90.0, 90.0)
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set_border()
+        self._set(limit=angles("SafeRotate", "limit", self.limit))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the angle."""
+        return 2
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
+        angle = np.radians(between(u[:, 1], cast("Range", self.limit)))
+        extent = sizes[:, ::-1].astype(np.float64)
+        cos, sin = np.abs(np.cos(angle)), np.abs(np.sin(angle))
+        width, height = extent.T
+        grown = np.stack([height * sin + width * cos, height * cos + width * sin], axis=1)
+        grown = np.maximum(np.trunc(grown), 1)
+        matrix = about(centers(sizes), turns(-angle))
+        matrix[:, :2, 2] += grown / 2 - centers(sizes)
+        matrix[:, :2] *= (extent / grown)[:, :, None]
+        return {"apply": self.gate(u), "matrix": matrix}
+
+
+def _expanded(matrix: Matrices, sizes: Sizes) -> Sizes:
+    """Return the sizes that torchvision gives to whole rotated images, in its float32."""
+    half = sizes[:, ::-1] / 2
+    signs = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]])
+    corners = np.concatenate([half[:, None] * signs, np.ones((len(sizes), 4, 1))], axis=2)
+    back = np.linalg.inv(matrix)[:, :2]
+    middle = centers(sizes)
+    # The same matrix between coordinates from the middle of the image.
+    back[:, :, 2] += (back[:, :, :2] @ middle[:, :, None])[:, :, 0] - middle
+    moved = corners.astype(np.float32) @ back.astype(np.float32).transpose(0, 2, 1)
+    ends = (moved.max(axis=1), moved.min(axis=1))
+    high, low = (
+        np.trunc((end + half.astype(np.float32)) * np.float32(1 / _TOLERANCE))
+        * np.float32(_TOLERANCE)
+        for end in ends
+    )
+    expanded: Sizes = (np.ceil(high) - np.floor(low))[:, ::-1].astype(np.int64)
+    return expanded
+
+
+def _largest_inside(angle: Uniforms, sizes: Sizes) -> tuple[Sizes, Sizes]:
+    """Return start and stop, int64 [B, 2], of the largest upright rectangles in rotated images."""
+    height, width = sizes.T.astype(np.float64)
+    wide = width >= height
+    longer, shorter = np.maximum(width, height), np.minimum(width, height)
+    sin, cos = np.abs(np.sin(angle)), np.abs(np.cos(angle))
+    # Two corners touch the longer side, or all four corners touch a side.
+    two = (shorter <= 2 * sin * cos * longer) | (np.abs(sin - cos) < _SMALL)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_sin, by_cos = 0.5 * shorter / sin, 0.5 * shorter / cos
+        double = cos * cos - sin * sin
+        across = np.where(
+            two, np.where(wide, by_sin, by_cos), (width * cos - height * sin) / double
+        )
+        down = np.where(two, np.where(wide, by_cos, by_sin), (height * cos - width * sin) / double)
+    size: NDArray[np.float64] = np.stack([down, across], axis=1)
+    start = np.maximum(np.trunc(sizes / 2 - size / 2), 0).astype(np.int64)
+    stop = np.minimum(np.trunc(sizes / 2 + size / 2), sizes).astype(np.int64)
+    return start, stop

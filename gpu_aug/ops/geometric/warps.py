@@ -1,0 +1,151 @@
+"""What the operations that warp images share: the fields of their border, and laws."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.borders import padding_fields
+from gpu_aug.ops.geometric.spatial import (
+    INTERPOLATIONS,
+    Blend,
+    Fill,
+    Interpolation,
+    Matrices,
+    PaddingMode,
+    Spatial,
+)
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms
+
+Range = tuple[float, float]
+Ranges = tuple[Range, Range]
+"""Along x, and along y."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bordered(Spatial, abstract=True):
+    """An operation that warps images, with these fields.
+
+    Args:
+        interpolation: How images are resampled, "nearest", "bilinear" or "bicubic" (a = -0.75); masks
+            always take the nearest pixel. "bicubic" has no mirrored borders.
+        padding_mode: What lies beside the image: "constant" is ``fill``, "edge" repeats the last
+            pixel, "reflect" mirrors without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb).
+        fill: One value or three, in the values of this place in the recipe: [0, 1] before Normalize.
+        fill_mask: The same for masks, a whole number.
+        blend: How ``fill`` mixes with a bilinear image in the seam, one pixel wide, where both are
+            seen: "once", by the bilinear weights, as in OpenCV, or "twice", by their squares,
+            as torchvision does with tensors and a fill that is not None.
+        p: Share of the images that are changed.
+    """
+
+    interpolation: Interpolation = "bilinear"
+    padding_mode: PaddingMode = "constant"
+    fill: Fill = 0.0
+    fill_mask: int = 0
+    blend: Blend = "once"
+    p: float = 1.0
+
+    def _set_border(self) -> None:
+        """Check the fields of this class; for ``__post_init__`` alone."""
+        name = type(self).__name__
+        self._set(
+            **padding_fields(self),
+            interpolation=fields.choice(name, "interpolation", self.interpolation, INTERPOLATIONS),
+            blend=fields.choice(name, "blend", self.blend, ("once", "twice")),
+            p=fields.probability(name, self.p),
+        )
+        if self.interpolation == "bicubic" and self.padding_mode in ("reflect", "symmetric"):
+            raise fields.fault(
+                name,
+                "padding_mode",
+                self.padding_mode,
+                "'constant' or 'edge' with interpolation 'bicubic', because OpenCV and torch do not "
+                "mirror alike far beside the image; 'bilinear' has all of them",
+            )
+
+    def gate(self, u: Uniforms) -> NDArray[np.bool_]:
+        """Return which images are changed, from the first uniform number of each."""
+        gate: NDArray[np.bool_] = u[:, 0] < self.p
+        return gate
+
+
+def xy_ranges(operation: str, field: str, value: Any, *, low: float, example: str) -> Ranges:
+    """Return the ranges along x and y.
+
+    One number is that number, a pair is a range for both, and two of either are one for x and
+    one for y; so is a dictionary with "x" and "y".
+    """
+    if isinstance(value, dict) and value.keys() == {"x", "y"}:
+        value = (value["x"], value["y"])
+    elif not fields.is_sequence(value, 2) or all(fields.is_number(end) for end in value):
+        value = (value, value)
+    along = tuple(
+        fields.interval(
+            operation,
+            field,
+            (axis, axis) if fields.is_number(axis) else axis,
+            low=low,
+            example=example,
+        )
+        for axis in value
+    )
+    return along[0], along[1]
+
+
+def normals(u: Uniforms) -> NDArray[np.float64]:
+    """Turn uniform numbers [B, n], n even, into as many standard normal ones (Box and Muller)."""
+    half = u.shape[1] // 2
+    radius, angle = np.sqrt(-2 * np.log1p(-u[:, :half])), 2 * np.pi * u[:, half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def about(center: NDArray[np.float64], linear: NDArray[np.float64]) -> Matrices:
+    """Return matrices that apply ``linear``, [B, 2, 2], about ``center``, [B, 2] in (x, y)."""
+    matrix = np.zeros((len(linear), 3, 3))
+    matrix[:, :2, :2] = linear
+    matrix[:, :2, 2] = center - (linear @ center[:, :, None])[:, :, 0]
+    matrix[:, 2, 2] = 1
+    return matrix
+
+
+def turns(angle: Uniforms) -> NDArray[np.float64]:
+    """Return rotations, [B, 2, 2]; angles in radians, clockwise as the image is seen."""
+    cos, sin = np.cos(angle), np.sin(angle)
+    rotations: NDArray[np.float64] = np.stack([cos, -sin, sin, cos], axis=1).reshape(-1, 2, 2)
+    return rotations
+
+
+def centers(sizes: Sizes) -> NDArray[np.float64]:
+    """Return the centres of images as indices of pixels, float64 [B, 2] in (x, y)."""
+    middle: NDArray[np.float64] = (sizes[:, ::-1] - 1) / 2
+    return middle
+
+
+def homographies(before: NDArray[np.float64], after: NDArray[np.float64]) -> Matrices:
+    """Return the matrices that move four points, [B, 4, 2] in (x, y), to four others.
+
+    The identity where the points do not determine one. The third coordinate of the middle of the
+    points is above 0, so that they lie before the horizon.
+    """
+    num = len(before)
+    (x, y), (to_x, to_y) = np.moveaxis(before, 2, 0), np.moveaxis(after, 2, 0)
+    one, zero = np.ones((num, 4)), np.zeros((num, 4))
+    upper = np.stack([x, y, one, zero, zero, zero, -x * to_x, -y * to_x], axis=2)
+    lower = np.stack([zero, zero, zero, x, y, one, -x * to_y, -y * to_y], axis=2)
+    system = np.concatenate([upper, lower], axis=1)
+    matrix = np.broadcast_to(np.eye(3), (num, 3, 3)).copy()
+    known = np.linalg.cond(system) < 1e14
+    right = np.concatenate([to_x, to_y], axis=1)[known]
+    values = np.linalg.solve(system[known], right[:, :, None])[:, :, 0]
+    matrix[known] = np.concatenate([values, np.ones((len(values), 1))], axis=1).reshape(-1, 3, 3)
+    middle = before.mean(axis=1)
+    distance = (matrix[:, 2, :2] * middle).sum(axis=1) + matrix[:, 2, 2]
+    return matrix * np.where(distance < 0, -1.0, 1.0)[:, None, None]
+
+
+def extremes(sizes: Sizes) -> Sizes:
+    """Return the smallest and the largest height and width of ``sizes``, int64 [2, 2]."""
+    return np.stack([sizes.min(axis=0), sizes.max(axis=0)])

@@ -1,0 +1,1 @@
+"""From uniform numbers to the laws that operations draw from."""

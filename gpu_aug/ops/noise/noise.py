@@ -1,0 +1,339 @@
+"""Operations that add noise. The host draws a key per image; the field follows from it on the device."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.operation import Operation
+from gpu_aug.random_fields import keys, normal_field, uniform_field, upload
+
+__all__ = ["AdditiveNoise", "GaussNoise", "GaussianNoise", "MultiplicativeNoise", "Noise"]
+
+Size = tuple[int, int]
+
+
+class Noise(Operation, abstract=True):
+    """Adds a field to the image, or multiplies the image by it.
+
+    Its draw has ``key``, uint32 [B, 2].
+
+    Attributes:
+        multiplies: Whether the image is multiplied; else the field is added.
+        clamps: Whether the result is clamped to [0, 1].
+    """
+
+    multiplies: ClassVar[bool] = False
+
+    @property
+    def clamps(self) -> bool:
+        """Always, unless a subclass says otherwise."""
+        return True
+
+    @abstractmethod
+    def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
+        """Return float32 [B, 1 or 3, H or 1, W or 1], on ``device`` without waiting for it.
+
+        Args:
+            params: What ``draw`` returned, or rows of it.
+            size: Height and width of the images.
+            device: Where the result shall lie. Its values are the same on every device but for rounding.
+        """
+
+
+@dataclass(frozen=True)
+class GaussianNoise(Noise):
+    """Add normally distributed noise to every value.
+
+    Args:
+        mean: Mean of the noise, for values in [0, 1].
+        sigma: Its standard deviation, from 0.
+        clip: Whether the result is clamped to [0, 1].
+        p: Share of the images that are changed.
+
+    Source: torchvision v2 GaussianNoise on floating-point images; ``p`` is torchvision's
+    RandomApply around it.
+    """
+
+    # Measured 0 on noise and photographs; devices differ by rounding.
+    tolerance: ClassVar[float] = 0.001
+
+    mean: float = 0.0
+    sigma: float = 0.1
+    clip: bool = True
+    _: KW_ONLY
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = "GaussianNoise"
+        sigma = fields.number(name, "sigma", self.sigma)
+        if sigma < 0:
+            raise fields.fault(name, "sigma", self.sigma, "a number from 0, such as 0.1")
+        self._set(
+            mean=fields.number(name, "mean", self.mean),
+            sigma=sigma,
+            clip=bool(self.clip),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def clamps(self) -> bool:
+        """If ``clip``."""
+        return self.clip
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the key."""
+        return 3
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``key``, uint32 [B, 2]."""
+        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3])}
+
+    def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
+        """Normal numbers per value."""
+        return normal_field(params["key"], (3, *size), device).mul_(self.sigma).add_(self.mean)
+
+
+@dataclass(frozen=True)
+class GaussNoise(Noise):
+    """Add normally distributed noise of a drawn strength, and clamp to [0, 1].
+
+    Args:
+        std_range: Range of the standard deviation within [0, 1].
+        mean_range: Range of the mean within [-1, 1].
+        per_channel: Whether each channel gets its own noise; else all get the same.
+        noise_scale_factor: Share of the image's height and width that noise is made for; it is
+            then enlarged bilinearly, which makes it coarse.
+        p: Share of the images that are changed.
+
+    Source: Albumentations GaussNoise.
+    """
+
+    # Measured 0 on noise and photographs; devices differ by rounding.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+
+    std_range: tuple[float, float] = (0.2, 0.44)
+    mean_range: tuple[float, float] = (0.0, 0.0)
+    per_channel: bool = True
+    noise_scale_factor: float = 1.0
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "GaussNoise"
+        self._set(
+            std_range=fields.interval(
+                name, "std_range", self.std_range, low=0, high=1, example="(0.2, 0.44)"
+            ),
+            mean_range=fields.interval(
+                name, "mean_range", self.mean_range, low=-1, high=1, example="(0.0, 0.0)"
+            ),
+            per_channel=bool(self.per_channel),
+            noise_scale_factor=share(name, "noise_scale_factor", self.noise_scale_factor),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the key, the standard deviation and the mean."""
+        return 5
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``key``, uint32 [B, 2], ``std`` and ``mean``, float64 [B]."""
+        return {
+            "apply": u[:, 0] < self.p,
+            "key": keys(u[:, 1:3]),
+            "std": between(u[:, 3], self.std_range),
+            "mean": between(u[:, 4], self.mean_range),
+        }
+
+    def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
+        """Normal numbers, maybe enlarged."""
+        shape = (3 if self.per_channel else 1, *reduced(size, self.noise_scale_factor))
+        field = normal_field(params["key"], shape, device)
+        return enlarged(scaled(field, params["std"], params["mean"]), size)
+
+
+@dataclass(frozen=True)
+class AdditiveNoise(Noise):
+    """Add noise of a chosen distribution, and clamp to [0, 1].
+
+    Args:
+        noise_type: "uniform", "gaussian" or "laplace".
+        spatial_mode: "constant" is one number per channel, "per_pixel" one per value, "shared" one
+            per pixel for all channels.
+        ranges: For "uniform", (smallest, largest): one for all, or with "constant" one per channel.
+        mean_range: For the others, the range of the mean.
+        scale_range: For "gaussian" the range of the standard deviation, for "laplace" of the scale,
+            from 0.
+        approximation: Share of the image's height and width that noise is made for; see GaussNoise.
+        p: Share of the images that are changed.
+
+    Source: Albumentations AdditiveNoise (noise_params).
+    """
+
+    # Measured 0 on noise and photographs; devices differ by rounding.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+
+    noise_type: Literal["uniform", "gaussian", "laplace"] = "uniform"
+    spatial_mode: Literal["constant", "per_pixel", "shared"] = "constant"
+    _: KW_ONLY
+    ranges: Sequence[tuple[float, float]] = ((-0.1, 0.1),)
+    mean_range: tuple[float, float] = (0.0, 0.0)
+    scale_range: tuple[float, float] = (0.05, 0.15)
+    approximation: float = 1.0
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "AdditiveNoise"
+        for field, allowed in (
+            ("noise_type", ("uniform", "gaussian", "laplace")),
+            ("spatial_mode", ("constant", "per_pixel", "shared")),
+        ):
+            if getattr(self, field) not in allowed:
+                raise fields.fault(
+                    name, field, getattr(self, field), f"one of {', '.join(allowed)}"
+                )
+        ranges = self.ranges
+        if not fields.is_sequence(ranges, 1) and not (
+            fields.is_sequence(ranges, 3) and self.spatial_mode == "constant"
+        ):
+            raise fields.fault(
+                name, "ranges", ranges, "one range, or for 'constant' three, as ((-0.1, 0.1),)"
+            )
+        self._set(
+            ranges=tuple(
+                fields.interval(name, "ranges", ends, low=-math.inf, example="(-0.1, 0.1)")
+                for ends in ranges
+            ),
+            mean_range=fields.interval(
+                name, "mean_range", self.mean_range, low=-math.inf, example="(0.0, 0.0)"
+            ),
+            scale_range=fields.interval(
+                name, "scale_range", self.scale_range, low=0, example="(0.05, 0.15)"
+            ),
+            approximation=share(name, "approximation", self.approximation),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the key, the scale and the mean."""
+        return 5
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``key``, uint32 [B, 2]; but for "uniform", ``scale`` and ``mean``, float64 [B]."""
+        drawn: Params = {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3])}
+        if self.noise_type != "uniform":
+            drawn["scale"] = between(u[:, 3], self.scale_range)
+            drawn["mean"] = between(u[:, 4], self.mean_range)
+        return drawn
+
+    def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
+        """Numbers of the distribution, maybe enlarged."""
+        if self.spatial_mode == "constant":
+            shape = (3, 1, 1)
+        else:
+            channels = 1 if self.spatial_mode == "shared" else 3
+            shape = (channels, *reduced(size, self.approximation))
+        if self.noise_type == "uniform":
+            low, high = upload(np.array(self.ranges), device).T[:, :, None, None]
+            field = uniform_field(params["key"], shape, device) * (high - low) + low
+        elif self.noise_type == "gaussian":
+            field = scaled(
+                normal_field(params["key"], shape, device), params["scale"], params["mean"]
+            )
+        else:
+            # Half a step more than the uniform number is never 0, 1/2 or 1, and exact in float32.
+            centred = uniform_field(params["key"], shape, device).sub_(0.5).add_(2.0**-25)
+            laplace = centred.sign() * centred.abs().mul_(-2).log1p_().neg_()
+            field = scaled(laplace, params["scale"], params["mean"])
+        return field if self.spatial_mode == "constant" else enlarged(field, size)
+
+
+@dataclass(frozen=True)
+class MultiplicativeNoise(Noise):
+    """Multiply by random numbers, and clamp to [0, 1].
+
+    Args:
+        multiplier: Range of the numbers, from 0.
+        per_channel: Whether each channel gets its own numbers; else all get the same.
+        elementwise: Whether each pixel gets its own numbers; else all get the same.
+        p: Share of the images that are changed.
+
+    Source: Albumentations MultiplicativeNoise.
+    """
+
+    # Measured 0 on noise and photographs; devices differ by rounding.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+    multiplies: ClassVar[bool] = True
+
+    multiplier: tuple[float, float] = (0.9, 1.1)
+    per_channel: bool = False
+    elementwise: bool = False
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "MultiplicativeNoise"
+        self._set(
+            multiplier=fields.interval(
+                name, "multiplier", self.multiplier, low=0, example="(0.9, 1.1)"
+            ),
+            per_channel=bool(self.per_channel),
+            elementwise=bool(self.elementwise),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate and the key."""
+        return 3
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``key``, uint32 [B, 2]."""
+        return {"apply": u[:, 0] < self.p, "key": keys(u[:, 1:3])}
+
+    def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
+        """Uniform numbers."""
+        shape = (3 if self.per_channel else 1, *(size if self.elementwise else (1, 1)))
+        low, high = self.multiplier
+        return uniform_field(params["key"], shape, device).mul_(high - low).add_(low)
+
+
+def scaled(field: Tensor, scale: Uniforms, mean: Uniforms) -> Tensor:
+    """Multiply and shift fields [B, C, H, W], each by its own number."""
+    factor, shift = (upload(values, field.device)[:, None, None, None] for values in (scale, mean))
+    return field.mul_(factor).add_(shift)
+
+
+def reduced(size: Size, factor: float) -> Size:
+    """Return the size of a field that will be enlarged."""
+    return max(1, int(size[0] * factor)), max(1, int(size[1] * factor))
+
+
+def enlarged(field: Tensor, size: Size) -> Tensor:
+    """Enlarge fields [B, C, h, w] bilinearly."""
+    if field.shape[2:] == torch.Size(size):
+        return field
+    return F.interpolate(field, size, mode="bilinear", align_corners=False)
+
+
+def share(name: str, field: str, value: float) -> float:
+    """Return a number from 0 to 1."""
+    if not fields.is_number(value) or not 0 <= value <= 1:
+        raise fields.fault(name, field, value, "a number from 0 to 1, such as 0.5")
+    return float(value)

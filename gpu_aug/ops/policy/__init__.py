@@ -1,0 +1,1 @@
+"""Policies: operations and magnitudes drawn per image from a fixed list."""

@@ -1,0 +1,349 @@
+"""Policies: operations and magnitudes drawn per image from a fixed list."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.spatial import Blend, Fill, Interpolation
+from gpu_aug.ops.laws.gamma import beta, dirichlet
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.policy import space as policy_space
+from gpu_aug.ops.policy.space import PolicyWarp, Space
+from gpu_aug.ops.policy.tables import POLICIES
+
+__all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
+
+_NUM_LEVELS = 10  # of AutoAugment and AugMix
+
+
+class Policy(Operation, abstract=True):
+    """An operation whose leaves are, per stage, all that its space may ask for.
+
+    At most one of a stage is active in an image. All colour operations work in 8 bit, as
+    torchvision's do on uint8, its rounding included. Masks, boxes and keypoints follow.
+    """
+
+    needs_unit_range: ClassVar[bool] = True
+
+    space: ClassVar[Space] = policy_space.RAND
+    interpolation: Interpolation = "nearest"
+    fill: Fill = 0.0
+    blend: Blend = "once"
+
+    @property
+    def tolerance(self) -> float:  # type: ignore[override]
+        """None where nearest pixels are taken; see PolicyWarp."""
+        return PolicyWarp(self.interpolation).tolerance
+
+    @property
+    def num_stages(self) -> int:
+        """How many operations follow each other."""
+        return 1
+
+    @property
+    def carriers(self) -> tuple[Operation, ...]:
+        """What carries out one stage."""
+        warp = PolicyWarp(self.interpolation, self.fill, self.blend)
+        return policy_space.carriers(self.space, warp)
+
+    @property
+    def leaves(self) -> tuple[Operation, ...]:
+        """The carriers of each stage."""
+        return self.carriers * self.num_stages
+
+    @abstractmethod
+    def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
+        """Draw the parameters of the carriers of every stage."""
+
+    def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
+        """Draw every stage; sizes stay."""
+        return self.draw_stages(next(numbers), sizes), sizes
+
+
+@dataclass(frozen=True)
+class RandAugment(Policy):
+    """Carry out ``num_ops`` operations of one magnitude, each drawn from 14 with equal chance.
+
+    Args:
+        num_ops: How many; one may be drawn again.
+        magnitude: Index of the magnitude, below ``num_magnitude_bins``.
+        num_magnitude_bins: Number of magnitudes.
+        interpolation: Of shears, translations and rotations.
+        fill: Value beside the image.
+        blend: How a bilinear seam mixes with ``fill``; see Spatial.
+
+    Source: torchvision v2 RandAugment on uint8 images; Cubuk et al. 2019,
+    https://arxiv.org/abs/1909.13719.
+    """
+
+    num_ops: int = 2
+    magnitude: int = 9
+    num_magnitude_bins: int = 31
+    _: KW_ONLY
+    interpolation: Interpolation = "nearest"
+    fill: Fill = 0.0
+    blend: Blend = "once"
+
+    def __post_init__(self) -> None:
+        name = "RandAugment"
+        _whole(self, "num_ops", low=1, example=2)
+        _whole(self, "num_magnitude_bins", low=2, example=31)
+        _whole(self, "magnitude", low=0, high=self.num_magnitude_bins - 1, example=9)
+        _look(self, name)
+
+    @property
+    def num_stages(self) -> int:
+        """``num_ops``."""
+        return self.num_ops
+
+    @property
+    def num_uniforms(self) -> int:
+        """Per stage the operation and the sign."""
+        return 2 * self.num_ops
+
+    def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
+        """Draw each stage."""
+        bins = np.full(len(u), self.magnitude)
+        drawn: list[Params] = []
+        for choice, sign in u.reshape(len(u), -1, 2).transpose(1, 2, 0):
+            chosen = whole_below(choice, len(self.space.names))
+            drawn += policy_space.choice_params(
+                self.space, chosen, bins, sign, sizes, num_bins=self.num_magnitude_bins
+            )
+        return drawn
+
+
+@dataclass(frozen=True)
+class TrivialAugmentWide(Policy):
+    """Carry out one operation, drawn from 14 with equal chance, of a magnitude drawn as well.
+
+    Args:
+        num_magnitude_bins: Number of magnitudes.
+        interpolation: Of shears, translations and rotations.
+        fill: Value beside the image.
+        blend: How a bilinear seam mixes with ``fill``; see Spatial.
+
+    Source: torchvision v2 TrivialAugmentWide on uint8 images; Mueller and Hutter 2021,
+    https://arxiv.org/abs/2103.10158.
+    """
+
+    space: ClassVar[Space] = policy_space.WIDE
+
+    num_magnitude_bins: int = 31
+    _: KW_ONLY
+    interpolation: Interpolation = "nearest"
+    fill: Fill = 0.0
+    blend: Blend = "once"
+
+    def __post_init__(self) -> None:
+        _whole(self, "num_magnitude_bins", low=2, example=31)
+        _look(self, "TrivialAugmentWide")
+
+    @property
+    def num_uniforms(self) -> int:
+        """The operation, the magnitude, the sign."""
+        return 3
+
+    def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
+        """Draw the one stage."""
+        chosen = whole_below(u[:, 0], len(self.space.names))
+        bins = whole_below(u[:, 1], self.num_magnitude_bins)
+        return policy_space.choice_params(
+            self.space, chosen, bins, u[:, 2], sizes, num_bins=self.num_magnitude_bins
+        )
+
+
+@dataclass(frozen=True)
+class AutoAugment(Policy):
+    """Carry out one of 25 learned pairs of operations, each with its own probability.
+
+    Args:
+        policy: Which data the pairs were learned on.
+        interpolation: Of shears, translations and rotations.
+        fill: Value beside the image.
+        blend: How a bilinear seam mixes with ``fill``; see Spatial.
+
+    Source: torchvision v2 AutoAugment on uint8 images; Cubuk et al. 2018,
+    https://arxiv.org/abs/1805.09501.
+    """
+
+    space: ClassVar[Space] = policy_space.AUTO
+
+    policy: Literal["imagenet", "cifar10", "svhn"] = "imagenet"
+    _: KW_ONLY
+    interpolation: Interpolation = "nearest"
+    fill: Fill = 0.0
+    blend: Blend = "once"
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise fields.fault(
+                "AutoAugment", "policy", self.policy, "'imagenet', 'cifar10' or 'svhn'"
+            )
+        _look(self, "AutoAugment")
+
+    @property
+    def num_stages(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def num_uniforms(self) -> int:
+        """The pair; per operation the gate and the sign."""
+        return 5
+
+    def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
+        """Draw a pair and carry out each of its operations with its probability."""
+        pairs = POLICIES[self.policy]
+        pair = whole_below(u[:, 0], len(pairs))
+        drawn: list[Params] = []
+        for stage in range(2):
+            names, shares, levels = zip(*(choice[stage] for choice in pairs), strict=True)
+            chosen = np.array([self.space.names.index(name) for name in names])[pair]
+            drawn += policy_space.choice_params(
+                self.space,
+                chosen,
+                np.array([level or 0 for level in levels])[pair],
+                u[:, 2 + 2 * stage],
+                sizes,
+                num_bins=_NUM_LEVELS,
+                apply=u[:, 1 + 2 * stage] < np.array(shares)[pair],
+            )
+        return drawn
+
+
+@dataclass(frozen=True)
+class AugMix(Operation):
+    """Blend an image with several chains of operations on it.
+
+    Masks, boxes and keypoints stay where they are.
+
+    Args:
+        severity: How many of the ten magnitudes are drawn from, counted from the weakest.
+        mixture_width: Number of chains.
+        chain_depth: Operations per chain; -1 draws 1, 2 or 3 for each chain.
+        alpha: The image's share has the law Beta(alpha, alpha); the chains share the rest by
+            the symmetric Dirichlet law of ``alpha``.
+        all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
+        interpolation: Of shears, translations and rotations.
+        fill: Value beside the image.
+        blend: How a bilinear seam mixes with ``fill``; see Spatial.
+
+    Source: torchvision v2 AugMix on uint8 images, without rounding down the sum at the end; Hendrycks
+    et al. 2019, https://arxiv.org/abs/1912.02781.
+    """
+
+    needs_unit_range: ClassVar[bool] = True
+
+    severity: int = 3
+    mixture_width: int = 3
+    chain_depth: int = -1
+    alpha: float = 1.0
+    all_ops: bool = True
+    _: KW_ONLY
+    interpolation: Interpolation = "bilinear"
+    fill: Fill = 0.0
+    blend: Blend = "once"
+
+    def __post_init__(self) -> None:
+        name = "AugMix"
+        _whole(self, "severity", low=1, high=_NUM_LEVELS, example=3)
+        _whole(self, "mixture_width", low=1, example=3)
+        if self.chain_depth != -1:
+            _whole(self, "chain_depth", low=1, example=3)
+        alpha = fields.number(name, "alpha", self.alpha)
+        if alpha <= 0:
+            raise fields.fault(name, "alpha", self.alpha, "a number above 0, for example 1.0")
+        self._set(alpha=alpha, all_ops=bool(self.all_ops))
+        _look(self, name)
+
+    @property
+    def tolerance(self) -> float:  # type: ignore[override]
+        """None where nearest pixels are taken; see PolicyWarp."""
+        return PolicyWarp(self.interpolation).tolerance
+
+    @property
+    def space(self) -> Space:
+        """All operations, or those without the four that ``all_ops`` is about."""
+        return policy_space.MIX if self.all_ops else policy_space.MIX_PARTIAL
+
+    @property
+    def carriers(self) -> tuple[Operation, ...]:
+        """What carries out one place of a chain."""
+        warp = PolicyWarp(self.interpolation, self.fill, self.blend)
+        return policy_space.carriers(self.space, warp)
+
+    @property
+    def num_places(self) -> int:
+        """How many operations the longest chain has."""
+        return 3 if self.chain_depth == -1 else self.chain_depth
+
+    @property
+    def num_uniforms(self) -> int:
+        """Two shares, those of the chains, their depths; per place an operation, a magnitude, a sign."""
+        return 2 + self.mixture_width * (2 + 3 * self.num_places)
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``weights``, float64 [B, 1 + mixture_width], the image's first, and all chains.
+
+        The parameters of each carrier stand under "chain.place.carrier.name".
+        """
+        width = self.mixture_width
+        own = beta(u[:, :2], self.alpha)[:, None]
+        weights = np.concatenate([own, (1 - own) * dirichlet(u[:, 2 : 2 + width], self.alpha)], 1)
+        params: Params = {"apply": np.ones(len(u), bool), "weights": weights}
+        depths = whole_below(u[:, 2 + width : 2 + 2 * width], 3) + 1
+        choices = u[:, 2 + 2 * width :].reshape(len(u), width, self.num_places, 3)
+        for chain, place in np.ndindex(width, self.num_places):
+            choice, level, sign = choices[:, chain, place].T
+            drawn = policy_space.choice_params(
+                self.space,
+                whole_below(choice, len(self.space.names)),
+                whole_below(level, self.severity),
+                sign,
+                sizes,
+                num_bins=_NUM_LEVELS,
+                apply=None if self.chain_depth != -1 else place < depths[:, chain],
+            )
+            for carrier, values in enumerate(drawn):
+                prefix = f"{chain}.{place}.{carrier}."
+                params |= {prefix + name: array for name, array in values.items()}
+        return params
+
+    def carried(self, params: Params) -> Iterator[tuple[int, int, Params]]:
+        """Yield chain, carrier and its parameters, in the order in which they are carried out."""
+        drawn: dict[tuple[int, int, int], Params] = {}
+        for key, values in params.items():
+            chain, _, rest = key.partition(".")
+            if rest:
+                place, carrier, name = rest.split(".")
+                drawn.setdefault((int(chain), int(place), int(carrier)), {})[name] = values
+        for (number, _, which), named in drawn.items():
+            yield number, which, named
+
+
+def _whole(operation: Any, field: str, *, low: int, high: int | None = None, example: int) -> None:
+    value = getattr(operation, field)
+    if not fields.is_whole(value) or value < low or (high is not None and value > high):
+        allowed = f"a whole number from {low}" + ("" if high is None else f" to {high}")
+        raise fields.fault(
+            type(operation).__name__, field, value, f"{allowed}, for example {example}"
+        )
+    operation._set(**{field: int(value)})
+
+
+def _look(operation: Any, name: str) -> None:
+    """Bring ``interpolation`` and ``fill`` into their canonical form."""
+    operation._set(
+        interpolation=fields.choice(
+            name, "interpolation", operation.interpolation, ("nearest", "bilinear")
+        ),
+        fill=fields.fill(name, "fill", operation.fill),
+        blend=fields.choice(name, "blend", operation.blend, ("once", "twice")),
+    )

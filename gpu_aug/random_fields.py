@@ -1,0 +1,166 @@
+"""Random fields: one number per pixel, a function of (key, pixel) alone.
+
+The host draws a key per sample, and each device computes the field from it: the same on every
+device and in every batch. Numbers come from Philox 4x32-10, as in ``gpu_aug.draws``.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.ops.laws.uniform import Uniforms
+
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+_NUM_ROUNDS = 10
+_MASK = 0xFFFFFFFF
+_CPU_CHUNK = 4096
+"""Counters at a time on a CPU: the integers stay in the first two levels of cache."""
+
+_MOST_EVENTS = 2000
+"""Where the sum of probabilities is cut off, should rounding keep it from its limit."""
+
+
+def keys(u: Uniforms) -> NDArray[np.uint32]:
+    """Make keys, uint32 [B, 2], of uniform numbers, float64 [B, 2]; see ``gpu_aug.draws.uniforms``."""
+    return (u * 2.0**32).astype(np.uint32)
+
+
+def uniform_field(
+    key: NDArray[np.uint32], shape: tuple[int, ...], device: torch.device, *, stream: int = 0
+) -> Tensor:
+    """Return uniform numbers in [0, 1), multiples of 2**-24, float32 [B, *shape].
+
+    The same bits on every device and whatever the batch. Does not wait for the device.
+
+    Args:
+        key: uint32 [B, 2], on the host.
+        shape: Of one sample's field. Its element at flat place i is a function of (key, i, stream).
+        device: Where the field shall lie.
+        stream: Another number gives other fields of the same key.
+    """
+    return (_words(key, math.prod(shape), device, stream) * 2.0**-24).view(len(key), *shape)
+
+
+def normal_field(
+    key: NDArray[np.uint32], shape: tuple[int, ...], device: torch.device, *, stream: int = 0
+) -> Tensor:
+    """Return standard normal numbers, float32 [B, *shape]; see ``uniform_field``.
+
+    Devices agree within rounding of the logarithm, the sine and the cosine. The largest number is 5.8.
+    """
+    num = math.prod(shape)
+    pairs = _words(key, num + num % 2, device, stream).view(len(key), (num + 1) // 2, 2)
+    radius = pairs[..., 0].contiguous().add_(1).mul_(2.0**-24).log_().mul_(-2).sqrt_()
+    angle = pairs[..., 1].contiguous().mul_(2 * math.pi * 2.0**-24)
+    pairs[..., 0] = angle.cos().mul_(radius)
+    pairs[..., 1] = angle.sin_().mul_(radius)
+    return pairs.flatten(1)[:, :num].reshape(len(key), *shape)
+
+
+def poisson(u: Tensor, rate: Tensor, largest_rate: float) -> Tensor:
+    """Turn uniform numbers into Poisson numbers, by inversion of the distribution.
+
+    Args:
+        u: As ``uniform_field`` makes them, of any shape.
+        rate: float64, from 0; broadcasts to ``u``.
+        largest_rate: What no rate exceeds, up to 600. It has no influence on the result.
+
+    Returns:
+        float32 of the shape of ``u``.
+    """
+    last, weight, total = 0, math.exp(-largest_rate), math.exp(-largest_rate)
+    # Beyond this number there is less than half a step of the uniform numbers.
+    while total < 1 - 2.0**-25 and last < _MOST_EVENTS:
+        last += 1
+        weight *= largest_rate / last
+        total += weight
+    if u.device.type != "cpu" or rate.shape != u.shape:
+        return _count(u, rate, last)
+    dice, rates = u.flatten(), rate.flatten()
+    chunks = [slice(at, at + _CPU_CHUNK) for at in range(0, len(dice), _CPU_CHUNK)]
+    return torch.cat([_count(dice[chunk], rates[chunk], last) for chunk in chunks]).view(u.shape)
+
+
+def _count(u: Tensor, rate: Tensor, last: int) -> Tensor:
+    """Count how many of the first ``last`` + 1 cumulated probabilities each number reaches."""
+    dice, count = u.double(), torch.zeros_like(u)
+    probability = (-rate).exp()
+    cumulated = probability.clone()
+    for number in range(1, last + 2):
+        reached = dice >= cumulated
+        if u.device.type == "cpu" and not reached.any():
+            break
+        count += reached
+        probability.mul_(rate).div_(number)
+        cumulated += probability
+    return count
+
+
+def upload(values: NDArray[Any], device: torch.device) -> Tensor:
+    """Copy numbers to ``device`` as float32, without waiting for what is queued there."""
+    tensor = torch.from_numpy(np.ascontiguousarray(values, np.float32))
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+def _words(key: NDArray[np.uint32], num: int, device: torch.device, stream: int) -> Tensor:
+    """Return the upper 24 bits of ``num`` words per key, float32 [B, num] of whole numbers."""
+    num_counters = -(-num // 4)
+    if device.type == "cpu":
+        words = torch.empty(len(key), num_counters, 4)
+        for row, pair in zip(words.numpy(), key, strict=True):
+            for start in range(0, num_counters, _CPU_CHUNK):
+                chunk = row[start : start + _CPU_CHUNK]
+                for place, word in enumerate(_philox_numpy(start, len(chunk), pair, stream)):
+                    chunk[:, place] = word >> np.uint64(8)
+    else:
+        pairs = torch.from_numpy(np.ascontiguousarray(key, np.int64)).pin_memory()
+        words = _philox_torch(num_counters, pairs.to(device, non_blocking=True), stream)
+    return words.flatten(1)[:, :num].contiguous()
+
+
+def _philox_numpy(
+    first: int, num: int, key: NDArray[np.uint32], stream: int
+) -> list[NDArray[np.uint64]]:
+    """Four words for each of the counters (first, 0, 0, stream), (first + 1, 0, 0, stream), ..."""
+    mask, bits = np.uint64(_MASK), np.uint64(32)
+    c0 = np.arange(first, first + num, dtype=np.uint64)
+    c1, c2, c3 = np.zeros(num, np.uint64), np.zeros(num, np.uint64), np.full(num, stream, np.uint64)
+    first_product, second_product = np.empty_like(c0), np.empty_like(c0)
+    k0, k1 = (int(word) for word in key)
+    for _ in range(_NUM_ROUNDS):
+        np.multiply(c0, np.uint64(_MULTIPLIERS[0]), out=first_product)
+        np.multiply(c2, np.uint64(_MULTIPLIERS[1]), out=second_product)
+        np.right_shift(second_product, bits, out=c0)
+        c0 ^= c1
+        c0 ^= np.uint64(k0)
+        np.right_shift(first_product, bits, out=c2)
+        c2 ^= c3
+        c2 ^= np.uint64(k1)
+        np.bitwise_and(second_product, mask, out=c1)
+        np.bitwise_and(first_product, mask, out=c3)
+        k0, k1 = (k0 + _KEY_STEPS[0]) & _MASK, (k1 + _KEY_STEPS[1]) & _MASK
+    return [c0, c1, c2, c3]
+
+
+def _philox_torch(num: int, key: Tensor, stream: int) -> Tensor:
+    """The same for all keys, int64 [B, 2], at once: float32 [B, num, 4], upper 24 bits of each word.
+
+    A product of two 32-bit words wraps around in int64, which keeps its 64 bits.
+    """
+    c0 = torch.arange(num, device=key.device).repeat(len(key), 1)
+    c1, c2, c3 = torch.zeros_like(c0), torch.zeros_like(c0), torch.full_like(c0, stream)
+    k0, k1 = key[:, :1], key[:, 1:]
+    for _ in range(_NUM_ROUNDS):
+        first, second = c0.mul_(_MULTIPLIERS[0]), c2.mul_(_MULTIPLIERS[1])
+        c0 = (second >> 32).bitwise_and_(_MASK).bitwise_xor_(c1).bitwise_xor_(k0)
+        c2 = (first >> 32).bitwise_and_(_MASK).bitwise_xor_(c3).bitwise_xor_(k1)
+        c1, c3 = second.bitwise_and_(_MASK), first.bitwise_and_(_MASK)
+        k0, k1 = (k0 + _KEY_STEPS[0]) & _MASK, (k1 + _KEY_STEPS[1]) & _MASK
+    return torch.stack([(word >> 8).float() for word in (c0, c1, c2, c3)], dim=-1)

@@ -1,0 +1,1 @@
+"""Cropping and resizing of images: rectangles, weights and sampling grids."""

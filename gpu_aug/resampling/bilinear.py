@@ -1,0 +1,236 @@
+"""torch's bilinear resize of 8-bit images, bit for bit, by kernels without Python.
+
+What torch does (``aten/src/ATen/native/cpu/UpSampleKernelAVXAntialias.h``): a horizontal pass and then a vertical one, each
+left out where the side keeps its length; weights in float64, then rounded to 16 bits with as many binary places as the
+largest weight of the pass allows; sums in 32 bits, rounded half up to uint8 after each pass.
+
+Here 16 rows at a time are turned on their side for the horizontal pass, so that the bytes that share a weight lie beside
+each other; both passes are then sums of contiguous bytes.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.compiled.jit import inlined, inner, kernel, load_u8, store_u8
+from gpu_aug.resampling.vectors import TILE, transpose_tile, weigh_48, weigh_64
+from gpu_aug.resampling.weights import Table, table_bytes, weight_table
+
+Bytes = NDArray[np.uint8]
+
+_CHANNELS = 3
+_PIXEL = _CHANNELS * TILE  # bytes of one pixel of 16 rows
+_LANES = 64  # bytes of a step of the vertical pass
+
+
+@kernel
+def scratch_bytes(height: int, width: int, resize_h: int, resize_w: int) -> int:
+    """The bytes of scratch that `resize_into` needs at most.
+
+    Args:
+        height: Of the source, in pixels.
+        width: Of the source.
+        resize_h: Height to resize to.
+        resize_w: Width to resize to.
+    """
+    lines = (height + TILE) * _rounded(resize_w * _CHANNELS)
+    blocks = (width + resize_w + 2 * TILE) * _PIXEL
+    return table_bytes(height, resize_h) + table_bytes(width, resize_w) + lines + blocks + _LANES
+
+
+@kernel
+def resize_into(
+    source: Bytes,
+    span: tuple[float, float, float, float],
+    canvas: Bytes,
+    resize_h: int,
+    resize_w: int,
+    paste_top: int,
+    paste_left: int,
+    antialias: bool,
+    scratch: Bytes,
+) -> None:
+    """Resize an image and lay it on a canvas, whose other pixels become 0.
+
+    The result is that of ``torch.nn.functional.interpolate(mode="bilinear", antialias=antialias)`` on uint8 in the
+    channels-last format. Only what is seen on the canvas is computed. Nothing is checked.
+
+    Args:
+        source: [height, width, 3], of any strides; fastest where pixels lie side by side.
+        span: Top, left, height and width of the part that is resized, in pixels of the source; the pixels around
+            it that its outermost ones are made of may be used. (0.0, 0.0, height, width) is torch's.
+        canvas: [canvas height, canvas width, 3], rows of any stride, pixels side by side; written whole.
+        resize_h: Height to resize to, at least 1.
+        resize_w: Width to resize to, at least 1.
+        paste_top: Where the resized image's first row comes to lie on the canvas; may be negative.
+        paste_left: The same for its first column.
+        antialias: Whether a shrinking side is averaged, as Pillow does, not only sampled.
+        scratch: At least `scratch_bytes` long and aligned to 8 bytes, as ``numpy.empty`` gives it.
+    """
+    top, bottom = max(paste_top, 0), min(paste_top + resize_h, canvas.shape[0])
+    left, right = max(paste_left, 0), min(paste_left + resize_w, canvas.shape[1])
+    if top >= bottom or left >= right:
+        canvas[:] = 0
+        return
+    canvas[:top] = 0
+    canvas[bottom:] = 0
+    if left > 0:
+        canvas[top:bottom, :left] = 0
+    if right < canvas.shape[1]:
+        canvas[top:bottom, right:] = 0
+    address = _address(canvas) + top * canvas.strides[0] + left * _CHANNELS
+    _resize(
+        (_address(source), source.strides[0], source.strides[1], source.strides[2]),
+        (source.shape[0], source.shape[1]),
+        span,
+        (resize_h, resize_w),
+        (top - paste_top, bottom - paste_top, left - paste_left, right - paste_left),
+        (address, canvas.strides[0]),
+        antialias,
+        scratch,
+    )
+
+
+@inner
+def _resize(
+    source: tuple[int, int, int, int],
+    shape: tuple[int, int],
+    span: tuple[float, float, float, float],
+    size: tuple[int, int],
+    seen: tuple[int, int, int, int],
+    target: tuple[int, int],
+    antialias: bool,
+    scratch: Bytes,
+) -> None:
+    """Compute a part of the resized image.
+
+    Args:
+        source: Address and the strides of rows, pixels and channels.
+        shape: Height and width of the source.
+        span: As in `resize_into`.
+        size: To resize to.
+        seen: The part: first row, row after the last, first column, column after the last.
+        target: Address and row stride.
+        antialias: As in `resize_into`.
+        scratch: As in `resize_into`.
+    """
+    rows, num_bytes = seen[1] - seen[0], (seen[3] - seen[2]) * _CHANNELS
+    down = weight_table(shape[0], (span[0], span[2]), size[0], seen[0], seen[1], antialias, scratch)
+    scratch = scratch[table_bytes(shape[0], size[0]) :]
+    first = down[0][0]
+    num_lines = down[0][-1] + down[2] - first
+    top, pitch = source[0] + first * source[1], source[1]
+    lines = top + seen[2] * _CHANNELS
+    plain = source[2] == _CHANNELS and source[3] == 1
+    # A side that keeps its length has weights of exactly 1, so that a pass more changes nothing.
+    whole = span[1] == 0.0 and span[3] == shape[1] == size[1]
+    if not whole or not plain or num_bytes < _LANES:
+        across = weight_table(
+            shape[1], (span[1], span[3]), size[1], seen[2], seen[3], antialias, scratch
+        )
+        scratch = scratch[table_bytes(shape[1], size[1]) :]
+        lines, pitch = _address(scratch), _rounded(num_bytes)
+        block = lines + (num_lines + TILE) * pitch
+        _resize_rows(
+            (top, source[1], source[2], source[3]), num_lines, across, (lines, pitch), block
+        )
+    spare = _address(scratch) + scratch.size - _LANES
+    _resize_columns((lines, pitch), rows, num_bytes, down, target, spare)
+
+
+@inner
+def _resize_rows(
+    source: tuple[int, int, int, int],
+    num_rows: int,
+    table: Table,
+    target: tuple[int, int],
+    block: int,
+) -> None:
+    """Resize every row, 16 of them at a time, into rows with room to a multiple of 64 bytes.
+
+    Args:
+        source: Address and the strides of rows, pixels and channels.
+        num_rows: Of the source; the target has room for 16 at least.
+        table: Of the pixels to compute.
+        target: Address and row stride.
+        block: Address of the scratch for 16 rows and their results.
+    """
+    starts, weights, count, places = table
+    first = starts[0]
+    num_bytes = (starts[-1] + count - first) * _CHANNELS
+    turned = source[2] == _CHANNELS and source[3] == 1 and min(num_rows, num_bytes) >= TILE
+    results = block + num_bytes * TILE
+    address = _address(weights)
+    num_tiles = (starts.size * _CHANNELS + TILE - 1) // TILE
+    for begin in range(0, num_rows, TILE):
+        row = max(min(begin, num_rows - TILE), 0)
+        here = source[0] + row * source[1] + first * source[2]
+        if turned:
+            for byte in range(0, num_bytes, TILE):
+                at = min(byte, num_bytes - TILE)
+                transpose_tile(here + at, source[1], block + at * TILE, TILE)
+        else:
+            _gather((here, source[1], source[2], source[3]), num_rows, num_bytes, block)
+        for place in range(starts.size):
+            pixels = block + (starts[place] - first) * _PIXEL
+            weights_here = address + place * count * 2
+            weigh_48(pixels, _PIXEL, weights_here, count, places, results + place * _PIXEL)
+        for tile in range(num_tiles):
+            there = target[0] + row * target[1] + tile * TILE
+            transpose_tile(results + tile * TILE * TILE, TILE, there, target[1])
+
+
+@inner
+def _gather(source: tuple[int, int, int, int], num_rows: int, num_bytes: int, block: int) -> None:
+    """Turn 16 rows of any strides on their side, of which the last is repeated where there are fewer."""
+    for byte in range(num_bytes):
+        here = source[0] + byte // _CHANNELS * source[2] + byte % _CHANNELS * source[3]
+        for row in range(TILE):
+            store_u8(block + byte * TILE + row, load_u8(here + min(row, num_rows - 1) * source[1]))
+
+
+@inner
+def _resize_columns(
+    source: tuple[int, int],
+    num_rows: int,
+    num_bytes: int,
+    table: Table,
+    target: tuple[int, int],
+    spare: int,
+) -> None:
+    """Resize every column, 64 bytes of a row at a time.
+
+    Args:
+        source: Address and row stride; the first row is the first that the table names.
+        num_rows: Of the target.
+        num_bytes: Of a row; where there are less than 64, a row of the source has room for 64.
+        table: Of the rows to compute.
+        target: Address and row stride.
+        spare: Address of 64 bytes of scratch.
+    """
+    starts, weights, count, places = table
+    address = _address(weights)
+    for row in range(num_rows):
+        lines = source[0] + (starts[row] - starts[0]) * source[1]
+        weights_here = address + row * count * 2
+        there = target[0] + row * target[1]
+        if num_bytes < _LANES:
+            weigh_64(lines, source[1], weights_here, count, places, spare)
+            for byte in range(num_bytes):
+                store_u8(there + byte, load_u8(spare + byte))
+            continue
+        for byte in range(0, num_bytes, _LANES):
+            at = min(byte, num_bytes - _LANES)
+            weigh_64(lines + at, source[1], weights_here, count, places, there + at)
+
+
+@inlined
+def _address(array: NDArray[Any]) -> Any:
+    """Where an array begins; with a sign, since Numba adds signed and unsigned numbers as floats."""
+    return np.int64(array.ctypes.data)
+
+
+@inlined
+def _rounded(num_bytes: int) -> int:
+    return (num_bytes + _LANES - 1) // _LANES * _LANES

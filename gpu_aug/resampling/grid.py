@@ -1,0 +1,120 @@
+"""Where the pixels of a warped image come from, and which pixel is nearest: for every engine.
+
+The sources of pixels are computed in float64, from matrices that the host inverts, so every
+device and engine takes the same pixel, and masks take it too (``gpu_aug.targets.masks``).
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.ops.geometric.spatial import Matrices
+
+_FAR = 2.0**40
+"""Whole numbers beyond would not fit."""
+
+
+def inverses(matrix: Matrices) -> Matrices:
+    """Return the inverses, [B, 3, 3]; NaN where there is none."""
+    known = np.isfinite(matrix).all(axis=(1, 2)) & (np.linalg.det(matrix) != 0)
+    back = np.full_like(matrix, np.nan)
+    back[known] = np.linalg.inv(matrix[known])
+    return back
+
+
+def sources(matrix: Matrices, size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return where the centres of the pixels of the result lie in the image before.
+
+    Args:
+        matrix: float64 [B, 3, 3], from the image before to the image after in continuous
+            coordinates, as ``Moving.forward`` returns it.
+        size: Height and width of the result.
+        device: Where the result shall lie.
+
+    Returns:
+        x and y, float64 [B, H, W], continuous: the pixel in column j covers [j, j + 1). Behind the
+        horizon of a projective matrix the image is seen once more, as in OpenCV and torchvision.
+    """
+    back = inverses(matrix)
+    rows = _upload(torch.from_numpy(back.reshape(-1, 9)), device).T[:, :, None, None]
+    height, width = size
+    x = torch.arange(0.5, width, dtype=torch.float64, device=device)
+    y = torch.arange(0.5, height, dtype=torch.float64, device=device)[:, None]
+    source_x = rows[0] * x + (rows[1] * y + rows[2])
+    source_y = rows[3] * x + (rows[4] * y + rows[5])
+    if (back[:, 2] != (0, 0, 1)).any():
+        distance = rows[6] * x + (rows[7] * y + rows[8])
+        source_x, source_y = source_x / distance, source_y / distance
+    return source_x, source_y
+
+
+def displaced(displacement: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the same for a displacement, float32 [B, 2, H, W], as ``Remap.displacement`` gives it."""
+    height, width = displacement.shape[2:]
+    x = torch.arange(0.5, width, dtype=torch.float64, device=displacement.device)
+    y = torch.arange(0.5, height, dtype=torch.float64, device=displacement.device)[:, None]
+    return displacement[:, 0].double() + x, displacement[:, 1].double() + y
+
+
+def take_nearest(
+    images: Tensor, x: Tensor, y: Tensor, padding_mode: str, fill: tuple[float, ...]
+) -> Tensor:
+    """Take the pixels that points fall into.
+
+    Args:
+        images: [B, C, H, W] of any type.
+        x: [B, h, w], continuous; NaN is beside the image in every ``padding_mode``.
+        y: The same.
+        padding_mode: What lies beside the image; see Spatial.
+        fill: One value per channel, in the type of the images.
+
+    Returns:
+        [B, C, h, w] of the type of the images.
+    """
+    num, channels, height, width = images.shape
+    column, row = _whole(x), _whole(y)
+    beside = (column < 0) | (column >= width) | (row < 0) | (row >= height)
+    if padding_mode != "constant":
+        beside = x.isnan() | y.isnan()
+    place = _inside(row, height, padding_mode) * width + _inside(column, width, padding_mode)
+    place = place.reshape(num, 1, -1).expand(-1, channels, -1)
+    taken = images.reshape(num, channels, -1).gather(2, place).view(num, channels, *x.shape[1:])
+    values = _upload(torch.tensor(fill, dtype=images.dtype), images.device).view(1, -1, 1, 1)
+    return torch.where(beside[:, None], values, taken)
+
+
+def channel_fill(fill: float | tuple[float, ...], dtype: torch.dtype) -> tuple[float, ...]:
+    """Return one value per channel, in 1/255 for uint8 images."""
+    values = np.broadcast_to(np.asarray(fill, np.float64), 3)
+    return tuple((np.rint(values * 255) if dtype == torch.uint8 else values).tolist())
+
+
+def to_index(matrix: Matrices) -> NDArray[np.float64]:
+    """Turn matrices between continuous coordinates into matrices between indices of pixels."""
+    to_corner, to_center = np.eye(3), np.eye(3)
+    to_corner[:2, 2], to_center[:2, 2] = 0.5, -0.5
+    moved: NDArray[np.float64] = to_center @ matrix @ to_corner
+    return moved
+
+
+def _upload(values: Tensor, device: torch.device) -> Tensor:
+    """Copy to ``device`` without waiting for what is queued there."""
+    if device.type == "cuda":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
+
+
+def _whole(points: Tensor) -> Tensor:
+    return points.nan_to_num(-1.0, _FAR, -_FAR).clamp(-_FAR, _FAR).floor().long()
+
+
+def _inside(places: Tensor, length: int, padding_mode: str) -> Tensor:
+    """Return which pixel of a line of ``length`` stands at each place, also beside the line."""
+    if padding_mode == "reflect":
+        places = places.remainder(max(2 * (length - 1), 1))
+        return torch.where(places < length, places, 2 * (length - 1) - places)
+    if padding_mode == "symmetric":
+        places = places.remainder(2 * length)
+        return torch.where(places < length, places, 2 * length - 1 - places)
+    return places.clamp(0, length - 1)

@@ -1,0 +1,143 @@
+"""The weights of torch's 8-bit resize: which pixels of a side one of the resized side is made of, and how much of each."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.compiled.jit import inner
+
+Bytes = NDArray[np.uint8]
+Table = tuple[NDArray[np.int64], NDArray[np.int16], int, int]
+"""The first source pixel of each, weights [pixels, count], count, and the weights' binary places."""
+
+_MOST_PLACES = 22
+_LIMIT = 1 << 15  # of a weight
+
+
+@inner
+def most_taps(length: int, size: int) -> int:
+    """How many source pixels one of the resized side is made of, at most."""
+    return min(math.ceil(max(length / size, 1.0)) * 2 + 1, length)
+
+
+@inner
+def table_bytes(length: int, size: int) -> int:
+    """The bytes of scratch that `weight_table` needs at most, a multiple of 64."""
+    return (size * 8 + size * most_taps(length, size) * 10 + 127) // 64 * 64
+
+
+@inner
+def weight_table(
+    length: int,
+    span: tuple[float, float],
+    size: int,
+    first: int,
+    last: int,
+    antialias: bool,
+    scratch: Bytes,
+) -> Table:
+    """Compute the weights for the pixels ``first:last`` of a side that is resized.
+
+    Every pixel has the same count of weights, of which some may be 0, all for pixels inside the source.
+
+    Args:
+        length: Of the source's side, in pixels.
+        span: Where the part of it begins that is resized, and how long that is; (0.0, length) is all.
+        size: Of the resized side.
+        first: The first pixel of the resized side that is needed.
+        last: The one after the last.
+        antialias: Whether to average where the side shrinks.
+        scratch: At least `table_bytes` long; holds the table that is returned.
+    """
+    origin, scale = span[0], span[1] / size
+    num_pixels = last - first
+    count = 1
+    for place in range(first, last):
+        start, stop = _taps(origin + scale * (place + 0.5), scale, length, antialias)
+        count = max(count, stop - start)
+    at, used = num_pixels * 8, num_pixels * 8 + num_pixels * count * 8
+    starts = scratch[:at].view(np.int64)
+    exact = scratch[at:used].view(np.float64).reshape(num_pixels, count)
+    weights = scratch[used : used + num_pixels * count * 2].view(np.int16)
+    exact[:] = 0.0
+    largest = 0.0
+    for place in range(size):
+        start, stop = _taps(origin + scale * (place + 0.5), scale, length, antialias)
+        row = exact[:0, 0]
+        offset = 0
+        if first <= place < last:
+            starts[place - first] = min(start, length - count)
+            offset = start - starts[place - first]
+            row = exact[place - first]
+        centre = origin + scale * (place + 0.5)
+        weight = _weights(centre, scale, length, start, stop, antialias, row[offset:])
+        largest = max(largest, weight)
+    places = _binary_places(largest)
+    for index in range(num_pixels * count):
+        weights[index] = int(0.5 + exact[index // count, index % count] * (1 << places))
+    return starts, weights.reshape(num_pixels, count), count, places
+
+
+@inner
+def _taps(centre: float, scale: float, length: int, antialias: bool) -> tuple[int, int]:
+    """The source pixels around the centre of a pixel of the resized side, half open."""
+    if antialias:
+        support = max(scale, 1.0)
+        return max(int(centre - support + 0.5), 0), min(int(centre + support + 0.5), length)
+    left = min(math.floor(centre - 0.5), length - 1)
+    return max(left, 0), min(left + 2, length)
+
+
+@inner
+def _weights(
+    centre: float,
+    scale: float,
+    length: int,
+    start: int,
+    stop: int,
+    antialias: bool,
+    row: NDArray[np.float64],
+) -> float:
+    """Write a pixel's weights into a row that may be empty, and return the largest."""
+    if not antialias:
+        return _two_weights(centre - 0.5, length, row)
+    inverse = 1.0 / scale if scale >= 1.0 else 1.0
+    total, largest = 0.0, 0.0
+    for pixel in range(start, stop):
+        distance = abs((pixel - centre + 0.5) * inverse)
+        weight = 1.0 - distance if distance < 1.0 else 0.0
+        total += weight
+        largest = max(largest, weight)
+        if row.size:
+            row[pixel - start] = weight
+    if total == 0.0:
+        return largest
+    if row.size:
+        for index in range(stop - start):
+            row[index] /= total
+    return largest / total
+
+
+@inner
+def _two_weights(centre: float, length: int, row: NDArray[np.float64]) -> float:
+    """Weights of the two pixels around a point; those outside the side go to the nearest inside."""
+    left = min(math.floor(centre), length - 1)
+    share = min(max(centre - left, 0.0), 1.0)
+    near, far = 1.0 - share, 1.0 - (1.0 - share)
+    if left < 0 or left >= length - 1:
+        if row.size:
+            row[0] = near + far
+        return near + far
+    if row.size:
+        row[0], row[1] = near, far
+    return max(near, far)
+
+
+@inner
+def _binary_places(largest: float) -> int:
+    """As many places as leave the largest weight in 16 bits with a sign."""
+    for places in range(_MOST_PLACES):
+        if int(0.5 + largest * (1 << (places + 1))) >= _LIMIT:
+            return places
+    return _MOST_PLACES

@@ -1,0 +1,305 @@
+"""Boxes and keypoints: all their mathematics, once, for every engine.
+
+Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j + 1) x [i, i + 1).
+Boxes are float64 [N, 4], (left, top, right, bottom); points float64 [N, 2]; a size is (height,
+width).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.targets.targets import BoxParams
+
+Boxes = NDArray[np.float64]
+Points = NDArray[np.float64]
+Size = tuple[int, int]
+
+_TINY = 1e-7  # a smaller area is none; Albumentations' number
+_FAR = 1e-6  # homogeneous coordinates below this are on or behind the horizon
+_STEP = 4.0  # pixels between the points of a box's border that are moved along a field
+_MOST_STEPS = 64
+_TURNS = 30
+_NOWHERE = 1.0  # pixels; a point that is not found as closely is not shown
+_CLOSE = 0.01  # pixels; a point that is found as closely has settled
+
+
+def to_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
+    """Return boxes of the form that ``params`` names as corners in pixels."""
+    boxes = boxes.copy()
+    if params.format == "cxcywh":
+        boxes[:, :2] -= boxes[:, 2:] / 2
+    if params.format != "xyxy":
+        boxes[:, 2:] += boxes[:, :2]
+    return boxes * _extent(size) if params.normalized else boxes
+
+
+def from_xyxy(boxes: Boxes, params: BoxParams, size: Size) -> Boxes:
+    """Undo ``to_xyxy``, for an image of ``size``."""
+    boxes = boxes / _extent(size) if params.normalized else boxes.copy()
+    if params.format != "xyxy":
+        boxes[:, 2:] -= boxes[:, :2]
+    if params.format == "cxcywh":
+        boxes[:, :2] += boxes[:, 2:] / 2
+    return boxes
+
+
+def areas(boxes: Boxes) -> NDArray[np.float64]:
+    """Return areas, float64 [N]; 0 where right or bottom does not lie after left or top."""
+    area: NDArray[np.float64] = np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1)
+    return area
+
+
+def clip(boxes: Boxes, size: Size) -> Boxes:
+    """Cut boxes at the border of the image."""
+    return np.clip(boxes, 0, _extent(size))
+
+
+def keep(boxes: Boxes, params: BoxParams, size: Size) -> tuple[Boxes, NDArray[np.bool_]]:
+    """Clip boxes, and tell which of them are kept.
+
+    Returns:
+        The clipped boxes, all of them, and bool [N].
+    """
+    clipped = clip(boxes, size)
+    before, after = areas(boxes), areas(clipped)
+    width, height = (clipped[:, 2:] - clipped[:, :2]).T
+    kept = (
+        (after >= params.min_area - _TINY)
+        & (after >= (params.min_visibility - _TINY) * before)
+        & (width >= params.min_width - _TINY)
+        & (height >= params.min_height - _TINY)
+    )
+    if not params.keep_empty:
+        kept &= after >= _TINY
+    if params.max_accept_ratio is not None:
+        longer, shorter = np.maximum(width, height), np.minimum(width, height)
+        kept &= longer <= params.max_accept_ratio * (shorter + _TINY)
+    return clipped, kept
+
+
+def move_points(points: Points, matrix: NDArray[np.float64]) -> Points:
+    """Move points by a matrix [3, 3]; those on or behind its horizon become NaN, and stay it."""
+    moved = _homogeneous(points) @ matrix.T
+    ahead = moved[:, 2:] > _FAR
+    return np.where(ahead, moved[:, :2], np.nan) / np.where(ahead, moved[:, 2:], 1)
+
+
+def move_boxes(boxes: Boxes, matrix: NDArray[np.float64]) -> Boxes:
+    """Move the corners by a matrix [3, 3] and put boxes around them.
+
+    Where the matrix has a horizon, the part of a box before it counts.
+    """
+    corners = _homogeneous(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)) @ matrix.T
+    corners = corners.reshape(-1, 4, 3)
+    if (matrix[2] == (0, 0, 1)).all():
+        return _around(corners[:, :, :2])
+    following = np.roll(corners, -1, axis=1)
+    here, there = corners[:, :, 2:], following[:, :, 2:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (_FAR - here) / (there - here)  # where the edge meets the horizon
+        crossing = corners + share * (following - corners)
+        crossing = np.where((here > _FAR) != (there > _FAR), crossing, np.nan)
+        points = np.concatenate([np.where(here > _FAR, corners, np.nan), crossing], axis=1)
+        points = points[:, :, :2] / points[:, :, 2:]
+    return _around(points)
+
+
+def move_points_along(points: Points, field: NDArray[np.float32], *, search: bool = True) -> Points:
+    """Return where points of the source lie in the result of a remapping.
+
+    Args:
+        points: In the source.
+        field: [2, H, W], (dx, dy) at pixel centres: result(x, y) = source(x + dx, y + dy). Between
+            them it is bilinear, beside the image that of the nearest pixel.
+        search: Whether a point that settles beside the image is looked for in it as well, which
+            matters where the field is torn.
+
+    The result q of a point p has q + field(q) = p: it is found by Newton's method from p - field(p),
+    and where that does not settle in the image, from the pixel whose source is nearest. A point
+    that the result does not show, because the field folds, is NaN.
+    """
+    if np.isnan(points).any():
+        known = ~np.isnan(points).any(axis=1)
+        found = np.full_like(points, np.nan)
+        found[known] = move_points_along(points[known], field, search=search)
+        return found
+    found, error = _settle(points, points - _sample(field, points)[0], field)
+    size = field.shape[1:]
+    lost = np.flatnonzero((error > _CLOSE) | (search & ~inside(found, size)))
+    if len(lost):
+        again, other = _settle(points[lost], _nearest(points[lost], field), field)
+        better = np.where(
+            error[lost] > _CLOSE, other < error[lost], (other <= _CLOSE) & inside(again, size)
+        )
+        found[lost[better]], error[lost[better]] = again[better], other[better]
+    return np.where(error[:, None] <= _NOWHERE, found, np.nan)
+
+
+def move_boxes_along(boxes: Boxes, field: NDArray[np.float32]) -> Boxes:
+    """Return boxes around what a remapping shows of each.
+
+    Points on the borders, at most 4 pixels apart and up to 64 on each side, are moved along the
+    field. Where it folds or tears, that misses what is shown of the inside, so each side is put
+    within a pixel of the pixels that show the box, except where these reach the image's border.
+    """
+    if len(boxes) == 0:
+        return boxes.copy()
+    longest = float((boxes[:, 2:] - boxes[:, :2]).max(initial=0))
+    steps = int(np.clip(np.ceil(longest / _STEP), 2, _MOST_STEPS))
+    along, zero, one = np.arange(steps) / steps, np.zeros(steps), np.ones(steps)
+    x = np.concatenate([along, one, 1 - along, zero])
+    y = np.concatenate([zero, along, one, 1 - along])
+    share = np.stack([x, y], axis=1)
+    border = boxes[:, None, :2] + share * (boxes[:, None, 2:] - boxes[:, None, :2])
+    moved = move_points_along(border.reshape(-1, 2), field, search=False)
+    around = _around(moved.reshape(len(boxes), -1, 2))
+
+    extent = np.array(field.shape[:0:-1])  # width, height
+    for row, seen in enumerate(_shown(boxes, field)):
+        if np.isnan(seen).any():
+            continue
+        least = np.where(seen[:2] == 0, -np.inf, seen[:2] - 1), seen[2:] - 1
+        most = seen[:2] + 1, np.where(seen[2:] == extent, np.inf, seen[2:] + 1)
+        around[row] = np.clip(around[row], np.concatenate(least), np.concatenate(most))
+    return around
+
+
+def _shown(boxes: Boxes, field: NDArray[np.float32]) -> Boxes:
+    """Return boxes around the pixels whose source lies in each box; NaN where there is none."""
+    _, height, width = field.shape
+    x, y = field[0] + np.arange(0.5, width), field[1] + np.arange(0.5, height)[:, None]
+    shown = np.full(boxes.shape, np.nan)
+    for row, (left, top, right, bottom) in enumerate(boxes):
+        within = (x >= left) & (x < right) & (y >= top) & (y < bottom)
+        rows, columns = np.flatnonzero(within.any(axis=1)), np.flatnonzero(within.any(axis=0))
+        if len(rows):
+            shown[row] = columns[0], rows[0], columns[-1] + 1, rows[-1] + 1
+    return shown
+
+
+def inside(points: Points, size: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return which points lie in the image, [0, width) and [0, height), bool [N]."""
+    extent = np.array(size[::-1])
+    within = (points >= 0) & (points < extent)
+    return np.asarray(within.all(axis=1))
+
+
+def in_holes(points: Points, holes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which points lie in one of the rectangles [n, 4] (top, left, bottom, right), bool [N]."""
+    y, x = points[:, 1:], points[:, :1]
+    top, left, bottom, right = holes.T
+    within: NDArray[np.bool_] = ((y >= top) & (y < bottom) & (x >= left) & (x < right)).any(axis=1)
+    return within
+
+
+def shuffle_points(points: Points, tiles: NDArray[np.int64], sources: NDArray[np.int64]) -> Points:
+    """Move points with the tile that they lie in; see RandomGridShuffle."""
+    moved = points.copy()
+    for tile, source in zip(tiles, sources, strict=True):
+        within = in_holes(points, source[None])
+        moved[within] = points[within] + (tile[:2] - source[:2])[::-1]
+    return moved
+
+
+def shrink_in_holes(
+    boxes: Boxes, hidden: NDArray[np.bool_], params: BoxParams
+) -> tuple[Boxes, NDArray[np.bool_]]:
+    """Cut boxes down to their pixels that are not hidden, and tell which are kept.
+
+    Args:
+        boxes: Inside the image.
+        hidden: bool [H, W].
+        params: Its min_area and min_visibility count visible pixels.
+
+    Source: Albumentations ``filter_bboxes_by_holes``, which rounds corners towards zero.
+    """
+    shrunk, kept = boxes.copy(), np.zeros(len(boxes), bool)
+    for row, (left, top, right, bottom) in enumerate(boxes.astype(np.int64)):
+        part = ~hidden[max(top, 0) : bottom, max(left, 0) : right]
+        num, whole = int(part.sum()), (right - left) * (bottom - top)
+        kept[row] = num > 0 and num >= params.min_area and num >= params.min_visibility * whole
+        if kept[row]:
+            rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
+            first = max(left, 0), max(top, 0)
+            shrunk[row, :2] = first[0] + columns[0], first[1] + rows[0]
+            shrunk[row, 2:] = first[0] + columns[-1] + 1, first[1] + rows[-1] + 1
+    return shrunk, kept
+
+
+def _extent(size: Size) -> NDArray[np.float64]:
+    height, width = size
+    return np.array([width, height, width, height], np.float64)
+
+
+def _homogeneous(points: Points) -> NDArray[np.float64]:
+    return np.concatenate([points, np.ones((len(points), 1))], axis=1)
+
+
+def _around(points: NDArray[np.float64]) -> Boxes:
+    """Return boxes around points [N, n, 2], of which NaN are left out; none give an empty box."""
+    seen = ~np.isnan(points)
+    low = np.where(seen, points, np.inf).min(axis=1, initial=np.inf)
+    high = np.where(seen, points, -np.inf).max(axis=1, initial=-np.inf)
+    boxes = np.concatenate([low, high], axis=1)
+    return np.where((low <= high).all(axis=1, keepdims=True), boxes, -1.0)
+
+
+def _sample(
+    field: NDArray[np.float32], points: Points
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the field at points, [N, 2], and its derivatives there, [N, 2 (dx, dy), 2 (by x, by y)]."""
+    _, height, width = field.shape
+    where = points - 0.5
+    inner = np.clip(where, 0, (width - 1, height - 1))
+    low = np.minimum(inner.astype(np.int64), (max(width - 2, 0), max(height - 2, 0)))
+    (x, y), (along, down) = low.T, (inner - low).T
+    right, below = np.minimum(x + 1, width - 1), np.minimum(y + 1, height - 1)
+    a, b = field[:, y, x].astype(np.float64), field[:, y, right].astype(np.float64)
+    c, d = field[:, below, x].astype(np.float64), field[:, below, right].astype(np.float64)
+    upper, lower = a + along * (b - a), c + along * (d - c)
+    values = upper + down * (lower - upper)
+    by_x = (b - a) + down * ((d - c) - (b - a))
+    slopes = np.stack([by_x, lower - upper], axis=2)  # [2, N, 2]
+    slopes = np.where(where == inner, slopes, 0)  # constant beside the image
+    return values.T, slopes.transpose(1, 0, 2)
+
+
+def _settle(
+    points: Points, start: Points, field: NDArray[np.float32]
+) -> tuple[Points, NDArray[np.float64]]:
+    """Solve q + field(q) = p from ``start``; return the best q met, and how far it is off."""
+    q, best = start, start.copy()
+    least = np.full(len(points), np.inf)
+    for _ in range(_TURNS):
+        values, slopes = _sample(field, q)
+        rest = points - q - values
+        error = np.abs(rest).max(axis=1)
+        better = error < least
+        best[better], least[better] = q[better], error[better]
+        if (least < 1e-6).all():
+            break
+        q = q + _newton(rest, slopes)
+    return best, least
+
+
+def _newton(rest: Points, slopes: NDArray[np.float64]) -> Points:
+    """Return the step of Newton's method; the plain one where the field folds."""
+    a, b = 1 + slopes[:, 0, 0], slopes[:, 0, 1]
+    c, d = slopes[:, 1, 0], 1 + slopes[:, 1, 1]
+    determinant = a * d - b * c
+    sound = determinant > 0.1
+    divisor = np.where(sound, determinant, 1)
+    x, y = rest.T
+    step = np.stack([d * x - b * y, a * y - c * x], axis=1) / divisor[:, None]
+    return np.where(sound[:, None], step, rest)
+
+
+def _nearest(points: Points, field: NDArray[np.float32]) -> Points:
+    """Return the centre of the pixel whose source is nearest to each point."""
+    _, height, width = field.shape
+    x, y = field[0] + np.arange(0.5, width), field[1] + np.arange(0.5, height)[:, None]
+    found = np.empty_like(points)
+    for row, point in enumerate(points):
+        row_at, column_at = divmod(int(((x - point[0]) ** 2 + (y - point[1]) ** 2).argmin()), width)
+        found[row] = column_at + 0.5, row_at + 0.5
+    return found

@@ -1,0 +1,140 @@
+"""Masks: integers [M, H, W] through every spatial operation, nearest, once, for every engine.
+
+What an image gets beside itself, a mask gets too: its own last pixels mirrored or repeated, or a
+constant. Pixels are chosen in float64: the source of a pixel is the one that its centre falls into.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.engines.sources import nearest_places
+
+Masks = NDArray[Any]
+Size = tuple[int, int]
+
+
+def cut(
+    masks: Masks, start: NDArray[np.int64], shape: NDArray[np.int64], padding_mode: str, fill: int
+) -> Masks:
+    """Keep a rectangle, ``start`` (top, left) and ``shape``; see spatial.Crop."""
+    rows = np.arange(start[0], start[0] + shape[0])
+    columns = np.arange(start[1], start[1] + shape[1])
+    return _take(masks, rows, columns, padding_mode, fill)
+
+
+def resample(
+    masks: Masks,
+    start: NDArray[np.int64],
+    shape: NDArray[np.int64],
+    resize: NDArray[np.int64],
+    padding_mode: str,
+    fill: int,
+    *,
+    floor: bool = False,
+) -> Masks:
+    """Resample a rectangle to another size; see spatial.Resample.
+
+    A pixel comes from the one that its centre falls into (torch's "nearest-exact"); with ``floor``
+    from that of its top-left corner (the "nearest" of torchvision and OpenCV).
+    """
+    rows, columns = (
+        int(start[axis]) + nearest_places(int(shape[axis]), int(resize[axis]), floor=floor)
+        for axis in (0, 1)
+    )
+    return _take(masks, rows, columns, padding_mode, fill)
+
+
+def reorient(masks: Masks, transpose: bool, top_bottom: bool, left_right: bool) -> Masks:
+    """Transpose, then mirror; see spatial.Reorient."""
+    masks = masks.transpose(0, 2, 1) if transpose else masks
+    return masks[:, :: -1 if top_bottom else 1, :: -1 if left_right else 1]
+
+
+def warp(
+    masks: Masks, matrix: NDArray[np.float64], size: Size, padding_mode: str, fill: int
+) -> Masks:
+    """Move by a matrix [3, 3] from before to after in continuous coordinates, to another ``size``."""
+    height, width = size
+    if not np.isfinite(matrix).all() or np.linalg.det(matrix) == 0:
+        return np.full((len(masks), height, width), fill, masks.dtype)
+    back = np.linalg.inv(matrix)
+    x, y = np.arange(0.5, width), np.arange(0.5, height)[:, None]
+    source_x, source_y = (row[0] * x + (row[1] * y + row[2]) for row in back[:2])
+    if (back[2] != (0, 0, 1)).any():
+        distance = back[2, 0] * x + (back[2, 1] * y + back[2, 2])
+        # Behind the horizon the image is seen once more, as in OpenCV and torch.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            source_x, source_y = source_x / distance, source_y / distance
+    return _gather(masks, source_x, source_y, padding_mode, fill)
+
+
+def remap(masks: Masks, field: NDArray[np.float32], padding_mode: str, fill: int) -> Masks:
+    """Move along a field [2, H, W]; see spatial.Remap."""
+    _, height, width = field.shape
+    x = field[0].astype(np.float64) + np.arange(0.5, width)
+    y = field[1].astype(np.float64) + np.arange(0.5, height)[:, None]
+    return _gather(masks, x, y, padding_mode, fill)
+
+
+def shuffle(masks: Masks, tiles: NDArray[np.int64], sources: NDArray[np.int64]) -> Masks:
+    """Show in each rectangle of ``tiles`` what lies in that of ``sources``, [n, 4]; see Holes."""
+    shuffled = masks.copy()
+    for (top, left, bottom, right), (above, before, below, after) in zip(
+        tiles, sources, strict=True
+    ):
+        shuffled[:, top:bottom, left:right] = masks[:, above:below, before:after]
+    return shuffled
+
+
+def hidden_by(holes: NDArray[np.int64], size: Size) -> NDArray[np.bool_]:
+    """Return which pixels, bool [H, W], lie in rectangles [n, 4] (top, left, bottom, right)."""
+    hidden = np.zeros(size, bool)
+    for top, left, bottom, right in np.maximum(holes, 0):
+        hidden[top:bottom, left:right] = True
+    return hidden
+
+
+def mirrored(places: NDArray[np.int64], length: int, padding_mode: str) -> NDArray[np.int64]:
+    """Return which pixel of a line of ``length`` stands at each place, also beside the line.
+
+    For "constant" it is the nearest pixel, as for "edge".
+    """
+    if padding_mode == "reflect":
+        period = max(2 * (length - 1), 1)
+        places = places % period
+        return np.where(places < length, places, period - places)
+    if padding_mode == "symmetric":
+        places = places % (2 * length)
+        return np.where(places < length, places, 2 * length - 1 - places)
+    return np.clip(places, 0, length - 1)
+
+
+def _take(
+    masks: Masks, rows: NDArray[Any], columns: NDArray[Any], padding_mode: str, fill: int
+) -> Masks:
+    _, height, width = masks.shape
+    taken: Masks = masks[:, mirrored(rows, height, padding_mode)]
+    taken = taken[:, :, mirrored(columns, width, padding_mode)]
+    if padding_mode == "constant":
+        taken[:, (rows < 0) | (rows >= height)] = fill
+        taken[:, :, (columns < 0) | (columns >= width)] = fill
+    return taken
+
+
+def _gather(
+    masks: Masks, x: NDArray[np.float64], y: NDArray[np.float64], padding_mode: str, fill: int
+) -> Masks:
+    """Take the pixels that the points (x, y), [H, W] each, fall into; NaN is beside the image."""
+    _, height, width = masks.shape
+    known = np.isfinite(x) & np.isfinite(y)
+    limit = 2.0**40  # whole numbers beyond would not fit
+    column = np.floor(np.clip(np.where(known, x, -1), -limit, limit)).astype(np.int64)
+    row = np.floor(np.clip(np.where(known, y, -1), -limit, limit)).astype(np.int64)
+    taken: Masks = masks[
+        :, mirrored(row, height, padding_mode), mirrored(column, width, padding_mode)
+    ]
+    beside = (row < 0) | (row >= height) | (column < 0) | (column >= width)
+    taken[:, beside if padding_mode == "constant" else ~known] = fill
+    return taken

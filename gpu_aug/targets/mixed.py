@@ -1,0 +1,109 @@
+"""Targets of mixed images: boxes and keypoints of all that is seen, masks pasted like the images."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params
+from gpu_aug.errors import TargetsError
+from gpu_aug.ops.mix import CutMix, Mixing, Mosaic
+from gpu_aug.targets import boxes as box_math
+from gpu_aug.targets import masks as mask_math
+from gpu_aug.targets.follow import Moved, follow_matrix, row_of
+from gpu_aug.targets.targets import KINDS
+
+
+def mix(
+    operation: Mixing, params: Params, partners: NDArray[np.int64], batch: list[Moved]
+) -> list[Moved]:
+    """Return the targets of the mixed images; all are read as they were before.
+
+    Args:
+        operation: What mixes them.
+        params: What was drawn for the batch.
+        partners: int64 [B, 4]; see Draws.
+        batch: The targets before.
+
+    Raises:
+        TargetsError: One sample has something that its partner lacks.
+    """
+    sources = operation.sources(partners)
+    mixed = list(batch)
+    for row in np.flatnonzero(operation.mixed(params, partners)).tolist():
+        members = [batch[source] for source in sources[row]]
+        _check_alike(operation, members, row)
+        if isinstance(operation, Mosaic):
+            mixed[row] = _tile(operation.offsets(row_of(params, row))[0], members)
+        elif isinstance(operation, CutMix):
+            mixed[row] = _paste(params["start"][row], params["shape"][row], *members)
+        else:
+            mixed[row] = _joined(members)
+    return mixed
+
+
+def _check_alike(operation: Mixing, members: list[Moved], row: int) -> None:
+    """Refuse to mix targets of which one has something that another lacks."""
+    for name in (*KINDS, "box_labels", "keypoint_labels"):
+        there = [getattr(member, name) is not None for member in members]
+        if any(there) != all(there):
+            raise TargetsError(
+                f"sample {row}: {type(operation).__name__} needs {name} of all samples or of none, "
+                f"got {sum(there)} of {len(there)}: give empty ones where there is nothing"
+            )
+    masks = [member.masks for member in members if member.masks is not None]
+    if len({len(mask) for mask in masks}) > 1 and not members[0].box_params.instance_masks:
+        raise TargetsError(
+            f"sample {row}: {type(operation).__name__} needs as many masks in all samples, got "
+            f"{[len(mask) for mask in masks]}: if there is one per box, say so with "
+            "BoxParams(instance_masks=True)"
+        )
+
+
+def _joined(members: list[Moved]) -> Moved:
+    """Put the boxes and keypoints of all members together, with their labels."""
+    names = ("boxes", "box_labels", "keypoints", "keypoint_labels")
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(member, name) for member in members])
+        for name in names
+        if getattr(members[0], name) is not None
+    }
+    return replace(members[0], **joined)
+
+
+def _tile(offsets: NDArray[np.int64], members: list[Moved]) -> Moved:
+    """Put members side by side and look through the window; see Mosaic.offsets."""
+    placed = []
+    for member, (top, left) in zip(members, offsets.tolist(), strict=True):
+        tile = replace(member)
+        if tile.boxes is not None:
+            tile.boxes = box_math.clip(tile.boxes, tile.size)
+        if tile.keypoints is not None and tile.keypoint_params.remove_invisible:
+            # Those checked at the end alone would be seen there in another member's tile.
+            tile.keep_keypoints(box_math.inside(tile.keypoints, tile.size))
+        follow_matrix(tile, np.array([[1, 0, left], [0, 1, top], [0, 0, 1]], np.float64))
+        placed.append(tile)
+    joined = _joined(placed)
+    if any(member.masks is None for member in members):
+        return joined
+    layers = []
+    for member, (top, left) in zip(members, offsets.tolist(), strict=True):
+        assert member.masks is not None
+        shape = np.array(member.size)
+        layers.append(mask_math.cut(member.masks, np.array([-top, -left]), shape, "constant", 0))
+    if joined.box_params.instance_masks:
+        joined.masks = np.concatenate(layers)
+    else:  # beside its tile each is 0
+        joined.masks = np.bitwise_or.reduce(layers)
+    return joined
+
+
+def _paste(start: NDArray[np.int64], shape: NDArray[np.int64], own: Moved, other: Moved) -> Moved:
+    """Put a rectangle of the other's masks into the own ones."""
+    pasted = replace(own)
+    if own.masks is not None and other.masks is not None:
+        pasted.masks = own.masks.copy()
+        rows, columns = (slice(at, at + length) for at, length in zip(start, shape, strict=True))
+        pasted.masks[:, rows, columns] = other.masks[:, rows, columns]
+    return pasted

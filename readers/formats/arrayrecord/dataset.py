@@ -1,0 +1,225 @@
+"""ArrayRecord files, read at random through the package array_record."""
+
+import hashlib
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import cached_property, partial
+from itertools import accumulate, groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import ColumnName, IndexedDataset
+from readers.formats.arrayrecord.files import OpenFiles
+from readers.formats.protobuf.example import ExampleReader, decode_fields
+from readers.image.header import read_header
+from readers.sample import (
+    BadSample,
+    HeaderError,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+    checked_indices,
+)
+from readers.storage.blob import is_url, open_blob
+from readers.storage.blob.pin import pin_content
+
+_BLOCK_BYTES = 8_000_000
+_MOST_FIRST_RECORDS = 16
+
+
+class ArrayRecordDataset(IndexedDataset):
+    """Records of ArrayRecord files.
+
+    Where records are tf.train.Examples, their features become fields as in `TfRecordDataset`; else each
+    record is one field ``record``, which is the image where it begins like one, and labels and keys it
+    has none. The first record that can be read decides.
+
+    A batch is read with one call for each file, and record by record where that fails, so that a damaged
+    chunk costs only the records in it. The file is no index of labels: `column` reads all Examples once.
+
+    Args:
+        shards: Paths. The samples follow this order.
+        image: Name of the feature that holds the encoded image; None takes the first of the usual names.
+        label: Likewise, the class number.
+        key: Likewise, a name for people; where there is none the record's number is the key.
+        columns: The features that become fields; None takes all.
+
+    Raises:
+        SourceError: A file is missing, empty, cut off or no ArrayRecord file, a feature that was asked
+            for is missing, or the package array_record is.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[PathLike],
+        *,
+        image: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._paths = _check_paths(shards)
+        self._names = [Path(path).name for path in self._paths]
+        self._reader = ExampleReader(image, label, key, None if columns is None else tuple(columns))
+        self._files = OpenFiles(self._paths)
+        counts = [
+            _count_records(self._files, number, path) for number, path in enumerate(self._paths)
+        ]
+        self._starts = list(accumulate(counts, initial=0))
+        self._has_examples = self._look()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the files itself."""
+        return partial(type(self), **asdict(self._reader)), (self._paths,)
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over names, numbers of records, sizes and pieces of the files; see `readers.storage.blob.pin`."""
+        digest = hashlib.sha256()
+        for name, path, stop in zip(self._names, self._paths, self._starts[1:], strict=True):
+            digest.update(f"{name!r} {stop} {pin_content(open_blob(path))}\n".encode())
+        return digest.hexdigest()[:32]
+
+    @property
+    def block_size(self) -> int:
+        """Records in about 8 MB of a file."""
+        num_bytes = sum(Path(path).stat().st_size for path in self._paths)
+        return max(1, min(len(self), _BLOCK_BYTES * len(self) // max(1, num_bytes)))
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`: only labels are known, and all records are read for them, once."""
+        if name == "label":
+            return self._labels.copy()
+        return np.full(len(self), -1 if name == "num_bytes" else 0, np.int64)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the records; see `Dataset.fetch`."""
+        places = checked_indices(indices, len(self))
+        result: list[Any] = [None] * len(places)
+        order = sorted(range(len(places)), key=places.__getitem__)
+        for number, group in groupby(order, lambda at: bisect_right(self._starts, places[at]) - 1):
+            positions = list(group)
+            start = self._starts[number]
+            rows = list(dict.fromkeys(places[position] - start for position in positions))
+            records = dict(zip(rows, self._read(number, rows), strict=True))
+            for position in positions:
+                row = places[position] - start
+                result[position] = self._sample(
+                    places[position], self._names[number], row, records[row]
+                )
+        return result
+
+    def verify(self) -> Iterator[BadSample]:
+        """Read all records; each chunk of a file has a checksum, which is compared whenever it is read.
+
+        Yields:
+            Every sample that cannot be read.
+        """
+        for start in range(0, len(self), 256):
+            samples = self.fetch(range(start, min(start + 256, len(self))))
+            yield from (sample for sample in samples if isinstance(sample, BadSample))
+
+    @cached_property
+    def _labels(self) -> NDArray[np.int64]:
+        labels = np.full(len(self), -1, np.int64)
+        if not self._has_examples:
+            return labels
+        step = self.block_size
+        for start in range(0, len(self), step):
+            for sample in self.fetch(range(start, min(start + step, len(self)))):
+                if isinstance(sample, Sample):
+                    labels[sample.index] = sample.label
+        return labels
+
+    def _look(self) -> bool:
+        """Whether the records are Examples."""
+        for row in range(min(_MOST_FIRST_RECORDS, self._starts[1])):
+            (record,) = self._read(0, [row])
+            if isinstance(record, bytes):
+                return self._reader.accepts(record, self._paths[0])
+        raise SourceError(
+            f"{self._paths[0]} has no record among its first {_MOST_FIRST_RECORDS} that can be read: "
+            "it is damaged, copy it again"
+        )
+
+    def _read(self, number: int, rows: list[int]) -> "Sequence[bytes | Exception]":
+        """Read records of a file; in the place of those that cannot be read stands why."""
+        try:
+            return self._files.read(number, rows)
+        except (RuntimeError, OSError) as error:
+            if len(rows) == 1:
+                return [error]
+            return [record for row in rows for record in self._read(number, [row])]
+
+    def _sample(
+        self, index: int, name: str, row: int, record: bytes | Exception
+    ) -> Sample | BadSample:
+        if isinstance(record, Exception):
+            reason = f"the record cannot be read: {str(record).partition(';')[0][:200]}"
+            return BadSample(index, f"{name}/{row}", "read", reason)
+        if not self._has_examples:
+            return _plain_record(index, f"{name}/{row}", record)
+        try:
+            example = self._reader.read(record)
+            view = memoryview(record)
+            fields = decode_fields(
+                {field: view[start:stop] for field, start, stop in example.members}
+            )
+        except ValueError as error:
+            reason = f"its tf.train.Example cannot be read: {error}"
+            return BadSample(index, f"{name}/{row}", "read", reason)
+        key = f"{name}/{row if example.key is None else example.key}"
+        return Sample(index, key, fields, example.label, image_field=example.image)
+
+
+def _check_paths(shards: Sequence[PathLike]) -> list[str]:
+    if not shards:
+        raise SourceError("the list of shards is empty: give at least one")
+    remote = [os.fspath(shard) for shard in shards if is_url(shard)]
+    if remote:
+        raise SourceError(
+            f"{remote[0]} cannot be read at random by array_record: copy the file to this machine"
+        )
+    missing = [shard for shard in shards if not Path(shard).is_file()]
+    if missing:
+        raise SourceError(
+            f"{Path(missing[0]).absolute()} is not a file ({len(missing)} of {len(shards)} shards are "
+            "missing): correct the pattern or the list"
+        )
+    return [str(Path(shard).absolute()) for shard in shards]
+
+
+def _count_records(files: OpenFiles, number: int, path: str) -> int:
+    count = files.count(number)
+    if count:
+        return count
+    if not Path(path).stat().st_size:
+        raise SourceError(f"{path} is empty (0 bytes): write the file again")
+    if files.is_sound(number):
+        raise SourceError(f"{path} holds no records: leave it out")
+    reason = "its end is missing"
+    try:
+        files.read(number, [0])
+    except (RuntimeError, OSError) as error:
+        reason = str(error).partition(";")[0].partition(" (computed")[0][:200]
+    raise SourceError(
+        f"{path} is no ArrayRecord file, or is cut off ({reason}): correct the path or copy it again"
+    )
+
+
+def _plain_record(index: int, key: str, record: Payload) -> Sample:
+    try:
+        header = read_header(record)
+    except HeaderError:
+        return Sample(index, key, {"record": record})
+    size = (header.height, header.width)
+    return Sample(index, key, {"record": record}, size=size, image_field="record")

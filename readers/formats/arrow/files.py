@@ -1,0 +1,228 @@
+"""Finding Arrow files, among them what Hugging Face's datasets saved, and the record batches in them."""
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.arrow.sizes import check_file, check_message
+from readers.formats.registry import require
+from readers.formats.splits import choose_split, in_order, several_splits
+from readers.formats.tables.columns import one_line
+from readers.sample import PathLike, SourceError
+from readers.storage.blob import LocalBlob, is_url
+from readers.storage.blob.mapped import ReadView, mapped_file
+from readers.storage.limits import TooLargeError
+from readers.storage.unreadable import unreadable
+
+_FILE_MAGIC = b"ARROW1"
+_PIECE_BYTES = 4096
+
+
+def find_arrow_files(source: PathLike | Sequence[PathLike]) -> list[str]:
+    """Return the paths of the files, those of folders in their saved order.
+
+    Raises:
+        SourceError: A folder holds none, or several splits of a dataset, or rows by indices.
+    """
+    given = [source] if isinstance(source, str | os.PathLike) else list(source)
+    found = []
+    for item in given:
+        if is_url(item):
+            raise SourceError(
+                f"{item} lies elsewhere: download Arrow files, they are read by memory map"
+            )
+        path = Path(item).absolute()
+        found += _in_folder(path) if path.is_dir() else [str(path)]
+    if not found:
+        raise SourceError("the list of Arrow files is empty: give paths of .arrow files")
+    return found
+
+
+def _in_folder(folder: Path) -> list[str]:
+    if (folder / "dataset_dict.json").is_file():
+        splits = list(map(str, _json(folder / "dataset_dict.json").get("splits") or ["none"]))
+        raise SourceError(several_splits(str(folder), splits, f"the folder {folder}/{splits[0]}"))
+    if (folder / "state.json").is_file():
+        return _saved(folder)
+    files = sorted(
+        path for path in folder.glob("*.arrow") if not path.name.startswith((".", "cache-"))
+    )
+    if not files:
+        raise SourceError(f"{folder} holds no .arrow files: correct the path")
+    info = _json(folder / "dataset_info.json") if (folder / "dataset_info.json").is_file() else {}
+    splits = list(map(str, info.get("splits") or {}))
+    if len(splits) > 1:
+        instead = "the .arrow files of one of them"
+        raise SourceError(several_splits(str(folder), in_order(splits), instead))
+    return choose_split(list(map(str, files)), None, str(folder))
+
+
+def _saved(folder: Path) -> list[str]:
+    """Return the files that `Dataset.save_to_disk` listed."""
+    state = _json(folder / "state.json")
+    if state.get("_indices_files") or state.get("_indices_data_files"):
+        raise SourceError(
+            f"{folder} holds a selection of its rows by indices, as old versions of datasets saved it: open "
+            "it with datasets.load_from_disk and save it again"
+        )
+    try:
+        names = [str(file["filename"]) for file in state["_data_files"]]
+    except (KeyError, TypeError):
+        raise SourceError(
+            f"{folder}/state.json lists no data files: save the dataset again"
+        ) from None
+    outside = [name for name in names if Path(name).name != name]
+    if outside:
+        raise SourceError(
+            f"{folder}/state.json names {outside[0]!r}, which is not a file of that folder"
+        )
+    if not names:
+        raise SourceError(f"{folder} holds no rows: leave it out, or save the dataset again")
+    return [str(folder / name) for name in names]
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path} cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise SourceError(f"{path} holds no JSON object: save the dataset again")
+    return content
+
+
+class ArrowFile:
+    """One mapped file of record batches, in the file or the stream format.
+
+    Args:
+        path: Of the file.
+
+    Attributes:
+        name: Last part of its path.
+        schema: A pyarrow.Schema.
+        rows: Of each record batch, int64 [batches].
+        size_bytes: Of the file.
+        mapped: The file itself.
+
+    Raises:
+        SourceError: It is missing, no Arrow file, or cut off.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path, self._lock, self._pid = path, threading.Lock(), os.getpid()
+        with unreadable(path):
+            self._blob = LocalBlob(path)
+            view = self._blob.view()
+        self.name, self.size_bytes = self._blob.name, self._blob.size_bytes
+        if not len(view):
+            raise SourceError(f"{path} is empty (0 bytes): write the file again")
+        self._pa, self._ipc = (
+            require("pyarrow", extra="arrow"),
+            require("pyarrow.ipc", extra="arrow"),
+        )
+        file = mapped_file(view)
+        assert file is not None
+        self.mapped, self._buffer = file, self._pa.py_buffer(view)
+        self._places: list[int] | None = None
+        self._reader: Any = None
+        self._batches: list[Any] | None = None
+        try:
+            rows = self._open(bytes(view[: len(_FILE_MAGIC)]) == _FILE_MAGIC)
+            _ = self.schema.names  # may be no text
+        except TooLargeError as error:
+            raise SourceError(f"{path}: {error}") from None
+        except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
+            raise SourceError(
+                f"{path} is no Arrow file, or is cut off ({one_line(error)}): correct the path, or write it again"
+            ) from None
+        self.rows: NDArray[np.int64] = np.array(rows, np.int64)
+
+    def digest(self, num_pieces: int | None) -> str:
+        """64 hex digits over schema, record batches and content.
+
+        Args:
+            num_pieces: How many pieces of 4 kB count, evenly spread; None for all of the content.
+
+        Raises:
+            OSError: The file is gone or has changed.
+        """
+        digest = hashlib.sha256(self.schema.serialize())
+        view = self._blob.view()
+        self.mapped.check()
+        digest.update(f"{len(view)} {self.rows.tolist()}".encode())
+        if num_pieces is None:
+            digest.update(view)
+            return digest.hexdigest()
+        for number in range(num_pieces):
+            place = (len(view) - _PIECE_BYTES) * number // (num_pieces - 1)
+            digest.update(view[max(0, place) : max(0, place) + _PIECE_BYTES])
+        return digest.hexdigest()
+
+    def batch(self, number: int) -> Any:
+        """Return a pyarrow.RecordBatch whose buffers lie in `mapped`, if they are not compressed.
+
+        Raises:
+            OSError: It cannot be decoded; pyarrow's other errors are ValueErrors.
+        """
+        self.mapped.check()  # a moment before pyarrow looks
+        if self._batches is not None:
+            return self._batches[number]
+        if self._places is not None:
+            message = self._message(self._places[number])
+            return self._ipc.read_record_batch(message, self.schema)
+        if self._pid != os.getpid():  # a fork may have been made while another thread held it
+            self._lock, self._pid = threading.Lock(), os.getpid()
+        with self._lock:
+            return self._reader.get_batch(number)
+
+    def _open(self, file_format: bool) -> list[int]:
+        content = ReadView(self.mapped, 0, self.size_bytes)
+        if file_format:
+            check_file(content)
+            self._reader = self._ipc.open_file(self._pa.BufferReader(self._buffer))
+            self.schema = self._reader.schema
+            return [
+                self._reader.get_batch(number).num_rows
+                for number in range(self._reader.num_record_batches)
+            ]
+        reader = self._ipc.open_stream(self._pa.BufferReader(self._buffer))
+        self.schema = reader.schema
+        places = list(self._walk_stream(content))
+        if any(map(self._has_dictionary, self.schema.types)):
+            self._batches = list(reader)
+            return [batch.num_rows for batch in self._batches]
+        self._places = places
+        return [self.batch(number).num_rows for number in range(len(places))]
+
+    def _has_dictionary(self, kind: Any) -> bool:
+        if self._pa.types.is_dictionary(kind):
+            return True
+        inner = [kind.field(number).type for number in range(kind.num_fields)]
+        return any(map(self._has_dictionary, inner))
+
+    def _walk_stream(self, content: ReadView) -> Iterator[int]:
+        """Yield where each record batch begins: a stream has no list of them."""
+        source = self._pa.BufferReader(self._buffer)
+        while source.tell() < source.size():
+            place = source.tell()
+            try:
+                message = self._ipc.read_message(source)
+            except EOFError:  # the stream says that it ends
+                break
+            stop = source.tell()
+            start = stop - (message.body.size if message.body else 0)
+            check_message(message.metadata.to_pybytes(), content, start, stop)
+            if message.type == "record batch":
+                yield place
+
+    def _message(self, place: int) -> Any:
+        source = self._pa.BufferReader(self._buffer)
+        source.seek(place)
+        return self._ipc.read_message(source)

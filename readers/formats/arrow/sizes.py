@@ -1,0 +1,92 @@
+"""How much memory the compressed record batches of an Arrow file would take, before pyarrow decompresses them.
+
+Of a compressed batch every buffer begins with its length when decompressed, and pyarrow takes as much memory as that says.
+The tables are read as the FlatBuffers of Arrow's columnar format, version 1.5: File.fbs and Message.fbs.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from readers.storage.blob.mapped import Parsed
+from readers.storage.limits import check_bytes
+
+_FOOTER_END = 10  # the footer's length and the magic
+_DICTIONARY, _RECORD_BATCH = 2, 3  # kinds of messages
+_BLOCK, _BUFFER = struct.Struct("<qi4xq"), struct.Struct("<qq")
+
+
+def check_file(content: Parsed) -> None:
+    """See that no batch of a file in the file format takes too much memory.
+
+    Raises:
+        TooLargeError: One would.
+        struct.error, IndexError: The file is damaged; pyarrow has its own words for that.
+    """
+    size = len(content)
+    (length,) = struct.unpack("<i", content[size - _FOOTER_END : size - _FOOTER_END + 4])
+    footer = bytes(content[size - _FOOTER_END - length : size - _FOOTER_END])
+    root = _root(footer)
+    for field in (2, 3):  # dictionaries, record batches
+        for place in _structs(footer, root, field, _BLOCK.size):
+            start, head_bytes, body_bytes = _BLOCK.unpack_from(footer, place)
+            head = bytes(content[start : start + head_bytes])
+            skipped = 8 if head[:4] == b"\xff\xff\xff\xff" else 4
+            body = start + head_bytes
+            check_message(head[skipped:], content, body, body + body_bytes)
+
+
+def check_message(head: bytes, content: Parsed, start: int, stop: int) -> None:
+    """See that a batch does not take too much memory.
+
+    Args:
+        head: The FlatBuffer of a message.
+        content: What holds its body.
+        start: Where that begins in it.
+        stop: Where it ends.
+
+    Raises:
+        TooLargeError: It would.
+        struct.error, IndexError: It is damaged.
+    """
+    message = _root(head)
+    kind_at, batch = _field(head, message, 1), _table(head, message, 2)
+    kind = head[kind_at] if kind_at else 0
+    if kind == _DICTIONARY and batch is not None:
+        batch = _table(head, batch, 1)
+    if kind not in (_DICTIONARY, _RECORD_BATCH) or batch is None or not _field(head, batch, 3):
+        return  # not compressed: its buffers stay where they are
+    total = 0
+    for place in _structs(head, batch, 2, _BUFFER.size):
+        offset, length = _BUFFER.unpack_from(head, place)
+        if length and start <= start + offset + 8 <= stop:
+            (claimed,) = struct.unpack("<q", content[start + offset : start + offset + 8])
+            total += claimed if claimed >= 0 else length  # -1: stored as it is
+    check_bytes(total, "a record batch")
+
+
+def _root(data: bytes) -> int:
+    return int(struct.unpack_from("<I", data)[0])
+
+
+def _field(data: bytes, table: int, number: int) -> int | None:
+    """Return where a field of a table lies; None where it has none."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    if 4 + 2 * number >= struct.unpack_from("<H", data, fields)[0]:
+        return None
+    (offset,) = struct.unpack_from("<H", data, fields + 4 + 2 * number)
+    return table + offset if offset else None
+
+
+def _table(data: bytes, table: int, number: int) -> int | None:
+    place = _field(data, table, number)
+    return None if place is None else place + int(struct.unpack_from("<I", data, place)[0])
+
+
+def _structs(data: bytes, table: int, number: int, size: int) -> Iterator[int]:
+    """Yield where each structure of a vector lies."""
+    vector = _table(data, table, number)
+    if vector is not None:
+        (count,) = struct.unpack_from("<I", data, vector)
+        if vector + 4 + count * size > len(data):
+            raise IndexError("a vector leads out of its message")
+        yield from range(vector + 4, vector + 4 + count * size, size)

@@ -1,0 +1,233 @@
+"""Images in files of their own: class folders, and lists of files."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from readers.formats.columns import to_label
+from readers.formats.files import FileDataset, Sidecars
+from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
+
+_LABELLED_LINE = re.compile(r"(.*\S)\s+(-?[0-9]+)")
+# What may belong to an image of the same name: photo.json, photo.mask.png, photo.mask.0.png.
+_SIDECAR = re.compile(r"(.+)\.(json|(?:mask|seg)(?:\.[0-9]{1,9})?\.png)", re.DOTALL | re.IGNORECASE)
+
+
+class FileKind(NamedTuple):
+    """Which files of a folder are samples.
+
+    Attributes:
+        plural: What they are called in errors.
+        extensions: What their names end in, in lower case.
+        instead: What else a folder may hold, as errors say it.
+    """
+
+    plural: str
+    extensions: tuple[str, ...]
+    instead: str = ""
+
+    def fits(self, name: str) -> bool:
+        """Whether a file is one by its name."""
+        return "." in name and name.lower().rpartition(".")[2] in self.extensions
+
+
+class FilesFound(NamedTuple):
+    """What `find_files` found, as `FileDataset` takes it."""
+
+    names: list[str]
+    labels: list[int]
+    class_names: tuple[str, ...]
+    sidecars: Sidecars
+
+
+_ANNOTATIONS = ("annotations", "labels")  # of Pascal VOC and COCO, of YOLO
+_INSTEAD = f"; or videos (.{', .'.join(VIDEO_FIELDS)}), or a folder of frames for each video"
+_IMAGES = FileKind("images", IMAGE_FIELDS, _INSTEAD)
+
+
+class FolderDataset(FileDataset):
+    """Images below a folder, one folder per class.
+
+    ``root/<class>/**/photo.jpg``: the classes are the folders in root, numbered in sorted order,
+    and hold images at any depth, as for torchvision's ImageFolder. Where the images lie in root
+    itself there are no classes, and every label is -1.
+
+    Beside ``photo.jpg``, the files ``photo.json``, ``photo.mask.png`` (or ``.seg.png``) and
+    ``photo.mask.0.png`` are fields of its sample: json, mask.png and mask.0.png. A mask without such
+    a neighbour is an image like any other.
+
+    Links are followed. Unlike ImageFolder this passes over names that begin with a dot
+    (``.ipynb_checkpoints``, ``._photo.jpg``), and counts gif as an image.
+
+    Raises:
+        SourceError: There are no images, a class has none (leaving it out would renumber those
+            behind it), or images lie in root and in its folders as well.
+    """
+
+    def __init__(self, root: PathLike) -> None:
+        root = Path(root).absolute()
+        super().__init__(root, *find_files(root, _IMAGES))
+
+
+class ListDataset(FileDataset):
+    """Image files that a list names, each a sample without anything beside it.
+
+    The list is a text file with one ``path[ label]`` per line, or a sequence of paths. In a text
+    file, paths are relative to the file's folder and may hold spaces; the label is the last word
+    if that is an integer; empty lines and lines that begin with ``#`` do not count. A file that
+    is missing is found out when it is fetched.
+
+    Raises:
+        SourceError: The list cannot be read, names nothing, or has a relative path that leaves
+            the list's folder.
+    """
+
+    def __init__(self, source: PathLike | Sequence[PathLike]) -> None:
+        if isinstance(source, (str, os.PathLike)):
+            root = Path(source).absolute().parent
+            names, labels = _read_list(Path(source))
+        else:
+            root = Path.cwd()
+            names, labels = [str(Path(path).absolute()) for path in source], [-1] * len(source)
+        if not names:
+            raise SourceError(
+                f"the list {source} names no files: write one path per line"
+                if isinstance(source, (str, os.PathLike))
+                else "the list of files is empty: give at least one path"
+            )
+        super().__init__(*find_root(root, names), labels)
+
+    def _field(self, name: str) -> str:
+        # A file without an image extension was named in a list: the bytes decide what it is.
+        return super()._field(name) if is_image_file(name) else IMAGE_FIELDS[0]
+
+
+def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:
+    """Return a folder below which all files lie, and their names relative to it.
+
+    That is root where no name leaves it. Keys and the fingerprint must not say where on this machine the
+    files lie, so it is else the deepest folder that holds them all.
+    """
+    if not any(name.startswith(("/", "../")) for name in names):
+        return root, names
+    paths = [os.path.normpath(root / name) for name in names]
+    root = Path(os.path.commonpath([Path(path).parent for path in paths]))
+    return root, [path[len(str(root).rstrip("/")) + 1 :] for path in paths]
+
+
+def find_files(root: Path, kind: FileKind) -> FilesFound:
+    """Find files of a kind: in class folders at any depth, or in the folder itself, without classes.
+
+    Raises:
+        SourceError: There are none, a class has none, or they lie in both.
+    """
+    _, entries, files = next(os.walk(root, onerror=_raise))
+    folders, what = _visible(entries), kind.plural
+    loose, sidecars = _told_apart(_visible(files), kind)
+    inside = {name: _files_below(root, name, kind, sidecars) for name in folders}
+    filled = [name for name in folders if inside[name]]
+    if loose and filled:
+        raise SourceError(
+            f"{root} holds {what} itself ({loose[0]}) and in folders ({filled[0]}): move them "
+            "all into class folders, or name them in a list file"
+        )
+    if not loose and not filled:
+        extensions = ", ".join(f".{name}" for name in kind.extensions)
+        raise SourceError(
+            f"{root} holds no {what}: put files there that end in {extensions}{kind.instead}"
+        )
+    if loose:
+        return FilesFound(loose, [-1] * len(loose), (), sidecars)
+    if len(filled) < len(folders):
+        empty = next(name for name in folders if not inside[name])
+        if empty.lower() in _ANNOTATIONS:
+            raise SourceError(
+                f"{root} holds {what} ({filled[0]}) and annotations ({empty}), which are not read from there: give "
+                f"the folder {root / filled[0]}, or a COCO file"
+            )
+        raise SourceError(
+            f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
+            f"if folders are no classes there, give the one with the {what}, or a list file"
+        )
+    names = [name for folder in filled for name in inside[folder]]
+    labels = [label for label, folder in enumerate(filled) for _ in inside[folder]]
+    return FilesFound(names, labels, tuple(filled), sidecars)
+
+
+def _read_list(path: Path) -> tuple[list[str], list[int]]:
+    """Return the paths as written and their labels, -1 where there is none."""
+    try:
+        lines = path.read_text("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read as a list of files: {error}") from None
+    names, labels = [], []
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if not line or line.startswith("#"):
+            continue
+        labelled = _LABELLED_LINE.fullmatch(line)
+        try:
+            name, label = (labelled[1], to_label(labelled[2])) if labelled else (line, -1)
+        except ValueError as error:
+            raise SourceError(f"{path}, line {number}: {error}") from None
+        name = os.path.normpath(name)
+        if name.split("/")[0] == "..":
+            raise SourceError(
+                f"{path}, line {number}: {name} leaves the folder of the list: "
+                "move the list up, or give the absolute path"
+            )
+        names.append(name)
+        labels.append(label)
+    return names, labels
+
+
+def _files_below(root: Path, folder: str, kind: FileKind, sidecars: Sidecars) -> list[str]:
+    """Return the files of a kind below root/folder, relative to root, in ImageFolder's order.
+
+    What belongs to them is added to ``sidecars``.
+    """
+    found = []
+    for place, folders, files in os.walk(root / folder, onerror=_raise, followlinks=True):
+        folders[:] = [name for name in _visible(folders) if not _is_loop(Path(place, name))]
+        names, beside = _told_apart(_visible(files), kind)
+        inside = os.path.relpath(place, root)
+        found.append((inside, names))
+        for name, files_beside in beside.items():
+            sidecars[f"{inside}/{name}"] = tuple(
+                (field, f"{inside}/{file}") for field, file in files_beside
+            )
+    return [f"{place}/{name}" for place, names in sorted(found) for name in names]
+
+
+def _told_apart(names: Sequence[str], kind: FileKind) -> tuple[list[str], Sidecars]:
+    """Return the files of a kind in one folder, and what belongs to them, in the given order."""
+    images = [name for name in names if kind.fits(name)]
+    candidates = [found for name in names if (found := _SIDECAR.fullmatch(name))]
+    if not candidates:
+        return images, {}
+    by_stem: dict[str, list[str]] = {}
+    for name in images:
+        by_stem.setdefault(name.rpartition(".")[0], []).append(name)
+    sidecars: Sidecars = {}
+    for found in candidates:
+        for image in by_stem.get(found[1], ()):
+            sidecars[image] = (*sidecars.get(image, ()), (found[2].lower(), found[0]))
+    taken = {file for beside in sidecars.values() for _, file in beside}
+    images = [name for name in images if name not in taken]
+    return images, {name: beside for name, beside in sidecars.items() if name not in taken}
+
+
+def _visible(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if not name.startswith("."))
+
+
+def _is_loop(folder: Path) -> bool:
+    """Whether a folder is a link to one that holds it."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise SourceError(
+        f"{error.filename} cannot be listed ({error.strerror}): give a folder that can be read"
+    ) from None

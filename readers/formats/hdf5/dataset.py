@@ -1,0 +1,328 @@
+"""Datasets of equal length in an HDF5 file, as the columns of samples."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import cached_property, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import ColumnName, IndexedDataset
+from readers.formats.columns import (
+    FURTHER_IMAGE_NAMES,
+    IMAGE_NAMES,
+    LABEL_NAMES,
+    VIDEO_NAMES,
+    Roles,
+    find_roles,
+    remarks_on,
+    to_label,
+)
+from readers.formats.hdf5.column import Column, Found
+from readers.formats.registry import require
+from readers.sample import (
+    BadSample,
+    PathLike,
+    ReadersError,
+    Sample,
+    SourceError,
+    checked_indices,
+)
+from readers.storage.blob import LocalBlob, open_blob
+from readers.storage.blob.pin import pin_content
+from readers.storage.unreadable import reason_of, unreadable
+
+_MORE_IMAGE_NAMES = ("images", "imgs", "data", "x", "X")
+_VIDEO_NAMES = (*VIDEO_NAMES, "videos")
+Rows = Sequence[Any] | NDArray[Any]
+_LABELS_AT_ONCE = 1 << 16
+_DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError, IndexError, OverflowError)
+
+
+class Hdf5Dataset(IndexedDataset):
+    """The rows of the datasets in an HDF5 file that are as long as the one of the images.
+
+    A dataset in groups has their names in front: ``train/images``. Images are encoded files (rows of bytes
+    of variable length, opaque rows, or text) under the name of their dataset, or pixels, uint8
+    [N, H, W, 3] or [N, H, W], which become the field ``ppm`` or ``pgm``. Of the other datasets numbers and
+    lists of numbers become JSON, text UTF-8, bytes stay as they are, and rows of two dimensions or more
+    become ``.npy`` files.
+
+    Datasets that are stored in one piece without compression, and bytes of variable length, are read at their
+    places in the file, all others by h5py, which serves one thread at a time. Nothing may write into the file while
+    it is in use; rows that it lost because it was shortened in place are BadSamples. Only what lies in
+    the file itself is read: links to other places and storage in other files are refused where they are
+    asked for by name, and else passed over.
+
+    Args:
+        file: The HDF5 file.
+        image: Dataset of the images, or of encoded videos; None takes the first of the usual names.
+        label: Dataset of the class numbers, likewise.
+        key: Dataset that names the samples, likewise; without one, their numbers do.
+        columns: Which datasets become fields, None for all that are as long as the images.
+
+    Raises:
+        SourceError: The file is missing, no HDF5 or cut off; there is no dataset of images, or it is empty;
+            a dataset is missing, of another length, or of a type that is no sample.
+    """
+
+    def __init__(
+        self,
+        file: PathLike,
+        *,
+        image: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._path = Path(file).absolute()
+        self._h5py = require("h5py", extra="hdf5")
+        if not self._path.is_file():
+            raise SourceError(f"{self._path} is not a file: give an HDF5 file")
+        with _damage(self._path):
+            self._stamp = LocalBlob(self._path).stamp
+            with self._h5py.File(self._path, "r") as opened:
+                found = Found(self._h5py, opened)
+                for name in (image, label, key, *(columns or ())):
+                    if name is not None:
+                        found.check(name, self._path)
+                self._roles, self._fields = _choose(found, image, label, key, columns, self._path)
+                assert self._roles.image is not None
+                self._length = found.lengths[self._roles.image]
+                self._remarks = remarks_on(
+                    str(self._path),
+                    image=None,
+                    label=self._roles.label if label is None else None,
+                    encoded=(),
+                    whole=[name for name in found.whole if found.lengths[name] == self._length],
+                )
+                if self._roles.label is None:
+                    self._remarks += self._other_labels(found)
+                pixels = Column(self._h5py, opened[self._roles.image], self._path)
+        if not pixels.is_encoded and (pixels.file is None or pixels.file.size is None):
+            raise SourceError(
+                f"{self._path}: the rows of {self._roles.image} are no images: they must be encoded files, or "
+                "uint8 [N, height, width, 3] or [N, height, width]; name the right dataset with image="
+            )
+        self._pixels = pixels.file
+        self._num_chunk_rows = pixels.num_chunk_rows
+        self._open_file: _OpenFile | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the file itself."""
+        options: dict[str, Any] = {**asdict(self._roles), "columns": self._fields}
+        return partial(type(self), **options), (self._path,)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _other_labels(self, found: "Found") -> tuple[str, ...]:
+        """Tell of labels that are none of these images', by their number."""
+        return tuple(
+            f"{self._path}: {name} has {found.lengths[name]} rows and {self._roles.image} has {self._length}, so it is not taken "
+            "for the labels, and there are none: write a label for each image"
+            for name in found.whole
+            if name in LABEL_NAMES and found.lengths[name] != self._length
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._remarks
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the file's name and content, and which datasets are read; see `pin_content`."""
+        digest = hashlib.sha256(f"{self._path.name!r} {self._roles} {self._fields}\n".encode())
+        with unreadable(str(self._path)):
+            digest.update(pin_content(open_blob(self._path)).encode())
+        return digest.hexdigest()[:32]
+
+    @property
+    def block_size(self) -> int:
+        """The rows of a chunk of the images."""
+        return self._num_chunk_rows if self._num_chunk_rows > 1 else super().block_size
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; of the datasets only the labels are read, and bad ones count as none.
+
+        Raises:
+            SourceError: The file is gone or has changed.
+        """
+        label = self._roles.label
+        if name != "label" or label is None:
+            height, width = (self._pixels and self._pixels.size) or (0, 0)
+            same = {"label": -1, "height": height, "width": width, "num_bytes": -1}
+            return np.full(self._length, same[name], np.int64)
+        labels = np.full(self._length, -1, np.int64)
+        for start in range(0, self._length, _LABELS_AT_ONCE):
+            stop = min(start + _LABELS_AT_ONCE, self._length)
+            opened = self._opened()
+            with opened.lock, suppress(*_DAMAGE):
+                numbers = opened.columns[label].labels(start, stop)
+                if numbers is not None:
+                    labels[start:stop] = numbers
+                    continue
+            rows = np.arange(start, stop)
+            columns, values = self._read((label,), rows)
+            for row, value in zip(rows.tolist(), values[label], strict=True):
+                with suppress(ValueError, OSError):
+                    labels[row] = to_label(columns[label].plain(_whole(value)))
+        return labels
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the rows in the order in which they are stored; see `Dataset.fetch`."""
+        wanted = np.asarray(checked_indices(indices, self._length), np.int64)
+        rows, places = np.unique(wanted, return_inverse=True)
+        names = dict.fromkeys((*self._fields, self._roles.label, self._roles.key))
+        try:
+            columns, values = self._read([name for name in names if name is not None], rows)
+        except SourceError as error:
+            return [
+                BadSample(row, f"{self._path.name}/{row}", "read", str(error))
+                for row in wanted.tolist()
+            ]
+        entries = [
+            self._sample(row, columns, {name: values[name][place] for name in values})
+            for place, row in enumerate(rows.tolist())
+        ]
+        return [entries[place] for place in places.tolist()]
+
+    def _sample(
+        self, row: int, columns: Mapping[str, Column], values: Mapping[str, Any]
+    ) -> Sample | BadSample:
+        roles, image_field = self._roles, self._roles.image
+        key = str(row)
+        try:
+            if roles.key is not None:
+                key = str(columns[roles.key].plain(_whole(values[roles.key])))
+            label = -1
+            if roles.label is not None:
+                label = to_label(columns[roles.label].plain(_whole(values[roles.label])))
+            fields = {name: columns[name].payload(_whole(values[name])) for name in self._fields}
+        except OSError as error:
+            reason = f"the file is damaged there: {reason_of(error)}"
+            return BadSample(row, f"{self._path.name}/{key}", "read", reason)
+        except ValueError as error:
+            return BadSample(row, f"{self._path.name}/{key}", "read", str(error))
+        if self._pixels is not None and image_field is not None:
+            image = {self._pixels.field: fields.pop(image_field)}
+            fields, image_field = {**image, **fields}, self._pixels.field
+        size = self._pixels.size if self._pixels else None
+        return Sample(row, f"{self._path.name}/{key}", fields, label, size, None, image_field)
+
+    def _read(
+        self, names: Sequence[str], rows: NDArray[np.int64]
+    ) -> tuple[Mapping[str, Column], dict[str, Rows]]:
+        """Read rows of some datasets; an OSError stands for a row that is damaged.
+
+        Raises:
+            SourceError: See `_opened`.
+        """
+        opened = self._opened()
+        with opened.lock:
+            return opened.columns, {name: _read_all(opened.columns[name], rows) for name in names}
+
+    def _opened(self) -> "_OpenFile":
+        """Return what this process reads from.
+
+        Raises:
+            SourceError: The file is gone or has changed, or is damaged as a whole.
+        """
+        opened = self._open_file
+        if opened is None or opened.process != os.getpid():
+            # HDF5 keeps its state in memory that a fork copies, and another thread may hold the lock.
+            every = dict.fromkeys((*self._fields, self._roles.label, self._roles.key))
+            wanted = [name for name in every if name is not None]
+            with _damage(self._path):
+                if not self._path.is_file() or LocalBlob(self._path).stamp != self._stamp:
+                    raise SourceError(
+                        "the file is gone or has changed since it was opened, open it anew"
+                    )
+                self._open_file = opened = _OpenFile(self._h5py, self._path, wanted)
+        return opened
+
+
+class _OpenFile:
+    """A file in use by one process."""
+
+    def __init__(self, h5py: ModuleType, path: Path, names: Sequence[str]) -> None:
+        self.process = os.getpid()
+        self.lock = threading.Lock()
+        self.file = h5py.File(path, "r")
+        self.columns = {name: Column(h5py, self.file[name], path) for name in names}
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """Make a SourceError of whatever h5py raises where a file is damaged."""
+    try:
+        yield
+    except ReadersError:
+        raise
+    except Exception as error:  # noqa: BLE001, RuntimeError and KeyError among others
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise SourceError(
+            f"{path} is cut off or no HDF5 file ({reason}): write it again, or correct the path"
+        ) from None
+
+
+def _choose(
+    found: Found,
+    image: str | None,
+    label: str | None,
+    key: str | None,
+    columns: Sequence[str] | None,
+    path: Path,
+) -> tuple[Roles, tuple[str, ...]]:
+    """Return the datasets by role, and those that become fields."""
+    usual = (*IMAGE_NAMES, *_MORE_IMAGE_NAMES, *FURTHER_IMAGE_NAMES, *_VIDEO_NAMES)
+    image = image or next((name for name in usual if found.lengths.get(name)), None)
+    if image is None or not found.lengths[image]:
+        have = ", ".join(found.lengths) or "none"
+        name = next((name for name in usual if name in found.refused), None)
+        if name is not None:
+            raise SourceError(f"{path}: {name} {found.refused[name]}")
+        raise SourceError(
+            f"{path} has no dataset of images or videos with any rows (its datasets are {have}): name it with image="
+        )
+    length = found.lengths[image]
+    for name in (label, key, *(columns or ())):
+        if name is not None and found.lengths[name] != length:
+            raise SourceError(
+                f"{path}: {name} has {found.lengths[name]} rows and {image} has {length}: name datasets of "
+                "equal length"
+            )
+    there = [name for name, rows in found.lengths.items() if rows == length]
+    whole = found.whole.intersection(there)
+    roles = find_roles(there, image=image, label=label, key=key, source=str(path), whole=whole)
+    return roles, tuple(
+        name for name in there if columns is None or name in columns or name == image
+    )
+
+
+def _read_all(column: Column, rows: NDArray[np.int64]) -> Rows:
+    try:
+        return column.read(rows)
+    except _DAMAGE:
+        return [_read_one(column, row) for row in rows.tolist()]
+
+
+def _read_one(column: Column, row: int) -> Any:
+    try:
+        return column.read(np.array([row]))[0]
+    except _DAMAGE as error:
+        return error if isinstance(error, OSError) else OSError(str(error))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, OSError):
+        raise value
+    return value

@@ -1,0 +1,353 @@
+"""LMDB environments: keys and values in a B+tree, read at the places where the values lie in the file.
+
+LMDB's own library copies every value or holds a transaction open while it is looked at. Here the tree is
+walked once, and the values' places are kept in an index as those of a tar shard are.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.columns import to_label
+from readers.formats.lmdb.tree import Node, Tree
+from readers.formats.protobuf.datum import read_datum, to_pnm
+from readers.formats.protobuf.wire import WireError
+from readers.image.header import read_header
+from readers.image.restarts import restart_offsets
+from readers.sample import (
+    BadSample,
+    HeaderError,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+    is_image_field,
+)
+from readers.storage.blob import Content, is_url
+from readers.storage.blob.mapped import copied
+from readers.storage.index import Entry
+from readers.storage.shards import ShardDataset
+
+Layout = Literal["files", "values", "numbered", "datum"]
+
+_KEY_AND_FIELD = re.compile(rb"((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)  # as in a tar shard
+_NUMBERED = re.compile(rb"image-([0-9]{1,18})")
+_WHOLE = re.compile(rb"\s*([0-9]{1,18})\s*")
+_NO_SAMPLES = re.compile(rb"__.*|num[-_ ]?samples|length|len|meta|metadata|keys", re.DOTALL)
+_NUMBERING_FIELDS = {
+    "cls",
+    "label",
+    "data",
+    "ppm",
+    "pgm",
+}  # of samples that bring their class number
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_MSGPACK = re.compile(rb"[\x82-\x8f\x92-\x9f][\xa1-\xbf\xc4-\xc6\xd9-\xdb]")
+
+
+class LmdbDataset(ShardDataset):
+    """Samples in an LMDB environment, in the order of the keys.
+
+    The layouts, of which the first keys and values tell one:
+
+    - ``files``: keys are file names, ``n01/10026.jpg`` and ``n01/10026.cls``, and are put together as in a
+      tar shard (see `TarDataset`).
+    - ``values``: each value is an encoded image (LSUN, BasicSR), the field ``image``. Keys that begin with
+      two underscores, and ``num-samples``, ``length`` and the like, are passed over.
+    - ``numbered``: ``image-000000001`` and ``label-000000001`` (text recognition), the fields ``image`` and
+      ``label``. A label that is text is no class number: it is in its field, and the label is -1.
+    - ``datum``: each value is a Datum of Caffe, whatever its key (``convert_imageset`` writes
+      ``00000000_photo.jpg``). An encoded image is the field ``data``, raw pixels become the field ``ppm`` or
+      ``pgm``, in RGB.
+
+    Where all samples of the first two lie in folders and none has a ``cls``, the first folder is the
+    class, numbered in sorted order.
+
+    The tree is walked once (see `readers.storage.index`), and values are then read at their places; see `ShardDataset`.
+    Nothing may write to the environment while it is in use; one that was written to gives BadSamples.
+
+    Args:
+        path: A folder with ``data.mdb``, or an environment in one file; a URL of the file.
+        layout: One of the above, None to find out.
+        database: A named database in the environment. None is the main one, or the only named one.
+
+    Raises:
+        SourceError: It is missing, no LMDB of 64-bit little-endian machines, holds no samples, or its
+            values are of no known layout or pickled.
+    """
+
+    def __init__(
+        self, path: PathLike, *, layout: Layout | None = None, database: str | None = None
+    ) -> None:
+        if layout is not None and layout not in get_args(Layout):
+            raise SourceError(
+                f"layout must be one of {', '.join(get_args(Layout))}, got {layout!r}"
+            )
+        self._options: dict[str, Any] = {"layout": layout, "database": database}
+        super().__init__([_data_file(path)], LmdbScan(layout, database))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the file itself."""
+        return partial(type(self), **self._options), (self.shards[0],)
+
+    @cached_property
+    def class_names(self) -> tuple[str, ...]:
+        """The first folders of the keys, where they are the classes; else empty."""
+        labels, rows = np.unique(self.column("label"), return_index=True)
+        entries = self.fetch(rows[labels >= 0])
+        first = entries[0] if entries else None
+        if not isinstance(first, Sample) or not _NUMBERING_FIELDS.isdisjoint(first.fields):
+            return ()
+        names = [""] * int(labels[-1] + 1)
+        for entry in entries:
+            if isinstance(entry, Sample):
+                names[entry.label] = entry.key.split("/")[1]  # behind the file's name
+        return tuple(names)
+
+    def _sample(
+        self,
+        index: int,
+        key: str,
+        fields: Mapping[str, Payload],
+        label: int,
+        size: tuple[int, int] | None,
+        restarts: NDArray[np.int64] | None,
+        image_field: str | None,
+    ) -> Sample | BadSample:
+        planes = fields.get("planes")
+        if planes is not None and size is not None:  # pixels of a Datum
+            image_field, image = to_pnm(copied(planes), *size)
+            fields = {image_field: image}
+        return Sample(index, key, fields, label, size, restarts, image_field)
+
+
+def _data_file(path: PathLike) -> PathLike:
+    if is_url(path):
+        return path
+    place = Path(path).absolute()
+    if place.is_dir() and not (place / "data.mdb").is_file():
+        raise SourceError(f"{place} holds no data.mdb: give the folder of an LMDB environment")
+    return place / "data.mdb" if place.is_dir() else place
+
+
+@dataclass(frozen=True)
+class LmdbScan:
+    """Finds the samples in the bytes of an LMDB file; see `LmdbDataset` for the options."""
+
+    layout: Layout | None = None
+    database: str | None = None
+    rules: int = 2  # of telling layouts: an index that was made by others is made anew
+
+    def __call__(self, content: Content, name: str) -> Iterator[Entry]:
+        """Yield the samples, in the order of their keys."""
+        tree = Tree(content, name, self.database)
+        layout = self.layout or _recognise(content, tree, name)
+        empty = True
+        for entry in _SCANS[layout](content, tree):
+            empty = False
+            yield entry
+        if empty:
+            raise SourceError(
+                f"{name} holds no samples of the layout {layout!r}: name the right one"
+            )
+
+
+def _recognise(content: Content, tree: Tree, name: str) -> Layout:
+    """Return the layout that the first entries have."""
+    first = list(islice((node for node in tree.nodes() if _counts(node)), 16))
+    if not first:
+        raise SourceError(f"{name} holds no samples: its database is empty")
+    if any(_NUMBERED.fullmatch(node.key) for node in first):
+        return "numbered"
+    images = [node for node in first if _names_image(node)]
+    whole = [content[node.start : node.stop] for node in images or first if not node.fault]
+    if images and not any(whole):
+        return "files"
+    if not whole:
+        raise SourceError(f"{name} is damaged: {first[0].fault}")
+    refused = ""
+    for value in whole:  # a bad one shall not decide
+        with suppress(HeaderError):
+            read_header(value)
+            return "files" if images else "values"
+        try:
+            read_datum(value)
+            return "datum"  # Caffe's convert_imageset calls them 00000000_photo.jpg
+        except WireError:
+            continue
+        except ValueError as error:
+            refused = refused or str(error)
+    if refused:
+        raise SourceError(f"{name} holds Datums of Caffe of which none is an image: {refused}")
+    start = bytes(whole[0][:16])
+    if images and not (_PICKLE.match(start) or _MSGPACK.match(start)):
+        return "files"  # a kind of image that only a decoder knows
+    raise SourceError(f"{name} {_refusal(start)}")
+
+
+def _names_image(node: Node) -> bool:
+    """Whether a key is the name of an image's file."""
+    found = _KEY_AND_FIELD.fullmatch(node.key)
+    return found is not None and is_image_field(found[2].decode("utf-8", "replace").lower())
+
+
+def _refusal(start: bytes) -> str:
+    advice = (
+        "write the bytes of the image file as the value, under KEY.jpg, and its class under KEY.cls"
+    )
+    if _PICKLE.match(start):
+        return f"holds pickled Python objects, which may run any code when they are read: {advice}"
+    if _MSGPACK.match(start):
+        return f"holds records of MessagePack, which are not read: {advice}"
+    return f"holds values of no known layout, which start with {start[:8]!r}: {advice}"
+
+
+def _counts(node: Node) -> bool:
+    return node.is_lost or not _NO_SAMPLES.fullmatch(node.key)
+
+
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "surrogateescape")
+
+
+def _files(content: Content, tree: Tree) -> Iterator[Entry]:
+    numbers = _class_numbers(tree, _stem_and_field)
+    for (stem, _), group in groupby(tree.nodes(), key=_stem_or_loss):
+        nodes = list(group)
+        fault = next((node.fault for node in nodes if node.fault), "")
+        places = {_stem_and_field(node)[1]: (node.start, node.stop) for node in nodes}
+        if not fault and len(places) < len(nodes):
+            fault = f"one of the fields {', '.join(places)} is stored twice"
+        if not stem:
+            continue
+        if fault:
+            yield Entry(_text(stem), (), fault=fault)
+            continue
+        label = numbers.get(stem.partition(b"/")[0], -1)
+        if "cls" in places:
+            label = _label(content, *places["cls"])
+        image = next((name for name in places if is_image_field(name)), None)
+        yield _entry(content, _text(stem), places, image, label)
+
+
+def _stem_or_loss(node: Node) -> tuple[bytes, bool]:
+    return node.key if node.is_lost else _stem_and_field(node)[0], node.is_lost
+
+
+def _stem_and_field(node: Node) -> tuple[bytes, str]:
+    found = _KEY_AND_FIELD.fullmatch(node.key)
+    if found is None or _NO_SAMPLES.fullmatch(node.key):
+        return b"", ""
+    return found[1], _text(found[2]).lower()
+
+
+def _values(content: Content, tree: Tree) -> Iterator[Entry]:
+    numbers = _class_numbers(tree, lambda node: (node.key if _counts(node) else b"", ""))
+    for node in filter(_counts, tree.nodes()):
+        if node.fault:
+            yield Entry(_text(node.key), (), fault=node.fault)
+            continue
+        folder, slash, _ = node.key.partition(b"/")
+        label = numbers.get(folder, -1) if slash else -1
+        yield _entry(content, _text(node.key), {"image": (node.start, node.stop)}, "image", label)
+
+
+def _numbered(content: Content, tree: Tree) -> Iterator[Entry]:
+    # image- stands before label- in the tree: two walks keep step without holding either in memory.
+    labels = (node for node in tree.nodes() if node.key.startswith(b"label-"))
+    label = next(labels, None)
+    for node in tree.nodes():
+        found = _NUMBERED.fullmatch(node.key)
+        if found is None and not node.is_lost:
+            continue
+        key, wanted = _text(node.key), b"label-" + node.key[6:]
+        if node.fault:
+            yield Entry(key, (), fault=node.fault)
+            continue
+        while label is not None and label.key < wanted:
+            label = next(labels, None)
+        places = {"image": (node.start, node.stop)}
+        number = -1
+        if label is not None and label.key == wanted:
+            if label.fault:
+                yield Entry(key, (), fault=label.fault)
+                continue
+            places["label"] = (label.start, label.stop)
+            number = _label(content, label.start, label.stop)
+        yield _entry(content, key, places, "image", number)
+
+
+def _datums(content: Content, tree: Tree) -> Iterator[Entry]:
+    for node in filter(_counts, tree.nodes()):
+        key = _text(node.key)
+        if node.fault:
+            yield Entry(key, (), fault=node.fault)
+            continue
+        try:
+            datum = read_datum(content[node.start : node.stop])
+        except ValueError as error:
+            yield Entry(key, (), fault=f"the value is no Datum: {error}")
+            continue
+        try:
+            label = to_label(datum.label)
+        except ValueError as error:
+            yield Entry(key, (), fault=str(error))
+            continue
+        place = (node.start + datum.start, node.start + datum.stop)
+        if datum.encoded:
+            yield _entry(content, key, {"data": place}, "data", label)
+        else:
+            yield Entry(key, (("planes", *place),), label, datum.shape[1:])
+
+
+_SCANS: dict[str, Callable[[Content, Tree], Iterator[Entry]]] = {
+    "files": _files,
+    "values": _values,
+    "numbered": _numbered,
+    "datum": _datums,
+}
+
+
+def _entry(
+    content: Content,
+    key: str,
+    places: dict[str, tuple[int, int]],
+    image: str | None,
+    label: int,
+) -> Entry:
+    size = restarts = None
+    if image is not None:
+        data = content[slice(*places[image])]
+        with suppress(HeaderError):  # whoever needs its size will see
+            header = read_header(data)
+            size = (header.height, header.width)
+        restarts = restart_offsets(data)
+    members = tuple((name, start, stop) for name, (start, stop) in places.items())
+    return Entry(key, members, label, size, restarts=restarts, image_field=image)
+
+
+def _label(content: Content, start: int, stop: int) -> int:
+    whole = _WHOLE.fullmatch(content[start : min(stop, start + 32)])
+    return int(whole[1]) if whole else -1
+
+
+def _class_numbers(tree: Tree, split: Callable[[Node], tuple[bytes, str]]) -> dict[bytes, int]:
+    """Return the number of each class folder; none where some sample lies in none, or has a cls."""
+    folders = set()
+    for node in tree.nodes():
+        stem, field = split(node) if not node.is_lost else (b"", "")
+        if not stem:
+            continue
+        folder, slash, _ = stem.partition(b"/")
+        if not slash or field == "cls":
+            return {}
+        folders.add(folder)
+    return {folder: number for number, folder in enumerate(sorted(folders))}

@@ -1,0 +1,284 @@
+"""A manifest: a text file with one JSON object per line, each of which names an image or video file."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import ColumnName, IndexedDataset
+from readers.formats.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label, to_payload
+from readers.formats.files.beside import FilesBelow
+from readers.sample import (
+    VIDEO_FIELDS,
+    BadSample,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+    is_image_file,
+)
+from readers.storage.blob import Content, open_blob
+from readers.storage.blob.pin import pin_content
+from readers.storage.index import Entry
+from readers.storage.limits import check_bytes
+from readers.storage.shards import ShardDataset
+from readers.storage.unreadable import unreadable
+
+_IMAGE_COLUMNS = (
+    *("image", "image_path", "img_path", "file_name", "file", "filepath", "filename", "path"),
+    *(name for name in IMAGE_NAMES if name not in ("image", "bytes")),
+    *("video_path", *VIDEO_NAMES),
+)
+_LABEL_COLUMNS = ("label", "cls", "class", "target", "labels")
+_KEY_COLUMNS = ("__key__", "key", "id")
+_MASK_COLUMNS = ("mask", "mask_path", "mask_file", "seg", "segmentation")
+_TARGETS = ("boxes", "labels", "box_labels", "keypoints", "keypoint_labels")
+_PIECE_BYTES = 1 << 20
+_NUM_SIZES = 4096
+_PARSED_BYTES = 32  # that a byte of JSON becomes at most, or nearly
+
+
+class ManifestDataset(IndexedDataset):
+    """Image or video files that the lines of a manifest name, in the order of the lines.
+
+    A line is a JSON object such as ``{"image": "cats/1.jpg", "label": 3, "source": "flickr"}`` or
+    ``{"video": "cats/1.mp4", "start_seconds": 1.5, "end_seconds": 4}``. Paths are relative to the manifest's
+    folder. The file is the field of its extension (``jpg``), a video mapped and unread; every other column is
+    a field too: text as UTF-8, all else as JSON. Beyond these
+
+    - ``boxes``, ``labels``, ``keypoints`` and ``keypoint_labels`` together become the field ``json``, in
+      which the loader looks for targets: boxes in x, y, x, y of the upright image;
+    - ``mask`` (or ``mask_path``, ``seg``, ``segmentation``), the path of a PNG, becomes the field
+      ``mask.png``, and ``masks``, a list of paths, ``mask.0.png`` and so on.
+
+    The lines are indexed once (see `readers.storage.index`); a line that is no such object, or whose file cannot
+    be read, is one BadSample. Empty lines do not count.
+
+    Args:
+        path: The manifest, in UTF-8.
+        image: Column of the path of the image or video; None takes the first of the usual names.
+        label: Column of the class number, likewise.
+        key: Column that names the sample: ``__key__``, ``key`` or ``id`` where they are there, else the
+            image's path does.
+        root: Folder that the paths are relative to, and below which absolute paths may lead.
+
+    Raises:
+        SourceError: The manifest is missing, names neither image nor video in its first object, or no file at all, or a
+            column that was asked for is not in its first object.
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        *,
+        image: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        root: PathLike | None = None,
+    ) -> None:
+        path = Path(path).absolute()
+        self._scan = ManifestScan(image, label, key)
+        self._root = None if root is None else Path(root).absolute()
+        what = "the folder of the manifest" if root is None else "the root folder"
+        self._files = FilesBelow(self._root or path.parent, what)
+        self._lines = ShardDataset([path], self._scan)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the manifest itself."""
+        return partial(type(self), **asdict(self._scan), root=self._root), (self._lines.shards[0],)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the manifest's name, keys, labels and content, and the sizes of 4096 files.
+
+        See `pin_content` for the content. The files are spread evenly over the lines.
+        """
+        digest = hashlib.sha256(self._lines.fingerprint.encode())
+        with unreadable(str(self._lines.shards[0])):
+            digest.update(pin_content(open_blob(self._lines.shards[0])).encode())
+        rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
+        names = []
+        for line in self._lines.fetch(rows):
+            with suppress(ValueError):  # of a file that was damaged since it was opened
+                if isinstance(line, Sample):
+                    names.append(self._scan.read(line.fields["line"]).path)
+        digest.update(repr(self._files.sizes(names)).encode())
+        return digest.hexdigest()[:32]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; the sizes of the files are not known."""
+        if name == "num_bytes":
+            return np.full(len(self), -1, np.int64)
+        return self._lines.column(name)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the lines and the files that they name; see `Dataset.fetch`."""
+        return [
+            line if isinstance(line, BadSample) else self._read(line)
+            for line in self._lines.fetch(indices)
+        ]
+
+    def _read(self, line: Sample) -> Sample | BadSample:
+        try:
+            record = self._scan.read(line.fields["line"])
+            ending = record.path.rpartition(".")[2].lower()
+            is_video = ending in VIDEO_FIELDS
+            image = ending if is_video or is_image_file(record.path) else "jpg"
+            fields: dict[str, Payload] = {image: self._files.read(record.path, mapped=is_video)}
+            for name, path in _mask_files(record.columns).items():
+                fields[name] = self._files.read(path)
+            for name, payload in _other_fields(record.columns).items():
+                fields.setdefault(name, payload)
+        except ValueError as error:
+            return BadSample(line.index, line.key, "read", str(error))
+        return Sample(line.index, line.key, fields, record.label, image_field=image)
+
+
+class Record(NamedTuple):
+    """What one line says.
+
+    Attributes:
+        path: Of the image or video, as written.
+        key: Names the sample.
+        label: Class number, -1 when there is none.
+        columns: All others than the image's.
+    """
+
+    path: str
+    key: str
+    label: int
+    columns: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ManifestScan:
+    """Finds the samples in the bytes of a manifest; see `ManifestDataset` for the options."""
+
+    image: str | None = None
+    label: str | None = None
+    key: str | None = None
+
+    def __call__(self, content: Content, name: str) -> Iterator[Entry]:
+        """Yield the lines that are not empty, in order."""
+        first = True
+        num_samples, fault = 0, "it is empty"
+        for number, (start, stop) in enumerate(_lines(content), start=1):
+            try:
+                check_bytes(_PARSED_BYTES * (stop - start), "it")
+                line = bytes(content[start:stop])
+                if not line.strip():
+                    continue
+                columns = _parse(line)
+                if first:
+                    self._check(columns, name)
+                    first = False
+                record = self._record(columns)
+            except ValueError as error:
+                fault = str(error)
+                yield Entry(f"line {number}", (), fault=f"line {number}: {fault}")
+                continue
+            num_samples += 1
+            key = f"line {number}" if record.key.startswith("/") else record.key
+            yield Entry(key, (("line", start, stop),), record.label)
+        if not num_samples:
+            raise SourceError(
+                f"{name} names no files ({fault}): write a JSON object per line, such as "
+                '{"image": "cats/1.jpg", "label": 3}'
+            )
+
+    def read(self, line: Payload) -> Record:
+        """Read a line.
+
+        Raises:
+            ValueError: It is no object of a sample; the text is a short reason.
+        """
+        return self._record(_parse(bytes(line)))
+
+    def _record(self, columns: dict[str, Any]) -> Record:
+        column = _pick(columns, self.image, _IMAGE_COLUMNS)
+        path = columns.pop(column, None) if column else None
+        if not isinstance(path, str) or not path:
+            what = "no image's path" if path is None else f"an image's path that is {shorten(path)}"
+            raise ValueError(f"it has {what}")
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError:
+            raise ValueError(f"its image's path {shorten(path)} can be no file's") from None
+        label = _pick(columns, self.label, _LABEL_COLUMNS)
+        value = columns.get(label) if label else None
+        # The list "labels" belongs to boxes.
+        number = -1 if self.label is None and isinstance(value, list) else to_label(value)
+        key = _pick(columns, self.key, _KEY_COLUMNS)
+        name = columns.get(key) if key else None
+        return Record(path, to_key(path if name is None else name), number, columns)
+
+    def _check(self, columns: dict[str, Any], name: str) -> None:
+        have = ", ".join(columns) or "none"
+        for role, asked in (("image", self.image), ("label", self.label), ("key", self.key)):
+            if asked is not None and asked not in columns:
+                raise SourceError(
+                    f"{name} has no column {asked!r} for {role}=: its columns are {have}"
+                )
+        if _pick(columns, self.image, _IMAGE_COLUMNS) is None:
+            raise SourceError(
+                f"{name} has no column that is known to name the image or video (its columns are {have}): "
+                "name it with image="
+            )
+
+
+def _lines(content: Content) -> Iterator[tuple[int, int]]:
+    """Yield where each line begins and ends, the ends without the line feed."""
+    place = start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
+    while place < len(content):
+        piece = bytes(content[place : place + _PIECE_BYTES])
+        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + place
+        for end in ends.tolist():
+            yield start, end
+            start = end + 1
+        place += len(piece)
+    if start < len(content):
+        yield start, len(content)
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        columns = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is no JSON: {error}") from None
+    if not isinstance(columns, dict):
+        raise ValueError(f"it is no JSON object but {shorten(columns)}")
+    return columns
+
+
+def _pick(columns: Mapping[str, Any], asked: str | None, usual: tuple[str, ...]) -> str | None:
+    return asked or next((name for name in usual if name in columns), None)
+
+
+def _mask_files(columns: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files of masks by field name."""
+    listed = columns.get("masks")
+    if isinstance(listed, list) and all(isinstance(path, str) for path in listed):
+        return {f"mask.{number}.png": path for number, path in enumerate(listed)}
+    one = next((path for name in _MASK_COLUMNS if (path := columns.get(name)) is not None), None)
+    return {"mask.png": one} if isinstance(one, str) else {}
+
+
+def _other_fields(columns: Mapping[str, Any]) -> dict[str, Payload]:
+    fields: dict[str, Payload] = {}
+    if "boxes" in columns or "keypoints" in columns:
+        fields["json"] = to_payload({name: columns[name] for name in _TARGETS if name in columns})
+    for name, value in columns.items():
+        if value is not None:
+            fields.setdefault(name, to_payload(value))
+    return fields

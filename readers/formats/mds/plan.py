@@ -1,0 +1,212 @@
+"""How a sample of an MDS shard becomes fields, a label and a key."""
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from readers.formats.columns import find_roles, remarks_on, to_label
+from readers.formats.mds.encoding import IMAGES, LISTS, get_decoder, scalar_type, split_list
+from readers.sample import Payload, SourceError
+from readers.storage.blob.mapped import copied, copied_if_small
+
+_MAX_KEY_CHARACTERS = 256
+
+
+class Column(NamedTuple):
+    """How one column of a sample is read.
+
+    Attributes:
+        name: Of the field.
+        number: Place among all columns.
+        decode: Makes the payload, None where the bytes are it.
+        list_of: Its encoding where it holds several images, else "".
+    """
+
+    name: str
+    number: int
+    decode: Callable[[Payload], Payload] | None
+    list_of: str
+
+
+class Plan(NamedTuple):
+    """How the samples of a shard are read.
+
+    Attributes:
+        sizes: Of every column, 0 where each sample tells it.
+        head: Reads the sizes that each sample tells.
+        columns: Those that become fields.
+        label: The column that holds the label, or None.
+        key: Likewise.
+        image_field: Name of the field that holds the image, or None.
+        remarks: Sentences for people about what was chosen.
+    """
+
+    sizes: tuple[int, ...]
+    head: struct.Struct
+    columns: tuple[Column, ...]
+    label: Column | None
+    key: Column | None
+    image_field: str | None
+    remarks: tuple[str, ...]
+
+    def split(self, data: Payload) -> list[Payload]:
+        """Return the stored value of every column; of a view into a map, views.
+
+        Raises:
+            ValueError: The sizes do not fit.
+            OSError: The file has shrunk.
+        """
+        try:
+            told = iter(self.head.unpack_from(copied(data[: self.head.size])))
+        except struct.error:
+            raise ValueError(f"the shard is damaged: a sample of {len(data)} bytes") from None
+        position, values = self.head.size, []
+        for size in self.sizes:
+            stop = position + (size or next(told))
+            values.append(data[position:stop])
+            position = stop
+        if position != len(data):
+            raise ValueError(f"the shard is damaged: columns of {position} bytes in {len(data)}")
+        return values
+
+    def read(self, data: Payload) -> tuple[str | None, dict[str, Payload], int]:
+        """Return the key, the fields and the label of a sample.
+
+        Raises:
+            ValueError: It is damaged, or its label is no whole number.
+            OSError: The file has shrunk.
+        """
+        values = self.split(data)
+        fields: dict[str, Payload] = {}
+        try:
+            for name, number, decode, list_of in self.columns:
+                value = values[number]
+                if list_of:
+                    for place, item in enumerate(split_list(list_of, copied(value))):
+                        fields[f"{name}.{place}"] = item
+                else:
+                    fields[name] = decode(copied(value)) if decode else copied_if_small(value)
+        except ValueError as error:
+            raise ValueError(f"the column {name} holds {error}") from None
+        label = -1 if self.label is None else self.read_label(values)
+        key = None
+        if self.key is not None:
+            value = copied(values[self.key.number])
+            value = self.key.decode(value) if self.key.decode else value[: 4 * _MAX_KEY_CHARACTERS]
+            key = str(value, "utf-8", "replace")[:_MAX_KEY_CHARACTERS]
+        return key, fields, label
+
+    def count_bytes(self, values: list[Payload]) -> int:
+        """Size of all fields together, where their stored bytes are the payloads."""
+        return sum(len(values[column.number]) for column in self.columns)
+
+    def read_label(self, values: list[Payload]) -> int:
+        """Return the label of a sample that was split.
+
+        Raises:
+            ValueError: It is no whole number.
+            OSError: The file has shrunk.
+        """
+        assert self.label is not None
+        value = copied(values[self.label.number])
+        payload = self.label.decode(value) if self.label.decode else value
+        text = str(payload[:64], "latin-1")
+        label: int | float | str
+        try:
+            label = int(text)
+        except ValueError:
+            label = float(text) if self.label.decode else text
+        return to_label(label)
+
+
+def make_plan(
+    stored: tuple[tuple[str, str, int], ...],
+    chosen: tuple[str, ...] | None,
+    image: str | None,
+    label: str | None,
+    key: str | None,
+    source: str,
+) -> Plan:
+    """Decide how the samples of a shard are read.
+
+    Args:
+        stored: (name, encoding, size or 0) of its columns, in stored order.
+        chosen: The columns that become fields, None for all.
+        image: Name of the column that holds the image, None for the first that looks like it.
+        label: Likewise.
+        key: Likewise.
+        source: The data, for errors.
+
+    Raises:
+        SourceError: A column is missing, pickled or of an unfit or unknown encoding.
+    """
+    encodings = {name: encoding for name, encoding, _ in stored}
+    missing = [name for name in chosen or () if name not in encodings]
+    if missing:
+        raise SourceError(
+            f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(encodings)}"
+        )
+    find_roles(encodings, image=image, label=label, key=key, source=source)
+    wanted = {name: code for name, code in encodings.items() if chosen is None or name in chosen}
+
+    def pick(role: str, asked: str | None, fits: Callable[[str], bool]) -> str | None:
+        if asked is not None:
+            if not fits(encodings[asked]):
+                raise SourceError(
+                    f"{source} has {encodings[asked]} values in the column {asked}, which is unfit for {role}="
+                )
+            return asked
+        there = [name for name, encoding in wanted.items() if fits(encoding)]
+        found: str | None = getattr(
+            find_roles(
+                there,
+                image=None,
+                label=None,
+                key=None,
+                source=source,
+                encoded=there,
+                whole=[name for name in there if _is_whole(encodings[name])],
+            ),
+            role,
+        )
+        if found is None and role == "image":
+            found = next((name for name in there if encodings[name] in IMAGES), None)
+        return found
+
+    def column(name: str) -> Column:
+        encoding = encodings[name]
+        several = encoding in LISTS
+        decode = None if several else get_decoder(encoding, source, name)
+        return Column(name, list(encodings).index(name), decode, encoding if several else "")
+
+    picture = pick("image", image, lambda encoding: encoding in (*IMAGES, "bytes"))
+    number = pick("label", label, _is_plain)
+    title = pick("key", key, _is_plain)
+    head = struct.Struct(f"<{sum(not size for _, _, size in stored)}I")
+    field = f"{picture}.0" if picture and encodings[picture] in LISTS else picture
+    return Plan(
+        tuple(size for _, _, size in stored),
+        head,
+        tuple(column(name) for name in wanted),
+        column(number) if number else None,
+        column(title) if title else None,
+        field,
+        remarks_on(
+            source,
+            image=picture if image is None else None,
+            label=number if label is None else None,
+            encoded=[name for name in wanted if encodings[name] in (*IMAGES, "bytes")],
+            whole=[name for name in wanted if _is_whole(encodings[name])],
+        ),
+    )
+
+
+def _is_whole(encoding: str) -> bool:
+    return "int" in encoding and (scalar_type(encoding) is not None or encoding == "str_int")
+
+
+def _is_plain(encoding: str) -> bool:
+    """Whether a column holds numbers or text."""
+    return scalar_type(encoding) is not None or encoding in (
+        *("bytes", "str", "json", "str_int", "str_float", "str_decimal"),
+    )

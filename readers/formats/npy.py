@@ -1,0 +1,188 @@
+"""Rows of a NumPy array in a .npy file."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import ColumnName, IndexedDataset
+from readers.formats.columns import to_label, to_labels
+from readers.image.raw_pixels import RowFile, row_file
+from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
+from readers.storage.blob import open_blob
+from readers.storage.blob.pin import pin_content
+from readers.storage.blob.rows import FileRows
+from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.unreadable import reason_of, unreadable
+
+_BLOCK_BYTES = 8 << 20
+_LEAST_OF_ONE = 16  # height and width from which nobody means narrow grey images
+
+
+class NpyDataset(IndexedDataset):
+    """The rows of one array: images without compression.
+
+    uint8 [N, H, W, 3] are RGB images: the field ``ppm`` is a PPM file of the row. uint8 [N, H, W] and
+    [N, H, W, 1] are grey: ``pgm``.
+
+    Rows that the file lost because it was shortened in place are BadSamples; see `FileRows` for Fortran order.
+
+    Args:
+        path: The .npy file, in C or Fortran order.
+        labels: A .npy file of N whole numbers. None takes the first that lies beside the array of
+            ``<stem>_labels.npy``, the stem with ``labels`` for ``images``, and ``labels.npy``; False takes
+            none.
+
+    Raises:
+        SourceError: A file is missing, cut off, empty, of Python objects, or a .npz; its rows are no images;
+            or the labels do not fit.
+    """
+
+    def __init__(self, path: PathLike, *, labels: PathLike | Literal[False] | None = None) -> None:
+        self._path = Path(path).absolute()
+        self._labels_path = _find_labels(self._path, labels)
+        self._rows = _find_rows(self._path)
+        self._row_file = _image_file(self._rows, self._path)
+        try:
+            check_bytes(self._row_file.num_bytes, "a row")
+        except TooLargeError as error:
+            raise SourceError(f"{self._path}: {error}") from None
+        self._labels: NDArray[Any] | None = None
+        if self._labels_path:
+            self._labels = _read_labels(self._labels_path, len(self._rows), self._path)
+
+    def __reduce__(self) -> tuple[partial[Self], tuple[Path]]:
+        """Another process opens the files itself."""
+        return partial(type(self), labels=self._labels_path or False), (self._path,)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the array's name, length and content, and the labels; see `pin_content`."""
+        with unreadable(str(self._path)):
+            content = pin_content(open_blob(self._path))
+        digest = hashlib.sha256(f"{self._path.name!r} {content}\n".encode())
+        digest.update(self.column("label").tobytes())
+        return digest.hexdigest()[:32]
+
+    @property
+    def block_size(self) -> int:
+        """As many rows as make 8 MB."""
+        return max(1, _BLOCK_BYTES // self._row_file.num_bytes)
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; nothing but the labels is read, and bad ones count as none."""
+        if name == "label" and self._labels is not None:
+            return to_labels(self._labels)
+        height, width = self._row_file.size or (0, 0)
+        values = {"label": -1, "height": height, "width": width}
+        values["num_bytes"] = self._row_file.num_bytes
+        return np.full(len(self), values[name], np.int64)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the rows; see `Dataset.fetch`."""
+        return [self._sample(index) for index in checked_indices(indices, len(self._rows))]
+
+    def _sample(self, index: int) -> Sample | BadSample:
+        file, key = self._row_file, f"{self._path.name}/{index}"
+        try:
+            label = -1 if self._labels is None else to_label(self._labels[index].item())
+        except ValueError as error:
+            return BadSample(index, key, "read", str(error))
+        try:
+            fields = {file.field: file.of(self._rows[index])}
+        except OSError as error:
+            reason = f"the file cannot be read: {reason_of(error)}"
+            return BadSample(index, key, "read", reason)
+        return Sample(index, key, fields, label, file.size, image_field=file.field)
+
+
+def _find_labels(path: Path, labels: PathLike | Literal[False] | None) -> Path | None:
+    if labels is False:
+        return None
+    if labels is not None:
+        return Path(labels).absolute()
+    stems = (f"{path.stem}_labels", path.stem.replace("images", "labels"), "labels")
+    places = [path.with_name(f"{stem}.npy") for stem in stems]
+    return next((place for place in places if place != path and place.is_file()), None)
+
+
+def _find_rows(path: Path) -> FileRows:
+    """Find an array of at least one row."""
+    if path.suffix.lower() == ".npz" or _starts_with(path, b"PK\x03\x04"):
+        raise SourceError(f"{path} is a .npz archive: save its array with np.save")
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)  # which reads its head alone
+        if array.size and array.ndim:
+            fortran = not array.flags.c_contiguous
+            return FileRows(path, array.dtype, array.offset, array.shape, fortran=fortran)
+    except Exception as error:  # noqa: BLE001, whatever Python's own parser makes of a damaged header
+        raise SourceError(f"{path} {_refusal(path, error)}") from None
+    raise SourceError(
+        f"{path} holds an array of the shape {array.shape}: it must have one row at least"
+    )
+
+
+def _image_file(rows: FileRows, path: Path) -> RowFile:
+    """Choose what the rows become.
+
+    Raises:
+        SourceError: They are no images.
+    """
+    shape, dtype = list(rows.shape), rows.dtype
+    # An image by itself would be H grey images of 3 columns.
+    is_one = len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) >= _LEAST_OF_ONE
+    if dtype == np.uint8 and len(shape) in (3, 4) and not is_one:
+        found = row_file(rows.shape[1:], dtype)
+        if found.size is not None:
+            return found
+    advice = "pixels are uint8 [N, height, width, 3], [N, height, width, 1] or [N, height, width]"
+    if is_one:
+        advice = f"one image is [1, {', '.join(map(str, shape))}], save image[np.newaxis]"
+    elif len(shape) == 4 and shape[1] in (1, 3) and dtype == np.uint8:
+        advice = "channels come last, save array.transpose(0, 2, 3, 1)"
+    elif len(shape) == 4 and shape[3] == 4 and dtype == np.uint8:
+        advice = "of RGBA save array[..., :3]"
+    elif dtype.kind == "f" and len(shape) in (3, 4):
+        advice = f"{advice}: of values from 0 to 1 save (array * 255).round().astype(np.uint8)"
+    raise SourceError(f"{path} holds {dtype.str} {shape}, which are no images: {advice}")
+
+
+def _refusal(path: Path, error: Exception) -> str:
+    if not path.is_file():
+        return "is not a file: give a .npy file"
+    text = str(error)
+    if "Python objects" in text:
+        return (
+            "holds Python objects, which are pickled and may run any code when they are read: "
+            "save numbers of one type and shape"
+        )
+    if "greater than file size" in text:
+        return f"is cut off at byte {path.stat().st_size}: write it again"
+    return f"is no .npy file that can be read ({text}): save the array with np.save"
+
+
+def _starts_with(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError:
+        return False
+
+
+def _read_labels(path: Path, num_rows: int, images: Path) -> NDArray[Any]:
+    rows = _find_rows(path)
+    num_labels = math.prod(rows.shape)
+    if rows.dtype.kind not in "iub" or num_labels != len(rows) or len(rows) != num_rows:
+        raise SourceError(
+            f"the labels in {path} must be {num_rows} whole numbers as {images.name} has rows, got "
+            f"{rows.dtype} {list(rows.shape)}: name the right file with labels=, or labels=False"
+        )
+    return rows.whole().reshape(-1)

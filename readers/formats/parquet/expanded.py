@@ -1,0 +1,84 @@
+"""How much memory a column of a row group takes once pyarrow has decoded it, known before that."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from readers.formats.parquet.footer import ColumnChunk
+from readers.formats.parquet.pages import Chunk, DamagedPageError, Read, check_pages
+from readers.formats.parquet.values import decode_dictionary
+from readers.formats.registry import require
+from readers.sample import Payload
+from readers.storage.limits import check_bytes
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
+OWN_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI")
+"""Of which pages are decompressed here, one by one."""
+
+
+def stored_range(file_bytes: int, leaf: Any, column: ColumnChunk) -> tuple[int, int]:
+    """See that a column of a row group claims nothing that cannot be, and return where its pages lie.
+
+    Args:
+        file_bytes: Length of the file.
+        leaf: Its pyarrow.parquet.ColumnSchema.
+        column: What the footer says of it.
+
+    Returns:
+        Its first byte in the file, and the one behind its last.
+
+    Raises:
+        DamagedPageError: It lies outside the file.
+        TooLargeError: It would take too much memory.
+    """
+    check_bytes(max(_least_bytes(leaf, column), column.text_bytes), f"the column {leaf.path!r}")
+    stop = column.start + column.stored_bytes
+    if not column.is_here or not 4 <= column.start <= stop <= file_bytes:
+        raise DamagedPageError("its pages lie outside the file")
+    return column.start, stop
+
+
+def check_column(read: Read, leaf: Any, column: ColumnChunk) -> int:
+    """See that pyarrow may read a column of a row group, and return how many bytes it becomes, or more.
+
+    A few bytes can stand for a million values: a run of one number, or of one long text in a dictionary.
+
+    Args:
+        read: Reads ranges of the file.
+        leaf: Its pyarrow.parquet.ColumnSchema.
+        column: Where it lies, after `stored_range`.
+
+    Raises:
+        DamagedPageError: Its pages hold another number of values than the footer says.
+        TooLargeError: It would take too much memory.
+        OSError: See `Blob.read`.
+    """
+    num_values, num_bytes = column.num_values, _least_bytes(leaf, column)
+    stop = column.start + column.stored_bytes
+    dictionary = check_pages(read, column.start, stop, num_values)
+    if leaf.physical_type != "BYTE_ARRAY" or dictionary is None or column.codec not in OWN_CODECS:
+        return max(num_bytes, column.text_bytes)
+    if num_values * dictionary.text_bytes <= num_bytes:
+        return num_bytes
+    chunk = Chunk(column.start, num_values, column.codec, 0, stop)
+    found = decode_dictionary(read, chunk, dictionary, partial(decompress, column.codec))
+    longest = int(np.max(found.stops - found.starts, initial=0))
+    expanded = num_bytes + num_values * longest
+    if expanded > column.text_bytes:
+        check_bytes(expanded, f"the column {leaf.path!r}")
+    return max(expanded, column.text_bytes)
+
+
+def _least_bytes(leaf: Any, column: ColumnChunk) -> int:
+    """Memory of its values without the bytes of texts."""
+    kind = leaf.physical_type
+    width = leaf.length if kind == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(kind, 4)
+    return column.num_values * max(1, int(width))
+
+
+def decompress(codec: str, stored: Payload, text_bytes: int) -> Payload:
+    """Return the text of a page; the codec is called as Parquet calls it."""
+    # A codec of its own each time: some keep their state between calls.
+    pa = require("pyarrow", extra="arrow")
+    return memoryview(pa.Codec(codec.lower()).decompress(stored, text_bytes)).cast("B")

@@ -1,0 +1,303 @@
+"""Finding Parquet files, and what their footers say."""
+
+import hashlib
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.parquet.expanded import OWN_CODECS
+from readers.formats.parquet.footer import ColumnChunk, Group, read_groups
+from readers.formats.parquet.pages import Chunk, Read
+from readers.formats.registry import require
+from readers.formats.splits import require_one_split
+from readers.formats.tables.columns import one_line
+from readers.formats.tables.layout import Layout
+from readers.sample import PathLike, Payload, SourceError
+from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
+from readers.storage.blob.mapped import copied
+from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.unreadable import unreadable
+
+_MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
+_TAIL_BYTES = 1 << 16
+_END_BYTES = 8  # length of the footer, magic
+_SIGNATURE_BYTES = (
+    28  # behind the footer of a file whose columns are encrypted and whose footer is not
+)
+_DECRYPT = "write it again without encryption, keys are not handled here"
+_PAGED_VALUE_BYTES = 2048  # smaller values are decoded faster by pyarrow, a row group at a time
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One file.
+
+    Attributes:
+        text: Path or URL.
+        name: For keys: of the folder that was given.
+        partitions: What the folders around it say, such as {"label": "3"}.
+    """
+
+    text: str
+    name: str
+    partitions: Mapping[str, str | None]
+
+    @property
+    def shown(self) -> str:
+        """For messages: a URL without what may be secret in it."""
+        if not is_url(self.text):
+            return self.text
+        from readers.storage.remote.requests import shown
+
+        return shown(self.text)
+
+
+def find_files(files: PathLike | Sequence[PathLike | Place]) -> list[Place]:
+    """Return the files, those of folders sorted by name.
+
+    Raises:
+        SourceError: A folder holds none, or several splits of a dataset.
+    """
+    given: list[Any] = [files] if isinstance(files, str | os.PathLike) else list(files)
+    found = [
+        place
+        for item in given
+        for place in ([item] if isinstance(item, Place) else _find(os.fspath(item)))
+    ]
+    if not found:
+        raise SourceError("the list of Parquet files is empty: give paths of .parquet files")
+    return found
+
+
+def _find(text: str) -> list[Place]:
+    if is_url(text):
+        return [_place(text, text.partition("?")[0].split("/"))]
+    path = Path(text).absolute()
+    if not path.is_dir():
+        return [_place(str(path), list(path.parts))]
+    inside = sorted(
+        each.relative_to(path)
+        for each in path.rglob("*")
+        if each.suffix.lower() == ".parquet" and each.is_file()
+    )
+    inside = [each for each in inside if not any(part[0] in "._" for part in each.parts)]
+    if not inside:
+        raise SourceError(f"{path} holds no .parquet files: correct the path")
+    require_one_split([f"{path}/{each.as_posix()}" for each in inside], str(path))
+    return [
+        Place(str(path / each), each.as_posix(), _partitions(each.parts[:-1])) for each in inside
+    ]
+
+
+def _place(text: str, parts: Sequence[str]) -> Place:
+    first = len(parts) - 1
+    while first > 0 and "=" in parts[first - 1]:
+        first -= 1
+    return Place(text, "/".join(parts[first:]), _partitions(parts[first:-1]))
+
+
+def _partitions(folders: Sequence[str]) -> dict[str, str | None]:
+    pairs = [folder.partition("=") for folder in folders if "=" in folder]
+    return {
+        unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in pairs
+    }
+
+
+class File:
+    """One opened file: no more of it stays in memory than the length of its row groups.
+
+    Args:
+        place: Where it is.
+
+    Attributes:
+        blob: Its bytes.
+        rows: Of each row group, int64 [groups].
+        digest: Over its footer.
+        waits: There is something to decompress or to fetch from afar, for which threads pay.
+
+    Raises:
+        SourceError: It is missing, not Parquet, cut off or encrypted.
+    """
+
+    __slots__ = ("blob", "digest", "rows", "schema", "waits")
+
+    def __init__(self, place: Place) -> None:
+        self.blob = open_blob(place.text)
+        with unreadable(place.text):
+            content = _read_footer(self.blob, place)
+        self.digest = hashlib.sha256(content).hexdigest()
+        metadata, groups = _metadata(content, place)
+        self.rows: NDArray[np.int64] = np.array([group.num_rows for group in groups], np.int64)
+        if sum(self.rows.tolist()) >= 1 << 62:
+            raise SourceError(
+                f"the footer of {place.shown} cannot be read: a row group has no such number of rows"
+            )
+        try:
+            check_bytes(8 * int(self.rows.max(initial=0)), "a number for each row of a row group")
+        except TooLargeError as error:
+            raise SourceError(f"{place.shown}: {error}") from None
+        self.schema: Any = metadata.schema.to_arrow_schema()
+        self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(groups)
+
+    def footer(self, place: Place) -> "Footer":
+        """Read the footer again.
+
+        Raises:
+            OSError: The file is gone or has changed.
+        """
+        content = _read_footer(self.blob, place)
+        return Footer(*_metadata(content, place), self.blob.size_bytes)
+
+
+class Footer:
+    """What a footer tells of columns and row groups.
+
+    Args:
+        metadata: A pyarrow.parquet.FileMetaData. Never ask it for a row group: see `readers.formats.parquet.footer`.
+        groups: Its row groups.
+        file_bytes: Length of the file.
+
+    Attributes:
+        metadata: That.
+        names: Of the columns.
+    """
+
+    def __init__(self, metadata: Any, groups: list[Group], file_bytes: int) -> None:
+        self.metadata, self._groups, self._file_bytes = metadata, groups, file_bytes
+        leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+        self._leaves = {leaf.path: (number, leaf) for number, leaf in enumerate(leaves)}
+        self.names = frozenset(metadata.schema.to_arrow_schema().names)
+        self.nbytes = 3 * metadata.serialized_size + (1000 + 300 * len(groups)) * len(leaves)
+
+    def path(self, name: str, layout: Layout) -> str:
+        """Path in the file's schema of what is read of a column."""
+        return f"{name}.bytes" if name == layout.image and layout.image_in_struct else name
+
+    def leaves(self, group: int, path: str) -> list[tuple[Any, ColumnChunk]]:
+        """The columns of a row group that make up a column of the table, each with pyarrow's ColumnSchema."""
+        columns = self._groups[group].columns
+        return [
+            (leaf, columns[number])
+            for name, (number, leaf) in self._leaves.items()
+            if name == path or name.startswith(f"{path}.")
+        ]
+
+    def chunk(self, group: int, name: str, layout: Layout, any_size: bool) -> Chunk | None:
+        """Where a column of large values lies; None for other columns, and for what pyarrow alone reads.
+
+        With `any_size` small values do as well.
+        """
+        number, leaf = self._leaves.get(self.path(name, layout), (0, None))
+        if leaf is None or leaf.physical_type != "BYTE_ARRAY" or leaf.max_repetition_level:
+            return None
+        told = self._groups[group].columns[number]
+        known = told.codec in OWN_CODECS and told.is_here
+        large = told.text_bytes >= _PAGED_VALUE_BYTES * told.num_values
+        if not known or not (large or any_size) or leaf.logical_type.type != "NONE":
+            return None
+        return Chunk(
+            told.start, told.num_values, told.codec, leaf.max_definition_level, self._file_bytes
+        )
+
+
+def _is_compressed(groups: list[Group]) -> bool:
+    """Whether the larger columns of the first row group are."""
+    if not groups or not groups[0].columns:
+        return False
+    return max(groups[0].columns, key=lambda column: column.stored_bytes).codec != "UNCOMPRESSED"
+
+
+def _read_footer(blob: Blob, place: Place) -> bytes:
+    """Return the footer without its length and magic."""
+    if blob.size_bytes == 0:
+        raise SourceError(f"{place.shown} is empty (0 bytes): write the file again")
+    tail = _read_end(blob, _TAIL_BYTES)
+    end = bytes(tail[-4:])
+    if end == _ENCRYPTED:
+        raise SourceError(f"{place.shown} is encrypted: {_DECRYPT}")
+    if end != _MAGIC or len(tail) < _END_BYTES:
+        [head] = blob.read([(0, 4)])
+        if bytes(head) != _MAGIC:
+            raise SourceError(f"{place.shown} is not a Parquet file: correct the path")
+        raise SourceError(
+            f"{place.shown} is cut off: a Parquet file ends in {_MAGIC!r}, this one in {end!r}; "
+            "copy or write it again"
+        )
+    length = int.from_bytes(tail[-_END_BYTES:-4], "little")
+    if length > blob.size_bytes - _END_BYTES:
+        raise SourceError(
+            f"{place.shown} is cut off or damaged: its footer would be longer than it is; write it again"
+        )
+    if length + _END_BYTES > len(tail):
+        tail = _read_end(blob, length + _END_BYTES)
+    return bytes(tail[-_END_BYTES - length : -_END_BYTES])
+
+
+def _read_end(blob: Blob, size_bytes: int) -> Payload:
+    # Through a map that goes again: of thousands of files, few are in use at a time.
+    source = blob.unmapped() if isinstance(blob, LocalBlob) else blob
+    [tail] = source.read([(max(0, blob.size_bytes - size_bytes), blob.size_bytes)])
+    return copied(tail)
+
+
+def _metadata(footer: bytes, place: Place) -> tuple[Any, list[Group]]:
+    pa, parquet = require("pyarrow", extra="arrow"), require("pyarrow.parquet", extra="arrow")
+    whole = _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
+    try:
+        metadata = parquet.read_metadata(pa.BufferReader(whole))
+        _ = metadata.schema.to_arrow_schema().names  # may be none, or no text
+        leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+        groups = read_groups(footer, [leaf.max_repetition_level > 0 for leaf in leaves])
+    except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
+        raise SourceError(
+            f"the footer of {place.shown} cannot be read: {one_line(error)}"
+        ) from None
+    encrypted = any(column.is_encrypted for group in groups for column in group.columns)
+    if encrypted or len(footer) - metadata.serialized_size == _SIGNATURE_BYTES:
+        raise SourceError(f"columns of {place.shown} are encrypted: {_DECRYPT}")
+    return metadata, groups
+
+
+def open_for_arrow(read: Read, size_bytes: int) -> Any:
+    """Return a pyarrow file of what `read` reads. Each use needs its own."""
+    return require("pyarrow", extra="arrow").PythonFile(_RangesFile(read, size_bytes), mode="r")
+
+
+class _RangesFile(io.RawIOBase):
+    """A file that can be read at any place."""
+
+    def __init__(self, read: Read, size_bytes: int) -> None:
+        self._read, self._size_bytes, self._place = read, size_bytes, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size_bytes}[whence]
+        self._place = start + offset
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        stop = min(self._place + len(view), self._size_bytes)
+        if stop <= self._place:
+            return 0
+        [data] = self._read([(self._place, stop)])
+        data = copied(data)
+        view[: len(data)] = data
+        self._place += len(data)
+        return len(data)

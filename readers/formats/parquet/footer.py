@@ -1,0 +1,110 @@
+"""What the footer of a Parquet file says of its row groups, read without pyarrow.
+
+pyarrow ends the process when it is asked about a row group or column whose description it does not like;
+only reading through it is safe. Format:
+https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
+"""
+
+from typing import Any, NamedTuple
+
+from readers.formats.parquet.thrift import Wanted, read_struct
+from readers.sample import Payload
+
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+_CHUNK = dict.fromkeys((1, 4, 5, 6, 7, 9, 11))
+_WANTED: Wanted = {
+    4: {  # row groups
+        1: {1: None, 3: _CHUNK, 8: {}, 9: {}},  # columns: file, chunk, encryption
+        3: None,
+    }
+}
+_MOST = 1 << 62
+
+
+class ColumnChunk(NamedTuple):
+    """Where one column of a row group lies, as the footer tells it.
+
+    Attributes:
+        codec: Name of its compression.
+        num_values: Nulls, and lists without values, with them.
+        text_bytes: When decompressed.
+        stored_bytes: Likewise, as it is stored.
+        start: Byte in the file of its first page.
+        is_here: It lies in this file.
+        is_encrypted: With a key of its own.
+    """
+
+    codec: str
+    num_values: int
+    text_bytes: int
+    stored_bytes: int
+    start: int
+    is_here: bool
+    is_encrypted: bool
+
+
+class Group(NamedTuple):
+    """A row group: its number of rows, and its columns in the order of the schema."""
+
+    num_rows: int
+    columns: tuple[ColumnChunk, ...]
+
+
+def read_groups(footer: Payload, is_list: list[bool]) -> list[Group]:
+    """Read the row groups out of a footer.
+
+    Args:
+        footer: Without its length and magic.
+        is_list: Of each column whether a row may hold several values of it.
+
+    Raises:
+        ValueError: It is damaged; the text says how.
+    """
+    try:
+        told, _ = read_struct(footer, 0, _WANTED)
+        return [_group(group, is_list) for group in told.get(4, ())]
+    except IndexError:
+        raise ValueError("it is cut off") from None
+    except (KeyError, TypeError, AttributeError):
+        raise ValueError("a row group lacks what it must tell") from None
+
+
+def _group(told: dict[int, Any], is_list: list[bool]) -> Group:
+    num_rows, columns = _number(told[3]), told[1]
+    if len(columns) != len(is_list):
+        raise ValueError(f"a row group has {len(columns)} columns instead of {len(is_list)}")
+    chunks = tuple(map(_column, columns))
+    for chunk, several in zip(chunks, is_list, strict=True):
+        fits = chunk.num_values >= num_rows if several else chunk.num_values == num_rows
+        if not fits and not chunk.is_encrypted:
+            raise ValueError(
+                f"a row group of {num_rows} rows has a column of {chunk.num_values} values"
+            )
+    return Group(num_rows, chunks)
+
+
+def _column(told: dict[int, Any]) -> ColumnChunk:
+    is_encrypted = 8 in told or 9 in told
+    if is_encrypted and 3 not in told:
+        return ColumnChunk("UNCOMPRESSED", 0, 0, 0, 4, 1 not in told, True)
+    chunk = told[3]
+    codec = _number(chunk[4])
+    if codec >= len(_CODECS):
+        raise ValueError(f"a column is compressed in a way without a name (number {codec})")
+    pages, dictionary = _number(chunk[9]), _number(chunk.get(11, 0))
+    return ColumnChunk(
+        _CODECS[codec],
+        _number(chunk[5]),
+        _number(chunk[6]),
+        _number(chunk[7]),
+        # Some writers tell 0 for "none".
+        min(pages, dictionary) if pages and dictionary else pages or dictionary,
+        not told.get(1),
+        is_encrypted,
+    )
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST:
+        raise ValueError(f"{value!r} stands where a number must")
+    return value

@@ -1,0 +1,254 @@
+"""The values of columns in the row groups of Parquet files: small ones by pyarrow, large ones page by page."""
+
+import os
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from readers.formats.parquet.expanded import check_column, decompress, stored_range
+from readers.formats.parquet.files import File, Footer, Place, open_for_arrow
+from readers.formats.parquet.held import hold
+from readers.formats.parquet.pages import (
+    Chunk,
+    DamagedPageError,
+    PageTable,
+    Read,
+    UnknownPagesError,
+    walk,
+)
+from readers.formats.parquet.values import (
+    Decompress,
+    Values,
+    decode,
+    decode_dictionary,
+    decompress_whole,
+    take,
+)
+from readers.formats.registry import require
+from readers.formats.tables.columns import Column, Lost, column_of, one_line
+from readers.formats.tables.layout import Layout
+from readers.sample import SourceError
+from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.recent import Recent
+from readers.storage.unreadable import reason_of
+
+_FOOTERS_BYTES = 64 << 20
+_BLOCKS_PER_VALUE = 2  # that Snappy's reading one by one decompresses, most often
+
+
+class RowGroups:
+    """Reads columns of row groups, and keeps some of what it decoded. Safe from several threads.
+
+    It belongs to the process that made it: a fork must make its own.
+
+    Args:
+        places: Of the files.
+        files: The same, opened.
+        layout: Which columns are read.
+        decoded_bytes: How much may be kept: three quarters of it pages, the rest small columns.
+    """
+
+    def __init__(
+        self, places: Sequence[Place], files: Sequence[File], layout: Layout, decoded_bytes: int
+    ) -> None:
+        self.pid = os.getpid()
+        self._places, self._files, self._layout = places, files, layout
+        self._footers: Recent[Footer] = Recent(_FOOTERS_BYTES)
+        self._columns: Recent[Columns] = Recent(decoded_bytes // 4)
+        self._pages: Recent[Any] = Recent(decoded_bytes - decoded_bytes // 4)
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of all that is kept."""
+        return self._footers.held_bytes + self._columns.held_bytes + self._pages.held_bytes
+
+    def values(self, file: int, group: int, rows: list[int]) -> dict[str, Sequence[Any]]:
+        """Return the values of every column of the layout.
+
+        Args:
+            file: Number of the file.
+            group: Number of the row group in it.
+            rows: Rows of the row group, ascending, repetitions allowed.
+
+        Returns:
+            One value per row; a Lost where it cannot be read.
+        """
+        place = self._places[file]
+        values: dict[str, Sequence[Any]] = {}
+        small = []
+        try:
+            footer = self._footer(file)
+            for name in self._layout.columns:
+                if name not in footer.names:
+                    values[name] = [place.partitions.get(name)] * len(rows)
+                    continue
+                paged = self._paged(file, group, name, rows)
+                if paged is None:
+                    small.append(name)
+                else:
+                    values[name] = paged
+            for name, column in self._small(file, group, tuple(small)).items():
+                if isinstance(column, Column):
+                    values[name] = column.values(rows)
+                else:  # of some columns what lies in other pages can be had
+                    paged = self._paged(file, group, name, rows, any_size=True)
+                    values[name] = paged or [column] * len(rows)
+        except (OSError, SourceError) as error:
+            lost = Lost(f"the file cannot be read: {reason_of(error)}")
+            values = {name: [lost] * len(rows) for name in self._layout.columns}
+        return values
+
+    def whole(self, file: int, group: int, name: str) -> "Column | Lost | str | None":
+        """Return one small column of a row group, or the text that the file's folders give for it."""
+        if name not in self._footer(file).names:
+            return self._places[file].partitions.get(name)
+        return self._read_small(file, group, (name,))[name]
+
+    def _footer(self, file: int) -> Footer:
+        return self._footers.get(file, lambda: self._files[file].footer(self._places[file]))
+
+    # Small columns, by pyarrow, a row group at a time.
+
+    def _small(self, file: int, group: int, names: tuple[str, ...]) -> "Columns":
+        if not names:
+            return Columns()
+        key = (file, group, names)
+        found = self._columns.get(key, lambda: self._read_small(file, group, names))
+        if any(isinstance(column, Lost) for column in found.values()):
+            self._columns.drop(key)  # what failed once may not fail again
+        return found
+
+    def _read_small(self, file: int, group: int, names: tuple[str, ...]) -> "Columns":
+        try:
+            return self._decode_small(file, group, names)
+        except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
+            if len(names) == 1:
+                reason = (
+                    f"column {names[0]!r} of row group {group} cannot be read: {one_line(error)}"
+                )
+                return Columns({names[0]: Lost(reason)})
+        found = Columns()
+        for name in names:  # what is damaged takes no other column with it
+            found.update(self._read_small(file, group, (name,)))
+        return found
+
+    def _decode_small(self, file: int, group: int, names: tuple[str, ...]) -> "Columns":
+        parquet = require("pyarrow.parquet", extra="arrow")
+        footer, blob = self._footer(file), self._files[file].blob
+        paths = [footer.path(name, self._layout) for name in names]
+        leaves = [leaf for path in paths for leaf in footer.leaves(group, path)]
+        read = hold(blob, [stored_range(blob.size_bytes, *leaf) for leaf in leaves])
+        check_bytes(sum(check_column(read, *leaf) for leaf in leaves), "it")
+        opened = parquet.ParquetFile(
+            open_for_arrow(read, blob.size_bytes),
+            metadata=footer.metadata,
+            pre_buffer=False,  # reads chunk by chunk, as they are held
+            page_checksum_verification=True,
+        )
+        table = opened.read_row_group(group, columns=paths, use_threads=False)
+        num_rows = int(self._files[file].rows[group])
+        for column in table.columns:
+            if len(column) != num_rows:
+                raise ValueError(f"it holds {len(column)} rows instead of {num_rows}")
+        return Columns({name: column_of(self._layout, name, table.column(name)) for name in names})
+
+    # Columns of large values, page by page.
+
+    def _paged(
+        self, file: int, group: int, name: str, rows: list[int], any_size: bool = False
+    ) -> list[Any] | None:
+        """Return the values of a column that is read by pages, None for other columns."""
+        pages, blob = self._pages, self._files[file].blob
+        key = (file, group, name, any_size)
+        walked = pages.get(key, lambda: self._walk(file, group, name, any_size))
+        if walked.table is None:
+            return None
+        table, chunk = walked.table, walked.chunk
+        codec = partial(decompress, chunk.codec)
+
+        def decoded(number: int) -> Values:
+            if number >= 0:
+                return decode(blob.read, chunk, table.pages[number], codec)
+            if table.dictionary is None:
+                raise DamagedPageError("a page lacks its dictionary")
+            return decode_dictionary(blob.read, chunk, table.dictionary, codec)
+
+        def values_of(number: int) -> Values:
+            found: Values = pages.get((*key, number), lambda: decoded(number))
+            return found
+
+        found: list[Any] = []
+        for number, inside in _by_page(table, rows):
+            try:
+                page = values_of(number)
+                if page.in_dictionary:
+                    number, page_of_values = -1, values_of(-1)
+                else:
+                    page_of_values = page
+                target = self._whole_if_it_pays(
+                    (*key, number), page_of_values, len(inside), blob.read, codec
+                )
+                found += take(blob.read, page, target, inside, codec)
+            except (DamagedPageError, TooLargeError) as error:
+                found += [Lost(f"column {name!r} of row group {group} is damaged: {error}")] * len(
+                    inside
+                )
+        return found
+
+    def _whole_if_it_pays(
+        self, key: Hashable, page: Values, num_wanted: int, read: Read, codec: Decompress
+    ) -> Values:
+        """Return the values of a page, decompressed at once if so many are wanted of it one by one.
+
+        After as many as would have cost the same, the whole is made and kept as long as others let it: an
+        order within row groups comes back for the rest, and an order over all pays twice at most.
+        """
+        if page.blocks is None:
+            return page
+        whole = self._pages.peek((key, "whole"))
+        if whole is None:
+            page.num_taken += num_wanted
+            if page.num_taken * _BLOCKS_PER_VALUE < len(page.blocks):
+                return page
+            page.num_taken = 0
+            whole = self._pages.get((key, "whole"), lambda: decompress_whole(read, page, codec))
+        found: Values = whole
+        return found
+
+    def _walk(self, file: int, group: int, name: str, any_size: bool) -> "_Walked":
+        chunk = self._footer(file).chunk(group, name, self._layout, any_size)
+        if chunk is None:
+            return _Walked()
+        try:
+            return _Walked(chunk, walk(self._files[file].blob.read, chunk))
+        except (UnknownPagesError, DamagedPageError, TooLargeError):
+            return _Walked()  # pyarrow may understand it, or says what is wrong
+
+
+class Columns(dict[str, Column | Lost]):
+    """Columns of a row group by name."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about."""
+        return 500 + sum(each.nbytes for each in self.values() if isinstance(each, Column))
+
+
+class _Walked:
+    """Where the pages of a column are, or nothing when it is not read by pages."""
+
+    def __init__(self, chunk: Chunk | None = None, table: PageTable | None = None) -> None:
+        self.chunk, self.table = chunk, table
+        self.nbytes = 300 + (table.nbytes if table else 0)
+
+
+def _by_page(table: PageTable, rows: list[int]) -> Iterator[tuple[int, list[int]]]:
+    """Split ascending rows by page, and count them from its first."""
+    begin = 0
+    while begin < len(rows):
+        number = table.page_of(rows[begin])
+        page = table.pages[number]
+        end = bisect_left(rows, page.first_row + page.num_rows, begin)
+        yield number, [row - page.first_row for row in rows[begin:end]]
+        begin = end

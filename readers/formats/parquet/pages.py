@@ -1,0 +1,211 @@
+"""The pages of a binary column in a row group of a Parquet file: where they are and what they hold.
+
+Format: https://parquet.apache.org/docs/file-format/
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from readers.formats.parquet.thrift import read_struct
+from readers.sample import Payload
+from readers.storage.limits import check_bytes
+
+Read = Callable[[Sequence[tuple[int, int]]], list[Payload]]
+"""Half-open byte ranges of a file to their bytes, as `readers.storage.blob.Blob.read`."""
+
+PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
+_DATA, _INDEX, _DICTIONARY, _DATA_2 = 0, 1, 2, 3
+_HEADER_BYTES = 4096
+_MAX_HEADER_BYTES = 1 << 20
+
+
+class UnknownPagesError(Exception):
+    """The column is stored in a way that only Parquet's own library reads."""
+
+
+class DamagedPageError(Exception):
+    """A page does not hold what its header says; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Where one column of one row group lies.
+
+    Attributes:
+        start: Byte in the file of its first page.
+        num_values: Of rows, nulls with them.
+        codec: Name of the compression as Parquet gives it.
+        max_level: The definition level of a value that is not null.
+        file_bytes: Length of the file.
+    """
+
+    start: int
+    num_values: int
+    codec: str
+    max_level: int
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page and the rows it holds.
+
+    Attributes:
+        first_row: In the row group.
+        num_rows: At least 0.
+        start: Byte in the file behind its header.
+        stop: Its end.
+        text_bytes: Length of the page when decompressed.
+        encoding: Of its values.
+        level_bytes: Of the levels in front, where they are not compressed (version 2), else None.
+        compressed: Whether the column's codec was used.
+        checksum: CRC-32 of the bytes as stored, or None.
+    """
+
+    first_row: int
+    num_rows: int
+    start: int
+    stop: int
+    text_bytes: int
+    encoding: int
+    level_bytes: int | None
+    compressed: bool
+    checksum: int | None
+
+
+class PageTable:
+    """The pages of a column in one row group, in order."""
+
+    def __init__(self, dictionary: Page | None, pages: list[Page]) -> None:
+        self.dictionary = dictionary
+        self.pages = pages
+        self._first_rows = [page.first_row for page in pages]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about."""
+        return 250 * len(self.pages) + 500
+
+    def page_of(self, row: int) -> int:
+        """Number of the page that holds a row."""
+        return bisect_right(self._first_rows, row) - 1
+
+
+def walk(read: Read, chunk: Chunk) -> PageTable:
+    """Read the headers of all pages of a column.
+
+    Raises:
+        UnknownPagesError: There are pages of a kind unknown here.
+        DamagedPageError: A header cannot be read.
+        TooLargeError: A page would take too much memory.
+        OSError: As `read`.
+    """
+    dictionary, row, place = None, 0, chunk.start
+    pages: list[Page] = []
+    while row < chunk.num_values:
+        header, begin = _header(read, place, chunk.file_bytes)
+        try:
+            kind, text_bytes, stop = header[1], header[2], begin + header[3]
+            checksum = header.get(4)
+            if kind == _DATA:
+                told = header[5]
+                num_rows, encoding = told[1], told[2]
+                if chunk.max_level and told[3] != RLE:
+                    raise UnknownPagesError
+                page = Page(row, num_rows, begin, stop, text_bytes, encoding, None, True, checksum)
+            elif kind == _DATA_2:
+                told = header[8]
+                num_rows, encoding, levels = told[3], told[4], told[5] + told[6]
+                page = Page(
+                    row,
+                    num_rows,
+                    begin,
+                    stop,
+                    text_bytes,
+                    encoding,
+                    levels,
+                    told.get(7, True),
+                    checksum,
+                )
+            elif kind == _DICTIONARY and not pages:
+                told = header[7]
+                dictionary = Page(
+                    0, told[1], begin, stop, text_bytes, told[2], None, True, checksum
+                )
+                if told[2] not in (PLAIN, PLAIN_DICTIONARY):
+                    raise UnknownPagesError
+            elif kind != _INDEX:
+                raise UnknownPagesError
+        except (KeyError, TypeError):
+            raise DamagedPageError("a page header lacks a number") from None
+        if not begin <= stop <= chunk.file_bytes or text_bytes < 0:
+            raise DamagedPageError("a page header tells an impossible length")
+        if chunk.codec != "UNCOMPRESSED":  # else it is looked at where it lies
+            check_bytes(text_bytes, "a page")
+        if kind in (_DATA, _DATA_2):
+            if num_rows < 0 or encoding not in (PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY):
+                raise UnknownPagesError
+            pages.append(page)
+            row += num_rows
+        place = stop
+    if row != chunk.num_values:
+        raise DamagedPageError(f"the pages hold {row} rows instead of {chunk.num_values}")
+    return PageTable(dictionary, pages)
+
+
+def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | None:
+    """See that the pages between two places of a file hold what they should, before a library reads them.
+
+    Args:
+        read: Of the file.
+        start: Where the first header lies.
+        stop: Behind the last page.
+        num_values: That all of them hold.
+
+    Returns:
+        The dictionary, if it is the first page.
+
+    Raises:
+        DamagedPageError: They hold another number of values, or a header cannot be read.
+        TooLargeError: A page would take too much memory.
+        OSError: As `read`.
+    """
+    dictionary, place, found = None, start, 0
+    while place < stop:
+        header, begin = _header(read, place, stop)
+        try:
+            kind, text_bytes, end = header[1], header[2], begin + header[3]
+            check_bytes(text_bytes, "a page")
+            if kind == _DICTIONARY and place == start:
+                told, checksum = header[7], header.get(4)
+                dictionary = Page(0, told[1], begin, end, text_bytes, told[2], None, True, checksum)
+            elif kind in (_DATA, _DATA_2):
+                found += max(0, header[5 if kind == _DATA else 8][1])
+        except (KeyError, TypeError):
+            raise DamagedPageError("a page header lacks a number") from None
+        if not begin <= end <= stop or text_bytes < 0:
+            raise DamagedPageError("a page header tells an impossible length")
+        place = end
+    if found != num_values:
+        raise DamagedPageError(f"its pages hold {found} values instead of {num_values}")
+    return dictionary
+
+
+def _header(read: Read, place: int, file_bytes: int) -> tuple[dict[int, Any], int]:
+    size_bytes = _HEADER_BYTES
+    while True:
+        if place >= file_bytes:
+            raise DamagedPageError("a page would begin behind the end of the file")
+        [data] = read([(place, min(place + size_bytes, file_bytes))])
+        try:
+            header, length = read_struct(data, 0)
+        except IndexError:
+            if size_bytes >= _MAX_HEADER_BYTES or len(data) < size_bytes:
+                raise DamagedPageError("a page header is cut off") from None
+            size_bytes *= 16
+        except ValueError as error:
+            raise DamagedPageError(f"a page header cannot be read: {error}") from None
+        else:
+            return header, place + length

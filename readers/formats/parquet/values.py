@@ -1,0 +1,336 @@
+"""Single values out of a binary column of a Parquet file, without decoding the row group around them.
+
+A page holds its values one behind the other, each with its length in front. They are followed once; from
+then on a value is a range of bytes in the file (stored as it is), the text of one or two 64 KiB blocks
+(Snappy), or a slice of its page decompressed (other codecs).
+"""
+
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.parquet.pages import (
+    PLAIN,
+    PLAIN_DICTIONARY,
+    RLE_DICTIONARY,
+    Chunk,
+    DamagedPageError,
+    Page,
+    Read,
+)
+from readers.formats.parquet.snappy import BLOCK_BYTES, block_starts, decompress_blocks
+from readers.sample import Payload
+from readers.storage.blob.mapped import copied
+from readers.storage.limits import check_bytes
+
+Decompress = Callable[[Payload, int], Payload]
+"""A codec: (compressed, length of the text) to the text."""
+
+_BY_BLOCK_BYTES = 4 * BLOCK_BYTES  # shorter pages are decompressed whole
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(slots=True)
+class Values:
+    """Where the values of a page are.
+
+    Attributes:
+        starts: Byte of each value, int64 [values]: in the file, or in the text of the page.
+        stops: Its end, likewise.
+        text: The page decompressed, or None.
+        blocks: Where in the file the 64 KiB blocks of a page that Snappy compressed begin, and the end;
+            None when it is not read in blocks. With neither, the values lie in the file as they are.
+        text_bytes: Length of the page when decompressed.
+        slots: Which value each row has, -1 for null, int32 [rows]; None: row k has value k.
+        in_dictionary: The slots point into the values of the dictionary page; there are no others here.
+        num_taken: How many were had by blocks since the whole was decompressed.
+    """
+
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    text: Payload | None
+    blocks: NDArray[np.int64] | None
+    text_bytes: int
+    slots: NDArray[np.int32] | None = None
+    in_dictionary: bool = False
+    num_taken: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, about."""
+        arrays = (self.starts, self.stops, self.blocks, self.slots)
+        return (
+            400
+            + sum(len(each) * each.itemsize for each in arrays if each is not None)
+            + len(self.text or b"")
+        )
+
+
+def decode(
+    read: Read,
+    chunk: Chunk,
+    page: Page,
+    decompress: Decompress,
+) -> Values:
+    """Find the values of a page.
+
+    Args:
+        read: Of the file.
+        chunk: The column.
+        page: One of its data pages, or its dictionary page.
+        decompress: The column's codec, of (compressed, length of the text).
+
+    Raises:
+        DamagedPageError: It holds something else than its header says.
+        OSError: As `read`.
+    """
+    is_dictionary = page.encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY)
+    [stored] = map(copied, read([(page.start, page.stop)]))
+    if len(stored) < page.stop - page.start:
+        raise DamagedPageError("the file ends within a page")
+    compressed = page.compressed and chunk.codec != "UNCOMPRESSED"
+    if (
+        compressed
+        and page.checksum is not None
+        and zlib.crc32(stored) != page.checksum & 0xFFFFFFFF
+    ):
+        raise DamagedPageError("the checksum of a page is wrong")
+    text = stored
+    if compressed:
+        text = _decompressed(stored, page, decompress)
+    elif len(stored) != page.text_bytes:
+        raise DamagedPageError("a page is not as long as its header says")
+    try:
+        place, slots, num_values = _levels(text, chunk, page)
+        if is_dictionary:
+            width = text[place] if place < len(text) else 0
+            numbers = hybrid(text, place + 1, len(text), width, num_values)
+            if slots is not None:
+                numbers = np.append(numbers, np.int32(-1))[slots]
+            nothing = np.empty(0, np.int64)
+            return Values(nothing, nothing, None, None, 0, numbers, in_dictionary=True)
+        starts, stops = _plain(text, place, num_values)
+    except (IndexError, struct.error):
+        raise DamagedPageError("a page ends within a value") from None
+    return _placed(starts, stops, stored, text, page, compressed, chunk.codec, slots)
+
+
+def decode_dictionary(read: Read, chunk: Chunk, page: Page, decompress: Decompress) -> Values:
+    """Find the values of a column's dictionary page; see `decode`."""
+    plain = Page(
+        0, page.num_rows, page.start, page.stop, page.text_bytes, PLAIN, 0, True, page.checksum
+    )
+    return decode(read, chunk, plain, decompress)
+
+
+def _decompressed(stored: Payload, page: Page, decompress: Decompress) -> Payload:
+    """Return levels and values of a page as text."""
+    front = page.level_bytes or 0
+    try:
+        text = (
+            decompress(stored[front:], page.text_bytes - front) if page.text_bytes > front else b""
+        )
+    except (OSError, ValueError) as error:
+        raise DamagedPageError(
+            f"a page cannot be decompressed ({str(error).partition(chr(10))[0]})"
+        ) from None
+    return bytes(stored[:front]) + text if front else text
+
+
+def _levels(text: Payload, chunk: Chunk, page: Page) -> tuple[int, NDArray[np.int32] | None, int]:
+    """Return where the values begin, which row has which, and how many there are."""
+    num_values = page.num_rows
+    if page.level_bytes is None:
+        if chunk.max_level == 0:
+            return 0, None, num_values
+        [length] = _LENGTH.unpack_from(text)
+        begin, end = _LENGTH.size, _LENGTH.size + length
+    else:
+        begin, end = 0, page.level_bytes
+        if begin == end:
+            return 0, None, num_values
+    if end > len(text):
+        raise IndexError
+    levels = hybrid(text, begin, end, chunk.max_level.bit_length(), num_values)
+    there = levels == chunk.max_level
+    if there.all():
+        return end, None, num_values
+    slots = np.where(there, np.cumsum(there) - 1, -1).astype(np.int32)
+    return end, slots, int(there.sum())
+
+
+def hybrid(text: Payload, place: int, stop: int, width: int, count: int) -> NDArray[np.int32]:
+    """Decode numbers in Parquet's mixture of runs and bit-packed groups, int32 [count].
+
+    Args:
+        text: Holds them.
+        place: Where they begin.
+        stop: Where they end at the latest.
+        width: Bits per number, 0 to 32.
+        count: How many there are.
+
+    Raises:
+        IndexError: There are fewer.
+        DamagedPageError: No such mixture.
+    """
+    if width > 32:
+        raise DamagedPageError(f"a page packs its numbers in {width} bits")
+    check_bytes(8 * count, "a page's list of values")  # a few bytes can stand for all of them
+    if width == 0:
+        return np.zeros(count, np.int32)
+    numbers = np.empty(count, np.int64)
+    done, run_bytes = 0, (width + 7) // 8
+    while done < count:
+        head = shift = 0
+        while True:
+            if place >= stop:
+                raise IndexError
+            byte = text[place]
+            place += 1
+            head |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        if head & 1:
+            taken = min((head >> 1) * 8, count - done)
+            size_bytes = (head >> 1) * width
+            packed = np.frombuffer(text[place : min(place + size_bytes, stop)], np.uint8)
+            bits = np.unpackbits(packed, bitorder="little")
+            if len(bits) < taken * width:
+                raise IndexError
+            weights = np.int64(1) << np.arange(width, dtype=np.int64)
+            numbers[done : done + taken] = bits[: taken * width].reshape(taken, width) @ weights
+            place += size_bytes
+        else:
+            taken = min(head >> 1, count - done)
+            if place + run_bytes > stop:
+                raise IndexError
+            numbers[done : done + taken] = int.from_bytes(text[place : place + run_bytes], "little")
+            place += run_bytes
+        if taken == 0:
+            raise DamagedPageError("a page holds a run of no numbers")
+        done += taken
+    return numbers.astype(np.int32)
+
+
+def _plain(text: Payload, place: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Follow the lengths in front of the values."""
+    if count * _LENGTH.size > len(text) - place:
+        raise IndexError
+    starts, stops = [0] * count, [0] * count
+    unpack, size = _LENGTH.unpack_from, _LENGTH.size
+    for number in range(count):
+        start = place + size
+        place = start + unpack(text, place)[0]
+        starts[number], stops[number] = start, place
+    if place > len(text):
+        raise IndexError
+    return np.array(starts, np.int64), np.array(stops, np.int64)
+
+
+def _placed(
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    stored: Payload,
+    text: Payload,
+    page: Page,
+    compressed: bool,
+    codec: str,
+    slots: NDArray[np.int32] | None,
+) -> Values:
+    if not compressed:
+        return Values(starts + page.start, stops + page.start, None, None, page.text_bytes, slots)
+    front = page.level_bytes or 0
+    if codec == "SNAPPY" and page.text_bytes - front >= _BY_BLOCK_BYTES:
+        blocks = block_starts(stored[front:])
+        if blocks is not None:
+            blocks += page.start + front
+            return Values(
+                starts - front, stops - front, None, blocks, page.text_bytes - front, slots
+            )
+    return Values(starts, stops, text, None, page.text_bytes, slots)
+
+
+def decompress_whole(read: Read, values: Values, decompress: Decompress) -> Values:
+    """Return the values of a page that is read in blocks with all of its text.
+
+    Raises:
+        DamagedPageError: It cannot be decompressed.
+        OSError: As `read`.
+    """
+    assert values.blocks is not None
+    [blocks] = map(copied, read([(int(values.blocks[0]), int(values.blocks[-1]))]))
+    text = _text_of_blocks(blocks, values.text_bytes, decompress)
+    return Values(values.starts, values.stops, text, None, values.text_bytes, values.slots)
+
+
+def _text_of_blocks(blocks: Payload, text_bytes: int, decompress: Decompress) -> Payload:
+    try:
+        return decompress_blocks(blocks, text_bytes, decompress)
+    except (OSError, ValueError):
+        raise DamagedPageError("a page cannot be decompressed") from None
+
+
+def take(
+    read: Read,
+    rows: Values,
+    values: Values,
+    places: Sequence[int],
+    decompress: Decompress,
+) -> list[Payload | None]:
+    """Return the values of rows of a page, None for null.
+
+    Args:
+        read: Of the file.
+        rows: The page, as `decode` gave it.
+        values: The same, or the dictionary where its slots point into that.
+        places: Rows, counted from the first of the page.
+        decompress: Snappy's, where it is read in blocks.
+
+    Raises:
+        DamagedPageError: It holds something else than its header says.
+        OSError: As `read`.
+    """
+    slots = [place if rows.slots is None else int(rows.slots[place]) for place in places]
+    wanted = [slot for slot in slots if slot >= 0]
+    if wanted and max(wanted) >= len(values.starts):
+        raise DamagedPageError("a page points behind the end of its dictionary")
+    starts, stops = values.starts[wanted].tolist(), values.stops[wanted].tolist()
+    ranges = list(zip(starts, stops, strict=True))
+    if values.text is not None:
+        view = memoryview(values.text)
+        found: list[Payload] = [
+            bytes(view[start:stop]) for start, stop in ranges
+        ]  # else it keeps the page
+    elif values.blocks is None:
+        found = read(ranges)
+    else:
+        found = _from_blocks(read, values, ranges, decompress)
+    each = iter(found)
+    return [None if slot < 0 else next(each) for slot in slots]
+
+
+def _from_blocks(
+    read: Read,
+    values: Values,
+    ranges: list[tuple[int, int]],
+    decompress: Decompress,
+) -> list[Payload]:
+    assert values.blocks is not None
+    spans = [(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)) for start, stop in ranges]
+    places = values.blocks
+    stored = read([(int(places[first]), int(places[last])) for first, last in spans])
+    found: list[Payload] = []
+    for (start, stop), (first, last), blocks in zip(ranges, spans, stored, strict=True):
+        if start == stop:
+            found.append(b"")
+            continue
+        base = first * BLOCK_BYTES
+        text_bytes = min(last * BLOCK_BYTES, values.text_bytes) - base
+        text = _text_of_blocks(copied(blocks), text_bytes, decompress)
+        found.append(memoryview(text)[start - base : stop - base])
+    return found

@@ -1,0 +1,233 @@
+"""tf.train.Example as a sample: which feature is the image, the label and the key, and where the others lie."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from readers.formats.columns import FURTHER_LABEL_NAMES, Roles, find_roles, to_label, to_payload
+from readers.formats.protobuf.wire import (
+    Feature,
+    WireError,
+    find_features,
+    find_values,
+    read_numbers,
+)
+from readers.sample import Payload, SourceError
+from readers.storage.blob.mapped import copied
+
+# In front of a member's name where its bytes are a message Feature, to be read when it is fetched.
+_NUMBERS, _SEVERAL = "\0", "\1"
+_MAX_KEY_CHARACTERS = 256
+_MAX_LABEL_BYTES = 64
+
+
+class Example(NamedTuple):
+    """What a tf.train.Example says, and where.
+
+    Attributes:
+        members: (field, start, stop), in bytes from the start of the record; `decode_fields` makes the
+            payloads of what lies there.
+        key: None where it has none.
+        label: -1 where it has none.
+        image: The field that holds the image, None where none does.
+    """
+
+    members: tuple[tuple[str, int, int], ...]
+    key: str | None
+    label: int
+    image: str | None
+
+
+@dataclass(frozen=True)
+class ExampleReader:
+    """Reads tf.train.Examples with the features that the caller wants.
+
+    Attributes:
+        image: Name of the feature, or None for the first of the usual names.
+        label: Likewise.
+        key: Likewise.
+        columns: Features that become fields, None for all.
+    """
+
+    image: str | None = None
+    label: str | None = None
+    key: str | None = None
+    columns: tuple[str, ...] | None = None
+
+    def accepts(self, record: Payload, source: str) -> bool:
+        """Whether a record, the first one of a source, is an Example.
+
+        Raises:
+            SourceError: It is a SequenceExample, or lacks what was asked for.
+        """
+        try:
+            features = find_features(record)
+        except WireError as error:
+            if "SequenceExample" in str(error):
+                raise SourceError(
+                    f"{source} holds tf.train.SequenceExamples, which are not read: "
+                    "write each image as a tf.train.Example"
+                ) from None
+            features = {}
+        asked = {"image": self.image, "label": self.label, "key": self.key}
+        options = [role for role, name in asked.items() if name is not None]
+        options += ["columns"] if self.columns is not None else []
+        if not features and options:
+            raise SourceError(
+                f"{source} holds records that are no tf.train.Example and so have no features: "
+                f"leave out {options[0]}="
+            )
+        if features:
+            find_roles(features, image=self.image, label=self.label, key=self.key, source=source)
+        missing = [name for name in self.columns or () if name not in features]
+        if missing:
+            raise SourceError(
+                f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(features)}"
+            )
+        if self.image is not None and features[self.image].kind not in ("bytes", None):
+            raise SourceError(
+                f"{source} has {features[self.image].kind} values in the feature {self.image}, which was asked "
+                "for as image: name a feature that holds encoded images"
+            )
+        return bool(features)
+
+    def read(self, record: Payload) -> Example:
+        """Find the features of a record.
+
+        Raises:
+            ValueError: It is no Example or a damaged one, lacks the image that was asked for, or its label is
+                no whole number; the text says so.
+        """
+        features = find_features(record)
+        if self.image is not None and self.image not in features:
+            raise ValueError(f"it has no feature {self.image}")
+        members, kinds = [], []
+        for name in sorted(
+            features
+        ):  # protocol buffers keep no order, and an index wants few kinds of samples
+            feature = features[name]
+            kinds.append((name, feature.kind))
+            if feature.kind is not None and (self.columns is None or name in self.columns):
+                members.append(_member(record, name, feature))
+        roles = _roles(self, tuple(kinds))
+        image = roles.image
+        if image is not None and all(member[0] != image for member in members):
+            image = f"{image}.0"
+        label = features.get(roles.label) if roles.label is not None else None
+        if label and roles.label in FURTHER_LABEL_NAMES and self.label is None:
+            label = label if _is_one(record, label) else None  # a list has another meaning
+        key = features.get(roles.key) if roles.key is not None else None
+        return Example(
+            tuple(members),
+            None if key is None else _read_key(record, key),
+            -1 if label is None else _read_label(record, label),
+            image,
+        )
+
+
+def _to_json(value: float | list[int] | list[float]) -> Payload:
+    """As `to_payload` writes it, several times as fast."""
+    text = repr(value)
+    if "n" in text:  # nan and inf
+        return to_payload(value)
+    return text.replace(" ", "").encode()
+
+
+def is_decoded(member: str) -> bool:
+    """Whether the bytes of a member, by its name, are not the payload."""
+    return member[:1] in (_NUMBERS, _SEVERAL)
+
+
+def decode_fields(stored: Mapping[str, Payload]) -> dict[str, Payload]:
+    """Make payloads of what lies at the places of an Example: bytes stay, numbers become JSON.
+
+    Args:
+        stored: The bytes of each member, by its name.
+
+    Raises:
+        WireError: A list of numbers is damaged.
+        OSError: The file that they lie in has shrunk.
+    """
+    fields: dict[str, Payload] = {}
+    for name, data in stored.items():
+        if name[:1] == _NUMBERS:
+            data = copied(data)
+            numbers = read_numbers(data, 0, len(data))
+            if len(numbers) == 1 and isinstance(numbers[0], int):
+                fields[name[1:]] = b"%d" % numbers[0]
+            elif numbers:
+                fields[name[1:]] = _to_json(numbers[0] if len(numbers) == 1 else numbers)
+        elif name[:1] == _SEVERAL:
+            data = copied(data)
+            places = find_values(data, 0, len(data))
+            for number, (start, stop) in enumerate(places):
+                fields[f"{name[1:]}.{number}"] = data[start:stop]
+        else:
+            fields[name] = data
+    return fields
+
+
+def _member(record: Payload, name: str, feature: Feature) -> tuple[str, int, int]:
+    if feature.kind != "bytes":
+        return _NUMBERS + name, feature.start, feature.stop
+    values = find_values(record, feature.start, feature.stop)
+    if len(values) != 1:
+        return _SEVERAL + name, feature.start, feature.stop
+    if name[:1] in (_NUMBERS, _SEVERAL):
+        raise ValueError(f"the name {name!r} of a feature begins with a control character")
+    return name, *values[0]
+
+
+@lru_cache(maxsize=256)
+def _roles(reader: ExampleReader, kinds: tuple[tuple[str, str | None], ...]) -> Roles:
+    wanted = [(n, k) for n, k in kinds if reader.columns is None or n in reader.columns]
+    pictures = [n for n, k in wanted if k == "bytes"]
+    found = find_roles(pictures, image=None, label=None, key=None, source="", encoded=pictures)
+    others = find_roles(
+        [n for n, _ in wanted],
+        image=None,
+        label=None,
+        key=None,
+        source="",
+        whole=[n for n, k in wanted if k == "int64"],
+    )
+    return Roles(
+        reader.image or found.image,
+        reader.label or others.label,
+        reader.key or others.key,
+    )
+
+
+def _is_one(record: Payload, feature: Feature) -> bool:
+    """Whether a feature of numbers has a single value."""
+    return len(read_numbers(record, feature.start, feature.stop)) == 1
+
+
+def _read_label(record: Payload, feature: Feature) -> int:
+    value: int | float | str | list[int] | list[float] | None
+    if feature.kind == "bytes":
+        places = find_values(record, feature.start, feature.stop)
+        texts = [
+            str(record[start:stop][:_MAX_LABEL_BYTES], "latin-1") for start, stop in places[:2]
+        ]
+        if len(texts) > 1:
+            raise ValueError(f"the label {texts} is not one whole number")
+        value = texts[0] if texts else None
+    else:
+        numbers = read_numbers(record, feature.start, feature.stop)
+        if len(numbers) > 1:
+            raise ValueError(f"the label {numbers[:8]} is not one whole number")
+        value = numbers[0] if numbers else None
+    return to_label(value)
+
+
+def _read_key(record: Payload, feature: Feature) -> str | None:
+    if feature.kind == "bytes":
+        places = find_values(record, feature.start, feature.stop)
+        if len(places) != 1 or places[0][0] == places[0][1]:
+            return None
+        text = bytes(record[slice(*places[0])][: 4 * _MAX_KEY_CHARACTERS])
+        return text.decode("utf-8", "replace")[:_MAX_KEY_CHARACTERS]
+    numbers = read_numbers(record, feature.start, feature.stop)
+    return str(numbers[0]) if len(numbers) == 1 else None

@@ -1,0 +1,215 @@
+"""The formats that `open_dataset` knows: how each is recognised, who reads it, and what it can do."""
+
+import importlib
+import re
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+from readers.sample import SourceError
+
+FormatName = Literal[
+    "folder",
+    "list",
+    "video-folder",
+    "clip-list",
+    "frame-folder",
+    "tar",
+    "parquet",
+    "arrow",
+    "lmdb",
+    "hdf5",
+    "tfrecord",
+    "arrayrecord",
+    "mds",
+    "npy",
+    "manifest",
+    "coco",
+]
+"""Those that are read at random."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One kind of source.
+
+    Attributes:
+        name: Short, as in ``open_dataset(source, format=name)``.
+        title: For tables.
+        reader: ``module:class``, imported when it is first needed.
+        takes: What the class is given: one "folder", one "file", or a list of "files".
+        suffixes: Of its files, in lower case.
+        extra: The optional extra of this package that brings its library, "" when none is needed.
+        random_access: Any sample can be fetched at any time; so order and resume are exact.
+        remote: It is read from object stores and HTTP servers as well.
+        zero_copy: Payloads of local, uncompressed files are views into the storage.
+    """
+
+    name: str
+    title: str
+    reader: str
+    takes: Literal["folder", "file", "files"]
+    suffixes: tuple[str, ...] = ()
+    extra: str = ""
+    random_access: bool = True
+    remote: bool = False
+    zero_copy: bool = False
+
+    def load(self) -> Any:
+        """Return the class that reads it."""
+        module, _, name = self.reader.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+
+FORMATS = {
+    found.name: found
+    for found in (
+        Format("folder", "class folders", "readers.formats.folder:FolderDataset", "folder"),
+        Format(
+            "list",
+            "list of files",
+            "readers.formats.folder:ListDataset",
+            "file",
+            (".txt", ".lst", ".tsv"),
+        ),
+        Format(
+            "video-folder",
+            "video folders",
+            "readers.video.files:VideoFolderDataset",
+            "folder",
+            zero_copy=True,
+        ),
+        Format(
+            "clip-list",
+            "list of videos or clips",
+            "readers.video.files:ClipListDataset",
+            "file",
+            (".csv",),
+            zero_copy=True,
+        ),
+        Format(
+            "frame-folder", "folders of frames", "readers.video.frames:FrameFolderDataset", "folder"
+        ),
+        Format(
+            "tar",
+            "WebDataset tar",
+            "readers.formats.tar.dataset:TarDataset",
+            "files",
+            (".tar",),
+            remote=True,
+            zero_copy=True,
+        ),
+        Format(
+            "stream",
+            "tar, read forward (gz, pipe, http)",
+            "readers.formats.stream.tar:TarStream",
+            "files",
+            (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"),
+            random_access=False,
+            remote=True,
+        ),
+        Format(
+            "parquet",
+            "Parquet",
+            "readers.formats.parquet.dataset:ParquetDataset",
+            "files",
+            (".parquet",),
+            "arrow",
+            remote=True,
+            zero_copy=True,
+        ),
+        Format(
+            "arrow",
+            "Arrow, Hugging Face datasets",
+            "readers.formats.arrow.dataset:ArrowDataset",
+            "files",
+            (".arrow",),
+            "arrow",
+            zero_copy=True,
+        ),
+        Format(
+            "lmdb",
+            "LMDB",
+            "readers.formats.lmdb.dataset:LmdbDataset",
+            "file",
+            (".lmdb", ".mdb"),
+            remote=True,
+            zero_copy=True,
+        ),
+        Format(
+            "hdf5",
+            "HDF5",
+            "readers.formats.hdf5.dataset:Hdf5Dataset",
+            "file",
+            (".h5", ".hdf5"),
+            "hdf5",
+            zero_copy=True,
+        ),
+        Format(
+            "tfrecord",
+            "TFRecord",
+            "readers.formats.tfrecord.dataset:TfRecordDataset",
+            "files",
+            (".tfrecord", ".tfrecords", ".tfrec"),
+            remote=True,
+            zero_copy=True,
+        ),
+        Format(
+            "arrayrecord",
+            "ArrayRecord",
+            "readers.formats.arrayrecord.dataset:ArrayRecordDataset",
+            "files",
+            (".array_record", ".arrayrecord"),
+            "arrayrecord",
+        ),
+        Format(
+            "mds",
+            "MosaicML MDS",
+            "readers.formats.mds.dataset:MdsDataset",
+            "folder",
+            ("/index.json",),
+            remote=True,
+            zero_copy=True,
+        ),
+        Format("npy", "NumPy array", "readers.formats.npy:NpyDataset", "file", (".npy",)),
+        Format(
+            "manifest",
+            "JSON lines manifest",
+            "readers.formats.manifest:ManifestDataset",
+            "file",
+            (".jsonl", ".ndjson"),
+        ),
+        Format("coco", "COCO json", "readers.formats.coco.dataset:CocoDataset", "file", (".json",)),
+    )
+}
+"""By name, in the order of the documentation."""
+
+
+NUMBERED = re.compile(r"-[0-9]{5}-of-[0-9]{5}$")
+"""What counts the files of a dataset, at the end of a name: of TFRecord files often in place of an ending."""
+
+
+def format_of(name: str) -> Format | None:
+    """The format that a file's name tells, the longest suffix first; None when it tells none.
+
+    What counts the files of a dataset may stand behind it: ``mnist-train.tfrecord-00000-of-00001``.
+    """
+    name = NUMBERED.sub("", name)
+    suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
+    fitting = [suffix for suffix in suffixes if name.lower().endswith(suffix)]
+    return suffixes[max(fitting, key=len)] if fitting else None
+
+
+def require(module: str, *, extra: str) -> ModuleType:
+    """Import a format's own library.
+
+    Raises:
+        SourceError: It is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise SourceError(
+            f"this format is read by the package {module.partition('.')[0]}, which cannot be imported "
+            f"({error}): pip install 'gpu-aug[{extra}]'"
+        ) from None

@@ -1,0 +1,184 @@
+"""Where a stream of bytes comes from: a file, a URL, or a command of the shell."""
+
+import io
+import os
+import re
+import signal
+import subprocess
+import tarfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+from readers.formats.stream.forward import BrokenStreamError, Forward, zstd_library
+from readers.sample import SourceError
+from readers.storage.unreadable import reason_of
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_PIPE = "pipe:"
+_BLOCK_BYTES = 512
+
+
+class ByteSource(ABC):
+    """One of the places that a stream reads one after another.
+
+    Attributes:
+        location: As it was given.
+        name: For keys: nothing in it tells of this machine.
+    """
+
+    def __init__(self, location: str, name: str) -> None:
+        self.location, self.name = location, name
+
+    def check(self) -> None:
+        """Look whether it can be read, as far as that is cheap.
+
+        Raises:
+            SourceError: It cannot.
+        """
+        if self.name.lower().endswith((".zst", ".tzst")):
+            zstd_library()
+
+    def identity(self) -> str:
+        """What tells its content from another, as far as that is known without reading."""
+        return ""
+
+    @abstractmethod
+    def stream(self) -> AbstractContextManager[Forward]:
+        """Read from the beginning on, and stop wherever the caller leaves.
+
+        Raises:
+            BrokenStreamError: It cannot be opened.
+            SourceError: A command failed.
+        """
+
+
+def byte_source(location: str, number: int) -> ByteSource:
+    """Tell the kind of a source.
+
+    Args:
+        location: A path, a URL, or ``pipe:`` and a command.
+        number: Its place among the sources, which names commands.
+    """
+    if location.startswith(_PIPE):
+        return Command(location, f"pipe-{number}")
+    if _URL.match(location):
+        return Url(location, re.split(r"[?#]", location)[0].rstrip("/").rpartition("/")[2])
+    return LocalFile(location, Path(location).name)
+
+
+class LocalFile(ByteSource):
+    """A file, or a named pipe that somebody writes to."""
+
+    def __init__(self, location: str, name: str) -> None:
+        super().__init__(str(Path(location).absolute()), name)
+
+    def check(self) -> None:
+        """See `ByteSource.check`; a look at the first header."""
+        super().check()
+        path = Path(self.location)
+        if path.is_fifo():
+            return
+        if not path.is_file():
+            raise SourceError(f"{path} is not a file: correct the pattern or the list")
+        if path.stat().st_size == 0:
+            raise SourceError(f"{path} is empty (0 bytes): write it again")
+        try:
+            with self.stream() as stream:
+                tarfile.TarInfo.frombuf(stream.read(_BLOCK_BYTES), "utf-8", "surrogateescape")
+        except (BrokenStreamError, tarfile.TarError) as error:
+            raise SourceError(f"{path} is not a tar file ({error}): correct the path") from None
+
+    def identity(self) -> str:
+        """Its size."""
+        with suppress(OSError):
+            return str(Path(self.location).stat().st_size)
+        return ""
+
+    def stream(self) -> AbstractContextManager[Forward]:
+        """See `ByteSource.stream`."""
+        return _reading(lambda: io.FileIO(self.location))
+
+
+@contextmanager
+def _reading(open: Callable[[], io.RawIOBase | io.BufferedReader]) -> Iterator[Forward]:
+    try:
+        file = open()
+    except (OSError, SourceError) as error:
+        raise BrokenStreamError(f"it cannot be opened ({reason_of(error)})", 0) from None
+    with file:
+        yield Forward(file)
+
+
+class Url(ByteSource):
+    """Something behind a URL, read from the beginning to the end; see `readers.storage.remote.stream`."""
+
+    def identity(self) -> str:
+        """Nothing that is known without asking the server."""
+        return re.split(r"[?#]", self.location)[0]
+
+    def stream(self) -> AbstractContextManager[Forward]:
+        """See `ByteSource.stream`."""
+        return _reading(self._open)
+
+    def _open(self) -> io.BufferedReader:
+        from readers.storage.remote import stream
+
+        return stream(self.location)
+
+
+class Command(ByteSource):
+    """What a command of the shell writes, as WebDataset has it: ``pipe:zcat train.tar.gz``.
+
+    Of commands that are joined by ``|`` the shell reports the last one's failure alone; a tar that is cut
+    off for that reason shows as one.
+    """
+
+    def check(self) -> None:
+        """Nothing can be said before it runs."""
+
+    def identity(self) -> str:
+        """The command itself."""
+        return self.location
+
+    @contextmanager
+    def stream(self) -> Iterator[Forward]:
+        """See `ByteSource.stream`."""
+        process, broken = self._started(), None
+        output = process.stdout
+        assert output is not None
+        try:
+            try:
+                yield Forward(output)  # type: ignore[arg-type]
+            except BrokenStreamError as error:
+                broken = error
+            # A command that would go on was not asked for the rest: its end is our doing.
+            if not output.read(1) and (code := process.wait()):
+                raise SourceError(
+                    f"the command {self.location.removeprefix(_PIPE)!r} failed (exit code {code}) and "
+                    "what it wrote is not whole: run it by hand"
+                )
+        finally:
+            _stop(process)
+        if broken:
+            raise broken
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.location.removeprefix(_PIPE),
+            shell=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            process_group=0,  # to end what it starts together with it
+        )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.stdout:
+        process.stdout.close()

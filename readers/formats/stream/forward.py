@@ -1,0 +1,189 @@
+"""Reading a tar forward only, compressed or not."""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
+from types import ModuleType
+from typing import NamedTuple, Protocol
+
+from readers.formats.registry import require
+from readers.formats.tar.webdataset import key_and_field
+from readers.storage.limits import max_sample_bytes
+from readers.storage.unreadable import reason_of
+
+_PIECE_BYTES = 1 << 24  # read at once, so that a size that is a lie takes no memory
+_BUFFER_BYTES = 1 << 20
+_BROKEN = (OSError, EOFError, zlib.error, lzma.LZMAError)
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+
+class BrokenStreamError(Exception):
+    """Nothing can be read behind this place; the text says why, for people."""
+
+    def __init__(self, reason: str, place: int) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+    def seek(self, place: int, /) -> int: ...
+
+
+class Forward:
+    """Bytes that come once, decompressed, with as much of a file's interface as `tarfile` needs.
+
+    Args:
+        raw: Where they come from; gzip, bzip2, xz and zstd are told by their first bytes.
+    """
+
+    def __init__(self, raw: io.RawIOBase | io.BufferedReader) -> None:
+        file = io.BufferedReader(raw, _BUFFER_BYTES)
+        self._place = 0
+        self._broken: tuple[type[Exception], ...] = _BROKEN
+        self.last = b""  # what the last read gave
+        try:
+            magic = file.peek(6)[:6]
+        except _BROKEN as broken:
+            raise BrokenStreamError(f"it cannot be read ({reason_of(broken)})", 0) from None
+        self._file: _Readable = file
+        self._plain = False
+        if magic.startswith(b"\x1f\x8b"):
+            self._file = gzip.GzipFile(fileobj=file)
+        elif magic.startswith(b"BZh"):
+            self._file = bz2.BZ2File(file)
+        elif magic.startswith(b"\xfd7zXZ"):
+            self._file = lzma.LZMAFile(file)  # noqa: SIM115 closing it would do nothing
+        elif magic.startswith(_ZSTD):
+            self._file, error = _open_zstd(file)
+            self._broken += (error,)
+        else:
+            self._plain = raw.seekable()
+
+    def tell(self) -> int:
+        """How many bytes went by."""
+        return self._place
+
+    def read(self, size: int) -> bytes:
+        """Read so many bytes, fewer only at the end.
+
+        Raises:
+            BrokenStreamError: The bytes cannot be had.
+        """
+        # A header that says so: members are looked at before, and what is passed over is read in pieces.
+        if size > max(max_sample_bytes(), _PIECE_BYTES):
+            raise BrokenStreamError(f"a header has {size} bytes", self._place)
+        pieces, left = [], size
+        while left > 0:
+            try:
+                piece = self._file.read(min(left, _PIECE_BYTES))
+            except self._broken as error:
+                raise BrokenStreamError(
+                    f"it cannot be read on ({reason_of(error)})", self._place
+                ) from None
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+            self._place += len(piece)
+        self.last = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return self.last
+
+    def seek(self, place: int) -> None:
+        """Go forward to a place; the end is noticed by the next read."""
+        if self._plain and place - self._place > _BUFFER_BYTES:
+            try:
+                self._file.seek(place)
+            except (OSError, OverflowError) as error:
+                raise BrokenStreamError(
+                    f"it cannot be read on ({reason_of(error)})", place
+                ) from None
+            self._place = place
+        while self._place < place and self.read(min(place - self._place, _PIECE_BYTES)):
+            pass
+
+    def drain(self) -> None:
+        """Read to the end, where compressed data has its checksum and a command has its last word."""
+        while self.read(_PIECE_BYTES):
+            pass
+
+
+class StoredFile(NamedTuple):
+    """A file of a sample, at whose beginning a stream stands."""
+
+    key: str
+    field: str
+    size_bytes: int
+    fault: str
+    stream: Forward
+
+    def read(self) -> bytes:
+        """The content.
+
+        Raises:
+            BrokenStreamError: It is cut off.
+        """
+        data = self.stream.read(self.size_bytes)
+        if len(data) < self.size_bytes:
+            name, place = f"{self.key}.{self.field}", self.stream.tell()
+            raise BrokenStreamError(f"it is cut off at byte {place}, within {name}", place)
+        return data
+
+
+def stored_files(stream: Forward) -> Iterator[StoredFile]:
+    """Walk through a tar and give what belongs to samples; each can be read before the next one is asked for.
+
+    Links, devices and whatever else is no file are passed over.
+
+    Raises:
+        BrokenStreamError: What follows cannot be read, or is no tar.
+    """
+    place = 0
+    try:
+        archive = tarfile.TarFile(fileobj=stream, encoding="utf-8", errors="surrogateescape")  # type: ignore[arg-type]
+    except tarfile.TarError as error:
+        reason = "it is empty" if not stream.tell() else f"it is not a tar file ({error})"
+        raise BrokenStreamError(reason, 0) from None
+    with suppress(tarfile.TarError, ValueError):  # where it stopped is judged below
+        while (member := archive.next()) is not None:
+            if member.size < 0:  # would lead back to a header that was read, and so for ever
+                break
+            place = archive.offset
+            archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
+            name = key_and_field(member.name)
+            if name is None or not member.isreg():
+                continue
+            fault = f"{member.name} is stored as a sparse file" if member.issparse() else ""
+            yield StoredFile(*name, member.size, fault, stream)
+    # A header that cannot be read ends tarfile's walk like the zeros at the end of an archive do.
+    if stream.tell() < place:
+        raise BrokenStreamError(f"it is cut off at byte {stream.tell()}", place)
+    if stream.last.strip(b"\0"):
+        raise BrokenStreamError(
+            f"it is damaged at byte {place}: what lies behind it cannot be found", place
+        )
+
+
+def zstd_library() -> ModuleType:
+    """What reads zstd: the standard library from Python 3.14 on, else the package zstandard.
+
+    Raises:
+        SourceError: It is not installed.
+    """
+    with suppress(ImportError):
+        return import_module("compression.zstd")
+    return require("zstandard", extra="zstd")
+
+
+def _open_zstd(file: _Readable) -> tuple[_Readable, type[Exception]]:
+    library = zstd_library()
+    if hasattr(library, "ZstdFile"):
+        return library.ZstdFile(file), library.ZstdError
+    reader = library.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    return io.BufferedReader(reader), library.ZstdError

@@ -1,0 +1,209 @@
+"""Columns of Arrow data in memory or in mapped files, and the Python values in them. For Parquet and Arrow files."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.columns import label_or_none, to_labels
+from readers.formats.registry import require
+from readers.formats.tables.layout import Layout
+from readers.storage.blob.mapped import MappedFile
+from readers.storage.unreadable import reason_of
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Stands for a value that could not be read; the reason is one for people."""
+
+    reason: str
+
+
+class Column:
+    """One column of a row group or record batch.
+
+    Args:
+        array: A pyarrow.ChunkedArray or pyarrow.Array.
+        file: Where the bytes of its values lie; None where they lie in memory: these are copied, since a view
+            would keep all of the column in memory as long as a single sample of it lives.
+    """
+
+    def __init__(self, array: Any, file: MappedFile | None = None) -> None:
+        self._chunks = list(array.chunks) if hasattr(array, "chunks") else [array]
+        self._starts = [0]
+        for chunk in self._chunks:
+            self._starts.append(self._starts[-1] + len(chunk))
+        self._plain = _as_numpy(self._chunks)
+        self._bytes = [_as_bytes(chunk, file) for chunk in self._chunks]
+        self.nbytes = 200 + sum(_bytes_in_memory(chunk, file) for chunk in self._chunks)
+
+    def values(self, rows: Sequence[int]) -> list[Any]:
+        """Return Python values: bytes, text, numbers, None, lists and dictionaries of them, times."""
+        if self._plain is not None:
+            numbers: list[Any] = self._plain[rows].tolist()
+            return numbers
+        if len(self._chunks) == 1:
+            return self._of(0, rows)
+        found: list[Any] = [None] * len(rows)
+        for number in range(len(self._chunks)):
+            start, stop = self._starts[number], self._starts[number + 1]
+            places = [place for place, row in enumerate(rows) if start <= row < stop]
+            inside = self._of(number, [rows[place] - start for place in places]) if places else []
+            for place, value in zip(places, inside, strict=True):
+                found[place] = value
+        return found
+
+    def labels(self) -> NDArray[np.int64]:
+        """Return all as class numbers, -1 where there is none or a bad one."""
+        if self._plain is not None:
+            return to_labels(self._plain)
+        every = self.values(range(self._starts[-1]))
+        return np.array([label_or_none(value) for value in every], np.int64)
+
+    def _of(self, number: int, rows: Sequence[int]) -> list[Any]:
+        chunk, slices = self._chunks[number], self._bytes[number]
+        if slices is not None:
+            return slices.take(rows)
+        pa = require("pyarrow", extra="arrow")
+        try:
+            taken = chunk.take(pa.array(rows, pa.int64()))
+        except NotImplementedError:  # of pyarrow's newest types
+            return [_python_value(chunk[row]) for row in rows]
+        if pa.types.is_timestamp(chunk.type) or pa.types.is_time(chunk.type):
+            taken = taken.cast(pa.string())  # Python's own times hold no nanoseconds
+        elif pa.types.is_duration(chunk.type):
+            taken = taken.cast(pa.int64())
+        try:
+            values: list[Any] = taken.to_pylist()
+        except ValueError:  # text within lists or structs that is not UTF-8, times beyond year 9999
+            return [_python_value(scalar) for scalar in taken]
+        return values
+
+
+def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = None) -> Column:
+    """Return a column of a table or record batch; of Hugging Face's struct the bytes.
+
+    Args:
+        layout: The roles of the columns.
+        name: Of the column.
+        array: A pyarrow.ChunkedArray, or a pyarrow.Array that may lie in a mapped file. Of what lies there
+            all is copied but the bytes of values.
+        file: That file.
+
+    Raises:
+        OSError: The file has shrunk.
+    """
+    pa = require("pyarrow", extra="arrow")
+    texts = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+    if pa.types.is_string_view(array.type):
+        texts[array.type] = pa.binary_view()
+    if array.type in texts:  # the same bytes: whether they are UTF-8 is for others to say
+        array = array.cast(texts[array.type])
+    if file is not None:
+        array = _private(array, file)
+        array.validate(full=True)  # what is damaged would end the process when it is used
+    if name == layout.image and layout.image_in_struct:
+        array = require("pyarrow.compute", extra="arrow").struct_field(array, "bytes")
+    return Column(array, file)
+
+
+def one_line(error: Exception) -> str:
+    """What pyarrow says, without the lines of its source."""
+    return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+
+
+def _private(array: Any, file: MappedFile) -> Any:
+    """Copy what lies in a mapped file, all but the bytes of values, which pyarrow is not let near to."""
+    pa = require("pyarrow", extra="arrow")
+    kind, test = array.type, pa.types
+    parts = None
+    if test.is_struct(kind):
+        parts = [_private(array.field(number), file) for number in range(kind.num_fields)]
+        buffers = array.buffers()[:1]
+    elif test.is_binary(kind) or test.is_large_binary(kind):
+        *buffers, values = array.buffers()
+    elif not test.is_primitive(kind):
+        file.check()  # a moment before others copy it
+        return array.copy_to(pa.default_cpu_memory_manager())
+    else:
+        buffers = array.buffers()
+    copies = [_copy(buffer, file) for buffer in buffers]
+    if parts is None and len(buffers) < len(array.buffers()):
+        copies.append(values)
+    return pa.Array.from_buffers(
+        kind, len(array), copies, array.null_count, array.offset, children=parts
+    )
+
+
+def _copy(buffer: Any, file: MappedFile) -> Any:
+    if buffer is None or not _lies_in(buffer, file):
+        return buffer
+    start = buffer.address - file.address
+    return require("pyarrow", extra="arrow").py_buffer(file.read(start, start + buffer.size))
+
+
+def _lies_in(buffer: Any, file: MappedFile | None) -> bool:
+    return file is not None and 0 <= buffer.address - file.address < file.size_bytes
+
+
+def _bytes_in_memory(chunk: Any, file: MappedFile | None) -> int:
+    if file is None:
+        return int(chunk.nbytes)
+    return sum(each.size for each in chunk.buffers() if each and not _lies_in(each, file))
+
+
+class _Slices:
+    """Bytes that lie one behind the other: where each begins, which are not null, and what reads a range of them."""
+
+    def __init__(self, read: Callable[[int, int], Any], offsets: NDArray[Any], valid: Any) -> None:
+        self._read, self._offsets, self._valid = read, offsets, valid
+
+    def take(self, rows: Sequence[int]) -> list[Any]:
+        """Return those of some rows; a Lost stands for one that the file no longer has."""
+        read, places = self._read, np.asarray(rows, np.int64)
+        starts, stops = self._offsets[places].tolist(), self._offsets[places + 1].tolist()
+        there = [True] * len(starts) if self._valid is None else self._valid[places].tolist()
+        return [
+            read(start, stop) if valid else None
+            for start, stop, valid in zip(starts, stops, there, strict=True)
+        ]
+
+
+def _as_bytes(chunk: Any, file: MappedFile | None) -> _Slices | None:
+    """Return the bytes of a chunk of them as slices of its buffer, None for other types."""
+    test = require("pyarrow", extra="arrow").types
+    if not (test.is_binary(chunk.type) or test.is_large_binary(chunk.type)) or not len(chunk):
+        return None
+    _, places, data = chunk.buffers()
+    kind = np.int64 if test.is_large_binary(chunk.type) else np.int32
+    offsets = np.frombuffer(places, kind)[chunk.offset : chunk.offset + len(chunk) + 1]
+    valid = chunk.is_valid().to_numpy(zero_copy_only=False) if chunk.null_count else None
+    if file is not None and data is not None and _lies_in(data, file):
+        return _Slices(partial(_read_part, file, data.address - file.address), offsets, valid)
+    view = memoryview(b"" if data is None else data).cast("B")
+    return _Slices(lambda start, stop: bytes(view[start:stop]), offsets, valid)
+
+
+def _read_part(file: MappedFile, base: int, start: int, stop: int) -> Any:
+    try:
+        return file.payload(base + start, base + stop)
+    except OSError as error:
+        return Lost(f"the file cannot be read: {reason_of(error)}")
+
+
+def _python_value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except ValueError as error:
+        return Lost(f"a value cannot be read: {one_line(error)}")
+
+
+def _as_numpy(chunks: Sequence[Any]) -> Any:
+    """Return a single chunk of whole numbers without nulls as NumPy array, None for others."""
+    pa = require("pyarrow", extra="arrow")
+    if len(chunks) != 1 or not pa.types.is_integer(chunks[0].type) or chunks[0].null_count:
+        return None
+    return chunks[0].to_numpy()

@@ -1,0 +1,214 @@
+"""Which columns of Arrow data are read, and which of them is the image, the label, the key."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from readers.formats.columns import VIDEO_NAMES, find_roles, remarks_on
+from readers.formats.registry import require
+from readers.sample import SourceError
+
+_PICKLED = (b"arrow.py_extension_type",)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns are read, and as what.
+
+    Attributes:
+        columns: Names, in stored order; the image, label and key are among them.
+        image: Holds the encoded image, or None.
+        image_in_struct: It is Hugging Face's struct of bytes and path.
+        label: Holds the class number, or None.
+        key: Names the sample, or None.
+        fields: Those of the columns that become fields.
+        class_names: From Hugging Face's ClassLabel.
+        remarks: Sentences for people about what was chosen.
+    """
+
+    columns: tuple[str, ...]
+    image: str | None
+    image_in_struct: bool
+    label: str | None
+    key: str | None
+    fields: tuple[str, ...]
+    class_names: tuple[str, ...]
+    # No part of what the layout is: fingerprints are made of its text.
+    remarks: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+
+def find_layout(
+    schema: Any,
+    *,
+    image: str | None,
+    label: str | None,
+    key: str | None,
+    columns: Sequence[str] | None,
+    source: str,
+    further: Iterable[str] = (),
+) -> Layout:
+    """Decide what to read.
+
+    Args:
+        schema: A pyarrow.Schema.
+        image: Asked for by the caller, or None.
+        label: Likewise.
+        key: Likewise.
+        columns: Likewise; None for all.
+        source: The data, for errors.
+        further: Columns of text that the file names carry (``label=3/part-0.parquet``).
+
+    Raises:
+        SourceError: A column that was asked for is not there, or cannot be what it should.
+    """
+    types = dict.fromkeys(further) | {each.name: each.type for each in schema}
+    if len(schema.names) > len(set(schema.names)):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise SourceError(f"{source} has two columns of the name {twice!r}: rename one of them")
+    for each in schema:
+        if (each.metadata or {}).get(b"ARROW:extension:name") in _PICKLED:
+            raise SourceError(
+                f"the type of column {each.name!r} of {source} is a pickled Python object, which is "
+                "never loaded: write the column as binary or as numbers"
+            )
+    missing = [name for name in columns or () if name not in types]
+    if missing:
+        raise SourceError(
+            f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(types)}"
+        )
+    names = [name for name in types if columns is None or name in {*columns, image, label, key}]
+    asked = [name for name in (image, label, key) if name is not None and name not in types]
+    encoded = [name for name in names if types[name] is not None and _holds_images(types[name])]
+    whole = [name for name in names if types[name] is not None and _holds_integers(types[name])]
+    hints = _hugging_face(schema)
+    roles = find_roles(
+        names if not asked else types,
+        image=image,
+        label=label,
+        key=key,
+        source=source,
+        encoded=encoded,
+        whole=whole,
+    )
+    found = _image(types, roles.image, names, image is not None, columns is not None, source)
+    label_name = roles.label or _only_class_label(hints, whole)
+    if label_name is not None and not _holds_labels(types[label_name]):
+        if label is not None:
+            raise SourceError(
+                f"column {label!r} of {source} holds {types[label]}, which is no class number: "
+                "name another one with label="
+            )
+        label_name = None
+    class_names = hints.get(label_name, {}).get("names", ()) if label_name else ()
+    return Layout(
+        columns=tuple(name for name in names),
+        image=found,
+        image_in_struct=found is not None and _is_struct(types[found]),
+        label=label_name,
+        key=roles.key,
+        fields=tuple(name for name in names if columns is None or name in {*columns, found}),
+        class_names=tuple(map(str, class_names)) if isinstance(class_names, list) else (),
+        remarks=remarks_on(
+            source,
+            image=found if image is None else None,
+            label=label_name if label is None else None,
+            encoded=encoded,
+            whole=whole,
+        ),
+    )
+
+
+def _image(
+    types: Mapping[str, Any],
+    name: str | None,
+    names: list[str],
+    asked: bool,
+    narrowed: bool,
+    source: str,
+) -> str | None:
+    """Return the column of the image: the one found by its name or, if there is but one, by its type.
+
+    A column that is called as videos are comes before others of bytes.
+    """
+    able = [each for each in names if types[each] is not None and _holds_images(types[each])]
+    if name in able:
+        return name
+    if name is None or not asked:
+        if len(able) == 1:
+            return able[0]
+        video = next((each for each in VIDEO_NAMES if each in able), None)
+        if video is not None:
+            return video
+        if narrowed and name is None:
+            return None
+    if name is not None:
+        raise SourceError(
+            f"column {name!r} of {source} holds {types[name] or 'text'}, not the bytes of images: name "
+            f"another one with image= (columns of bytes: {', '.join(able) or 'none'})"
+        )
+    raise SourceError(
+        f"{source} has no column that looks like an image or video: name one of {', '.join(types)} with image="
+    )
+
+
+def _only_class_label(hints: Mapping[str, Mapping[str, Any]], whole: Sequence[str]) -> str | None:
+    """Return the one column that Hugging Face's datasets calls a ClassLabel."""
+    found = [name for name in whole if hints.get(name, {}).get("_type") == "ClassLabel"]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_struct(kind: Any) -> bool:
+    return bool(require("pyarrow", extra="arrow").types.is_struct(kind))
+
+
+def _is_binary(kind: Any) -> bool:
+    test = require("pyarrow", extra="arrow").types
+    if test.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        test.is_binary(kind)
+        or test.is_large_binary(kind)
+        or test.is_fixed_size_binary(kind)
+        or test.is_binary_view(kind)
+    )
+
+
+def _holds_images(kind: Any) -> bool:
+    if _is_struct(kind):
+        place = kind.get_field_index("bytes")
+        return place >= 0 and _is_binary(kind.field(place).type)
+    return _is_binary(kind)
+
+
+def _holds_integers(kind: Any) -> bool:
+    return bool(require("pyarrow", extra="arrow").types.is_integer(kind))
+
+
+def _holds_labels(kind: Any) -> bool:
+    if kind is None:  # from a file name
+        return True
+    test = require("pyarrow", extra="arrow").types
+    if test.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        test.is_integer(kind)
+        or test.is_boolean(kind)
+        or test.is_floating(kind)
+        or test.is_string(kind)
+        or test.is_large_string(kind)
+        or test.is_string_view(kind)
+        or test.is_null(kind)
+    )
+
+
+def _hugging_face(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return what Hugging Face's datasets noted about each column, nothing where it did not."""
+    noted = (schema.metadata or {}).get(b"huggingface")
+    try:
+        features = json.loads(noted)["info"]["features"] if noted else {}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    if not isinstance(features, dict):
+        return {}
+    return {name: told for name, told in features.items() if isinstance(told, dict)}

@@ -1,0 +1,123 @@
+"""Rows of Arrow columns as samples, values as bytes. For Parquet and Arrow files."""
+
+import base64
+import datetime
+import decimal
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from readers.formats.columns import to_label, to_payload
+from readers.formats.tables.columns import Lost
+from readers.formats.tables.layout import Layout
+from readers.sample import BadSample, Payload, Sample
+
+_ONLY_A_PATH = ", only a path: write the images themselves"
+
+
+def make_samples(
+    layout: Layout,
+    indices: Sequence[int],
+    rows: Sequence[int],
+    name: str,
+    values: Mapping[str, Sequence[Any]],
+) -> list[Sample | BadSample]:
+    """Put samples together.
+
+    Args:
+        layout: The roles of the columns.
+        indices: Their places in the dataset.
+        rows: Their rows in the file.
+        name: Of the file, to begin keys with.
+        values: Of each column of the layout, one for each row; a Lost makes the sample a BadSample.
+    """
+    names, image = layout.fields, layout.image
+    no_bytes = Lost(
+        f"the column {image!r} holds no bytes here" + _ONLY_A_PATH * layout.image_in_struct
+    )
+    labels = (
+        [_converted(to_label, value) for value in values[layout.label]]
+        if layout.label
+        else [-1] * len(rows)
+    )
+    own = (
+        [_own(*pair) for pair in zip(values[layout.key], rows, strict=True)] if layout.key else rows
+    )
+    payloads = [_each(payload, memoryview, values[column]) for column in names]
+    unseen = [values[column] for column in layout.columns if column not in names]
+    samples: list[Sample | BadSample] = []
+    for k, (index, label) in enumerate(zip(indices, labels, strict=True)):
+        key = f"{name}/{own[k]}"
+        fields = {
+            column: found[k]
+            for column, found in zip(names, payloads, strict=True)
+            if found[k] is not None
+        }
+        lost = None
+        if label.__class__ is Lost or Lost in map(type, fields.values()):
+            lost = next(each for each in (*fields.values(), label) if isinstance(each, Lost))
+        elif image is not None and image not in fields:
+            lost = no_bytes
+        if lost is None and unseen:
+            lost = next((found[k] for found in unseen if isinstance(found[k], Lost)), None)
+        samples.append(
+            Sample(index, key, fields, label, image_field=image)
+            if lost is None
+            else BadSample(index, key, "read", lost.reason)
+        )
+    return samples
+
+
+def _own(value: Any, row: int) -> Any:
+    """What a sample is called in its file: by its key column, or its row."""
+    if isinstance(value, bytes | memoryview):
+        return bytes(value[:200]).decode("utf-8", "backslashreplace")
+    return row if value is None or isinstance(value, Lost) else value
+
+
+def _each(convert: Callable[[Any], Any], done: type, values: Sequence[Any]) -> Sequence[Any]:
+    """Convert values that are not all of the type `done`; what cannot be becomes a Lost."""
+    kinds = set(map(type, values))
+    if kinds == {done}:
+        return values
+    if kinds == {int}:  # as payload(), faster
+        return [b"%d" % value for value in values]
+    return [_converted(convert, value) for value in values]
+
+
+def _converted(convert: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, Lost) or (value is None and convert is payload):
+        return value
+    try:
+        return convert(value)
+    except (ValueError, TypeError) as error:
+        return Lost(str(error))
+
+
+def payload(value: Any) -> Payload:
+    """The bytes that stand for a value, as `readers.formats.columns.to_payload`.
+
+    Times become ISO 8601, decimals their digits, and bytes within lists and structs Base64.
+
+    Raises:
+        TypeError: No text can hold the value.
+    """
+    if isinstance(value, bytes | memoryview | str | int | float):
+        return to_payload(value)
+    return to_payload(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, bytes | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime.datetime | datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, decimal.Decimal | uuid.UUID):
+        return str(value)
+    return value

@@ -1,0 +1,5 @@
+"""Tar shards in the convention of WebDataset."""
+
+from readers.formats.tar.dataset import TarDataset
+
+__all__ = ["TarDataset"]

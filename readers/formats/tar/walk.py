@@ -1,0 +1,187 @@
+"""Which files lie where in a tar: plain headers are read here, all others by the standard library.
+
+The verdicts are those of `tarfile`, which takes 25 us per header; a plain one takes 1.5 us here.
+"""
+
+import io
+import re
+import tarfile
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO, cast
+from zlib import adler32
+
+from readers.storage.blob import Content
+
+TarError = tarfile.TarError
+
+_BLOCK = 512
+_NUMBER = rb"(?:[0-7]{7}[\0 ]|[0-7]{6} \0|\0{8})"
+_HEADER = re.compile(
+    rb".{100}"  # name
+    + 3 * _NUMBER  # mode, uid, gid
+    + rb"([0-7]{11})[\0 ]"  # size
+    + rb"(?:[0-7]{11}[\0 ]|\0{12})"  # mtime
+    + rb"([0-7]{6}[0-7 \0][ \0])"  # checksum
+    + rb"([0x\0])"  # plain file, extended header of the next file
+    + rb".{172}"  # link name, magic, owner, group
+    + 2 * _NUMBER  # device
+    + rb".{167}",  # prefix, nothing
+    re.DOTALL,
+)
+# Extended headers that change nothing here. Whatever else there may be is left to tarfile.
+_RECORD = re.compile(rb"([0-9]{1,5}) ([a-z]+)=([^\n\0]*)\n")
+_HARMLESS = frozenset({"mtime", "atime", "ctime", "uid", "gid", "uname", "gname", "comment"})
+
+
+StoredFile = tuple[str, int, int, bool, int]
+"""A member of a tar.
+
+Its name with its folders, empty where it is no plain file; first byte of its content, and behind its last
+byte, though the tar may be cut off before; whether it is sparse, so that its content does not lie in one
+piece; and where the next header must stand.
+"""
+
+
+def stored_files(content: Content) -> Iterator[StoredFile]:
+    """Yield the members of a tar, in order, as far as its headers can be read.
+
+    Raises:
+        tarfile.TarError: The first header cannot be read.
+    """
+    stream = cast(IO[bytes], _Stream(content))
+    archive = tarfile.TarFile(fileobj=stream, encoding="utf-8", errors="surrogateescape")
+    place, plain = -1, False  # the first header was just read
+    while True:
+        while plain:
+            header = bytes(content[place : place + _BLOCK])
+            parts = _match(header)
+            if parts is None:
+                break
+            number, kind = parts
+            if kind == b"x":
+                found = _read_extended(content, place, number)
+                if found is None:
+                    break
+                yield found
+                place = found[4]
+                continue
+            name = _name(header, kind)
+            if name is None:
+                break
+            start = place + _BLOCK
+            stop = start + number
+            place = (stop + _BLOCK - 1) // _BLOCK * _BLOCK
+            yield name, start, stop, False, place
+        found = None
+        with suppress(tarfile.TarError, ValueError):
+            found = _read_any(archive, place)
+        if found is None:
+            return
+        yield found
+        place = found[4]
+        plain = archive.pax_headers.keys() <= _HARMLESS
+
+
+def _read_any(archive: tarfile.TarFile, place: int) -> StoredFile | None:
+    """Let tarfile read the header at a place; None where it sees the end."""
+    if place >= 0:
+        archive.offset = place
+    member = archive.next()
+    if member is None or member.size < 0:  # would lead back to a header that was read, for ever
+        return None
+    archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
+    name = member.name if member.isreg() else ""
+    start = member.offset_data
+    return name, start, start + member.size, member.issparse(), archive.offset
+
+
+def _read_extended(content: Content, place: int, size: int) -> StoredFile | None:
+    """Read the member behind an extended header of so many bytes; None where it is unusual."""
+    start = place + _BLOCK
+    end = start + (size + _BLOCK - 1) // _BLOCK * _BLOCK
+    records = _records(bytes(content[start:end]), size)
+    header = bytes(content[end : end + _BLOCK])
+    parts = _match(header)
+    if records is None or parts is None or parts[1] == b"x":
+        return None
+    size, kind = parts
+    name = _name(header, kind)
+    if name is None:
+        return None
+    if b"path" in records:
+        name = records[b"path"].decode().rstrip("/")
+    start = end + _BLOCK
+    stop = start + size
+    return name, start, stop, False, (stop + _BLOCK - 1) // _BLOCK * _BLOCK
+
+
+def _match(header: bytes) -> tuple[int, bytes] | None:
+    """Return size and type of a header that has nothing unusual about it; None where it has, or is damaged."""
+    found = _HEADER.match(header)
+    if found is None:
+        return None
+    size, checksum, kind = found.groups()
+    # Adler-32 holds the sum of up to 256 bytes, and is forty times as fast as a sum of integers.
+    total = (adler32(header[:256], 0) & 0xFFFF) + (adler32(header[256:], 0) & 0xFFFF)
+    total += 256 - (adler32(header[148:156], 0) & 0xFFFF)
+    return (int(size, 8), kind) if total == int(checksum.rstrip(b" \0"), 8) else None
+
+
+def _name(header: bytes, kind: bytes) -> str | None:
+    name = header[:100].partition(b"\0")[0]
+    if kind == b"\0" and name.endswith(b"/"):  # a folder, in old archives
+        return None
+    if header[345]:
+        name = header[345:500].partition(b"\0")[0] + b"/" + name
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _records(body: bytes, size: int) -> dict[bytes, bytes] | None:
+    """Return the records of an extended header, None where one of them matters here."""
+    place, records = 0, {}
+    if len(body) < size:
+        return None
+    while place < size:
+        found = _RECORD.match(body, place)
+        if found is None or found.end() - place != int(found[1]):
+            return None
+        place, key = found.end(), found[2]
+        if key != b"path" and key.decode() not in _HARMLESS:
+            return None
+        records[key] = found[3]
+    if place > size or body[size:].strip(b"\0"):
+        return None
+    with suppress(UnicodeDecodeError):
+        records.get(b"path", b"").decode()
+        return records
+    return None
+
+
+class _Stream(io.RawIOBase):
+    """The content as the file that tarfile wants."""
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        if whence != io.SEEK_SET or place < 0:
+            raise ValueError(f"cannot seek to {place} from {whence}")
+        self._place = place
+        return place
+
+    def tell(self) -> int:
+        return self._place
+
+    def read(self, size: int = -1) -> bytes:
+        end = len(self._content) if size < 0 else self._place + size
+        data = bytes(self._content[self._place : end])
+        self._place += len(data)
+        return data

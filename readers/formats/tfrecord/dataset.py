@@ -1,0 +1,302 @@
+"""TFRecord shards, read at random: tf.train.Example without TensorFlow, or records of any other kind."""
+
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import ColumnName
+from readers.formats.columns import find_roles, remarks_on
+from readers.formats.protobuf.example import ExampleReader, decode_fields, is_decoded
+from readers.formats.protobuf.wire import WireError
+from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
+from readers.image.header import read_header
+from readers.image.restarts import restart_offsets
+from readers.sample import BadSample, HeaderError, PathLike, Payload, Sample, SourceError
+from readers.storage.blob import Content, open_blob
+from readers.storage.index import Entry
+from readers.storage.shards import ShardDataset
+
+_HEAD = struct.Struct("<QI")  # length of the record, masked CRC-32C of these eight bytes
+_TAIL_BYTES = 4  # masked CRC-32C of the record
+_GZIP, _ZLIB = b"\x1f\x8b", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+_BOXES = re.compile(r"(?:object|objects)/bbox(?:/|$)")  # of TensorFlow's object detection, and TFDS
+_FIRST_SEARCH_BYTES, _LAST_SEARCH_BYTES = 4096, 1 << 20
+
+
+def looks_like_tfrecord(first_bytes: bytes) -> bool:
+    """Whether a file begins like an uncompressed TFRecord file.
+
+    Args:
+        first_bytes: At least 12 of them.
+    """
+    if len(first_bytes) < _HEAD.size:
+        return False
+    _, checksum = _HEAD.unpack_from(first_bytes)
+    return bool(masked(crc32c(first_bytes[:8])) == checksum)
+
+
+class _Frame(NamedTuple):
+    """A record in a shard, or a place where there is none that can be read."""
+
+    start: int
+    stop: int
+    fault: str = ""
+
+
+def _frames(content: Content, name: str) -> Iterator[_Frame]:
+    """Walk from record to record; each shard has at least one."""
+    position, size = 0, len(content)
+    while position < size:
+        head = bytes(content[position : position + _HEAD.size])
+        if looks_like_tfrecord(head):
+            start = position + _HEAD.size
+            stop = start + _HEAD.unpack(head)[0]
+            if stop + _TAIL_BYTES > size:
+                yield _Frame(start, start, f"{name} is cut off at byte {size}, within this record")
+                return
+            yield _Frame(start, stop)
+            position = stop + _TAIL_BYTES
+            continue
+        if position == 0:
+            raise SourceError(_foreign(head, name))
+        place = _find_record(content, position + 1)
+        lost = f"{name} is damaged at byte {position}: no record can be read up to byte {place}"
+        yield _Frame(position, position, lost)
+        position = place
+
+
+def _find_record(content: Content, position: int) -> int:
+    """The next place where a record can begin, or the end."""
+    size, num_bytes = len(content), _FIRST_SEARCH_BYTES
+    while position < size:
+        window = content[position : position + num_bytes]
+        for place in find_checked_lengths(window).tolist():
+            (length,) = struct.unpack_from("<Q", window, place)
+            if position + place + _HEAD.size + length + _TAIL_BYTES <= size:
+                return int(position + place)
+        position += max(len(window) - _HEAD.size + 1, 1)
+        num_bytes = min(2 * num_bytes, _LAST_SEARCH_BYTES)
+    return size
+
+
+def _foreign(head: bytes, name: str) -> str:
+    if not head:
+        return f"{name} is empty (0 bytes): write the shard again"
+    if head.startswith(_GZIP) or head.startswith(_ZLIB):
+        return f"{name} is compressed: decompress it (gzip -d, or zlib), to read at random"
+    return (
+        f"{name} is not a TFRecord file: it begins with {head!r}, where the length of a record and its "
+        "checksum must be; correct the path"
+    )
+
+
+def _checksum_fault(content: Content, frame: _Frame) -> str:
+    stored = int.from_bytes(content[frame.stop : frame.stop + _TAIL_BYTES], "little")
+    if masked(crc32c(content[frame.start : frame.stop])) == stored:
+        return ""
+    return f"its checksum is wrong: bytes {frame.start} to {frame.stop} are not what was written"
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """Finds the samples of a shard."""
+
+    reader: ExampleReader
+    rules: int = 2  # of finding features: an index that was made by others is made anew
+    checks_all: ClassVar[bool] = False
+
+    def __call__(self, content: Content, name: str) -> Iterator[Entry]:
+        examples: bool | None = None
+        if len(content) == 0:
+            raise SourceError(_foreign(b"", name))
+        for number, frame in enumerate(_frames(content, name)):
+            fault = frame.fault
+            record = content[frame.start : frame.stop]
+            if not fault and (examples is None or self.checks_all):
+                # A damaged Example must not turn all others into plain records.
+                fault = _checksum_fault(content, frame)
+                if not fault and examples is None:
+                    examples = self.reader.accepts(record, name)
+            if fault:
+                yield Entry(str(number), (), fault=fault)
+            elif examples:
+                yield self._example(content, frame, record, number)
+            else:
+                yield _plain_record(frame, record, number)
+
+    def _example(self, content: Content, frame: _Frame, record: Payload, number: int) -> Entry:
+        try:
+            example = self.reader.read(record)
+        except ValueError as error:
+            fault = (
+                _checksum_fault(content, frame) or f"its tf.train.Example cannot be read: {error}"
+            )
+            return Entry(str(number), (), fault=fault)
+        members = tuple(
+            (field, frame.start + start, frame.start + stop)
+            for field, start, stop in example.members
+        )
+        image: Payload = b""
+        for field, start, stop in example.members:
+            if field == example.image:
+                image = record[start:stop]
+        return Entry(
+            str(number) if example.key is None else example.key,
+            members,
+            example.label,
+            _size(image),
+            restarts=restart_offsets(image),
+            image_field=example.image,
+        )
+
+
+@dataclass(frozen=True)
+class _CheckedScan(_Scan):
+    """Finds the samples of a shard, and those that are not as they were written."""
+
+    checks_all: ClassVar[bool] = True
+
+
+def _plain_record(frame: _Frame, record: Payload, number: int) -> Entry:
+    size = _size(record)
+    return Entry(
+        str(number),
+        (("record", frame.start, frame.stop),),
+        size=size,
+        restarts=restart_offsets(record),
+        image_field=None if size is None else "record",
+    )
+
+
+def _size(image: Payload) -> tuple[int, int] | None:
+    with suppress(HeaderError):  # the sample itself is whole; whoever needs its size will see
+        header = read_header(image)
+        return header.height, header.width
+    return None
+
+
+class TfRecordDataset(ShardDataset):
+    """Samples in TFRecord shards, not compressed.
+
+    A record is a tf.train.Example. Of its features, a bytes feature with one value becomes a field as it
+    is stored; one with several values becomes the fields ``NAME.0``, ``NAME.1`` and so on; float
+    and int64 features become JSON, a number where there is one value and a list otherwise. Features without
+    a value are left out. The label is an int64 feature of one value, or a number in text.
+
+    Where the first record is no Example, each record is one field ``record``, which is the image where
+    it begins like one. Labels and keys it has none.
+
+    The checksum of each record's length is checked when the shard is indexed. That of the record itself is
+    not looked at, so that damage within an image or a number is read as if it were right, unless
+    ``verify=True`` is given: then the scan for the index reads every byte once, 1.3 s for 100 MB, and
+    records that are not as they were written are bad samples. (To `fetch` costs the same either way. What
+    is damaged after the shard was indexed is found by the method `verify`.) In a shard that is cut off the samples before that place can be read, and one BadSample
+    stands for the loss. Behind damage in the middle the records go on at the next length whose checksum
+    is right, and one BadSample stands for what lies between.
+
+    Args:
+        shards: Paths or URLs. The samples follow this order.
+        image: Name of the feature that holds the encoded image; None takes the first of the usual names.
+        label: Likewise, the class number.
+        key: Likewise, a name for people; where there is none the record's number is the key.
+        columns: The features that become fields; None takes all.
+        verify: Whether the checksum of every record is compared when the shard is indexed.
+
+    Raises:
+        SourceError: A shard is missing, empty, compressed or no TFRecord file, holds SequenceExamples,
+            or its first record lacks a feature that was asked for.
+        IndexFileError: An index can be kept nowhere.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[PathLike],
+        *,
+        image: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        columns: Sequence[str] | None = None,
+        verify: bool = False,
+    ) -> None:
+        chosen = None if columns is None else tuple(columns)
+        self._reader, self._checks = ExampleReader(image, label, key, chosen), verify
+        super().__init__(shards, (_CheckedScan if verify else _Scan)(self._reader))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the shards itself."""
+        return partial(type(self), **asdict(self._reader), verify=self._checks), (self.shards,)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`; the first shard is looked at."""
+        stored = {name for kind in self._found[0].head.kinds for name in kind[0]}
+        numbers = {name[1:] for name in stored if is_decoded(name)}
+        [image, *_] = [*(kind[1] for kind in self._found[0].head.kinds if kind[1]), None]
+        names = [name.lstrip("\0\1") for name in stored]
+        roles = find_roles(names, image=None, label=None, key=None, source="", whole=numbers)
+        found = remarks_on(
+            self.shards[0],
+            image=image if self._reader.image is None else None,
+            label=roles.label if self._reader.label is None else None,
+            encoded=stored,
+            whole=numbers,
+        )
+        boxes = sorted(name for name in numbers if _BOXES.search(name))
+        if boxes:
+            found += (
+                f"{self.shards[0]} has boxes in the features {', '.join(boxes[:4])}, which are not read as targets: "
+                'write them into a feature json, {"boxes": [[x1, y1, x2, y2]], "labels": [1]} in pixels',
+            )
+        return found
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; ``num_bytes`` is -1 in a shard whose samples have fields of numbers."""
+        result = super().column(name)
+        if name == "num_bytes":
+            for found, start, stop in zip(
+                self._found, self._starts, self._starts[1:], strict=False
+            ):
+                names = {name for kind in found.head.kinds for name in kind[0]}
+                if any(map(is_decoded, names)):
+                    result[start:stop] = -1
+        return result
+
+    def verify(self) -> Iterator[BadSample]:
+        """Read all shards and compare the checksum of each record: 0.5 s for 100 MB.
+
+        Yields:
+            Every sample that is not as it was written, among them those that `fetch` finds bad.
+        """
+        index = 0
+        for location in self.shards:
+            blob = open_blob(location)
+            content = blob.content()
+            for number, frame in enumerate(_frames(content, blob.name)):
+                fault = frame.fault or _checksum_fault(content, frame)
+                if fault:
+                    yield BadSample(index, f"{blob.name}/{number}", "read", fault)
+                index += 1
+
+    def _sample(
+        self,
+        index: int,
+        key: str,
+        fields: Mapping[str, Payload],
+        label: int,
+        size: tuple[int, int] | None,
+        restarts: NDArray[np.int64] | None,
+        image_field: str | None,
+    ) -> Sample | BadSample:
+        """Make JSON of the features that hold numbers."""
+        try:
+            payloads = decode_fields(fields)
+        except WireError as error:
+            return BadSample(index, key, "read", f"a feature cannot be read: {error}")
+        return Sample(index, key, payloads, label, size, restarts, image_field)

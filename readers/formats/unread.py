@@ -1,0 +1,87 @@
+"""Labels and boxes that lie beside images and that no reader takes."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from readers.formats.registry import Format
+from readers.sample import is_image_file
+
+_YOLO = re.compile(r"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
+_LOOKED_AT = 64  # names of a folder
+_INSTEAD = (
+    'to train on them write PHOTO.json beside each PHOTO.jpg, {"boxes": [[x1, y1, x2, y2]], "labels": [1]} in pixels, '
+    "or a COCO file"
+)
+
+
+def unread(kind: Format, place: str) -> list[str]:
+    """Sentences about annotations that belong to the images of a folder and are not read.
+
+    A few names are looked at: beside the first images, and where the tools of Pascal VOC, YOLO, COCO and Hugging
+    Face put them.
+
+    Args:
+        kind: What was opened.
+        place: The folder.
+    """
+    if kind.name != "folder":
+        return []
+    root = Path(place).absolute()
+    found = []
+    for folder, image in _first_images(root):
+        beside = _annotation(folder, image)
+        if beside:
+            found.append(f"{root} is read without {beside}: {_INSTEAD}")
+            break
+    for name in ("metadata.csv", "metadata.parquet"):
+        if (root / name).is_file():
+            found.append(
+                f"{root} is read without {root / name}: to have what it says of the images, write it as {root}/metadata.jsonl"
+            )
+    for path in _coco_files(root):
+        found.append(
+            f"{root} is read without the objects in {path}: open that file to have them, "
+            f"open_dataset({str(path)!r})"
+        )
+    return found
+
+
+def _first_images(root: Path) -> Iterator[tuple[Path, str]]:
+    """Yield an image of the folder itself, or of the first folders in it."""
+    with suppress(OSError):
+        names = sorted(path.name for path in islice(root.iterdir(), _LOOKED_AT))
+        inside = [root / name for name in names if name[0] != "." and (root / name).is_dir()]
+        for folder in [root, *inside[:4]]:
+            several = islice(folder.iterdir(), _LOOKED_AT)
+            image = min((path.name for path in several if is_image_file(path.name)), default="")
+            if image and image[0] != ".":
+                yield folder, image
+
+
+def _annotation(folder: Path, image: str) -> str:
+    """Say what belongs to an image in the manner of Pascal VOC or YOLO, "" for nothing."""
+    stem = image.rpartition(".")[0]
+    for path in (folder / f"{stem}.xml", folder.parent / "Annotations" / f"{stem}.xml"):
+        if path.is_file():
+            return f"the boxes of Pascal VOC ({path} and its like)"
+    texts = [folder / f"{stem}.txt"]
+    parts = list(folder.parts)
+    if "images" in parts:  # .../images/train/a.jpg has .../labels/train/a.txt
+        place = len(parts) - 1 - parts[::-1].index("images")
+        texts.append(Path(*parts[:place], "labels", *parts[place + 1 :], f"{stem}.txt"))
+    for path in texts:
+        with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as file:
+            if _YOLO.fullmatch(file.readline(1000)):
+                return f"the boxes of YOLO ({path} and its like)"
+    return ""
+
+
+def _coco_files(root: Path) -> list[Path]:
+    """Return the files of annotations that COCO has for images in a folder of this name."""
+    folder = root.parent / "annotations"
+    with suppress(OSError):
+        return sorted(folder.glob(f"instances_{root.name}.json"))
+    return []

@@ -1,6 +1,0 @@
-"""The side-car index of a shard, which says where its samples lie."""
-
-from readers.index.format import DamagedIndexError, Entry, Scan, ShardIndex
-from readers.index.sidecar import FoundIndex, open_index
-
-__all__ = ["DamagedIndexError", "Entry", "FoundIndex", "Scan", "ShardIndex", "open_index"]

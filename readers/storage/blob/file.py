@@ -1,0 +1,166 @@
+"""A file that is read at places: on this machine or, through `readers.storage.remote`, elsewhere."""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from stat import S_ISREG
+from typing import NamedTuple, Protocol
+
+from readers.sample import PathLike, Payload, SourceError
+from readers.storage.blob.mapped import mapped_file
+from readers.storage.blob.pages import map_file
+from readers.storage.blob.pin import pin_content
+
+_CHANGED = "it has changed since it was indexed, open it anew"
+
+
+class Content(Protocol):
+    """The bytes of a file as a scan sees them: slices, most often from the front to the back."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, place: slice) -> Payload: ...
+
+
+class Blob(Protocol):
+    """A file that does not change while it is in use.
+
+    Attributes:
+        name: Last part of its path or URL.
+        location: Path or URL, for people and for the helper process.
+        size_bytes: Its length.
+        stamp: Text that changes whenever the content does: which file it is and its times, or an object's
+            ETag.
+    """
+
+    name: str
+    location: str
+    size_bytes: int
+    stamp: str
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
+        """Read half-open byte ranges in one go, in the order given; safe from several threads.
+
+        Raises:
+            OSError: The file is gone, has changed since it was opened, or cannot be read; its strerror says why.
+        """
+
+    def content(self) -> Content:
+        """The whole file to scan through once."""
+
+
+class FileState(NamedTuple):
+    """What changes with a file.
+
+    Attributes:
+        size_bytes: Its length.
+        mtime_ns: Time of its last change, or what somebody set in its place.
+        ctime_ns: Time of its last change or of a change of its name, rights or times; nobody sets it.
+        inode: Another one where another file took its place.
+    """
+
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+class LocalBlob:
+    """A file of this machine. What `read` returns is copied; longer parts are views: `readers.storage.blob.mapped.copied_bytes`.
+
+    It is mapped when it is first read, and must then have the size and the time of change that it had when
+    it was opened. Where these are the same and yet something was done to it (it got another name or other
+    rights, or a file of the same time took its place) its content decides, if its `pin` is set.
+
+    Attributes:
+        pin: What `pin_content` gave for it, empty where that is not known.
+
+    Args:
+        path: Of a regular file.
+
+    Raises:
+        OSError: There is no such file.
+    """
+
+    __slots__ = ("_view", "location", "mode", "name", "pin", "size_bytes", "stamp", "state")
+
+    def __init__(self, path: PathLike) -> None:
+        absolute = Path(path).absolute()
+        self.location, self.name = str(absolute), absolute.name
+        status = absolute.stat()
+        if not S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", self.location)
+        self.mode = status.st_mode & 0o666
+        self.size_bytes = status.st_size
+        self.state = _state(status)
+        self.stamp = "-".join(map(str, self.state))
+        self.pin = ""
+        self._view: memoryview | None = None
+
+    def view(self) -> memoryview:
+        """All of it, mapped. Who touches it when the file has shrunk is killed: see `readers.storage.blob.mapped`.
+
+        Raises:
+            OSError: It is gone or has changed.
+        """
+        if self._view is None:
+            self._view = self.content()
+        return self._view
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
+        """See `Blob.read`."""
+        file = mapped_file(self.view())
+        return [file.payload(start, stop) if file else b"" for start, stop in ranges]
+
+    def content(self) -> memoryview:
+        """See `Blob.content`."""
+        found: list[FileState] = []
+
+        def check(status: os.stat_result) -> None:
+            found.append(_state(status))
+            if found[0][:2] != self.state[:2]:
+                raise OSError(errno.ESTALE, _CHANGED)
+
+        view = map_file(self.location, check)
+        if found[0] != self.state and self.pin and pin_content(self._mapped_as(view)) != self.pin:
+            raise OSError(errno.ESTALE, _CHANGED)
+        return view
+
+    def unmapped(self) -> "LocalBlob":
+        """The same file, with a map of its own when it is read."""
+        return self._mapped_as(None)
+
+    def _mapped_as(self, view: memoryview | None) -> "LocalBlob":
+        other = object.__new__(LocalBlob)
+        other.location, other.name, other.mode = self.location, self.name, self.mode
+        other.size_bytes, other.stamp, other.state = self.size_bytes, self.stamp, self.state
+        other.pin, other._view = self.pin, view
+        return other
+
+
+def open_blob(location: PathLike) -> Blob:
+    """Open a path or a URL.
+
+    Raises:
+        SourceError: There is no such file.
+    """
+    if is_url(location):
+        from readers.storage.remote import open_remote
+
+        return open_remote(os.fspath(location))
+    try:
+        return LocalBlob(location)
+    except OSError:
+        raise SourceError(
+            f"{Path(location).absolute()} is not a file: correct the path or the pattern"
+        ) from None
+
+
+def is_url(location: PathLike) -> bool:
+    """Whether a place lies elsewhere: ``s3://bucket/name``, ``https://host/name``."""
+    return "://" in os.fspath(location)
+
+
+def _state(status: os.stat_result) -> FileState:
+    return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

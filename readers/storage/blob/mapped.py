@@ -1,0 +1,265 @@
+"""A mapped file whose bytes are read without being touched in the map.
+
+Who touches a byte of a map that the file no longer has is killed by the operating system (SIGBUS), whatever
+library that is. Reading the file gives fewer bytes instead, which is an error like any other.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+import resource
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, overload
+
+import numpy as np
+
+from readers.sample import PathLike, Payload
+from readers.storage.limits import bytes_from_environment
+
+# mmap.mmap keeps a descriptor per map before Python 3.13, and a process has some 1024 of them.
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    *(ctypes.c_void_p, ctypes.c_size_t),
+    *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64),
+)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+_COPIED_BYTES = 1 << 20  # of more, often a part alone is looked at
+_MOST_DESCRIPTORS, _FEWEST_DESCRIPTORS = 4096, 16
+_BLOCK_BYTES = 4096  # read at once for who looks at a few bytes
+
+
+def copied_bytes() -> int:
+    """Return the length up to which payloads are read; longer ones stay views into the map.
+
+    It is the environment variable ``GPU_AUG_COPIED_BYTES``, or 1 MiB; 0 leaves all of them views.
+
+    Raises:
+        SourceError: The variable holds no whole number.
+    """
+    return bytes_from_environment("GPU_AUG_COPIED_BYTES", _COPIED_BYTES, least=0)
+
+
+class MappedFile:
+    """A mapped file; arrays made of it hold it, and it goes with the last of them.
+
+    Args:
+        path: Of the file.
+        descriptor: Of the file, open; it may be closed afterwards.
+        status: Of the file, of at least one byte.
+
+    Raises:
+        SourceError: See `copied_bytes`.
+    """
+
+    def __init__(self, path: PathLike, descriptor: int, status: os.stat_result) -> None:
+        self._path, self._identity = os.fspath(path), (status.st_dev, status.st_ino)
+        self._file: _Descriptor | None = None
+        self.size_bytes = 0
+        self._copied_bytes = copied_bytes()
+        address = _libc.mmap(None, status.st_size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+        if address == _MAP_FAILED:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        self.address, self.size_bytes = address, status.st_size
+        self.__array_interface__: dict[str, Any] = {
+            "version": 3,
+            "shape": (self.size_bytes,),
+            "typestr": "|u1",
+            "data": (address, True),
+        }
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return bytes start to stop (half open; behind the end of the map there are none).
+
+        Raises:
+            OSError: The file has shrunk, or cannot be read.
+        """
+        stop = min(stop, self.size_bytes)
+        if start >= stop:
+            return b""
+        file = self._file or self._opened()
+        if file is None:
+            self.check()
+            return ctypes.string_at(self.address + start, stop - start)
+        data = os.pread(file.number, stop - start, start)
+        while len(data) < stop - start:  # nothing is read in one go beyond 2 GB
+            place = start + len(data)
+            more = os.pread(file.number, stop - place, place)
+            if not more:
+                raise self._shrunk(os.fstat(file.number).st_size)
+            data += more
+        return data
+
+    def payload(self, start: int, stop: int) -> Payload:
+        """Read bytes as `read` does; more than `copied_bytes` stay a view, for `copied`."""
+        if stop - start <= self._copied_bytes:
+            return self.read(start, stop)
+        self.check()
+        return np.asarray(self).data[start:stop]
+
+    def check(self) -> None:
+        """See that the file is as long as its map, for who cannot but touch it.
+
+        Raises:
+            OSError: It has shrunk.
+        """
+        with suppress(FileNotFoundError):
+            file = self._file
+            status = os.fstat(file.number) if file else os.stat(self._path)  # noqa: PTH116, 3 us less
+            is_same = (status.st_dev, status.st_ino) == self._identity
+            if is_same and status.st_size < self.size_bytes:
+                raise self._shrunk(status.st_size)
+
+    def _opened(self) -> "_Descriptor | None":
+        """Open the file; None where that cannot be done, and the map is all there is.
+
+        Its name is another file's by now, or nobody's: then nobody shortens it. Or the process may have no
+        more descriptors.
+        """
+        try:
+            file = _Descriptor(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EMFILE, errno.ENFILE):
+                return None
+            raise
+        status = os.fstat(file.number)
+        if (status.st_dev, status.st_ino) != self._identity:
+            return None
+        self._file = file
+        _keep(self)
+        return file
+
+    def _shrunk(self, size_bytes: int) -> OSError:
+        text = (
+            f"it has shrunk from {self.size_bytes} to {size_bytes} bytes since it was opened: copy it "
+            "again, and open the dataset anew"
+        )
+        return OSError(errno.ESTALE, text)
+
+    def __del__(self, munmap: Callable[..., int] = _libc.munmap) -> None:
+        if self.size_bytes:
+            munmap(self.address, self.size_bytes)
+
+
+def mapped_file(view: Payload) -> MappedFile | None:
+    """The file that a view is mapped from, None for bytes in memory."""
+    owner = getattr(getattr(view, "obj", None), "base", None)
+    return owner if isinstance(owner, MappedFile) else None
+
+
+def copied(payload: Payload) -> Payload:
+    """Return the bytes of a payload in memory of their own if it is a view into a mapped file, else itself.
+
+    It must not be touched where it is: see above.
+
+    Raises:
+        OSError: The file has shrunk, or cannot be read.
+    """
+    file = mapped_file(payload)
+    if file is None or not len(payload):
+        return payload
+    start = np.frombuffer(payload, np.uint8).ctypes.data - file.address
+    return file.read(start, start + len(payload))
+
+
+def copied_if_small(payload: Payload) -> Payload:
+    """As `copied`, but what is longer than `copied_bytes` stays a view."""
+    return copied(payload) if len(payload) <= copied_bytes() else payload
+
+
+class ReadView:
+    """The bytes of a mapped file for who looks at a few here and there: they are read, by blocks.
+
+    Args:
+        file: The file.
+        start: Where the bytes begin in it.
+        stop: Where they end.
+        block_bytes: How many are read at once, at least.
+    """
+
+    def __init__(
+        self, file: MappedFile, start: int, stop: int, block_bytes: int = _BLOCK_BYTES
+    ) -> None:
+        self._file, self._start, self._size = file, start, stop - start
+        self._block_bytes = block_bytes
+        self._block: tuple[int, bytes] = (0, b"")
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, part: int) -> int: ...
+    @overload
+    def __getitem__(self, part: slice) -> bytes: ...
+    def __getitem__(self, part: int | slice) -> int | bytes:
+        """Read a byte, or a slice whose step is positive, as of bytes.
+
+        Raises:
+            IndexError: There is no such byte.
+            OSError: The file has shrunk, or cannot be read.
+        """
+        if isinstance(part, slice):
+            start, stop, step = part.indices(self._size)
+            found = self._read(start, max(stop, start))
+            return found if step == 1 else found[::step]
+        if not 0 <= part < self._size:
+            raise IndexError(part)
+        return self._read(part, part + 1)[0]
+
+    def _read(self, start: int, stop: int) -> bytes:
+        first, block = self._block
+        if not first <= start <= stop <= first + len(block):
+            end = min(max(stop, start + self._block_bytes), self._size)
+            first, block = start, self._file.read(self._start + start, self._start + end)
+            self._block = first, block
+        return block[start - first : stop - first]
+
+
+Parsed = memoryview | ReadView
+"""What parsers look at."""
+
+
+def parsed(payload: Payload, block_bytes: int = _BLOCK_BYTES) -> Parsed:
+    """Give the bytes of a payload to a parser: a view of what is in memory, else one that reads the file."""
+    file = mapped_file(payload)
+    if file is None or not len(payload):
+        return memoryview(payload)
+    start = np.frombuffer(payload, np.uint8).ctypes.data - file.address
+    return ReadView(file, start, start + len(payload), block_bytes)
+
+
+class _Descriptor:
+    """An open file; threads that read it hold it open."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.number)
+
+
+# Those with a descriptor, the longest open first. No lock: a fork may come at any time.
+_open_files: deque[weakref.ref[MappedFile]] = deque()
+
+
+def _keep(file: MappedFile) -> None:
+    """Let it keep its descriptor, and the oldest give theirs back: a quarter of what the process may open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = soft // 4 if soft != resource.RLIM_INFINITY else _MOST_DESCRIPTORS
+    most = min(max(most, _FEWEST_DESCRIPTORS), _MOST_DESCRIPTORS)
+    _open_files.append(weakref.ref(file))
+    with suppress(IndexError):  # another thread was faster
+        while len(_open_files) > most:
+            oldest = _open_files.popleft()()
+            if oldest is not None and oldest is not file:
+                oldest._file = None

@@ -1,0 +1,78 @@
+"""Rows of an array that lies in one piece in a file."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from readers.sample import PathLike
+from readers.storage.blob.mapped import mapped_file
+from readers.storage.blob.pages import map_file
+
+
+class FileRows:
+    """The rows of an array in a file, of which each is read when it is asked for.
+
+    Args:
+        path: Of the file.
+        dtype: Of the array; no Python objects.
+        offset: Byte in the file of its first element.
+        shape: Of the array, with one element at least.
+        fortran: Its first axis is the one that varies fastest. Then a row lies all over the file and is gathered
+            from its map: a file that shrinks in the moment of that ends the process.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It ends before the array does.
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        dtype: DTypeLike,
+        offset: int,
+        shape: tuple[int, ...],
+        *,
+        fortran: bool = False,
+    ) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        view = map_file(path)
+        file = mapped_file(view)
+        num_bytes = self.dtype.itemsize * math.prod(shape)
+        if file is None or offset + num_bytes > len(view):
+            raise ValueError("the array is greater than file size")
+        self._file, self._offset, self._num_bytes = file, offset, num_bytes
+        self._row_bytes = num_bytes // shape[0]
+        self._gathered: NDArray[Any] | None = None
+        if fortran:
+            self._gathered = np.ndarray(shape, self.dtype, view, offset, order="F")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        """Read a row, 0 <= row < len; a scalar of NumPy where it is a single number.
+
+        Raises:
+            OSError: The file has shrunk.
+        """
+        if self._gathered is not None:
+            self._file.check()
+            return np.array(self._gathered[row])
+        start = self._offset + row * self._row_bytes
+        data = self._file.read(start, start + self._row_bytes)
+        found: NDArray[Any] = np.frombuffer(data, self.dtype).reshape(self.shape[1:])[()]
+        return found
+
+    def whole(self) -> NDArray[Any]:
+        """Read all of it.
+
+        Raises:
+            OSError: The file has shrunk.
+        """
+        data = self._file.read(self._offset, self._offset + self._num_bytes)
+        found: NDArray[Any] = np.ndarray(
+            self.shape, self.dtype, data, order="C" if self._gathered is None else "F"
+        )
+        return found

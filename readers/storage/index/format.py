@@ -1,0 +1,461 @@
+"""The file that holds the index of a shard: what lies where, as tables of plain numbers.
+
+One file holds, in this order, all numbers little-endian:
+
+    32 bytes    name and version of the format, lengths of the two behind the stamp, checksum of both
+    40 bytes    stamp: which file of this machine the shard was, with a checksum of its own
+    JSON        which shard and which scan it belongs to, digest, field names, places of the tables
+    uint32      CRC-32 of every 16 KiB of the tables
+    tables      a row per sample, a pair (start, stop) per member, restart intervals, keys and faults
+
+It holds no code and no pickle. It is mapped, not read: opening reads what stands before the tables, and a piece of the
+tables is read, and checked against its checksum, when a sample is asked for that needs it. So ten
+million samples are opened as fast as ten, and processes share what they read. The stamp alone is ever written
+over, when the index is found to fit a shard that is another file than before.
+"""
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.storage.blob import Content
+from readers.storage.blob.mapped import mapped_file
+from readers.storage.blob.pages import advise, map_file
+
+FORMAT = b"gpu-aug index 4\n"
+PREFIX = struct.Struct(
+    "<16sIII4x"
+)  # format, bytes of JSON, number of checksums, CRC-32 of these two
+STAMP = struct.Struct("<QqqQII")
+"""inode of the shard, its times of change, inode of the index, settled, CRC-32 of those before."""
+BEFORE_TEXT = PREFIX.size + STAMP.size
+CHUNK_SHIFT = 14
+CHUNK_BYTES = 1 << CHUNK_SHIFT
+_DROP_CHUNKS = 128
+
+ROW = struct.Struct("<QQqIIIi")
+ROW_TYPE = np.dtype(
+    [
+        ("key_start", "<u8"),  # in the text
+        ("first", "<u8"),  # number of its first member
+        ("label", "<i8"),
+        ("height", "<u4"),  # pixels after EXIF orientation, 0 when not known
+        ("width", "<u4"),
+        ("key_bytes", "<u4"),
+        (
+            "kind",
+            "<i4",
+        ),  # place in the list of kinds; -1: its one member is a place in the text, its fault
+    ]
+)
+PAIR = struct.Struct("<QQ")  # start and stop of a member in the shard
+TABLES = {
+    "rows": ROW.size,  # [S], the first table
+    "members": PAIR.size,  # [M]
+    # Of the images with restart intervals; all three are empty where the shard has none.
+    "restart_bounds": 8,  # uint64 [S + 1]: where the lengths of each sample begin and the last one's end
+    "scan_start": 4,  # uint32 [S], byte offset in the image of its first interval
+    "restart_length": 2,  # uint16, bytes of each interval with the marker behind it, the last one without
+    "text": 1,  # keys and faults in UTF-8
+}
+_ROW_BYTES, _PAIR_BYTES = ROW.size, PAIR.size
+_STAMPED_BYTES = STAMP.size - 4
+
+Names = tuple[str, ...]
+Kind = tuple[Names, str | None, struct.Struct]
+"""Field names, image field, and what reads the members' starts and stops."""
+_FAULT: Kind = ((), None, PAIR)
+
+Row = tuple[
+    str,  # key
+    Names,
+    tuple[int, ...],  # start and stop of each member, in turn
+    int,  # label
+    tuple[int, int] | None,  # size
+    str,  # fault
+    NDArray[np.int64] | None,  # restarts
+    str | None,  # image field
+]
+
+
+class Entry(NamedTuple):
+    """One sample in a shard.
+
+    Attributes:
+        key: Unique in most shards, but it need not be.
+        members: (field name, start, stop) of each field, half open, in bytes from the start.
+        label: Class number, or -1.
+        size: (height, width) after EXIF orientation, or None.
+        fault: Why the sample cannot be read, empty when it can.
+        restarts: Of its image, as `readers.image.restarts.restart_offsets` gives them. An index keeps none
+            whose intervals exceed 64 kB: they spare little.
+        image_field: Name of the field that holds the image where the format says so, or None.
+    """
+
+    key: str
+    members: tuple[tuple[str, int, int], ...]
+    label: int = -1
+    size: tuple[int, int] | None = None
+    fault: str = ""
+    restarts: NDArray[np.int64] | None = None
+    image_field: str | None = None
+
+
+Scan = Callable[[Content, str], Iterable[Entry]]
+"""Finds the samples of a shard, in stored order, in its bytes and its name.
+
+A top-level function, or a frozen dataclass with ``__call__`` whose fields are options: the index says
+which of them made it. A SourceError that it raises begins with the name.
+"""
+
+
+class DamagedIndexError(ValueError):
+    """The file is no index of this format, or not as it was written."""
+
+
+class Stamp(NamedTuple):
+    """Which file of this machine an index was last found to fit.
+
+    Attributes:
+        inode: See `FileState`.
+        mtime_ns: See `FileState`.
+        ctime_ns: See `FileState`.
+        index_inode: Of the index itself: a copy of the index has another one.
+        settled: Whether any later change of the shard gives it another ``ctime_ns``.
+    """
+
+    inode: int
+    mtime_ns: int
+    ctime_ns: int
+    index_inode: int
+    settled: bool
+
+    def pack(self) -> bytes:
+        """The bytes that `unpack` takes."""
+        data = STAMP.pack(*self, 0)
+        return data[:_STAMPED_BYTES] + _checksum(data)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self | None:
+        """Read a stamp; None where there is none, or a damaged one."""
+        if _checksum(data) != data[_STAMPED_BYTES:]:
+            return None
+        inode, mtime_ns, ctime_ns, index_inode, settled, _ = STAMP.unpack(data)
+        return cls(inode, mtime_ns, ctime_ns, index_inode, bool(settled))
+
+
+def _checksum(stamp: bytes) -> bytes:
+    return zlib.crc32(stamp[:_STAMPED_BYTES]).to_bytes(4, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What is read of an index when it is opened.
+
+    Attributes:
+        identity: Of the shard and the scan; see `readers.storage.index`.
+        digest: SHA-256 over keys, field sizes and labels, in hexadecimal digits.
+        kinds: The combinations of fields that samples have.
+        places: Table -> (start, stop) in bytes from the first table.
+        num_repeated_keys: How many samples have the key of an earlier one.
+        checksums: Of the tables' pieces, 4 bytes each.
+        start: Where the first table begins in the file.
+        mark: CRC-32 of all this but the stamp, by which the same file is known again.
+    """
+
+    identity: dict[str, Any]
+    digest: str
+    kinds: tuple[Kind, ...]
+    places: dict[str, tuple[int, int]]
+    num_repeated_keys: int
+    checksums: bytes
+    start: int
+    mark: int
+
+    def __len__(self) -> int:
+        start, stop = self.places["rows"]
+        return (stop - start) // ROW.size
+
+    @property
+    def file_bytes(self) -> int:
+        """Length of the whole file."""
+        return self.start + max(stop for _, stop in self.places.values())
+
+    @classmethod
+    def parse(cls, data: bytes | memoryview) -> Self:
+        """Read the beginning of an index.
+
+        Raises:
+            DamagedIndexError: It is not that, or more is missing than the tables.
+        """
+        mark = cls.mark_of(data)
+        _, num_text, num_checksums, _ = PREFIX.unpack_from(data)
+        start = BEFORE_TEXT + num_text + 4 * num_checksums
+        rest = bytes(data[BEFORE_TEXT:start])
+        found = json.loads(rest[:num_text])
+        kinds = tuple(
+            (tuple(names), image, struct.Struct(f"<{2 * len(names)}Q"))
+            for names, image in found["kinds"]
+        )
+        places = {name: (first, last) for name, (first, last) in found["places"].items()}
+        return cls(
+            found["identity"],
+            found["digest"],
+            kinds,
+            places,
+            found["num_repeated_keys"],
+            rest[num_text:],
+            start,
+            mark,
+        )
+
+    @staticmethod
+    def mark_of(data: bytes | memoryview) -> int:
+        """Return the checksum of what stands before the tables.
+
+        Raises:
+            DamagedIndexError: It does not fit.
+        """
+        if len(data) < PREFIX.size:
+            raise DamagedIndexError("too short")
+        name, num_text, num_checksums, mark = PREFIX.unpack_from(data)
+        stop = BEFORE_TEXT + num_text + 4 * num_checksums
+        if name != FORMAT or len(data) < stop or _mark(data[BEFORE_TEXT:stop], num_text) != mark:
+            raise DamagedIndexError("not an index of this format, or a damaged one")
+        return int(mark)
+
+    @staticmethod
+    def pack(description: dict[str, Any], checksums: bytes) -> bytes:
+        """Return the bytes that stand before the tables, without a stamp."""
+        text = json.dumps(description).encode()
+        text += b" " * (-(len(text) + len(checksums)) % 8)  # the tables' numbers lie even
+        mark = _mark(text + checksums, len(text))
+        prefix = PREFIX.pack(FORMAT, len(text), len(checksums) // 4, mark)
+        return prefix + bytes(STAMP.size) + text + checksums
+
+
+def read_head(place: Path) -> tuple[Head, Stamp | None]:
+    """Read what stands before the tables of an index file.
+
+    Returns:
+        The head and the stamp, which is None where the file is a copy of what was stamped.
+
+    Raises:
+        DamagedIndexError: It is no index, or a damaged one, or cut off.
+        OSError: It cannot be read.
+    """
+    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        data = os.pread(descriptor, 1 << 13, 0)
+        if len(data) >= PREFIX.size:
+            _, num_text, num_checksums, _ = PREFIX.unpack_from(data)
+            length = BEFORE_TEXT + num_text + 4 * num_checksums
+            if len(data) < length <= status.st_size:
+                data = os.pread(descriptor, length, 0)
+    finally:
+        os.close(descriptor)
+    head = Head.parse(data)
+    if head.file_bytes != status.st_size:
+        raise DamagedIndexError("cut off")
+    stamp = Stamp.unpack(data[PREFIX.size : BEFORE_TEXT])
+    return head, stamp if stamp and stamp.index_inode == status.st_ino else None
+
+
+def write_stamp(descriptor: int, stamp: Stamp) -> None:
+    """Write over the stamp of an index, with the inode of the file that it stands in.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    stamp = stamp._replace(index_inode=os.fstat(descriptor).st_ino)
+    os.pwrite(descriptor, stamp.pack(), PREFIX.size)
+
+
+def _mark(rest: bytes | memoryview, num_text: int) -> int:
+    return zlib.crc32(rest, num_text)
+
+
+class ShardIndex:
+    """The index of one shard, mapped from its file.
+
+    Args:
+        place: The file.
+        head: As `read_head` found it.
+    """
+
+    def __init__(self, place: Path, head: Head) -> None:
+        self.place = place
+        self.head = head
+        data = map_file(place)
+        if len(data) != head.file_bytes or Head.mark_of(data) != head.mark:
+            raise DamagedIndexError("another index than the one that was opened")
+        file = mapped_file(data)
+        assert file is not None
+        self._file, self._data = file, data[head.start :]
+        self._address = file.address + head.start
+        # Rows are asked for here and there: no readahead but what `_check` asks for.
+        advise((self._address, self._address + len(self._data)), mmap.MADV_RANDOM)
+        starts = {name: start for name, (start, _) in head.places.items()}
+        self._members, self._text = starts["members"], starts["text"]
+        start, stop = head.places["restart_bounds"]
+        self._restart_bounds = starts["restart_bounds"] if stop > start else -1
+        self._scan_start, self._restart_length = starts["scan_start"], starts["restart_length"]
+        self._checked = bytearray(len(head.checksums) // 4)
+        self._num_unchecked = len(self._checked)
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    @property
+    def digest(self) -> str:
+        """See `Head.digest`."""
+        return self.head.digest
+
+    def entry(self, row: int) -> Entry:
+        """Return one sample.
+
+        Raises:
+            DamagedIndexError: What the file says of it is not what was written.
+        """
+        (found,) = self.entries([row])
+        key, names, bounds, label, size, fault, restarts, image_field = found
+        members = tuple(zip(names, bounds[::2], bounds[1::2], strict=True))
+        return Entry(key, members, label, size, fault, restarts, image_field)
+
+    def entries(self, rows: Iterable[int]) -> list[Row]:
+        """Return samples in plain tuples; it is what a fetch spends most of its time in.
+
+        Raises:
+            DamagedIndexError: What the file says of a sample is not what was written.
+            OSError: The file has shrunk.
+        """
+        self._file.check()
+        data, kinds, unpack_row = self._data, self.head.kinds, ROW.unpack_from
+        text_place, member_place, has_restarts = (
+            self._text,
+            self._members,
+            self._restart_bounds >= 0,
+        )
+        check = self._check if self._num_unchecked else None
+        found: list[Row] = []
+        for row in rows:
+            place = _ROW_BYTES * row
+            if check:
+                check(place, place + _ROW_BYTES)
+            key_place, first, label, height, width, key_bytes, kind = unpack_row(data, place)
+            key_place += text_place
+            first = member_place + _PAIR_BYTES * first
+            names, image_field, unpack = kinds[kind] if kind >= 0 else _FAULT
+            if check:
+                check(key_place, key_place + key_bytes)
+                check(first, first + unpack.size)
+            key = str(data[key_place : key_place + key_bytes], "utf-8", "surrogateescape")
+            bounds = unpack.unpack_from(data, first)
+            if kind < 0:
+                found.append((key, (), (), label, None, self._fault(*bounds), None, None))
+                continue
+            size = (height, width) if height else None
+            restarts = self._restarts(row) if has_restarts else None
+            found.append((key, names, bounds, label, size, "", restarts, image_field))
+        return found
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """``label``, ``height``, ``width`` or ``num_bytes`` of every sample, int64 [len].
+
+        Raises:
+            DamagedIndexError: The file is not as it was written.
+            OSError: It has shrunk.
+        """
+        self._file.check()
+        start, stop = self.head.places["rows"]
+        self._check(start, stop)
+        rows = np.frombuffer(self._data[start:stop], ROW_TYPE)
+        if name != "num_bytes":
+            return rows[name].astype(np.int64)
+        start, stop = self.head.places["members"]
+        self._check(start, stop)
+        members = np.frombuffer(self._data[start:stop], "<u8").reshape(-1, 2)
+        # In pieces, so that no temporary array is as long as the shard.
+        result = np.empty(len(rows), np.int64)
+        for begin in range(0, len(rows), 1 << 16):
+            piece = rows[begin : begin + (1 << 16)]
+            first = piece["first"].astype(np.int64)
+            end = begin + len(piece)
+            last = int(rows["first"][end]) if end < len(rows) else len(members)
+            places = members[first[0] : last].astype(np.int64)
+            sums = np.zeros(len(places) + 1, np.int64)
+            np.cumsum(places[:, 1] - places[:, 0], out=sums[1:])
+            bounds = np.append(first, last) - first[0]
+            result[begin:end] = sums[bounds[1:]] - sums[bounds[:-1]]
+            result[begin:end][piece["kind"] < 0] = -1
+        return result
+
+    def verify(self) -> None:
+        """Check all of it.
+
+        Raises:
+            DamagedIndexError: It is not as it was written.
+            OSError: It has shrunk.
+        """
+        self._file.check()
+        self._check(0, len(self._data))
+
+    def _check(self, start: int, stop: int) -> None:
+        checked = self._checked
+        first, last = start >> CHUNK_SHIFT, (stop - 1) >> CHUNK_SHIFT
+        if last < len(checked) and checked[first] and checked[last] and last <= first + 1:
+            return
+        begin, end = first << CHUNK_SHIFT, min((last + 1) << CHUNK_SHIFT, len(self._data))
+        advise((self._address + begin, self._address + end), mmap.MADV_WILLNEED)
+        for chunk in range(first, last + 1):
+            if chunk >= len(checked) or not checked[chunk]:
+                self._check_chunk(chunk)
+
+    def _check_chunk(self, chunk: int) -> None:
+        begin = chunk << CHUNK_SHIFT
+        expected = self.head.checksums[4 * chunk : 4 * chunk + 4]
+        found = zlib.crc32(self._data[begin : begin + CHUNK_BYTES]).to_bytes(4, "little")
+        if found != expected:
+            raise DamagedIndexError(f"damaged at byte {self.head.start + begin}")
+        if not self._checked[chunk]:
+            self._checked[chunk] = 1
+            self._num_unchecked -= (
+                1  # threads may count a chunk twice: the last word is counted anew
+            )
+            if self._num_unchecked <= 0:
+                self._num_unchecked = self._checked.count(0)
+            if chunk % _DROP_CHUNKS == 0:
+                # Else the neighbours that come with a page would count as memory of this process.
+                advise((self._address, self._address + len(self._data)), mmap.MADV_DONTNEED)
+
+    def _fault(self, start: int, stop: int) -> str:
+        start, stop = self._text + start, self._text + stop
+        self._check(start, stop)
+        return str(self._data[start:stop], "utf-8", "surrogateescape")
+
+    def _restarts(self, row: int) -> NDArray[np.int64] | None:
+        place = self._restart_bounds + 8 * row
+        if self._num_unchecked:
+            self._check(place, place + 16)
+        first, last = PAIR.unpack_from(self._data, place)
+        if first == last:
+            return None
+        start, stop = self._restart_length + 2 * first, self._restart_length + 2 * last
+        place = self._scan_start + 4 * row
+        if self._num_unchecked:
+            self._check(place, place + 4)
+            self._check(start, stop)
+        offsets = np.empty(last - first + 1, np.int64)
+        offsets[0] = int.from_bytes(self._data[place : place + 4], "little")
+        offsets[1:] = np.frombuffer(self._data[start:stop], "<u2")
+        return np.cumsum(offsets, out=offsets)

@@ -1,0 +1,212 @@
+"""Writing the index of a shard of any length in little memory."""
+
+import hashlib
+import os
+import tempfile
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from readers.storage.index.format import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head
+
+_SPILL_BYTES = 1 << 20  # a multiple of 8
+_HASHES_PER_PASS = 1 << 21
+
+
+class WriteError(Exception):
+    """The index cannot be written in this folder; a reason to try another."""
+
+
+class IndexWriter:
+    """Takes the samples of a shard one by one, and writes the index at the end.
+
+    Memory does not grow with the shard: tables go to files without a name, which the operating
+    system takes away if this process is killed.
+
+    Args:
+        folder: Where such files may be made, if the shard is long.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._tables = {name: _Table(folder) for name in TABLES}
+        self._kinds: dict[tuple[tuple[str, ...], str | None], int] = {}
+        self._digest = hashlib.sha256()
+        self._num_rows = self._num_members = self._num_text = self._num_lengths = 0
+        self._has_restarts = False
+        self._hashes = _Table(folder)
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+    def add(self, entry: Entry) -> None:
+        """Take the next sample.
+
+        Raises:
+            WriteError: There is no room.
+        """
+        key, members, label, size, fault, restarts, image_field = entry
+        tables = self._tables
+        text = key.encode("utf-8", "surrogateescape")
+        key_place = self._num_text
+        tables["text"].add(text)
+        self._hashes.add(hash(text).to_bytes(8, "little", signed=True))
+        self._num_text += len(text)
+        first = self._num_members
+        if fault:
+            kind = -1
+            reason = fault.encode("utf-8", "surrogateescape")
+            tables["text"].add(reason)
+            tables["members"].add(PAIR.pack(self._num_text, self._num_text + len(reason)))
+            self._num_text += len(reason)
+            self._num_members += 1
+        else:
+            names = tuple([member[0] for member in members])
+            kind = self._kinds.setdefault((names, image_field), len(self._kinds))
+            tables["members"].add(b"".join([PAIR.pack(start, stop) for _, start, stop in members]))
+            self._num_members += len(members)
+        height, width = size or (0, 0)
+        tables["rows"].add(ROW.pack(key_place, first, label, height, width, len(text), kind))
+        self._num_rows += 1
+        if restarts is not None and not self._has_restarts:
+            self._begin_restarts()
+        if self._has_restarts:
+            self._add_restarts(restarts)
+        sizes = [(name, stop - start) for name, start, stop in members]
+        self._digest.update(f"{key!r} {sizes} {label}\n".encode())
+
+    def _begin_restarts(self) -> None:
+        """Make up for the samples before the first one that has some."""
+        self._has_restarts = True
+        for name, width in (("restart_bounds", 8), ("scan_start", 4)):
+            num_zeros = (self._num_rows - 1) * width
+            for start in range(0, num_zeros, _SPILL_BYTES):
+                self._tables[name].add(bytes(min(_SPILL_BYTES, num_zeros - start)))
+        self._tables["restart_bounds"].add(bytes(8))
+
+    def _add_restarts(self, restarts: Any) -> None:
+        start, lengths = 0, np.empty(0, np.int64)
+        if restarts is not None:
+            start, lengths = int(restarts[0]), np.diff(restarts)
+            if start >= 1 << 32 or lengths.max(initial=0) >= 1 << 16:
+                start, lengths = 0, lengths[:0]
+        self._num_lengths += len(lengths)
+        self._tables["restart_length"].add(lengths.astype("<u2").tobytes())
+        self._tables["scan_start"].add(start.to_bytes(4, "little"))
+        self._tables["restart_bounds"].add(self._num_lengths.to_bytes(8, "little"))
+
+    def write(self, descriptor: int, identity: dict[str, Any]) -> Head:
+        """Write the index into an open file, over whatever it holds.
+
+        Raises:
+            WriteError: There is no room.
+        """
+        places, place = {}, 0
+        for name, table in self._tables.items():
+            places[name] = (place, place + len(table))
+            place += len(table)
+        description = {
+            "identity": identity,
+            "digest": self._digest.hexdigest(),
+            "kinds": list(self._kinds),
+            "places": places,
+            "num_repeated_keys": self._count_repeated(),
+        }
+        num_chunks = -(-place // CHUNK_BYTES)
+        start = len(Head.pack(description, bytes(4 * num_chunks)))
+        try:
+            os.ftruncate(descriptor, 0)
+            checksums = self._write_tables(descriptor, start)
+            head = Head.pack(description, checksums)
+            write_all(descriptor, head, 0)
+        except OSError as error:
+            raise WriteError(str(error)) from error
+        return Head.parse(head)
+
+    def _count_repeated(self) -> int:
+        """How many samples have the key of an earlier one (with 64 bits of it, by chance 1 of 10^6 times)."""
+        num_passes = 1 + len(self._hashes) // (8 * _HASHES_PER_PASS)
+        count = 0
+        for turn in range(num_passes):
+            parts = [np.frombuffer(piece, "<u8") for piece in self._hashes.pieces()]
+            found = np.sort(np.concatenate([part[part % num_passes == turn] for part in parts]))
+            count += int(np.count_nonzero(found[1:] == found[:-1]))
+        return count
+
+    def _write_tables(self, descriptor: int, place: int) -> bytes:
+        checksums, pending = bytearray(), b""
+        for table in self._tables.values():
+            for piece in table.pieces():
+                pending += piece
+                whole = len(pending) // CHUNK_BYTES * CHUNK_BYTES
+                for begin in range(0, whole, CHUNK_BYTES):
+                    checksums += _checksum(pending[begin : begin + CHUNK_BYTES])
+                write_all(descriptor, pending[:whole], place)
+                place += whole
+                pending = pending[whole:]
+        if pending:
+            checksums += _checksum(pending)
+            write_all(descriptor, pending, place)
+        return bytes(checksums)
+
+    def close(self) -> None:
+        """Give the files back."""
+        for table in (*self._tables.values(), self._hashes):
+            table.close()
+
+
+class _Table:
+    """Bytes that are added at the end, in memory until they are many."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._buffer = bytearray()
+        self._file: IO[bytes] | None = None
+        self._num_spilled = 0
+
+    def __len__(self) -> int:
+        return self._num_spilled + len(self._buffer)
+
+    def add(self, data: bytes) -> None:
+        self._buffer += data
+        if len(self._buffer) >= _SPILL_BYTES:
+            self._spill()
+
+    def _spill(self) -> None:
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
+            write_all(self._file.fileno(), self._buffer, self._num_spilled)
+        except OSError as error:
+            raise WriteError(str(error)) from error
+        self._num_spilled += len(self._buffer)
+        self._buffer.clear()
+
+    def pieces(self) -> "list[bytes] | Any":
+        """Yield all of it, some at a time."""
+        for place in range(0, self._num_spilled, _SPILL_BYTES):
+            assert self._file is not None
+            length = min(_SPILL_BYTES, self._num_spilled - place)
+            piece = os.pread(self._file.fileno(), length, place)
+            if len(piece) < length:
+                raise OSError("a temporary file was shortened")
+            yield piece
+        yield bytes(self._buffer)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _checksum(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(4, "little")
+
+
+def write_all(descriptor: int, data: bytes | bytearray | memoryview, place: int) -> None:
+    """Write all of it at a place of a file."""
+    with memoryview(data) as view:
+        while view.nbytes:
+            written = os.pwrite(descriptor, view, place)
+            place += written
+            view = view[written:]

@@ -1,0 +1,97 @@
+"""What paths, patterns and URLs stand for: the places of files and folders."""
+
+import itertools
+import re
+from glob import glob, has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from readers.sample import SourceError
+
+if TYPE_CHECKING:
+    from readers.storage.remote import StorageOptions
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_SIDE_CAR = ".gpuaug-"  # our own files beside the data
+
+
+def is_url(place: str) -> bool:
+    """Whether this is no path of this machine."""
+    return _URL.match(place) is not None
+
+
+def find_places(text: str, storage: "StorageOptions | None") -> list[str]:
+    """Return what a path or a pattern stands for, sorted for each of its wildcards.
+
+    URLs of folders stay as they are.
+
+    Raises:
+        SourceError: It fits no file, or its store cannot be listed.
+    """
+    if text.startswith("pipe:"):
+        return [text]
+    if storage and is_url(text):
+        return [place for url in expand_braces(text) for place in _matched_away(url, storage)]
+    if Path(text).exists():  # also a file that has braces or stars in its name
+        return [text]
+    return [place for name in expand_braces(text) for place in _matched(name)]
+
+
+def has_wildcards(text: str) -> bool:
+    """Whether what a pattern stands for depends on what is there; that of braces does not."""
+    if is_url(text):
+        text = text.partition("://")[2] if text[:4].lower() != "http" else ""
+    elif Path(text).exists():
+        return False
+    return has_magic(_BRACES.sub("", text))
+
+
+def _matched(name: str) -> list[str]:
+    if not has_magic(name) or Path(name).exists():
+        return [name]
+    found = sorted(glob(name))  # noqa: PTH207 - Path.glob wants a folder apart
+    found = [place for place in found if _SIDE_CAR not in Path(place).name]
+    if not found:
+        raise SourceError(f"{name} fits no file: correct the pattern")
+    return found
+
+
+def _matched_away(url: str, storage: "StorageOptions") -> list[str]:
+    from readers.storage.remote import Url, match_remote
+
+    scheme, _, rest = url.partition("://")
+    path = rest.partition("/")[2]
+    if scheme.lower() in ("http", "https"):
+        if "*" in path.partition("?")[0]:
+            raise SourceError(
+                f"{url.partition('?')[0]} is a pattern on an HTTP server, which cannot be listed: name its files, or "
+                "give a pattern that counts, such as train-{000..099}.tar"
+            )
+        return [Url(url, storage)]
+    return match_remote(url, storage) if has_magic(path) else [Url(url, storage)]
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Return the names that a pattern stands for, the last brace counting fastest.
+
+    ``{000..099}`` counts, both ends included, with leading zeros if an end has them; ``{a,b}``
+    lists. Other braces are left as they are, and braces do not nest.
+    """
+    pieces = _BRACES.split(pattern)
+    choices = [
+        _alternatives(piece) if number % 2 else [piece] for number, piece in enumerate(pieces)
+    ]
+    return ["".join(choice) for choice in itertools.product(*choices)]
+
+
+def _alternatives(text: str) -> list[str]:
+    counted = _RANGE.fullmatch(text)
+    if counted:
+        first, last = map(int, counted.groups())
+        padded = any(len(end) > 1 and end[0] == "0" for end in counted.groups())
+        width = max(map(len, counted.groups())) if padded else 0
+        step = 1 if first <= last else -1
+        return [f"{number:0{width}d}" for number in range(first, last + step, step)]
+    return text.split(",") if "," in text else ["{" + text + "}"]

@@ -1,0 +1,32 @@
+"""Storage that cannot be read, in words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from readers.sample import SourceError
+
+
+@contextmanager
+def unreadable(place: str) -> Iterator[None]:
+    """Make a SourceError of what the storage raises: a file without leave, a server that fails, an object that changed.
+
+    Args:
+        place: The path or URL, for the error.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(f"{_shown(place)} cannot be read: {reason_of(error)}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong, without the paths of this machine that the text of an OSError has."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _shown(place: str) -> str:
+    if "://" not in place:
+        return place
+    from readers.storage.remote.requests import shown
+
+    return shown(place)

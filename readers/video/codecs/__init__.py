@@ -1,0 +1,1 @@
+"""What the headers of coded frames say, without decoding."""

@@ -1,0 +1,55 @@
+"""How colours are made of luma and chroma, by the numbers of ITU-T H.273, table 4."""
+
+from typing import Any
+
+from readers.video.containers.open import VideoError
+from readers.video.info import UNSPECIFIED_MATRIX
+
+YCGCO = 8
+
+_CHROMA_DERIVED = 12
+_LUMA_AND_DIFFERENCES = frozenset({1, 4, 5, 6, 7, 9, 10})
+_RESERVED = 3  # FFmpeg takes it for one that is not named
+_IDENTITY = 0
+_CONVERTED = _LUMA_AND_DIFFERENCES | {_IDENTITY, UNSPECIFIED_MATRIX, _RESERVED, YCGCO}
+
+# Of primaries, by their numbers in table 2: the matrix that has the weights which they give.
+_OF_PRIMARIES = {1: 1, 9: 9}
+
+_NAMES = {
+    11: "Y'D'zD'x of SMPTE ST 2085",
+    _CHROMA_DERIVED: "derived from primaries other than those of BT.709 and BT.2020",
+    13: "derived from the primaries, of constant luminance",
+    14: "ICtCp of BT.2100",
+    15: "IPT-PQ-C2",
+    16: "YCgCo-Re",
+    17: "YCgCo-Ro",
+}
+
+
+def matrix_of(frame: Any) -> int:
+    """Return the number by which the colours of a frame are converted.
+
+    It is that which the frame names, but for 12, which stands for that of its primaries. Of frames of RGB, of
+    gray and with a palette it means nothing.
+
+    Args:
+        frame: An `av.VideoFrame`.
+
+    Raises:
+        VideoError: There is no conversion for it.
+    """
+    matrix = int(frame.colorspace)
+    if matrix == _CHROMA_DERIVED:
+        matrix = _OF_PRIMARIES.get(int(frame.color_primaries), _CHROMA_DERIVED)
+    if matrix in _CONVERTED or not _has_chroma(frame.format):
+        return matrix
+    name = _NAMES.get(matrix, "unknown")
+    raise VideoError(
+        f"its colours are made by the matrix {matrix} of ITU-T H.273 ({name}), for which there is no "
+        "conversion: convert it to BT.709"
+    )
+
+
+def _has_chroma(format_: Any) -> bool:
+    return len(format_.components) >= 3 and not format_.is_rgb and not format_.has_palette

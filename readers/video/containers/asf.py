@@ -1,0 +1,74 @@
+"""The data packets of ASF, in which Windows Media lies (Advanced Systems Format specification 1.20, 5.2)."""
+
+from collections.abc import Iterator
+
+from readers.storage.blob.mapped import Parsed
+
+_FILE_PROPERTIES = bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365")
+_HEAD_BYTES = 1 << 16
+_LENGTHS = (0, 1, 2, 4)
+
+
+def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:
+    """Return the packets' length in bytes, where the first one lies within these, and the stream's number."""
+    at = bytes(view[:_HEAD_BYTES]).find(_FILE_PROPERTIES)
+    if at < 0:
+        return None
+    smallest, largest = (
+        int.from_bytes(view[at + place : at + place + 4], "little") for place in (92, 96)
+    )
+    return (smallest, position % smallest, stream) if smallest == largest > 0 else None
+
+
+def walk(view: Parsed, place: int, numbers: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield packet, begin and stop of the stream's pieces, from the packet at a place, or behind it, on."""
+    size, first, stream = numbers
+    place += (first - place) % size
+    while place + size <= len(view):
+        for number, begin, stop in _payloads(view, place, size):
+            if number == stream:
+                yield place, begin, stop
+        place += size
+
+
+def _payloads(view: Parsed, place: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Yield stream, begin and stop of the pieces in a packet."""
+    at = place
+    if view[at] & 0x80:  # error correction
+        at += 1 + (view[at] & 15)
+    lengths, properties = view[at], view[at + 1]
+    at += 2
+    length, at = _number(view, at, lengths >> 5)
+    _, at = _number(view, at, lengths >> 1)
+    padding, at = _number(view, at, lengths >> 3)
+    at += 6  # when it is sent, and for how long
+    end = place + (length or size) - padding
+    count, kind = 1, 0
+    if lengths & 1:
+        count, kind = view[at] & 63, view[at] >> 6
+        at += 1
+    for _ in range(count):
+        number = view[at] & 127
+        at += 1
+        for shift in (4, 2):  # number of the object, and where in it
+            _, at = _number(view, at, properties >> shift)
+        replicated, at = _number(view, at, properties)
+        at += replicated
+        stop = end
+        if lengths & 1:
+            length, at = _number(view, at, kind)
+            stop = at + length
+        if stop > end:
+            return
+        if replicated != 1:
+            yield number, at, stop
+        while replicated == 1 and at < stop:  # whole objects, each behind its length
+            yield number, at + 1, at + 1 + view[at]
+            at += 1 + view[at]
+        at = stop
+
+
+def _number(view: Parsed, place: int, kind: int) -> tuple[int, int]:
+    """Return a number of as many bytes as its kind says, and what is behind it."""
+    stop = place + _LENGTHS[kind & 3]
+    return int.from_bytes(view[place:stop], "little"), stop

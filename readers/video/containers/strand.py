@@ -1,0 +1,122 @@
+"""The bytes of one stream that its container cuts into pieces, read from any place on: MPEG-TS, MPEG-PS, Ogg and ASF."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from readers.sample import Payload
+from readers.storage.blob.mapped import Parsed, parsed
+from readers.video.containers import asf, ogg, program_stream, transport_stream
+
+Piece = tuple[int, int, int]
+"""Where the container's unit begins in which a piece lies (a packet of transport, a page), and the piece's begin and stop."""
+
+Walk = Callable[[Parsed, int], Iterator[Piece]]
+"""Yields the pieces from a unit on."""
+
+_BLOCK_BYTES = 1 << 16  # read at once
+_SEARCHED_BYTES = 1 << 17  # a unit of MPEG may hold several frames, of 64 KiB together
+
+_WALKS: dict[str, Callable[..., Iterator[Piece]]] = {
+    "mpegts": transport_stream.walk,
+    "mpeg": program_stream.walk,
+    "ogg": ogg.walk,
+    "asf": asf.walk,
+}
+_NAMED: dict[str, Callable[[Parsed, int, int], tuple[int, ...] | None]] = {
+    "mpegts": transport_stream.describe,
+    "mpeg": program_stream.describe,
+    "ogg": ogg.describe,
+    "asf": asf.describe,
+}
+
+
+def wrapping_of(data: Payload, container: str, stream: int, position: int) -> str:
+    """Say how a container cuts up a stream, as `VideoInfo.wrapping`; "" where that is not known.
+
+    Args:
+        data: The whole file.
+        container: FFmpeg's name.
+        stream: The number that the container itself gives to the stream, by FFmpeg.
+        position: Where FFmpeg says that its first packet lies.
+    """
+    describe = _NAMED.get(container)
+    try:
+        numbers = describe(parsed(data), stream, position) if describe else None
+    except IndexError:
+        numbers = None
+    return " ".join([container, *map(str, numbers)]) if numbers else ""
+
+
+class Strand:
+    """The bytes of a stream, from one place to the next.
+
+    Args:
+        data: The whole file.
+        wrapping: See `wrapping_of`.
+    """
+
+    def __init__(self, data: Payload, wrapping: str) -> None:
+        name, *numbers = wrapping.split(" ")
+        self._view = parsed(data, _BLOCK_BYTES)
+        self._walk: Walk = partial(_WALKS[name], numbers=tuple(map(int, numbers)))
+        self._pieces: Iterator[Piece] = iter(())
+        self._unit = self._begin = self._stop = 0
+
+    @property
+    def place(self) -> tuple[int, int] | None:
+        """Unit and byte of the file that come next; None at the end."""
+        while self._begin == self._stop:
+            if not self._next():
+                return None
+        return self._unit, self._begin
+
+    def seek(self, unit: int, offset: int | None = None) -> bool:
+        """Go to a byte of a unit, None is its first one; return whether it is there."""
+        self._pieces = self._walk(self._view, unit)
+        self._begin = self._stop
+        while self._next():
+            if offset is None or self._begin <= offset < self._stop:
+                self._begin = self._begin if offset is None else offset
+                return True
+            if self._begin > offset:
+                break
+        return False
+
+    def read(self, size: int) -> bytes:
+        """Read on; less than `size` bytes at the end."""
+        parts = []
+        while size and self.place:
+            stop = min(self._begin + size, self._stop)
+            parts.append(self._view[self._begin : stop])
+            size -= stop - self._begin
+            self._begin = stop
+        return b"".join(parts)
+
+    def find(self, content: bytes, position: int) -> tuple[int, int] | None:
+        """Look for a packet: here, else not far behind a position; go to its end and return its place."""
+        place = self.place
+        if place and self.read(len(content)) == content:
+            return place
+        if position < 0 or not self.seek(position):
+            return None
+        begins, parts, size = [], [], 0
+        while size < len(content) + _SEARCHED_BYTES and (place := self.place):
+            begins.append((size, place))
+            parts.append(self.read(self._stop - self._begin))
+            size += len(parts[-1])
+        at = b"".join(parts).find(content)
+        if at < 0:
+            return None
+        before, (unit, begin) = next(one for one in reversed(begins) if one[0] <= at)
+        found = unit, begin + at - before
+        self.seek(*found)
+        self.read(len(content))
+        return found
+
+    def _next(self) -> bool:
+        try:
+            self._unit, self._begin, self._stop = next(self._pieces)
+        except (StopIteration, IndexError):  # a header may be cut off
+            self._begin = self._stop
+            return False
+        return True

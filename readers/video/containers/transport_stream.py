@@ -1,0 +1,46 @@
+"""The packets of MPEG-TS (ISO/IEC 13818-1, 2.4.3): 188 bytes each, with 4 more before them on discs, 16 behind them on air."""
+
+from collections.abc import Iterator
+
+from readers.storage.blob.mapped import Parsed
+
+_PACKET_BYTES = 188
+_STRIDES = (188, 192, 204)
+_SYNC = 0x47
+_NUM_SYNCS = 8
+_MOST_BEFORE = 32  # bytes between the place that FFmpeg tells and the packet
+_SEARCHED_BYTES = 1 << 16  # for the next packet, where some bytes are missing
+
+
+def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None:
+    """Return bytes from packet to packet, and the stream's identifier."""
+    for stride in _STRIDES:
+        for begin in range(position, position + _MOST_BEFORE):
+            syncs = view[begin : begin + _NUM_SYNCS * stride : stride]
+            if len(syncs) and all(sync == _SYNC for sync in syncs):
+                return stride, stream
+    return None
+
+
+def walk(view: Parsed, place: int, numbers: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield packet, begin and stop of the stream's pieces, from the packet at a place, or behind it, on."""
+    stride, stream = numbers
+    high, low = stream >> 8, stream & 255
+    while place + _PACKET_BYTES <= len(view):
+        if view[place] != _SYNC:
+            skipped = bytes(view[place : place + _SEARCHED_BYTES]).find(_SYNC)  # as FFmpeg does
+            if skipped < 0:
+                return
+            place += skipped
+            continue
+        flags = view[place + 1]
+        if view[place + 2] == low and flags & 0x1F == high and view[place + 3] & 0x10:
+            begin = place + 4
+            if view[place + 3] & 0x20:  # an adaptation field
+                begin += 1 + view[begin]
+            if flags & 0x40:  # a packet of the elementary stream begins, with a header
+                begin += 9 + view[begin + 8]
+            stop = place + _PACKET_BYTES
+            if begin < stop:
+                yield place, begin, stop
+        place += stride

@@ -1,0 +1,130 @@
+"""How cost grows: the law, the readings, the charts and the command."""
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from PIL import Image
+
+from bench.chart import Panel, Series, draw_chart
+from bench.cli import main
+from bench.compare.images import sound_samples
+from bench.micro.scale_parts import Build, growth_mib, photographs_of, predicted_rate, resident_mib
+from gpu_aug import Recipe
+from readers import open_dataset
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_prediction_is_amdahls_law() -> None:
+    """A tenth that cannot be shared limits 100 images/s to 1000; two threads give 1 / (0.1 + 0.9 / 2)."""
+    assert predicted_rate(100.0, 0.001, 1) == pytest.approx(100.0)
+    assert predicted_rate(100.0, 0.001, 2) == pytest.approx(100 / 0.55)
+    assert predicted_rate(100.0, 0.001, 10**9) == pytest.approx(1000.0)
+
+
+def test_prediction_never_exceeds_the_serial_part() -> None:
+    """A serial part that was measured longer than the whole leaves nothing to share."""
+    assert predicted_rate(100.0, 0.02, 64) == pytest.approx(100.0)
+
+
+def test_growth_leaves_the_start_out() -> None:
+    """Memory that rises at first and then stays is flat; memory that rises all the time is not."""
+    settled = [(at, 100.0 + min(at, 5) * 50) for at in range(20)]
+    leaking = [(at, 100.0 + at * 10) for at in range(20)]
+
+    assert growth_mib(settled) == 0.0
+    assert growth_mib(leaking) == 100.0
+
+
+def test_resident_memory_is_that_of_the_process() -> None:
+    """Sixty-four MiB that are written to are found again."""
+    before = resident_mib()
+    held = torch.ones(64 * 2**18)
+
+    assert resident_mib() - before > 50
+    del held
+
+
+def test_photographs_have_the_pixels_asked_for(photos: list[Path], tmp_path: Path) -> None:
+    """Half a megapixel, in the shape of the photograph."""
+    samples, _ = sound_samples(open_dataset(str(photos[0].parent)), most=2)
+
+    dataset = photographs_of(samples, 0.5, tmp_path / "sized")
+
+    original = _size(photos[0].parent / samples[0].key)
+    made = _size(tmp_path / "sized" / "0.jpg")
+    assert made[0] * made[1] == pytest.approx(0.5e6, rel=0.01)
+    assert made[0] / made[1] == pytest.approx(original[0] / original[1], rel=0.01)
+    assert len(dataset) > 10**5
+
+
+def _size(path: Path) -> tuple[int, int]:
+    with Image.open(path) as image:
+        return image.size
+
+
+def test_build_follows_what_varies(photos: list[Path]) -> None:
+    """A loader gets the batch size asked for, else the common one."""
+    dataset = open_dataset(str(photos[0].parent))
+    build = Build(Recipe.imagenet_train(32), "cpu", "cpu", "albumentations", 4, 1)
+
+    with build.loader(dataset) as common, build.loader(dataset, batch_size=2) as own:
+        assert len(next(iter(common)).images) == 4
+        assert len(next(iter(own)).images) == 2
+
+
+def test_chart_places_points_by_their_values() -> None:
+    """On an axis of powers equal ratios are equal distances; a higher value is higher up."""
+    points = [(1.0, 5.0), (10.0, 10.0), (100.0, 20.0)]
+    panel = Panel("a & b", "x", "y", [Series("s", points)], (True, False))
+
+    root = ElementTree.fromstring(draw_chart([panel, panel]))
+
+    circles = [
+        (float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in root.iter(f"{SVG}circle")
+    ]
+    (x0, y0), (x1, y1), (x2, y2) = circles[:3]
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+    assert y0 - y1 == pytest.approx((y1 - y2) / 2, abs=0.2)
+    assert len(circles) == 6
+    assert any(text.text == "a & b" for text in root.iter(f"{SVG}text"))
+
+
+def test_dashed_series_has_no_points() -> None:
+    """What is computed is a dashed line without dots."""
+    panel = Panel("t", "x", "y", [Series("s", [(1.0, 1.0), (2.0, 2.0)], dashed=True)])
+
+    text = draw_chart([panel])
+
+    assert "stroke-dasharray" in text
+    assert "<circle" not in text
+
+
+def test_command_measures_every_part(photos: list[Path], tmp_path: Path) -> None:
+    """A quick run fills the tables, the JSON and the picture."""
+    written, plot = tmp_path / "scale.json", tmp_path / "scale.svg"
+    arguments = ["--quick", "--decoder", "cpu", "--json", written, "--plot", plot]
+    with pytest.raises(SystemExit) as end:
+        main(["bench", "scale", str(photos[0].parent), *map(str, arguments)])
+
+    result = json.loads(written.read_text())
+    assert end.value.code == 0
+    assert {row["varies"] for row in result["rows"]} == {"threads", "megapixels", "batch_size"}
+    assert [row["samples"] for row in result["lengths"]] == [10**3, 10**8]
+    assert result["serial_seconds_per_image"] > 0
+    assert len(result["memory_mib"]) == 20
+    assert len(list(ElementTree.parse(plot).getroot().iter(f"{SVG}polyline"))) == 6
+
+
+def test_plot_must_be_an_svg(
+    photos: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another suffix is refused before anything is measured."""
+    with pytest.raises(SystemExit) as end:
+        main(["bench", "scale", str(photos[0].parent), "--plot", str(tmp_path / "scale.png")])
+
+    assert end.value.code == 2
+    assert "must end in .svg" in capsys.readouterr().err

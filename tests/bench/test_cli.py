@@ -1,0 +1,418 @@
+"""The command line: what it prints, what it writes, and how it fails."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bench import errors
+from bench.cli import main
+from bench.doctor import judge_pair
+
+Jpeg = Callable[..., bytes]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def data(tmp_path: Path, jpeg: Jpeg) -> Path:
+    """Two class folders with five small photographs each."""
+    folder = tmp_path / "data"
+    for name in ("cats", "dogs"):
+        (folder / name).mkdir(parents=True)
+        for number in range(5):
+            (folder / name / f"{number}.jpg").write_bytes(jpeg(60 + 8 * number, 90, seed=number))
+    return folder
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Calls the command line; gives its exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code: object = 0
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as end:
+            code = end.code
+        assert isinstance(code, int)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+def write_bad_recipe(path: Path) -> None:
+    """A recipe file with a probability of 7."""
+    operations = [{"name": "CenterCrop", "size": 8}, {"name": "HorizontalFlip", "p": 7}]
+    path.write_text(json.dumps({"version": 1, "operations": operations}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["run", "missing"], "missing does not exist"),
+        (["run", "empty"], "images"),
+        (["run", "texts"], "images"),
+        (["run", "empty"], "or videos (.mp4"),
+        (["run", "data/*"], "data/cats is a folder, and a list or a pattern names files"),
+        (["run", "data", "--format", "stream"], "read from front to back"),
+        (["run", "data", "--sampling", "all"], "--sampling all is for videos"),
+        (["run", "data", "--batch-size", "0"], "batch_size=0"),
+        (["run", "data", "--epochs", "0"], "epochs must be 1 or more, got 0"),
+        (["run", "data", "--recipe", "imagenet"], "imagenet_train"),
+        (["run", "data", "--recipe", "recipe.json"], "got 7"),
+        (["run", "data", "--engine", "opencv"], "kornia"),
+        (["run", "data", "--decoder", "gpu"], "dali"),
+        (["run", "data", "--dtype", "int8"], "dtype must be one of uint8"),
+        (["run", "data", "--device", "tpu"], "cuda"),
+        (["run", "data", "--seed", "-1"], "seed=-1"),
+        (["run", "data", "--json", "no/such/folder.json"], "no/such/folder.json"),
+        (["run", "data", "--ledger", "no/such/ledger.jsonl"], "no/such/ledger.jsonl"),
+        (["run", "broken", "--batch-size", "1"], "page.jpg"),
+        (["bench", "compare", "missing"], "missing does not exist"),
+        (["bench", "compare", "broken"], "page.jpg"),
+        (["bench", "compare", "data", "--seconds", "0"], "seconds must be greater than 0, got 0"),
+        (
+            ["bench", "compare", "data", "--seconds", "nan"],
+            "seconds must be greater than 0, got nan",
+        ),
+        (
+            ["bench", "compare", "data", "--threads", "0"],
+            "num_threads must be greater than 0, got 0",
+        ),
+        (["bench", "compare", "data", "--device", "tpu"], "cuda"),
+        (["bench", "compare", "data", "--seed", "-1"], "seed must be 0 or more, got -1"),
+        (["bench", "compare", "data", "--only", "torch"], "torchvision-pil"),
+        (["preview", "data", "-o", "picture.txt"], "must end in .png"),
+        (["preview", "data", "--count", "0"], "count must be 1 or more, got 0"),
+        (["preview", "data", "--seed", "-1"], "seed=-1"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str],
+    expected: str,
+    run: Run,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the user got wrong is said in one line on standard error, with exit code 2."""
+    monkeypatch.chdir(data.parent)
+    for name in ("empty", "texts", "broken/pages"):
+        Path(name).mkdir(parents=True)
+    Path("texts/notes.md").write_text("no images here")
+    Path("broken/pages/page.jpg").write_text("<html>404</html>")
+    write_bad_recipe(Path("recipe.json"))
+
+    code, _, printed = run(*arguments)
+
+    *progress, sentence = printed.splitlines()
+    assert code == 2
+    assert sentence.startswith("error: ")
+    assert expected in sentence
+    assert progress in ([], ["looking at the images"])
+
+
+def test_debug_shows_the_traceback(data: Path) -> None:
+    """--debug lets the error through, wherever it stands."""
+    from dali_pipes import LoaderError
+
+    with pytest.raises(LoaderError, match="batch_size=0"):
+        main(["run", "--debug", str(data), "--batch-size", "0"])
+
+
+def test_a_defect_keeps_its_traceback() -> None:
+    """An error that nobody raised on purpose is not turned into a sentence."""
+
+    def broken(_: list[str]) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        errors.call(broken, [])
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    """The command line is up before torch, OpenCV or any engine has been imported."""
+    code = "import bench.cli, sys; sys.exit(bool({'torch', 'cv2', 'kornia'} & set(sys.modules)))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_interrupt_ends_quietly(data: Path) -> None:
+    """Ctrl-C during a run gives exit code 130 and no traceback."""
+    # A test run in the background inherits that interrupts are ignored; a terminal's program does not.
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"from bench.cli import main; main(['run', {str(data)!r}, '--epochs', '1000000'])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()  # printed when the loader has been built
+            process.send_signal(signal.SIGINT)
+            _, printed = process.communicate(timeout=120)
+        finally:
+            process.kill()
+
+    assert process.returncode == 130
+    assert "Traceback" not in printed
+
+
+def test_run_counts_every_image(run: Run, data: Path, tmp_path: Path) -> None:
+    """Two epochs over ten images drop what makes no whole batch, as a Loader does, and the JSON says so."""
+    path = tmp_path / "result.json"
+
+    code, printed, _ = run("run", data, "--epochs", 2, "--batch-size", 4, "--json", path)
+
+    result = json.loads(path.read_text())
+    assert code == 0
+    assert "16 images in 4 batches" in printed
+    assert "last batch: drop, which leaves 2 out" in printed
+    assert {"versions", "machine", "commit", "settings", "rows"} <= set(result)
+    assert [row["images"] for row in result["rows"]] == [16]
+
+
+def test_run_of_an_evaluation_leaves_nothing_out(run: Run, data: Path) -> None:
+    """A recipe that draws nothing goes through all samples; fewer than the usual batch are one."""
+    assert (
+        "10 images in 3 batches"
+        in run("run", data, "--recipe", "imagenet_eval", "--batch-size", 4)[1]
+    )
+    assert "10 images in 1 batch" in run("run", data)[1]
+
+
+def test_run_goes_round_for_steps(run: Run, data: Path) -> None:
+    """More steps than an epoch has go on into the next one, and no further than asked."""
+    code, printed, _ = run("run", data, "--steps", 7, "--batch-size", 5)
+
+    assert code == 0
+    assert "35 images in 7 batches" in printed
+
+
+def test_run_reports_bad_samples(run: Run, data: Path) -> None:
+    """A bad image that is skipped is named, and its neighbours are handed over."""
+    (data / "cats" / "torn.jpg").write_bytes(b"")
+
+    code, printed, _ = run("run", data, "--on-bad-sample", "skip", "--batch-size", 11)
+
+    assert code == 0
+    assert "10 images" in printed
+    assert "bad sample cats/torn.jpg" in printed
+
+
+def test_preview_has_a_row_per_engine(run: Run, data: Path, tmp_path: Path) -> None:
+    """The grid has a column per image, and a row for the originals and for each pair that runs."""
+    from bench.compare.ours import ENGINES
+    from bench.preview import _GAP, _HEADING, _MARGIN
+    from dali_pipes import available_decoders
+
+    path = tmp_path / "grid.png"
+
+    code, _, _ = run("preview", data, "-o", path, "--count", 3)
+
+    num_rows = 1 + len(ENGINES) * sum(not reason for reason in available_decoders().values())
+    with Image.open(path) as picture:
+        assert picture.size == (_MARGIN + 3 * (224 + _GAP), _HEADING + num_rows * (224 + _GAP))
+    assert code == 0
+
+
+def test_doctor_names_what_is_there(run: Run) -> None:
+    """The examination names both decoders, both engines and the choice."""
+    code, printed, _ = run("doctor")
+
+    assert code == 0
+    for subject in (
+        "decoder dali",
+        "decoder cpu",
+        "engine kornia",
+        "engine albumentations",
+        "auto",
+    ):
+        assert subject in printed
+
+
+def test_overhead_counts_samples_without_pixels(run: Run, data: Path, tmp_path: Path) -> None:
+    """The loader's own cost is measured over three epochs at least, and written down."""
+    path = tmp_path / "result.json"
+
+    code, printed, _ = run("bench", "overhead", data, "--seconds", 0.1, "--json", path)
+
+    (row,) = json.loads(path.read_text())["rows"]
+    assert code == 0
+    assert "samples/s" in printed
+    assert len(row["images_per_second"]["runs"]) >= 3
+    assert row["images_per_second"]["min"] > 500
+
+
+def test_run_counts_a_bad_sample_once(run: Run, data: Path) -> None:
+    """Though every epoch meets it."""
+    path = data / "cats" / "0.jpg"
+    path.write_bytes(path.read_bytes()[:300])
+
+    code, printed, _ = run("run", data, "--epochs", 3, "--on-bad-sample", "skip")
+
+    assert code == 0
+    assert printed.count("bad sample ") == 1
+    assert "1 bad sample, met 3 times" in printed
+
+
+def test_preview_names_what_it_leaves_out(run: Run, data: Path, tmp_path: Path) -> None:
+    """Images that do not decode have no column, and a line."""
+    path = data / "cats" / "0.jpg"
+    path.write_bytes(path.read_bytes()[:300])
+
+    code, printed, _ = run("preview", data, "-o", tmp_path / "picture.png", "--count", 3)
+
+    assert code == 0
+    assert printed.count("left out: ") == 1
+    assert "0.jpg: " in printed
+
+
+def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
+    """A box around a gray picture is drawn where the recipe moves it, and on the original."""
+    folder = tmp_path / "data" / "gray"
+    folder.mkdir(parents=True)
+    Image.new("RGB", (100, 100), (128, 128, 128)).save(folder / "a.png")
+    (folder / "a.json").write_text('{"boxes": [[10, 20, 40, 60]], "labels": [1]}')
+    (tmp_path / "flip.yaml").write_text(
+        "version: 1\noperations:\n- CenterCrop: 100\n- HorizontalFlip: {p: 1}\n"
+    )
+    path = tmp_path / "grid.png"
+
+    code, _, _ = run("preview", folder.parent, "--recipe", tmp_path / "flip.yaml", "-o", path)
+
+    from bench.preview import _GAP, _HEADING, _MARGIN
+
+    assert code == 0
+    with Image.open(path) as picture:
+        cells = [
+            np.asarray(picture)[top : top + 100, _MARGIN : _MARGIN + 100].astype(int)
+            for top in (_HEADING, _HEADING + 100 + _GAP)
+        ]
+    boxes = []
+    for cell in cells:
+        rows, columns = np.nonzero(np.ptp(cell, axis=2))  # coloured, not gray
+        boxes.append([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
+    assert np.array_equal(boxes, [[10, 20, 40, 60], [60, 20, 90, 60]])
+
+
+def test_recipe_show_lists_operations_and_costs(run: Run, tmp_path: Path) -> None:
+    """Every operation has a row, also those inside others, with a cost for each engine."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "version: 1\noperations:\n- RandomResizedCrop: 32\n- OneOf: [Grayscale, HorizontalFlip]\n- Normalize\n"
+    )
+
+    code, printed, _ = run("recipe", "show", path)
+
+    assert code == 0
+    for word in ("while decoding", "OneOf", "Grayscale", "HorizontalFlip", "Normalize", "32 x 32"):
+        assert word in printed
+    assert len(re.findall(r"\d\.\d\d", printed)) >= 8
+
+
+def test_recipe_show_of_clips(run: Run, tmp_path: Path) -> None:
+    """What chooses among frames is not done while decoding, the crop behind it is."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "version: 1\noperations:\n- TemporalReverse\n- RandomResizedCrop: 32\n- HorizontalFlip\n"
+    )
+
+    code, printed, _ = run("recipe", "show", path)
+
+    rows = [line for line in printed.splitlines() if "│" in line]
+    assert code == 0
+    assert ["decoding" in row for row in rows] == [False, True, False]
+
+
+def test_recipe_convert_writes_what_it_reports(run: Run, tmp_path: Path) -> None:
+    """A saved Albumentations pipeline becomes a recipe file, with a line for every step."""
+    import albumentations as A
+
+    from gpu_aug import Recipe
+
+    pipeline = A.Compose([A.RandomCrop(32, 32), A.OneOf([A.HorizontalFlip(), A.ToGray()], p=0.3)])
+    A.save(pipeline, tmp_path / "a.yaml", data_format="yaml")
+
+    code, printed, _ = run("recipe", "convert", tmp_path / "a.yaml", "-o", tmp_path / "r.yaml")
+
+    assert code == 0
+    for word in ("RandomCrop", "OneOf", "HorizontalFlip", "ToGray", "kept"):
+        assert word in printed
+    assert Recipe.load(tmp_path / "r.yaml") == Recipe.from_albumentations(pipeline)
+
+
+def test_recipe_convert_refuses_by_name(run: Run, tmp_path: Path) -> None:
+    """What has no equal is named with the reason, no file is written, and --keep-foreign keeps it."""
+    import albumentations as A
+
+    A.save(A.Compose([A.RandomFog(p=1.0)]), tmp_path / "a.json")
+    out = tmp_path / "r.yaml"
+
+    code, printed, error = run("recipe", "convert", tmp_path / "a.json", "-o", out)
+
+    assert code == 2
+    assert "RandomFog" in printed
+    assert "refused" in printed
+    assert "1 of 1 steps have no equal here" in error
+    assert not out.exists()
+    assert run("recipe", "convert", tmp_path / "a.json", "-o", out, "--keep-foreign")[0] == 0
+    assert "RandomFog" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "data", "--json"], ["run", "data", "--ledger"], ["preview", "data", "-o"]]
+)
+def test_what_may_not_be_written_is_refused_first(
+    arguments: list[str], run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after the work, and in words."""
+    monkeypatch.chdir(data.parent)
+    monkeypatch.setattr("os.access", lambda path, _: Path(path) != data.parent / "locked")
+    Path("locked").mkdir()
+
+    code, printed, error = run(*arguments, "locked/result.png")
+
+    assert (code, printed) == (2, "")
+    assert "cannot be written to locked/result.png (permission denied)" in error
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_of_a_command(run: Run, flag: str) -> None:
+    """Both ways to ask show the options of a command."""
+    code, printed, _ = run("pack", flag)
+    assert code == 0
+    assert "--shard-size" in printed
+
+
+def test_version(run: Run) -> None:
+    """It is the one of the installed package."""
+    assert run("--version") == (0, f"gpu-aug {metadata.version('gpu-aug')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("torch_cuda", "dali_cuda", "driver", "found", "advice"),
+    [
+        (13, 12, None, "for CUDA 13 and 12; a driver 580 or newer serves both", ""),
+        (13, 12, "580.65.06", "nobody here has tried", "pip install nvidia-dali-cuda130"),
+        (12, 12, "535.10", "a driver 525 or newer serves both", ""),
+        (13, 13, "575.1", "got 575.1", "install NVIDIA's driver 580 or newer"),
+    ],
+)
+def test_doctor_judges_torch_and_dali(
+    torch_cuda: int, dali_cuda: int, driver: str | None, found: str, advice: str
+) -> None:
+    """Builds for two versions of CUDA, and drivers older than NVIDIA's guide asks for, are said."""
+    finding = judge_pair(torch_cuda, dali_cuda, driver)
+    assert found in finding.found
+    assert advice in finding.advice
+    assert bool(finding.advice) == bool(advice)

@@ -1,0 +1,226 @@
+"""Decoding and resampling, with DALI and without it, against Pillow and torchvision."""
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms.v2.functional as tv
+from PIL import Image, ImageOps
+
+from dali_pipes import DecodeError
+from dali_pipes.decode import opencv
+from dali_pipes.decode.dali import graph
+from gpu_aug import Windows
+from gpu_aug.resampling.decoded import resample
+from readers import HeaderError, read_header
+
+
+def pillow(data: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(data)) as opened:
+        return np.array(ImageOps.exif_transpose(opened).convert("RGB"))
+
+
+def window(
+    start: tuple[int, int], shape: tuple[int, int], size: tuple[int, int], *, antialias: bool = True
+) -> Windows:
+    rows = [np.array([pair], np.int32) for pair in (start, shape, size, (0, 0), size)]
+    return Windows(*rows, antialias=antialias)
+
+
+def resampled(picture: np.ndarray, windows: Windows) -> torch.Tensor:
+    out = torch.empty((*windows.canvas[0].tolist(), 3), dtype=torch.uint8)
+    resample(torch.from_numpy(picture), windows, 0, out)
+    return out
+
+
+def run_graph(data: bytes, windows: Windows, *, resize: bool) -> np.ndarray:
+    """Run the graph body on DALI's CPU backend, as the GPU would run it with resize."""
+    from nvidia.dali import Pipeline, fn
+
+    pipeline = Pipeline(batch_size=1, num_threads=1, device_id=None)
+    with pipeline:
+        start, shape, resize_to, paste, canvas = (
+            fn.constant(idata=getattr(windows, name)[0].tolist(), shape=[2])
+            for name in ("start", "shape", "resize", "paste", "canvas")
+        )
+        encoded = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
+        decoded = graph.decode(encoded, start, shape, device="cpu")
+        if resize:
+            whole = fn.constant(idata=[0, 0], shape=[2])  # the window is all that is decoded
+            decoded = graph.draw_canvas(
+                decoded, whole, shape, resize_to, paste, canvas, antialias=windows.antialias
+            )
+        pipeline.set_outputs(decoded)
+    return np.asarray(pipeline.run()[0][0])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP"])
+def test_decode_equals_pillow(format_: str, orientation: int) -> None:
+    """Every format and EXIF orientation decodes to what Pillow shows upright."""
+    picture = np.random.default_rng(0).integers(0, 256, (31, 47, 3), dtype=np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stream = io.BytesIO()
+    Image.fromarray(picture).save(stream, format_, exif=exif)
+
+    expected = pillow(stream.getvalue())
+    assert np.array_equal(expected, opencv.decode(stream.getvalue(), expected.shape[:2]))
+
+
+def test_decode_of_photographs_equals_pillow(photos: list[Path]) -> None:
+    """Photographs decode to Pillow's pixels, bit for bit."""
+    for path in photos:
+        expected = pillow(path.read_bytes())
+        assert np.array_equal(expected, opencv.decode(path.read_bytes(), expected.shape[:2]))
+
+
+def test_decode_with_pillow_where_opencv_is_old(
+    photos: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without OpenCV 5 Pillow decodes, to the same pixels, and refuses a truncated file, too."""
+    data = photos[0].read_bytes()
+    size = pillow(data).shape[:2]
+    with_opencv = opencv.decode(data, size)
+    monkeypatch.setattr(opencv, "_opencv", lambda: None)
+
+    assert np.array_equal(with_opencv, opencv.decode(data, size))
+    with pytest.raises(DecodeError, match=r"Pillow: .*truncated"):
+        opencv.decode(data[: len(data) // 2], size)
+
+
+def test_decode_refuses_another_size(jpeg: Callable[..., bytes]) -> None:
+    """A picture that is not as large as its header promised is an error, not a surprise later."""
+    with pytest.raises(DecodeError, match="decodes to 20x30, but its header says 30x20"):
+        opencv.decode(jpeg(20, 30), (30, 20))
+
+
+@pytest.mark.filterwarnings("ignore:.*said once")
+def test_odd_files_get_the_listed_verdict(shared_data: Path) -> None:
+    """Header check and decode accept exactly the odd files that can be decoded, at the listed size."""
+    rows = list(csv.DictReader((shared_data / "odd" / "MANIFEST.csv").read_text().splitlines()))
+    verdicts, expected = {}, {}
+    for row in rows:
+        data = (shared_data / "odd" / row["file"]).read_bytes()
+        try:
+            header = read_header(data)
+            if header.height * header.width > 100_000_000:
+                raise DecodeError("too large")
+            verdicts[row["file"]] = opencv.decode(data, (header.height, header.width)).shape[:2]
+        except (DecodeError, HeaderError):
+            verdicts[row["file"]] = None
+        decodes = row["expected"] == "decodes"
+        expected[row["file"]] = (int(row["height"]), int(row["width"])) if decodes else None
+    # Complete but for its end marker: OpenCV, Pillow and nvImageCodec all refuse it.
+    expected["no_end_marker.jpg"] = None
+    assert verdicts == expected
+    assert len(rows) > 50
+
+
+@pytest.mark.parametrize("size", [(224, 224), (64, 300), (700, 500)])
+def test_resample_equals_torchvision(photos: list[Path], size: tuple[int, int]) -> None:
+    """The cut and resize are torchvision's resized_crop, bit for bit; without antialiasing they are not."""
+    picture = pillow(photos[0].read_bytes())
+    start, shape = (11, 23), (picture.shape[0] - 40, picture.shape[1] - 61)
+    planar = torch.from_numpy(picture).permute(2, 0, 1)
+    expected = tv.resized_crop(planar, *start, *shape, list(size), antialias=True).permute(1, 2, 0)
+
+    assert torch.equal(expected, resampled(picture, window(start, shape, size)))
+    if size == (224, 224):
+        aliased = resampled(picture, window(start, shape, size, antialias=False))
+        assert not torch.equal(expected, aliased)
+
+
+def test_paste_pads_and_cuts() -> None:
+    """A positive corner leaves a border of zeros, a negative one cuts, as torchvision's center_crop does."""
+    picture = np.random.default_rng(0).integers(1, 256, (20, 50, 3), dtype=np.uint8)
+    size = np.array([[20, 50]], np.int32)
+    windows = Windows(
+        np.zeros((1, 2), np.int32),
+        size,
+        size,
+        np.array([[6, -9]], np.int32),
+        canvas=np.array([[32, 32]], np.int32),
+    )
+    planar = torch.from_numpy(picture).permute(2, 0, 1)
+
+    assert torch.equal(
+        tv.center_crop(planar, [32, 32]).permute(1, 2, 0), resampled(picture, windows)
+    )
+
+
+@pytest.mark.parametrize("corner", [(40, 0), (0, 33), (-25, 0), (0, -60), (99, -99), (-20, 32)])
+def test_paste_beside_the_canvas(corner: tuple[int, int]) -> None:
+    """A picture that lands wholly beside the canvas leaves it black."""
+    picture = np.full((20, 50, 3), 200, np.uint8)
+    size = np.array([[20, 50]], np.int32)
+    canvas = np.array([[32, 32]], np.int32)
+    windows = Windows(np.zeros((1, 2), np.int32), size, size, np.array([corner], np.int32), canvas)
+    assert not resampled(picture, windows).any()
+
+
+@pytest.mark.needs_dali
+def test_dali_cut_equals_cut_of_the_whole(photos: list[Path]) -> None:
+    """DALI decodes a window to the bits of the whole picture's window; a shifted window differs."""
+    for path in photos[:4]:
+        picture = pillow(path.read_bytes())
+        windows = window((7, 13), (90, 121), (90, 121))
+        actual = run_graph(path.read_bytes(), windows, resize=False)
+
+        assert np.array_equal(picture[7:97, 13:134], actual)
+        assert not np.array_equal(picture[8:98, 13:134], actual)
+
+
+@pytest.mark.needs_dali
+def test_dali_resize_is_close_to_torchvision(photos: list[Path]) -> None:
+    """DALI's own resize, which serves on the GPU, is torchvision's inside and close to it on the border."""
+    for path in photos[:4]:
+        picture = pillow(path.read_bytes())
+        shape = (picture.shape[0] - 30, picture.shape[1] - 30)
+        windows = window((10, 20), shape, (128, 128))
+        expected = resampled(picture, windows).int()
+        aliased = resampled(picture, window((10, 20), shape, (128, 128), antialias=False)).int()
+        actual = torch.from_numpy(run_graph(path.read_bytes(), windows, resize=True)).int()
+
+        gap = (expected - actual).abs()
+        assert gap[2:-2, 2:-2].max() <= 1
+        assert gap.max() <= 16  # measured on these photographs: 12
+        assert (aliased - actual).abs()[2:-2, 2:-2].max() > 16
+
+
+@pytest.mark.needs_dali
+def test_dali_paste_equals_ours(photos: list[Path]) -> None:
+    """The graph cuts and pads on the canvas as the path without DALI does."""
+    data = photos[0].read_bytes()
+    shape = np.array([[64, 80]], np.int32)
+    corner = np.array([[-5, 9]], np.int32)
+    canvas = np.array([[50, 100]], np.int32)
+    windows = Windows(np.zeros((1, 2), np.int32), shape, shape, corner, canvas)
+
+    actual = run_graph(data, windows, resize=True)
+    assert np.array_equal(resampled(pillow(data), windows).numpy(), actual)
+
+
+def test_suits_dali(jpeg: Callable[..., bytes]) -> None:
+    """DALI gets complete JPEGs only."""
+    sound = jpeg(8, 8)
+    stream = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(stream, "PNG")
+
+    assert graph.suits_dali(sound)
+    assert graph.suits_dali(memoryview(sound))
+    assert not graph.suits_dali(sound[:-2])
+    assert not graph.suits_dali(stream.getvalue())
+    assert not graph.suits_dali(b"")
+
+
+def test_placeholder_is_a_sound_jpeg() -> None:
+    """The bytes that stand in for a bad sample decode to one grey pixel."""
+    picture: Any = opencv.decode(graph.placeholder().tobytes(), (1, 1))
+    assert picture.shape == (1, 1, 3)
+    assert graph.suits_dali(graph.placeholder().tobytes())

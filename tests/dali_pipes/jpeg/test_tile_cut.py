@@ -1,0 +1,233 @@
+"""Windows that are cut out of tiled JPEGs decode to the pixels of the whole."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dali_pipes.jpeg.tiling.cut import Cut, cut, cut_many
+from dali_pipes.jpeg.tiling.tile import add_restarts
+from readers import restart_offsets
+from tests.support.tile_kinds import KINDS, by_opencv, by_pillow, encode, picture
+
+Window = tuple[int, int, int, int]
+
+
+def draw_windows(rng: np.random.Generator, size: tuple[int, int], count: int) -> NDArray[np.int32]:
+    """Windows inside a picture, small ones more often than large ones."""
+    start = rng.integers(0, size, (count, 2))
+    extent = 1 + (rng.random((count, 2)) ** 2 * (np.array(size) - start)).astype(int)
+    return np.hstack([start, np.minimum(extent, size - start)]).astype(np.int32)
+
+
+def shown(decoded: NDArray[np.uint8], part: Cut, window: Window) -> NDArray[np.uint8]:
+    """The window's pixels out of a decoded cut."""
+    assert decoded.shape[:2] == part.size
+    top, left = window[0] - part.origin[0], window[1] - part.origin[1]
+    assert top >= 0
+    assert left >= 0
+    return decoded[top : top + window[2], left : left + window[3]]
+
+
+def inside(decoded: NDArray[np.uint8], window: Window) -> NDArray[np.uint8]:
+    top, left, height, width = window
+    return decoded[top : top + height, left : left + width]
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_windows_are_exact(kind: str, progressive: bool) -> None:
+    """Random windows of odd sizes equal the same windows of the whole, in OpenCV and Pillow."""
+    rng = np.random.default_rng(7)
+    num_cuts = 0
+    for seed, size in enumerate([(97, 131), (161, 250), (40, 323)]):
+        tiled = add_restarts(encode(picture(*size, seed), kind, progressive=progressive))
+        restarts = restart_offsets(tiled)
+        for row in draw_windows(rng, size, 12):
+            window: Window = tuple(row.tolist())
+            part = cut(tiled, window, restarts)
+            if part.whole:
+                continue
+            num_cuts += 1
+            assert len(part.data) < 0.9 * len(tiled)
+            for decode in (by_opencv, by_pillow):
+                expected = inside(decode(tiled), window)
+                assert np.array_equal(shown(decode(part.data), part, window), expected)
+    assert num_cuts > 25
+
+
+def test_photographs_are_exact(photos: list[Path]) -> None:
+    """So do random windows of photographs."""
+    rng = np.random.default_rng(8)
+    for path in photos:
+        tiled = add_restarts(path.read_bytes())
+        restarts, full = restart_offsets(tiled), by_opencv(tiled, upright=False)
+        for row in draw_windows(rng, full.shape[:2], 5):
+            window: Window = tuple(row.tolist())
+            part = cut(tiled, window, restarts)
+            if not part.whole:
+                decoded = by_opencv(part.data)
+                assert np.array_equal(shown(decoded, part, window), inside(full, window))
+
+
+def test_the_margin_is_needed() -> None:
+    """A cut that begins exactly at a window's edge shows other chroma there."""
+    size = (160, 256)
+    tiled = add_restarts(encode(picture(*size), "4:2:0"))
+    restarts = restart_offsets(tiled)
+    full = by_opencv(tiled)
+
+    part = cut(
+        tiled, (40, 130, 20, 20), restarts
+    )  # begins at row 32 and column 128, if tiles are 64 wide
+    edge: Window = (part.origin[0], part.origin[1], 20, 20)
+
+    assert part.origin[0] == 32
+    assert not np.array_equal(shown(by_opencv(part.data), part, edge), inside(full, edge))
+    larger = cut(tiled, edge, restarts)
+    assert larger.origin[0] < part.origin[0]
+    assert np.array_equal(shown(by_opencv(larger.data), larger, edge), inside(full, edge))
+
+
+@pytest.mark.parametrize("width", range(257, 266))
+def test_narrow_last_tiles_are_exact(width: int) -> None:
+    """Chroma of one or two columns is upsampled in another way, so such a tile is not cut alone."""
+    noise = np.random.default_rng(width).integers(0, 256, (96, width, 3), dtype=np.uint8)
+    tiled = encode(noise, "4:2:2", quality=95, restart=1)
+    window = (20, width - 1, 30, 1)
+
+    part = cut(tiled, window, restart_offsets(tiled))
+
+    assert part.size[1] < 32
+    assert np.array_equal(
+        shown(by_opencv(part.data), part, window), inside(by_opencv(tiled), window)
+    )
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_upright_windows(orientation: int) -> None:
+    """Windows of a turned picture: the cut is turned like the whole, and counts in the same pixels."""
+    rng = np.random.default_rng(orientation)
+    data = encode(picture(97, 187), "4:2:0", orientation=orientation)
+    tiled = add_restarts(data)
+    restarts, full = restart_offsets(tiled), by_opencv(data)
+    smallest = full.shape[:2]
+    for row in draw_windows(rng, full.shape[:2], 16):
+        window: Window = tuple(row.tolist())
+        part = cut(tiled, window, restarts, upright=True)
+        if not part.whole:
+            smallest = min(smallest[0], part.size[0]), min(smallest[1], part.size[1])
+            assert np.array_equal(shown(by_opencv(part.data), part, window), inside(full, window))
+    assert max(smallest) < 97  # some were cut at all four sides
+
+
+def test_stored_windows_are_not_turned() -> None:
+    """Without `upright` a cut has no orientation, and windows count in stored pixels."""
+    tiled = add_restarts(encode(picture(97, 187), "4:2:0", orientation=6))
+    window = (10, 100, 30, 40)
+
+    part = cut(tiled, window, restart_offsets(tiled))
+
+    assert b"Exif" in tiled
+    assert b"Exif" not in bytes(part.data)
+    expected = inside(by_opencv(tiled, upright=False), window)
+    assert np.array_equal(shown(by_opencv(part.data), part, window), expected)
+
+
+def test_what_changes_colours_stays() -> None:
+    """Adobe's segment is in a cut of a CMYK picture, JFIF's in that of others."""
+    for kind, mark in (("cmyk", b"Adobe"), ("4:2:0", b"JFIF")):
+        tiled = add_restarts(encode(picture(97, 187), kind))
+
+        part = cut(tiled, (10, 10, 20, 20), restart_offsets(tiled))
+
+        assert mark in bytes(part.data)
+
+
+def test_whole_files() -> None:
+    """A file that is not tiled, or whose window is nearly all of it, is returned as it is."""
+    data = encode(picture(97, 187), "4:2:0")
+    tiled = add_restarts(data)
+
+    cuts = cut_many(
+        [data, tiled, tiled, b"text"],
+        np.array([(0, 0, 9, 9), (0, 0, 97, 187), (0, 0, 9, 9), (0, 0, 9, 9)], np.int32),
+        [None, restart_offsets(tiled), restart_offsets(tiled), np.zeros(0, np.int64)],
+    )
+
+    assert cuts.whole.tolist() == [True, True, False, True]
+    assert cuts.data[0] is data
+    assert cuts.data[1] is tiled
+    assert cuts.sizes.tolist()[2][0] == 16
+    assert cuts.origins.dtype == np.int32
+
+
+def test_many_are_like_one() -> None:
+    """Cutting many at once gives the bytes that cutting one by one does."""
+    files = [add_restarts(encode(picture(97, 187, seed), "4:2:0")) for seed in range(3)]
+    restarts = [restart_offsets(data) for data in files]
+    windows = draw_windows(np.random.default_rng(1), (97, 187), 3)
+
+    cuts = cut_many(files, windows, restarts)
+
+    for row, (data, offsets) in enumerate(zip(files, restarts, strict=True)):
+        alone = cut(data, tuple(windows[row].tolist()), offsets)
+        assert bytes(cuts.data[row]) == bytes(alone.data)
+        assert tuple(cuts.sizes[row].tolist()) == alone.size
+    assert cut_many([], np.zeros((0, 4), np.int32), []).data == []
+
+
+@pytest.mark.parametrize("window", [(0, 0, 98, 5), (-1, 0, 5, 5), (0, 184, 5, 5), (3, 3, 0, 5)])
+def test_windows_outside_are_refused(window: Window) -> None:
+    """A window that is empty or leaves the picture is an error that says so."""
+    tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
+
+    with pytest.raises(ValueError, match=r"inside the picture .* \(97, 187\), got .*; clip it"):
+        cut(tiled, window, restart_offsets(tiled))
+
+
+def test_offsets_of_another_file_do_no_harm() -> None:
+    """Offsets that do not belong to a file give the file as it is, or the right cut."""
+    rng = np.random.default_rng(3)
+    tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
+    restarts, window = restart_offsets(tiled), (30, 60, 20, 20)
+    right = bytes(cut(tiled, window, restarts).data)
+    for _ in range(300):
+        wrong = restarts.copy()
+        wrong[rng.integers(wrong.size)] = rng.choice([-(1 << 50), -1, 0, 700, len(tiled), 1 << 50])
+        part = cut(tiled, window, wrong)
+        assert part.whole or bytes(part.data) == right
+    assert cut(tiled, window, restarts + 1).whole
+    assert cut(tiled, window, restarts[:-1]).whole
+
+
+@pytest.mark.needs_dali
+def test_dali_decodes_cuts() -> None:
+    """DALI (nvImageCodec on the CPU) gives the same pixels for a cut as for the whole."""
+    from nvidia.dali import fn, pipeline_def, types
+
+    size = (161, 250)
+    windows = draw_windows(np.random.default_rng(5), size, 8)
+    files = [add_restarts(encode(picture(*size, seed), "4:2:0")) for seed in range(8)]
+    cuts = cut_many(files, windows, [restart_offsets(data) for data in files])
+
+    @pipeline_def(batch_size=8, num_threads=1, device_id=None)  # type: ignore[untyped-decorator]
+    def decode() -> object:
+        encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1)
+        return fn.decoders.image(encoded, output_type=types.RGB)
+
+    pipeline = decode()
+    pipeline.build()
+    pipeline.feed_input("encoded", [np.frombuffer(data, np.uint8) for data in cuts.data])
+    (decoded,) = pipeline.run()
+
+    assert not cuts.whole.all()
+    for row, window in enumerate(windows.tolist()):
+        whole = bool(cuts.whole[row])
+        part = Cut(files[row], (0, 0), size, whole)
+        if not whole:
+            origin, extent = cuts.origins[row].tolist(), cuts.sizes[row].tolist()
+            part = Cut(cuts.data[row], tuple(origin), tuple(extent), whole)
+        expected = inside(by_opencv(files[row]), tuple(window))
+        assert np.array_equal(shown(np.array(decoded[row]), part, tuple(window)), expected)

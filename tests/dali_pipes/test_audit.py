@@ -1,0 +1,451 @@
+"""The audit of a run: hashes that do not depend on ranks and batches, files that survive kill -9, and their comparison."""
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.audit import audit_and_show, compare_histories, report
+from bench.audit_history import read_history
+from bench.cli import main
+from bench.errors import BenchError
+from dali_pipes import Loader, LoaderError
+from dali_pipes.audit import sums
+from gpu_aug import MixUp, RandomResizedCrop, Recipe
+from readers import Order
+from tests.support.adapters import MemoryDataset
+
+LENGTH = 61
+RECIPE = Recipe([RandomResizedCrop(8)])
+MASK = (1 << 64) - 1
+BEGIN = '{"begin": [0, 0], "rank": 0, "world_size": 1, "time": 1.5, "seed": 3}\n'
+
+
+@pytest.fixture(scope="module")
+def dataset(jpeg: Callable[..., bytes]) -> MemoryDataset:
+    return MemoryDataset([jpeg(12, 14, seed=number) for number in range(3)], LENGTH)
+
+
+def loader(dataset: MemoryDataset, **options: Any) -> Loader:
+    usual: dict[str, Any] = {"batch_size": 8, "device": "cpu", "decoder": "cpu", "seed": 3}
+    usual |= {"last_batch": "partial", "num_threads": 1}
+    return Loader(dataset, options.pop("recipe", RECIPE), **{**usual, **options})
+
+
+def world(dataset: MemoryDataset, size: int, **options: Any) -> list[Loader]:
+    return [loader(dataset, rank=rank, world_size=size, **options) for rank in range(size)]
+
+
+def advance(ranks: list[Loader], num_steps: int | None = None) -> None:
+    """Let all ranks take some steps of the next loop, in turns."""
+    for batches in zip(*ranks, strict=True) if num_steps is None else _some(ranks, num_steps):
+        del batches
+
+
+def _some(ranks: list[Loader], num_steps: int) -> Iterator[Any]:
+    return itertools.islice(zip(*ranks, strict=True), num_steps)
+
+
+def splitmix(value: int) -> int:
+    """The hash of the audit, written once more for single numbers."""
+    value = value * 0xBF58476D1CE4E5B9 & MASK
+    value ^= value >> 32
+    return value * 0x94D049BB133111EB & MASK
+
+
+def expected_sums(epoch: int, positions: list[int], indices: list[int]) -> tuple[int, int]:
+    golden = 0x9E3779B97F4A7C15
+    key = splitmix(epoch + 1)
+    key ^= key >> 32
+    samples = sum(splitmix(index + golden & MASK) for index in indices) & MASK
+    places = sum(
+        splitmix((splitmix(position * golden + key & MASK) ^ index) + golden & MASK)
+        for position, index in zip(positions, indices, strict=True)
+    )
+    return samples, places & MASK
+
+
+class TestHashes:
+    def test_golden(self) -> None:
+        """The hashes are the same in every version: files of earlier runs are compared with later ones."""
+        found = sums(2, np.array([0, 1, 10**12]), np.array([5, 0, 2**40]))
+
+        assert found == expected_sums(2, [0, 1, 10**12], [5, 0, 2**40])
+        assert [f"{value:016x}" for value in found] == ["8a48f6363ca00aeb", "81839c25bb624fda"]
+        assert sums(0, np.arange(0), np.arange(0)) == (0, 0)
+
+    def test_no_two_alike_in_many(self) -> None:
+        """Neither two of a million places nor sums of swapped neighbours have one hash."""
+        order = Order(100_000, seed=1).indices(0, np.arange(100_000))
+        whole = sums(0, np.arange(100_000), order)
+        swapped = order.copy()
+        swapped[[7, 8]] = swapped[[8, 7]]
+
+        assert sums(0, np.arange(100_000), swapped)[0] == whole[0]
+        assert sums(0, np.arange(100_000), swapped)[1] != whole[1]
+        single = {
+            sums(epoch, np.array([p]), np.array([i]))
+            for epoch in range(9)
+            for p in range(50)
+            for i in range(50)
+        }
+        assert len({places for _, places in single}) == 9 * 50 * 50
+
+    @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 7, 8])
+    @pytest.mark.parametrize(
+        "options", [{"batch_size": 2}, {"batch_size": 5, "last_batch": "pad"}], ids=str
+    )
+    def test_sums_of_all_ranks(
+        self, dataset: MemoryDataset, world_size: int, options: dict[str, Any]
+    ) -> None:
+        """Over all ranks an epoch's sums are those of its order, on any number of ranks and with any batch."""
+        ranks = world(dataset, world_size, **options)
+        for epoch in range(2):
+            advance(ranks)
+            order = Order(LENGTH, seed=3).indices(epoch, np.arange(LENGTH))
+            tallies = [rank.audit for rank in ranks]
+            assert sum(tally.count for tally in tallies) == LENGTH
+            found = [
+                sum(getattr(tally, name) for tally in tallies) & MASK
+                for name in ("samples", "places")
+            ]
+            assert tuple(found) == sums(epoch, np.arange(LENGTH), order)
+        assert len({tally.rolling for tally in tallies}) == world_size
+
+    def test_mixing_counts_own_rows_only(self, dataset: MemoryDataset) -> None:
+        """What is worked on for a neighbour on another rank is not counted twice."""
+        ranks = world(
+            dataset, 3, batch_size=3, recipe=Recipe([RandomResizedCrop(8), MixUp(num_classes=7)])
+        )
+        advance(ranks)
+
+        assert sum(rank.audit.count for rank in ranks) == LENGTH
+        order = Order(LENGTH, seed=3).indices(0, np.arange(LENGTH))
+        places = sum(rank.audit.places for rank in ranks) & MASK
+        assert places == sums(0, np.arange(LENGTH), order)[1]
+
+    def test_counts_what_was_handed_over(self, dataset: MemoryDataset) -> None:
+        """Batches under way do not count, nor does a loop that another one has replaced."""
+        ours = loader(dataset, prefetch=5)
+        assert ours.audit.steps == 0
+        earlier = iter(ours)
+        next(earlier)
+        assert (ours.audit.steps, ours.audit.count) == (1, 8)
+        next(earlier)
+        next(iter(ours))
+        before = ours.audit
+        next(earlier)
+        assert ours.audit == before
+
+    def test_rolling_tells_the_order_of_steps(self, dataset: MemoryDataset) -> None:
+        """Two runs of one seed have one rolling hash after every step; another seed has another."""
+        runs = [loader(dataset), loader(dataset), loader(dataset, seed=4)]
+        seen = [[run.audit.rolling for _ in run] for run in runs]
+
+        assert seen[0] == seen[1]
+        assert len({*seen[0], *seen[2]}) == 2 * len(seen[0])
+
+    def test_bad_samples(self, jpeg: Callable[..., bytes]) -> None:
+        """A skipped sample is not counted; for a replaced one its substitute is."""
+        damaged = MemoryDataset([jpeg(12, 14)], LENGTH, bad=[4, 40])
+        order = Order(LENGTH, seed=3).indices(0, np.arange(LENGTH))
+        skipping = loader(damaged, on_bad_sample="skip")
+        advance([skipping])
+        kept = ~np.isin(order, [4, 40])
+        replacing = loader(damaged, on_bad_sample="replace")
+        got = np.concatenate([batch.indices.numpy() for batch in replacing])
+
+        assert skipping.audit.count == LENGTH - 2
+        assert skipping.audit.places == sums(0, np.flatnonzero(kept), order[kept])[1]
+        assert replacing.audit.count == LENGTH
+        assert replacing.audit.places == sums(0, np.arange(LENGTH), got)[1]
+        assert (got != order).sum() == 2
+
+
+class TestFile:
+    def test_a_line_for_each_step(self, dataset: MemoryDataset, tmp_path: Path) -> None:
+        """A line names step, rank and positions; the last one holds the rolling hash of the run."""
+        ranks = world(dataset, 2, batch_size=16, audit=tmp_path / "run-{rank}.jsonl")
+        advance(ranks)
+        lines = [json.loads(line) for line in (tmp_path / "run-1.jsonl").read_text().splitlines()]
+
+        assert lines[0]["begin"] == [0, 0]
+        assert lines[0]["dataset"] == dataset.fingerprint
+        assert [(line["step"], line["start"], line["stop"]) for line in lines[1:]] == [
+            (0, 16, 32),
+            (1, 46, 61),
+        ]
+        assert {line["rank"] for line in lines} == {1}
+        assert lines[-1]["rolling"] == f"{ranks[1].audit.rolling:016x}"
+        assert sum(int(line["places"], 16) for line in lines[1:]) & MASK == ranks[1].audit.places
+        assert max(map(len, (tmp_path / "run-1.jsonl").read_text().splitlines()[1:])) < 250
+
+    def test_ranks_need_files_of_their_own(self, dataset: MemoryDataset, tmp_path: Path) -> None:
+        """One file for two ranks is refused, and a folder that is not there."""
+        with pytest.raises(LoaderError, match=r"one file for 2 ranks; put \{rank\} where"):
+            loader(dataset, rank=0, world_size=2, audit=tmp_path / "run.jsonl")
+        with pytest.raises(LoaderError, match="there is no folder"):
+            loader(dataset, audit=tmp_path / "missing" / "run.jsonl")
+
+    def test_goes_on_after_a_torn_line(self, dataset: MemoryDataset, tmp_path: Path) -> None:
+        """What a killed process left of a line is left out, and the next line begins anew."""
+        path = tmp_path / "run.jsonl"
+        first = loader(dataset, audit=path)
+        advance([first], 3)
+        state = first.state_dict()
+        path.write_bytes(path.read_bytes() + b'{"epoch": 0, "step": 3, "ra')
+        second = loader(dataset, audit=path)
+        second.load_state_dict(state)
+        advance([second])
+        history = read_history(str(path))
+
+        assert (history.num_torn, history.num_begins) == (1, 2)
+        assert [part.start for part in history.epochs[0]] == list(range(0, LENGTH, 8))
+
+
+@pytest.fixture
+def whole(dataset: MemoryDataset, tmp_path: Path) -> str:
+    """The audit of two epochs on one rank, without a break."""
+    path = tmp_path / "whole.jsonl"
+    ours = loader(dataset, audit=path)
+    advance([ours])
+    advance([ours])
+    return str(path)
+
+
+def verdict(first: str, second: str) -> tuple[bool, str]:
+    histories = read_history(first), read_history(second)
+    epochs = compare_histories(*histories)
+    return all(epoch.same for epoch in epochs), "\n".join(report(histories, epochs))
+
+
+class TestComparison:
+    @pytest.mark.parametrize("worlds", [(1,), (2,), (3, 1, 7), (8, 4, 2, 3), (2, 1, 2, 1)], ids=str)
+    def test_resumed_on_other_ranks(
+        self, dataset: MemoryDataset, tmp_path: Path, whole: str, worlds: tuple[int, ...]
+    ) -> None:
+        """Runs that lose steps behind their last state and come back on other ranks are the same run."""
+        folder = tmp_path / "resumed"
+        folder.mkdir()
+        state, ranks = None, []
+        for number, size in enumerate(worlds):
+            time.sleep(0.002)  # the clock tells which ranks came later
+            ranks = world(dataset, size, batch_size=2, audit=folder / "rank-{rank}.jsonl")
+            for rank in ranks:
+                if state:
+                    rank.load_state_dict(state)
+            if number < len(worlds) - 1:
+                loops = [iter(rank) for rank in ranks]
+                for step in range(4):
+                    for loop in loops:
+                        next(loop)
+                    if step == 1:
+                        state = ranks[0].state_dict()  # the other two steps are lost
+                for loop in loops:
+                    loop.close()  # type: ignore[attr-defined]
+        advance(ranks)
+        advance(ranks)
+        same, text = verdict(whole, str(folder))
+
+        assert same, text
+        assert "epoch 0: same, 61 positions" in text
+        assert "same samples in the same order" in text
+        if len(worlds) > 1:
+            assert "were done again after a resume" in text
+        assert verdict(str(folder / "rank-*.jsonl"), whole)[0]
+
+    def test_first_difference(self, dataset: MemoryDataset, tmp_path: Path, whole: str) -> None:
+        """One swapped sample is found within its step, and that the samples as a whole are the same."""
+
+        class Swapping(MemoryDataset):
+            def fetch(self, indices: Any) -> list[Any]:
+                twisted = [
+                    {first: second, second: first}.get(int(index), index) for index in indices
+                ]
+                return super().fetch(twisted)
+
+        order = Order(LENGTH, seed=3).indices(1, np.arange(LENGTH))
+        first, second = int(order[21]), int(order[50])
+        swapping = Swapping(dataset.pictures, LENGTH)
+        for epoch in range(2):
+            ranks = world(
+                dataset if epoch == 0 else swapping,
+                2,
+                batch_size=2,
+                audit=tmp_path / "s{rank}.jsonl",
+            )
+            for rank in ranks:
+                rank.set_epoch(epoch)
+            advance(ranks)
+        same, text = verdict(whole, str(tmp_path / "s?.jsonl"))
+
+        assert not same
+        assert "epoch 0: same" in text
+        assert "first within positions 16 to 23, step 2 of A (rank 0 of 1) and step 4 of B" in text
+        assert "in 2 of 8 stretches" in text
+        assert "epoch 1: but the same samples as a whole, in another order" in text
+        assert text.endswith("NOT the same samples in the same order")
+
+    def test_another_seed(self, dataset: MemoryDataset, tmp_path: Path, whole: str) -> None:
+        """Runs of two seeds are told to have two seeds, and one multiset of samples in two orders."""
+        other = loader(dataset, seed=4, audit=tmp_path / "other.jsonl")
+        advance([other])
+        advance([other])
+        same, text = verdict(whole, str(tmp_path / "other.jsonl"))
+
+        assert not same
+        assert "another seed: 3 in A, 4 in B" in text
+        assert text.count("the same samples as a whole, in another order") == 2
+
+    def test_another_dataset(self, jpeg: Callable[..., bytes], tmp_path: Path, whole: str) -> None:
+        """Equal indices of two datasets are not the same samples."""
+        images = [jpeg(12, 14, seed=number) for number in (7, 8, 9)]
+        other = loader(MemoryDataset(images, LENGTH, "another"), audit=tmp_path / "other.jsonl")
+        advance([other])
+        advance([other])
+
+        assert not audit_and_show(whole, str(tmp_path / "other.jsonl"))
+        assert "NOT the same" in verdict(whole, str(tmp_path / "other.jsonl"))[1]
+
+    def test_missing_and_doubled_positions(self, tmp_path: Path, whole: str) -> None:
+        """Lost and repeated steps are named by their positions, as if a broken resume had made them."""
+        path = tmp_path / "broken.jsonl"
+        lines = Path(whole).read_text().splitlines()
+        broken = [*lines[:4], *lines[5:7], lines[6], *lines[7:]]  # without step 3, step 5 twice
+        path.write_text("\n".join(broken) + "\n")
+        same, text = verdict(whole, str(path))
+
+        assert not same
+        assert "epoch 0: B lacks 8 positions: 24 to 31" in text
+        assert "epoch 0: B has more than once 8 positions: 40 to 47" in text
+        assert "epoch 0: same where both were, 53 positions" in text
+        assert "epoch 1: same, 61 positions" in text
+
+    def test_steps_that_end_elsewhere(self, dataset: MemoryDataset, tmp_path: Path) -> None:
+        """Positions whose hashes stand in steps of other lengths are named, and so is what "drop" leaves out."""
+        for name, size in (("a", 4), ("b", 6)):
+            advance([loader(dataset, batch_size=size, last_batch="drop", audit=tmp_path / name)])
+        same, text = verdict(str(tmp_path / "b"), str(tmp_path / "a"))  # up to 60 both
+        assert same, text
+        short = loader(dataset, batch_size=7, last_batch="drop", audit=tmp_path / "c")
+        advance([short])  # up to 56
+        same, text = verdict(str(tmp_path / "b"), str(tmp_path / "c"))
+        assert same, text
+        assert text.endswith('order, but for what last_batch="drop" left out at the end of epochs')
+        advance([short], 3)
+        same, text = verdict(str(tmp_path / "b"), str(tmp_path / "c"))
+
+        assert not same
+        assert "epoch 0: B lacks 4 positions: 56 to 59" in text
+        assert "epoch 0: same where steps of both end together, 42 positions" in text
+        assert "not compared, since steps end elsewhere: 14 positions: 42 to 55" in text
+        assert (
+            'epoch 0: what B lacks at the end is less than a step of it: last_batch="drop"' in text
+        )
+        assert "epoch 1: A lacks 21 positions: 0 to 20" in text
+        assert text.count("drop") == 1  # the rest of an epoch that was left early is more
+
+    def test_nothing_that_can_be_compared(self, dataset: MemoryDataset, tmp_path: Path) -> None:
+        """Runs of which no steps end together are not called the same."""
+        for name, size in (("a", 31), ("b", 32)):
+            advance([loader(dataset, batch_size=size, last_batch="drop", audit=tmp_path / name)])
+        same, text = verdict(str(tmp_path / "a"), str(tmp_path / "b"))
+
+        assert not same
+        assert "not compared, since steps end elsewhere: 31 positions" in text
+
+    def test_changed_samples(self, tmp_path: Path, whole: str) -> None:
+        """A line whose hash of samples does not belong to its places is a difference."""
+        lines = Path(whole).read_text().splitlines()
+        line = json.loads(lines[3])
+        lines[3] = json.dumps({**line, "samples": f"{int(line['samples'], 16) ^ 1:016x}"})
+        (tmp_path / "changed.jsonl").write_text("\n".join(lines) + "\n")
+        same, text = verdict(whole, str(tmp_path / "changed.jsonl"))
+
+        assert not same
+        assert "first within positions 16 to 23" in text
+
+    def test_one_ends_earlier(self, dataset: MemoryDataset, tmp_path: Path, whole: str) -> None:
+        """A run that was not finished lacks the rest, and is the same as far as it came."""
+        short = loader(dataset, batch_size=5, audit=tmp_path / "short.jsonl")
+        advance([short], 5)
+        same, text = verdict(str(tmp_path / "short.jsonl"), whole)
+
+        assert not same
+        assert "epoch 0: A lacks 36 positions: 25 to 60" in text
+        assert "epoch 1: A lacks 61 positions" in text
+
+    def test_skipped_samples(self, jpeg: Callable[..., bytes], tmp_path: Path, whole: str) -> None:
+        """A run that skipped a bad sample differs there, and it is told how many were skipped."""
+        damaged = loader(
+            MemoryDataset([jpeg(12, 14)], LENGTH, bad=[4]),
+            on_bad_sample="skip",
+            audit=tmp_path / "skipped.jsonl",
+        )
+        advance([damaged])
+        advance([damaged])
+        same, text = verdict(whole, str(tmp_path / "skipped.jsonl"))
+
+        assert not same
+        assert "skipped as bad: 0 in A, 1 in B" in text
+        assert "in 1 of 8 stretches" in text
+
+    def test_rank_that_died_before_the_others_went_back(
+        self, dataset: MemoryDataset, tmp_path: Path, whole: str
+    ) -> None:
+        """Steps of a rank that never came back, behind the state of the others, do not count."""
+        ranks = world(dataset, 2, batch_size=4, audit=tmp_path / "r{rank}.jsonl")
+        loops = [iter(rank) for rank in ranks]
+        for _ in range(2):
+            for loop in loops:
+                next(loop)
+        state = ranks[0].state_dict()
+        for _ in range(3):
+            next(loops[1])  # rank 0 is dead already
+        time.sleep(0.002)
+        alone = loader(dataset, audit=tmp_path / "r{rank}.jsonl")
+        alone.load_state_dict(state)
+        advance([alone])
+        advance([alone])
+        same, text = verdict(whole, str(tmp_path / "r?.jsonl"))
+
+        assert same, text
+        assert "3 more were done again" in text
+
+    def test_not_an_audit(self, tmp_path: Path) -> None:
+        """A file of something else and a pattern without files are refused."""
+        (tmp_path / "other.jsonl").write_text('{"loss": 3}\n[]\n')
+        with pytest.raises(BenchError, match="holds no audit; give what Loader"):
+            read_history(str(tmp_path))
+        (tmp_path / "begun.jsonl").write_text(BEGIN)
+        with pytest.raises(BenchError, match=r"begun.jsonl holds no step"):
+            read_history(str(tmp_path / "begun.jsonl"))
+        with pytest.raises(BenchError, match="names no audit files"):
+            read_history(str(tmp_path / "none-*.jsonl"))
+
+
+@pytest.mark.parametrize(("seed", "code"), [(3, 0), (4, 1)])
+def test_command(
+    dataset: MemoryDataset,
+    tmp_path: Path,
+    whole: str,
+    capsys: pytest.CaptureFixture[str],
+    seed: int,
+    code: int,
+) -> None:
+    """gpu-aug audit prints the report; its exit code says whether the runs are the same."""
+    path = tmp_path / "other.jsonl"
+    other = loader(dataset, batch_size=7, seed=seed, audit=path)
+    advance([other])
+    advance([other])
+    with pytest.raises(SystemExit) as end:
+        main(["audit", whole, str(path)])
+
+    assert end.value.code == code
+    assert ("NOT the same" in capsys.readouterr().out) == bool(code)
+    assert audit_and_show(whole, str(path)) == (code == 0)

@@ -1,0 +1,306 @@
+"""Resume into other numbers of ranks and other batch sizes: every sample once, in one order, with the same pixels.
+
+Two levels. `Schedule` alone, which is all that decides who gets which positions, for big worlds and whole tables
+of them; and real loaders that decode, for the numbers of ranks 1, 2, 3, 4, 7 and 8. Scenarios whose
+names say so follow those of other projects' tests of elastic resume.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from dali_pipes import Loader
+from dali_pipes.schedule import LastBatch, Schedule
+from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from readers import Dataset, Order, open_dataset
+from tests.support.adapters import write_tar
+
+NUM_IMAGES = 29
+RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
+
+
+class Stage(NamedTuple):
+    """A time with one number of ranks and one batch size; None takes what is left of the epoch."""
+
+    world_size: int
+    batch_size: int
+    steps: int | None
+
+
+def steps_of(
+    length: int, stage: Stage, consumed: int, last_batch: LastBatch = "partial"
+) -> Iterator[tuple[list[int], int]]:
+    """The positions of each step of a stage, over all ranks and in their order, and the state after it."""
+    ranks = [
+        Schedule(length, stage.batch_size, rank, stage.world_size, last_batch).plans(0, consumed)
+        for rank in range(stage.world_size)
+    ]
+    for plans in itertools.islice(zip(*ranks, strict=True), stage.steps):
+        shares = [plan.positions[plan.rows][plan.valid].tolist() for plan in plans]
+        assert max(map(len, shares)) <= stage.batch_size
+        assert len({plan.consumed for plan in plans}) == 1
+        yield list(itertools.chain(*shares)), plans[0].consumed
+
+
+def run_stages(
+    length: int, stages: Sequence[Stage], last_batch: LastBatch = "partial"
+) -> list[list[int]]:
+    """The positions that each stage of an epoch received."""
+    consumed, received = 0, []
+    for stage in stages:
+        got = list(steps_of(length, stage, consumed, last_batch))
+        received.append(list(itertools.chain(*(positions for positions, _ in got))))
+        consumed = got[-1][1] if got else consumed
+    return received
+
+
+SCENARIOS = {
+    "LitData, 2 to 8 to 2 workers": [Stage(2, 4, 5), Stage(8, 4, 3), Stage(2, 4, None)],
+    "LitData, world 2 to 1": [Stage(2, 4, 7), Stage(1, 4, None)],
+    "LitData, second elastic save": [
+        Stage(4, 2, 3),
+        Stage(2, 2, 4),
+        Stage(8, 2, 2),
+        Stage(1, 2, None),
+    ],
+    "LitData, cursor between global batches": [Stage(3, 5, 1), Stage(7, 4, 1), Stage(2, 9, None)],
+    "Grain, 32 to 16 to 32 hosts": [Stage(32, 3, 2), Stage(16, 3, 3), Stage(32, 3, None)],
+    "Grain, 16 to 32 to 16 hosts": [Stage(16, 2, 3), Stage(32, 2, 2), Stage(16, 2, None)],
+    "Energon, 2 ranks to 1": [Stage(2, 4, 6), Stage(1, 8, None)],
+    "Energon, 1 rank to 2": [Stage(1, 8, 6), Stage(2, 4, None)],
+    "Energon, 4 ranks to 2": [Stage(4, 2, 6), Stage(2, 4, None)],
+    "Energon, 2 ranks to 4": [Stage(2, 4, 6), Stage(4, 2, None)],
+    "Energon, 8 ranks to 1 to 8": [Stage(8, 1, 6), Stage(1, 8, 5), Stage(8, 1, None)],
+    "what Energon refuses, ranks times workers not constant": [Stage(3, 2, 5), Stage(5, 7, None)],
+    "one by one": [Stage(1, 1, 1), Stage(8, 1, 1), Stage(1, 1, 1), Stage(7, 1, None)],
+    "more ranks than samples": [Stage(2, 1, 3), Stage(1000, 4, None)],
+}
+
+
+class TestSchedule:
+    @pytest.mark.parametrize("stages", SCENARIOS.values(), ids=SCENARIOS.keys())
+    @pytest.mark.parametrize("length", [301, 384])
+    def test_every_position_once_and_in_order(self, stages: list[Stage], length: int) -> None:
+        """What the stages received, one after the other, is the epoch; so no two of them share a sample."""
+        received = run_stages(length, stages)
+
+        assert list(itertools.chain(*received)) == list(range(length))
+
+    @pytest.mark.parametrize("worlds", list(itertools.permutations((1, 2, 3, 4, 7, 8), 2)), ids=str)
+    def test_from_every_step_into_every_world(self, worlds: tuple[int, int]) -> None:
+        """Whatever step a state is of, other ranks with another batch size take up exactly the rest."""
+        before, after = worlds
+        length = 101
+        whole = list(steps_of(length, Stage(before, 3, None), 0))
+        for stop in range(len(whole) + 1):
+            had = list(itertools.chain(*(positions for positions, _ in whole[:stop])))
+            consumed = whole[stop - 1][1] if stop else 0
+            rest = [positions for positions, _ in steps_of(length, Stage(after, 2, None), consumed)]
+            assert had + list(itertools.chain(*rest)) == list(range(length))
+
+    @pytest.mark.parametrize("world_size", [1, 2, 4, 8])
+    def test_global_batches_do_not_depend_on_the_world(self, world_size: int) -> None:
+        """Energon's invariance: with one global batch size, each step is the same set of samples in any world."""
+        expected = [positions for positions, _ in steps_of(203, Stage(1, 16, None), 0)]
+        found = [
+            positions
+            for positions, _ in steps_of(203, Stage(world_size, 16 // world_size, None), 0)
+        ]
+
+        assert found == expected
+
+    def test_dropped_and_padded_rests(self) -> None:
+        """With "drop" and "pad" a resume repeats nothing, either, and leaves less than a global batch."""
+        for stages in SCENARIOS.values():
+            if stages[-1].world_size == 1000:
+                continue
+            padded = list(itertools.chain(*run_stages(301, stages, "pad")))
+            dropped = list(itertools.chain(*run_stages(301, stages, "drop")))
+            assert padded == list(range(301))
+            assert dropped == list(range(len(dropped)))
+            assert len(dropped) > 301 - stages[-1].world_size * stages[-1].batch_size
+
+    def test_sees_a_loss(self) -> None:
+        """Negative control: a state that is off by one position doubles or loses a sample."""
+        had = [positions for positions, _ in steps_of(50, Stage(2, 4, 2), 0)]
+        for wrong in (15, 17):
+            rest = [positions for positions, _ in steps_of(50, Stage(3, 4, None), wrong)]
+            assert list(itertools.chain(*had, *rest)) != list(range(50))
+
+
+def test_partition_walk() -> None:
+    """Mosaic's properties: no drop and no repeat over 1, 4, 7 and 13 ranks, whatever was consumed before."""
+    for world_size, batch_size in itertools.product((1, 4, 7, 13), (1, 3, 8)):
+        for consumed in range(0, 131, 5):
+            stage = Stage(world_size, batch_size, None)
+            rest = [positions for positions, _ in steps_of(130, stage, consumed)]
+            assert list(itertools.chain(*rest)) == list(range(consumed, 130))
+
+
+@pytest.mark.parametrize("length", [1, 2, 64, 1000, 4**5 + 1])
+def test_order_is_a_permutation_for_any_share(length: int) -> None:
+    """Mosaic's properties of a shuffle: any seed and epoch permute, and ranks' shares put together are the whole."""
+    for seed, epoch, world_size in itertools.product((0, 1, 2**40), (0, 1, 77), (1, 4, 7, 13)):
+        order = Order(length, seed=seed)
+        plans = [
+            next(Schedule(length, length, rank, world_size, "partial").plans(epoch, 0))
+            for rank in range(world_size)
+        ]
+        shares = [order.indices(plan.epoch, plan.positions) for plan in plans]
+        assert np.array_equal(np.sort(np.concatenate(shares)), np.arange(length))
+        assert np.array_equal(np.concatenate(shares), order.indices(epoch, np.arange(length)))
+
+
+class Fleet:
+    """All ranks of a world, in one process, taking their steps together."""
+
+    def __init__(self, dataset: Dataset, world_size: int, batch_size: int, **options: Any) -> None:
+        usual: dict[str, Any] = {"device": "cpu", "decoder": "cpu", "seed": 3, "num_threads": 1}
+        usual |= {"dtype": torch.uint8, "last_batch": "partial"}
+        self.ranks = [
+            Loader(
+                dataset,
+                RECIPE,
+                batch_size=batch_size,
+                rank=rank,
+                world_size=world_size,
+                **{**usual, **options},
+            )
+            for rank in range(world_size)
+        ]
+        self.indices: list[int] = []
+        self.images: list[torch.Tensor] = []
+
+    def load(self, state: Any) -> None:
+        """Go on with a state that went through JSON."""
+        for rank in self.ranks:
+            rank.load_state_dict(json.loads(json.dumps(state)))
+
+    def run(self, num_steps: int | None = None) -> None:
+        """Take some steps of the next loop, or all of them, and keep what they gave."""
+        loops = [iter(rank) for rank in self.ranks]
+        for batches in itertools.islice(zip(*loops, strict=True), num_steps):
+            for batch in batches:
+                self.indices += batch.indices.tolist()
+                self.images.append(batch.images)
+        for rank in self.ranks:
+            rank.close()
+
+    def state(self) -> Any:
+        """The state, which all ranks agree on."""
+        states = [rank.state_dict() for rank in self.ranks]
+        assert all(state == states[0] for state in states)
+        return states[0]
+
+
+class Expected(NamedTuple):
+    """Two epochs of an uninterrupted run."""
+
+    indices: list[int]
+    images: torch.Tensor
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
+    """A shard of small images."""
+    pictures = [jpeg(12 + number % 5, 14, seed=number) for number in range(NUM_IMAGES)]
+    return open_dataset(write_tar(tmp_path_factory.mktemp("tar") / "train.tar", pictures))
+
+
+@pytest.fixture(scope="module")
+def expected(dataset: Dataset) -> Expected:
+    alone = Fleet(dataset, 1, NUM_IMAGES)
+    alone.run()
+    alone.run()
+    assert alone.indices[:NUM_IMAGES] != alone.indices[NUM_IMAGES:]
+    return Expected(alone.indices, torch.cat(alone.images))
+
+
+def check(fleets: Sequence[Fleet], expected: Expected, start: int = 0) -> None:
+    """What fleets received one after the other is the uninterrupted run from some position on, to the bit."""
+    indices = list(itertools.chain(*(fleet.indices for fleet in fleets)))
+    assert indices == expected.indices[start : start + len(indices)]
+    images = torch.cat(list(itertools.chain(*(fleet.images for fleet in fleets))))
+    assert torch.equal(images, expected.images[start : start + len(indices)])
+
+
+class TestLoaders:
+    @pytest.mark.parametrize("after", [1, 2, 3, 4, 7, 8])
+    @pytest.mark.parametrize("before", [(1, 4), (2, 3), (3, 2)], ids=str)
+    def test_at_every_step(
+        self, dataset: Dataset, expected: Expected, before: tuple[int, int], after: int
+    ) -> None:
+        """From every step of a run, any number of ranks with another batch size goes on to the bit."""
+        whole = Fleet(dataset, *before)
+        for stop in range(1, len(whole.ranks[0])):
+            first = Fleet(dataset, *before)
+            first.run(stop)
+            then = Fleet(dataset, after, 5)
+            then.load(first.state())
+            then.run(None)
+            check([first, then], expected)
+            assert len(first.indices) + len(then.indices) == NUM_IMAGES
+
+    @pytest.mark.parametrize(
+        "worlds", [(1, 2, 3), (2, 8, 2), (8, 1, 8), (7, 4, 1), (3, 3, 3)], ids=str
+    )
+    def test_twice_in_a_row_and_into_the_next_epoch(
+        self, dataset: Dataset, expected: Expected, worlds: tuple[int, int, int]
+    ) -> None:
+        """A run that was resumed is saved and resumed again, and goes on through its next epoch."""
+        for steps in ((1, 1), (0, 2), (2, 0)):
+            first, second, third = (
+                Fleet(dataset, world_size, batch_size)
+                for world_size, batch_size in zip(worlds, (2, 1, 3), strict=True)
+            )
+            first.run(steps[0])
+            second.load(first.state())
+            if steps[1]:
+                second.run(steps[1])
+            third.load(second.state())
+            for _ in range(third.state()["epoch"], 2):
+                third.run()
+            check([first, second, third], expected)
+            assert len(first.indices + second.indices + third.indices) == 2 * NUM_IMAGES
+
+    def test_resumed_again_without_a_step(self, dataset: Dataset, expected: Expected) -> None:
+        """A state that is loaded and saved ten times over without a step stays where it is."""
+        first = Fleet(dataset, 2, 3)
+        first.run(2)
+        state = first.state()
+        for world_size in (1, 2, 3, 4, 7, 8, 1, 2, 3, 4):
+            fleet = Fleet(dataset, world_size, 1)
+            fleet.load(state)
+            assert fleet.state() == state
+            state = fleet.state()
+        fleet.run()
+        check([first, fleet], expected)
+
+    def test_state_of_a_future_epoch(self, dataset: Dataset, expected: Expected) -> None:
+        """A state from within the second epoch needs nothing of the first."""
+        first = Fleet(dataset, 2, 3)
+        first.run()
+        first.run(2)
+        then = Fleet(dataset, 3, 4)
+        then.load(first.state())
+        then.run()
+
+        assert first.state()["epoch"] == 1
+        check([then], expected, start=NUM_IMAGES + 12)
+
+    @pytest.mark.parametrize("last_batch", ["drop", "partial", "pad"])
+    def test_state_of_the_end_of_an_epoch(
+        self, dataset: Dataset, expected: Expected, last_batch: LastBatch
+    ) -> None:
+        """A state from behind the last batch stands at the next epoch, in any world, which is whole."""
+        first = Fleet(dataset, 2, 4, last_batch=last_batch)
+        first.run()
+        then = Fleet(dataset, 3, 2)
+        then.load(first.state())
+        then.run()
+        assert then.indices == expected.indices[NUM_IMAGES:]

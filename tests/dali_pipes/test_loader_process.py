@@ -1,0 +1,391 @@
+"""A helper process makes the batches that threads make, says what goes wrong in it, and leaves nothing behind."""
+
+import gc
+import io
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes.pipeline.helper import portable
+from dali_pipes.pipeline.process import Helper
+from gpu_aug import (
+    ColorJitter,
+    CutMix,
+    EngineError,
+    HorizontalFlip,
+    Normalize,
+    RandomResizedCrop,
+    Recipe,
+    Resize,
+)
+from gpu_aug.ops.operation import Operation
+from gpu_aug.views import Views
+from readers import Dataset, ReadersError, open_dataset
+
+NUM_IMAGES = 22
+PLAIN = Recipe([RandomResizedCrop(24), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()])
+MIXING = Views(
+    [
+        Recipe([RandomResizedCrop(24), HorizontalFlip(), CutMix(p=0.8), Normalize()]),
+        Recipe([RandomResizedCrop((16, 20)), Normalize()]),
+    ]
+)
+MOVING = Recipe([RandomResizedCrop(24), HorizontalFlip()])
+
+# A loop that says which processes are under way, then does what it is told.
+LOOP = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
+from dali_pipes import Loader
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import open_dataset
+
+loader = Loader(open_dataset(sys.argv[1]), Recipe([RandomResizedCrop(24)]), batch_size=2,
+                device="cpu", decoder="cpu", num_threads=1, helper_process=True)
+for batch in loader:
+    print(loader._live().gi_frame.f_locals["keep"]._process.pid, flush=True)
+    exec(sys.argv[2])
+"""
+
+
+class Failing:
+    """A dataset whose third read fails as a whole, in a way of its own."""
+
+    class_names = ()
+    fingerprint = "failing"
+
+    def __init__(self, inner: Dataset, error: BaseException) -> None:
+        self.inner, self.error = inner, error
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def fetch(self, indices: Sequence[int]) -> list[Any]:
+        """Raise for index 8."""
+        if 8 in indices:
+            raise self.error
+        return self.inner.fetch(indices)
+
+
+class PeculiarError(Exception):
+    """Cannot be pickled and made anew: it wants two arguments."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+class OnlyHere(Operation, abstract=True):
+    """Known to no engine."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Path:
+    """Two classes with 22 images, each with boxes and a mask."""
+    root = tmp_path_factory.mktemp("classes")
+    for number in range(NUM_IMAGES):
+        place = root / f"class{number % 2}"
+        place.mkdir(exist_ok=True)
+        (place / f"{number:02d}.jpg").write_bytes(jpeg(40 + number, 70 - number, seed=number))
+        boxes = {"boxes": [[2, 3, 20, 30 + number]], "labels": [number]}
+        (place / f"{number:02d}.json").write_text(json.dumps(boxes))
+        mask = np.full((40 + number, 70 - number), number, np.uint8)
+        Image.fromarray(mask).save(place / f"{number:02d}.mask.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def dataset(folder: Path) -> Dataset:
+    """The 22 images."""
+    return open_dataset(folder)
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
+    """Twelve images, one without an image's header and one cut short."""
+    root = tmp_path_factory.mktemp("faulty")
+    for number in range(12):
+        data = jpeg(50, 60, seed=number)
+        data = {5: b"<html>", 7: data[: len(data) // 2]}.get(number, data)
+        (root / f"{number:02d}.jpg").write_bytes(data)
+    return open_dataset(root)
+
+
+def load(dataset: Dataset, recipe: Recipe | Views = PLAIN, **options: Any) -> Loader:
+    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "dtype": torch.float32, "seed": 3}
+    usual |= {"last_batch": "partial", "num_threads": 2, "targets": [], "helper_process": True}
+    return Loader(dataset, recipe, **{**usual, **options})
+
+
+def flat(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    else:
+        for part in value or ():
+            yield from flat(part)
+
+
+def assert_same(actual: list[Batch], expected: list[Batch]) -> None:
+    """All that batches hold is the same to the bit, in the same memory format."""
+    assert len(actual) == len(expected) > 0
+    for one, other in zip(actual, expected, strict=True):
+        assert one.keys == other.keys
+        for name in ("indices", "labels", "valid", "views", "masks", "boxes", "box_labels"):
+            parts, wanted = list(flat(getattr(one, name))), list(flat(getattr(other, name)))
+            assert len(parts) == len(wanted)
+            for part, whole in zip(parts, wanted, strict=True):
+                assert part.dtype == whole.dtype
+                assert part.stride() == whole.stride()
+                assert torch.equal(part, whole)
+
+
+def pid_of(loader: Loader) -> int:
+    """The process that is kept for the next loop, or serves the one under way."""
+    kept = loader._kept
+    if kept is None:
+        kept = loader._live().gi_frame.f_locals["keep"]  # type: ignore[union-attr]
+    assert isinstance(kept, Helper)
+    return kept._process.pid
+
+
+def is_gone(pid: int, wait_seconds: float = 0.0) -> bool:
+    """Whether a process has ended, or does so in time."""
+    until = time.monotonic() + wait_seconds
+    while True:
+        try:
+            os.kill(pid, 0)
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+
+
+class TestSameBatches:
+    def test_two_epochs_of_mixed_views(self, dataset: Dataset) -> None:
+        """Views, soft labels and the next epoch are those of threads; one process makes them all."""
+        with load(dataset, MIXING) as loader:
+            first = list(loader)
+            pid = pid_of(loader)
+            second = list(loader)
+            assert pid_of(loader) == pid
+            assert min(loader.timings.read, loader.timings.decode, loader.timings.augment) > 0
+        threads = load(dataset, MIXING, helper_process=False)
+
+        assert first[0].labels.dtype == torch.float32
+        assert_same(first, list(threads))
+        assert_same(second, list(threads))
+        assert not torch.equal(first[0].images, second[0].images)
+
+    def test_targets(self, dataset: Dataset) -> None:
+        """Boxes and masks come over, and images of another dtype and memory format."""
+        options = {"targets": "auto", "dtype": torch.bfloat16, "channels_last": False}
+        with load(dataset, MOVING, **options) as loader:
+            batches = list(loader)
+
+        assert batches[0].boxes is not None
+        assert batches[0].masks is not None
+        assert_same(batches, list(load(dataset, MOVING, **options, helper_process=False)))
+
+    def test_shard_on_two_ranks(self, folder: Path, tmp_path: Path) -> None:
+        """A tar shard, whose maps stay here, is opened anew in the helper; a rank may have no sample."""
+        with tarfile.open(tmp_path / "shard.tar", "w") as archive:
+            for path in sorted(folder.rglob("*.jpg")):
+                member = tarfile.TarInfo(path.name)
+                member.size = path.stat().st_size
+                archive.addfile(member, io.BytesIO(path.read_bytes()))
+        shard = open_dataset(tmp_path / "shard.tar")
+        options = {"batch_size": 7, "rank": 0, "world_size": 3, "decode": "fast"}  # 22 = 21 + 1
+        with load(shard, **options) as loader:
+            batches = list(loader)
+
+        assert sorted(len(batch) for batch in batches) in ([0, 7], [1, 7])
+        assert_same(batches, list(load(shard, **options, helper_process=False)))
+
+    def test_resume(self, dataset: Dataset) -> None:
+        """A state taken with a helper process is continued by threads, and the other way round."""
+        expected = list(load(dataset, helper_process=False))
+        for first, then in ((True, False), (False, True)):
+            interrupted = load(dataset, helper_process=first)
+            had = list(itertools.islice(interrupted, 2))
+            assert interrupted.state_dict()["consumed"] == 8
+            with load(dataset, helper_process=then) as resumed:
+                resumed.load_state_dict(interrupted.state_dict())
+                assert_same([*had, *resumed], expected)
+
+
+class TestBadSamples:
+    @pytest.mark.parametrize("policy", ["replace", "skip"])
+    def test_same_as_with_threads(self, faulty: Dataset, policy: str, tmp_path: Path) -> None:
+        """Substitutes, gaps and the ledger's lines are those of threads."""
+        files = [tmp_path / "helper", tmp_path / "threads"]
+        options = {"on_bad_sample": policy, "recipe": MOVING, "max_bad_samples": 9}
+        with load(faulty, ledger=files[0], **options) as loader:
+            batches = list(loader)
+        threads = load(faulty, ledger=files[1], **options, helper_process=False)
+
+        assert_same(batches, list(threads))
+        assert {record.index for record in loader.bad_samples} >= {5, 7}
+        assert loader.bad_samples == threads.bad_samples
+        assert files[0].read_text() == files[1].read_text()
+
+    def test_raise(self, faulty: Dataset) -> None:
+        """The batch with a bad sample stops the loop, the ones before it are handed over."""
+        loader = load(faulty, shuffle="none")
+        batches = iter(loader)
+        next(batches)
+        pid = pid_of(loader)
+        with pytest.raises(BadSampleError, match=r"sample 5 \(.*05.jpg\) is bad \(header"):
+            next(batches)
+        assert is_gone(pid)
+
+
+class TestErrors:
+    def test_of_the_dataset(self, dataset: Dataset) -> None:
+        """What a read raises arrives with its type and where it was raised, after the batches before it."""
+        failing = Failing(dataset, ReadersError("the store is away"))
+        batches = iter(load(failing, shuffle="none"))
+        assert [next(batches).indices.tolist()[0] for _ in range(2)] == [0, 4]
+        with pytest.raises(ReadersError, match="the store is away") as caught:
+            next(batches)
+        assert "in fetch" in caught.value.__notes__[0]
+
+    def test_that_cannot_be_pickled(self) -> None:
+        """An error that cannot be made anew arrives as a RuntimeError with its name and text."""
+        error = portable(PeculiarError("one", "two"))
+        assert type(error) is RuntimeError
+        assert str(error) == "PeculiarError: one and two"
+
+    def test_killed(self, dataset: Dataset) -> None:
+        """A helper that is killed ends the loop with an error that says so."""
+        loader = load(dataset, batch_size=1)
+        batches = iter(loader)
+        next(batches)
+        pid = pid_of(loader)
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(LoaderError, match=f"helper process {pid} .* by signal SIGKILL"):
+            list(batches)
+
+    def test_cannot_be_pickled(self, dataset: Dataset) -> None:
+        """A dataset with a lock is refused when the loader is made, with what to do."""
+        broken = Failing(dataset, ValueError())
+        broken.lock = threading.Lock()  # type: ignore[attr-defined]
+        with pytest.raises(LoaderError, match=r"can be pickled, but dataset cannot .*lock.*leave"):
+            load(broken)
+
+    def test_of_the_script_itself(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A class of the script that is run, which the helper cannot import, is named with what to do."""
+        kind = type("Mine", (Failing,), {"__module__": "__main__"})
+        monkeypatch.setattr(sys.modules["__main__"], "Mine", kind, raising=False)
+        with pytest.raises(LoaderError, match=r"'Mine'.* in a module that can be imported"):
+            list(load(kind(dataset, ValueError())))
+
+    @pytest.mark.needs_dali
+    def test_dali(self, dataset: Dataset) -> None:
+        """With DALI there is no helper process, and the error says what is allowed."""
+        with pytest.raises(LoaderError, match=r'with decoder="dali"; use decoder="cpu"'):
+            load(dataset, decoder="dali")
+
+    def test_engine(self, dataset: Dataset) -> None:
+        """A recipe that the engine refuses is refused at once, as always."""
+        with pytest.raises(EngineError, match="OnlyHere"):
+            load(dataset, Recipe([Resize((8, 8)), OnlyHere()]), engine="kornia")
+
+
+class TestRelease:
+    def test_close(self, dataset: Dataset) -> None:
+        """Closing the loader after a loop leaves no process, thread or file descriptor."""
+
+        def held() -> set[object]:
+            gc.collect()
+            files = [path for path in Path("/proc/self/fd").iterdir() if os.path.lexists(path)]
+            return {*map(os.readlink, files), *threading.enumerate()}
+
+        torch.zeros(1 << 20).add_(1)  # starts torch's own threads
+        before = held()
+        with load(dataset) as loader:
+            batches = list(loader)
+            pid = pid_of(loader)
+            assert not is_gone(pid)
+        assert is_gone(pid)
+        assert not held() - before
+        assert len(batches) == len(loader)
+
+    def test_loop_left_early(self, dataset: Dataset) -> None:
+        """Dropping the iterator, or the loader after a whole epoch, ends the process; a look at a batch starts it."""
+        loader = load(dataset)
+        seen = loader.peek()
+        pid = pid_of(loader)
+        batches = iter(loader)
+        assert torch.equal(next(batches).images, seen.images)
+        next(batches)
+        assert pid_of(loader) == pid
+        del batches
+        gc.collect()
+        assert is_gone(pid)
+        list(loader)
+        pid = pid_of(loader)
+        assert not is_gone(pid)
+        del loader
+        gc.collect()
+        assert is_gone(pid)
+
+    def test_end_of_the_training_process(self, folder: Path) -> None:
+        """However the training process ends, its helper ends with it, silently."""
+        ends = {
+            "sys.exit(3)": 3,
+            "os.kill(os.getpid(), signal.SIGKILL)": -signal.SIGKILL,
+            "os.killpg(0, signal.SIGINT)": -signal.SIGINT,  # Ctrl-C at a terminal
+        }
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-c", LOOP, str(folder), statement],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            for statement in ends
+        ]
+        for process, code in zip(started, ends.values(), strict=True):
+            with process:
+                out, errors = process.communicate(timeout=120)
+                pid = int(out.split()[0])
+                try:
+                    assert process.returncode == code, errors
+                    assert is_gone(pid, wait_seconds=60)
+                    assert errors.count("Traceback") == (code == -signal.SIGINT)
+                finally:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+
+def test_explain(dataset: Dataset) -> None:
+    """explain() tells where the threads are."""
+    assert "threads: 2, all in one helper process, prefetch: 2" in load(dataset).explain()
+    assert "helper" not in load(dataset, helper_process=False).explain()
+
+
+@pytest.mark.needs_cuda
+def test_on_a_gpu(dataset: Dataset) -> None:
+    """The helper draws the canvases, the GPU augments them: the batches of threads."""
+    with load(dataset, MIXING, device="cuda") as loader:
+        batches = list(loader)
+    assert_same(batches, list(load(dataset, MIXING, device="cuda", helper_process=False)))

@@ -1,0 +1,202 @@
+"""Several views of every sample: each by its own recipe, from one read and one decode."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision.transforms.v2.functional as tv
+from PIL import Image
+
+from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
+from dali_pipes import loader as loader_module
+from dali_pipes.decode import opencv
+from dali_pipes.decode.dali.feed import FeedOptions
+from dali_pipes.pipeline import render
+from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
+from gpu_aug.views import Views
+from readers import Dataset, open_dataset
+
+NUM_IMAGES = 11
+LARGE = Recipe([RandomResizedCrop(32, scale=(0.3, 1.0)), HorizontalFlip(), Normalize()])
+SMALL = Recipe([RandomResizedCrop(16, scale=(0.05, 0.3)), Normalize()])
+WHOLE = Recipe([HorizontalFlip(), RandomResizedCrop(20)])  # decoded whole, of several sizes
+MULTI_CROP = Views([LARGE, LARGE, SMALL, WHOLE])
+PARTS = Views([SMALL, SMALL])  # together not the whole image
+DALI = pytest.mark.needs_dali
+DECODERS = ["cpu", pytest.param("dali", marks=DALI)]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Dataset:
+    """Eleven images of different sizes; the fourth is cut short."""
+    root = tmp_path_factory.mktemp("views")
+    for number in range(NUM_IMAGES):
+        data = jpeg(60 + number, 90 - number, seed=number)
+        (root / f"{number:02d}.jpg").write_bytes(data[: len(data) // 2] if number == 3 else data)
+    return open_dataset(root)
+
+
+def load(dataset: Dataset, recipe: Recipe | Views, **options: Any) -> Loader:
+    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "engine": "kornia", "seed": 3}
+    usual |= {"dtype": torch.float32, "last_batch": "partial", "on_bad_sample": "replace"}
+    return Loader(dataset, recipe, **{**usual, **options})
+
+
+def views_of(batches: list[Batch]) -> list[torch.Tensor]:
+    return [torch.cat(views) for views in zip(*(b.views for b in batches), strict=True)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"batch_size": 1},
+        {"num_threads": 1},
+        {"prefetch": 5},
+        pytest.param({"decoder": "dali"}, marks=DALI),
+        pytest.param({"decoder": "dali", "batch_size": 3}, marks=DALI),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("views", "sizes"), [(MULTI_CROP, (32, 32, 16, 20)), (PARTS, (16, 16))], ids=["all", "parts"]
+)
+def test_settings_do_not_matter(
+    dataset: Dataset, options: dict[str, Any], views: Views, sizes: tuple[int, ...]
+) -> None:
+    """Every view is the same to the bit whatever the settings; another seed's is not."""
+    usual = views_of(list(load(dataset, views)))
+    other = views_of(list(load(dataset, views, **options)))
+    seed = views_of(list(load(dataset, views, seed=4)))
+
+    assert [list(view.shape[1:]) for view in usual] == [[3, n, n] for n in sizes]
+    for one, two, three in zip(usual, other, seed, strict=True):
+        assert torch.equal(one, two)
+        assert not torch.equal(one, three)
+
+
+def test_a_recipe_is_one_view(dataset: Dataset) -> None:
+    """The first view is what the recipe alone gives; an equal second recipe draws for itself."""
+    alone = list(load(dataset, LARGE))
+    several = list(load(dataset, MULTI_CROP))
+
+    for one, many in zip(alone, several, strict=True):
+        assert one.views == (one.images,)
+        assert many.images is many.views[0]
+        assert torch.equal(one.images, many.images)
+        assert not torch.equal(many.views[0], many.views[1])
+        assert one.keys == many.keys
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_views_are_torchvisions(dataset: Dataset, decoder: str) -> None:
+    """Views of different parts of an image are torchvision's cuts of the whole picture, to the bit."""
+    corner = Recipe([CenterCrop(30), Resize((20, 20))])
+    views = Views([corner, Recipe([Resize(40), CenterCrop((40, 24))])])
+    options = {"decoder": decoder, "dtype": torch.uint8, "on_bad_sample": "skip"}
+    for batch in load(dataset, views, **options):
+        for row, index in enumerate(batch.indices.tolist()):
+            with Image.open(io.BytesIO(dataset.fetch([index])[0].image)) as opened:
+                picture = torch.from_numpy(np.array(opened)).permute(2, 0, 1)
+            first = tv.resize(tv.center_crop(picture, [30, 30]), [20, 20], antialias=True)
+            second = tv.center_crop(tv.resize(picture, 40, antialias=True), [40, 24])
+            assert torch.equal(batch.views[0][row], first)
+            assert torch.equal(batch.views[1][row], second)
+
+
+def test_read_and_decoded_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many views there are, each sample is read once and decoded once."""
+    calls = {"decode": 0, "fetch": 0}
+    decode, fetch, draw_rows = opencv.decode, type(dataset).fetch, render.draw_rows
+
+    def count_rows(*arguments: Any, **options: Any) -> Any:
+        drawn = draw_rows(*arguments, **options)
+        calls["decode"] += int(drawn.sum())
+        return drawn
+
+    def count_decode(*arguments: Any) -> Any:
+        calls["decode"] += 1
+        return decode(*arguments)
+
+    def count_fetch(self: Dataset, indices: Any) -> Any:
+        calls["fetch"] += len(indices)
+        return fetch(self, indices)
+
+    monkeypatch.setattr(opencv, "decode", count_decode)
+    monkeypatch.setattr(render, "draw_rows", count_rows)
+    monkeypatch.setattr(type(dataset), "fetch", count_fetch)
+    list(load(dataset, MULTI_CROP, on_bad_sample="skip"))
+    assert calls == {"decode": NUM_IMAGES, "fetch": NUM_IMAGES}
+
+
+@DALI
+def test_dali_decodes_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DALI gets one part of each image that holds all windows; our decoder gets the bad sample alone."""
+    decode, count = opencv.decode, []
+    monkeypatch.setattr(opencv, "decode", lambda *given: count.append(1) or decode(*given))
+    batches = list(load(dataset, MULTI_CROP, decoder="dali", on_bad_sample="skip"))
+
+    assert sum(map(len, batches)) == NUM_IMAGES - 1
+    assert len(count) <= 1
+
+
+@DALI
+@pytest.mark.parametrize(
+    "recipes",
+    [[Recipe(LARGE.operations[:2])] * 2 + [WHOLE], [Recipe(SMALL.operations[:1])]],
+    ids=["all", "parts"],
+)
+def test_canvases_from_the_graph(
+    dataset: Dataset, recipes: list[Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way a GPU takes, all views out of one graph, gives the same views within its tolerance."""
+    plain = Recipe(SMALL.operations[:1])
+    views = Views([*recipes, plain])
+    expected = views_of(list(load(dataset, views)))
+    monkeypatch.setattr(
+        loader_module, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
+    )
+    actual = views_of(list(load(dataset, views, decoder="dali")))
+
+    for one, other in zip(actual, expected, strict=True):
+        gap = (one - other).abs() * 255
+        assert gap[..., 3:-3, 3:-3].max() <= 1.01
+        assert gap.max() <= 40  # noise, along a sharp border
+        assert (one - other.roll(1, 0)).abs()[..., 3:-3, 3:-3].max() * 255 > 40
+
+
+def test_state_belongs_to_the_views(dataset: Dataset) -> None:
+    """A run of views goes on where it was; a state of other views, or of one recipe, is refused."""
+    whole = views_of(list(load(dataset, MULTI_CROP)))
+    first = load(dataset, MULTI_CROP, batch_size=3)
+    had = [next(iter(first))]
+    resumed = load(dataset, MULTI_CROP)
+    resumed.load_state_dict(first.state_dict())
+    for actual, expected in zip(views_of([*had, *resumed]), whole, strict=True):
+        assert torch.equal(actual, expected)
+    for other in (LARGE, Views([LARGE, SMALL])):
+        with pytest.raises(StateMismatchError, match="another run: recipe is"):
+            load(dataset, other).load_state_dict(first.state_dict())
+
+
+def test_says_what_it_has(dataset: Dataset) -> None:
+    """A printed batch shows all shapes, explain() all stages, and uint8 is refused for any Normalize."""
+    loader = load(dataset, Views([WHOLE, SMALL]))
+    batch = next(iter(loader))
+    shapes = "[4, 3, 20, 20] and [4, 3, 16, 16]"
+    assert repr(batch) == f"Batch(images=float32 {shapes} on cpu, valid=4)"
+    text = loader.explain()
+    assert text.count("decode stage") == text.count("batch stage") == 2
+    assert "views: 2 of each sample, which is read and decoded once" in text
+    with pytest.raises(LoaderError, match="leave Normalize out"):
+        load(dataset, Views([WHOLE, SMALL]), dtype=torch.uint8)
+
+
+def test_labels_are_those_of_the_first_view(dataset: Dataset) -> None:
+    """A later view that mixes samples is refused: its labels would be others."""
+    mixed = Recipe([RandomResizedCrop(16), MixUp(num_classes=3)])
+    load(dataset, Views([mixed, SMALL]))
+    with pytest.raises(LoaderError, match="a view after the first mixes samples"):
+        load(dataset, Views([SMALL, mixed]))

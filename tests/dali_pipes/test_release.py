@@ -1,0 +1,211 @@
+"""Threads and pipelines are given back whatever ends a loop, and nothing hangs."""
+
+import gc
+import itertools
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dali_pipes import Loader
+from dali_pipes.pipeline.augment import single_threaded_pool
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import Dataset, open_dataset
+
+DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
+
+# A loop over a folder that says when it is under way.
+LOOP = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
+from dali_pipes import Loader
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import open_dataset
+
+recipe = Recipe([RandomResizedCrop(32)])
+loader = Loader(open_dataset(sys.argv[1]), recipe, batch_size=4, device="cpu", decoder=sys.argv[2])
+while True:
+    for batch in loader:
+        print("under way", flush=True)
+        if len(sys.argv) > 3:
+            exec(sys.argv[3])
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Path:
+    """Forty small images."""
+    root = tmp_path_factory.mktemp("images")
+    for number in range(40):
+        (root / f"{number:02d}.jpg").write_bytes(jpeg(50, 60, seed=number))
+    return root
+
+
+@pytest.fixture
+def dataset(folder: Path) -> Dataset:
+    """The forty images."""
+    return open_dataset(folder)
+
+
+_OF_READERS = ("gpu-aug-files", "gpu-aug-request", "gpu-aug-ahead")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_by_others() -> None:
+    """Loops that other tests left behind end when they are collected."""
+    gc.collect()
+
+
+def our_threads() -> list[str]:
+    """The threads of loaders; those of readers serve all datasets of a process, and last."""
+    names = [thread.name for thread in threading.enumerate()]
+    return [name for name in names if "gpu-aug" in name and not name.startswith(_OF_READERS)]
+
+
+def load(dataset: Dataset, decoder: str) -> Loader:
+    return Loader(
+        dataset, Recipe([RandomResizedCrop(32)]), batch_size=4, device="cpu", decoder=decoder
+    )
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+class TestThreads:
+    def test_end_of_an_epoch(self, dataset: Dataset, decoder: str) -> None:
+        """A finished loop leaves no thread behind."""
+        iterator = iter(load(dataset, decoder))
+        next(iterator)
+        assert our_threads()
+        list(iterator)
+        assert not our_threads()
+
+    def test_loop_left_early(self, dataset: Dataset, decoder: str) -> None:
+        """Dropping the iterator in the middle ends its threads, and the loader can be used again."""
+        loader = load(dataset, decoder)
+        for _ in range(3):
+            assert len(list(itertools.islice(loader, 2))) == 2
+            gc.collect()
+            assert not our_threads()
+        assert len(list(loader)) == 10
+
+    def test_exception_in_the_loop(self, dataset: Dataset, decoder: str) -> None:
+        """An exception in the training step ends the threads, once its traceback is gone."""
+
+        def train() -> None:
+            for _ in load(dataset, decoder):
+                raise ArithmeticError
+
+        with pytest.raises(ArithmeticError):
+            train()
+        gc.collect()
+        assert not our_threads()
+
+    def test_close(self, dataset: Dataset, decoder: str) -> None:
+        """Leaving the loader's context ends a loop that is under way."""
+        with load(dataset, decoder) as loader:
+            iterator = iter(loader)
+            next(iterator)
+            assert our_threads()
+        assert not our_threads()
+        assert list(iterator) == []
+
+    def test_two_loops_at_once(self, dataset: Dataset, decoder: str) -> None:
+        """A second loop over the same loader does not disturb the first one's batches."""
+        loader = load(dataset, decoder)
+        first = iter(loader)
+        had = [next(first)]
+        second = list(loader)
+        had += first
+
+        again = load(dataset, decoder)
+        for expected, actual in zip([*again, *again], [*had, *second], strict=True):
+            assert torch.equal(expected.indices, actual.indices)
+            assert torch.equal(expected.images, actual.images)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("raise SystemExit(7)", 7),
+        ("raise ArithmeticError", 1),
+        ("sys.exit(0)", 0),
+    ],
+)
+def test_process_ends(folder: Path, decoder: str, statement: str, code: int) -> None:
+    """A process that leaves in the middle of an epoch ends at once, with its own exit code."""
+    command = [sys.executable, "-c", LOOP, str(folder), decoder, statement]
+    assert subprocess.run(command, capture_output=True, timeout=180).returncode == code
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_loop_that_is_left_to_the_end_is_silent(folder: Path, decoder: str) -> None:
+    """An iterator that a script still holds when it ends says nothing."""
+    code = LOOP.partition("while True")[0] + "batches = iter(loader)\nnext(batches)\n"
+    command = [sys.executable, "-c", code, str(folder), decoder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_interrupt(folder: Path, decoder: str) -> None:
+    """Ctrl-C in the middle of an epoch ends the process."""
+    command = [sys.executable, "-c", LOOP, str(folder), decoder]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "under way\n"
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=120)  # else it hangs
+        finally:
+            process.kill()
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in errors
+
+
+def test_pool_keeps_torch_threads_as_they_are() -> None:
+    """The pool's threads compute alone; the caller and threads started later keep their number."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        pool = single_threaded_pool(3)
+        inside = [pool.submit(torch.get_num_threads).result() for _ in range(6)]
+        later: list[int] = []
+        thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        pool.shutdown()
+        assert inside == [1] * 6
+        assert later == [2]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(usual)
+
+
+def test_interrupt_while_threads_start_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that have begun do not wait for those that never will, and so do not hold up Python's end."""
+    submit, calls = ThreadPoolExecutor.submit, itertools.count()
+
+    def interrupted(*given: Any) -> Any:
+        if next(calls) == 2:
+            raise KeyboardInterrupt
+        return submit(*given)
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        single_threaded_pool(3)
+    gc.collect()
+
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=60)
+        assert not thread.is_alive()

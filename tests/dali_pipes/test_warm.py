@@ -1,0 +1,265 @@
+"""Compiling beforehand, and what compiling does not count for."""
+
+import importlib
+import io
+import itertools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from llvmlite.binding import address_of_symbol
+from PIL import Image
+
+from bench.cli import main
+from bench.timer import time_slice
+from dali_pipes import Clips, Loader, warm
+from dali_pipes.batch import Timings
+from dali_pipes.decode.dali.feed import cut_tiles
+from dali_pipes.jpeg.tiling.tile import add_restarts
+from gpu_aug import (
+    ColorJitter,
+    HorizontalFlip,
+    Normalize,
+    RandomAffine,
+    RandomResizedCrop,
+    Recipe,
+    Resize,
+)
+from gpu_aug.compiled import cache as kept
+from gpu_aug.compiled import clock as clock_module
+from gpu_aug.compiled.clock import clock
+from readers import open_dataset, read_header
+from tests.support.videos import pan, write_video
+
+PASSES = "gpu_aug.engines.fused.cpu.passes"
+ROWS, RESIZE = "dali_pipes.decode.jpeg_rows:draw_rows", "gpu_aug.resampling.bilinear:resize_into"
+WHOLE = f"{RESIZE}:whole"
+CROP = RandomResizedCrop(32)
+PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
+TILES, FRAMES = "dali_pipes.jpeg.tiling.slices:cut_all", "dali_pipes.video.yuv:write_rgb"
+CALLERS = {
+    f"{PASSES}:run_plain": ["gpu_aug.engines.fused.cpu.run"],
+    f"{PASSES}:run": ["gpu_aug.engines.fused.cpu.run"],
+    TILES: ["dali_pipes.jpeg.tiling.cut"],
+}
+MCUS = "dali_pipes.jpeg.mcus:read_mcus"
+
+
+def load(path: Path, recipe: Recipe) -> None:
+    """Make a batch of files, or of clips of videos."""
+    photos_or_videos = open_dataset(path)
+    is_video = next(path.iterdir()).suffix == ".mp4"
+    dataset = Clips(photos_or_videos, num_frames=2, stride=1) if is_video else photos_or_videos
+    with Loader(dataset, recipe, batch_size=2, device="cpu", decoder="cpu", engine="fused") as all_:
+        assert len(list(all_)) == 1
+
+
+def load_photos(photos: list[Path], folder: Path, recipe: Recipe) -> None:
+    """A photograph and one of a single colour plane, with the decoder of rows."""
+    (folder / "a.jpg").symlink_to(photos[0])
+    with Image.open(photos[1]) as image:
+        image.convert("L").save(folder / "b.jpg")
+    load(folder, recipe)
+
+
+def load_video(_photos: list[Path], folder: Path, recipe: Recipe) -> None:
+    """Clips of whole frames and of crops."""
+    write_video(folder / "a.mp4", pan(4, (48, 64)))
+    write_video(folder / "b.mp4", pan(4, (48, 63)), pixel_format="yuv444p10le")
+    load(folder, recipe)
+    load(folder, Recipe([Resize((24, 32))]))
+
+
+def cut(photos: list[Path], _folder: Path, recipe: Recipe) -> None:
+    """As the feed of DALI does, with a tiled file and one that is not."""
+    data = [add_restarts(photos[0].read_bytes()), photos[1].read_bytes()]
+    sizes = np.array([(found.height, found.width) for found in map(read_header, data)])
+    draws = recipe.draw(0, 0, np.arange(2), sizes)
+    work: Any = SimpleNamespace(draws=[draws], data=data, restarts=[None, None])
+    cut_tiles(work, np.zeros(2, bool))
+
+
+@pytest.mark.parametrize(
+    ("run", "recipe", "names"),
+    [
+        (load_photos, PLAIN, {f"{PASSES}:run_plain", ROWS}),
+        (load_photos, FULL, {f"{PASSES}:run", ROWS}),
+        (load_video, PLAIN, {f"{PASSES}:run_plain", FRAMES, RESIZE, WHOLE}),
+        (cut, PLAIN, {TILES}),
+    ],
+)
+def test_warm_knows_the_types(
+    photos: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[[list[Path], Path, Recipe], None],
+    recipe: Recipe,
+    names: set[str],
+) -> None:
+    """Functions are called with the types that they are compiled for beforehand, and with no others."""
+    seen: dict[str, set[Any]] = {}
+
+    def watch(name: str) -> None:
+        module, function = name.split(":")
+        original = warm._find(name)
+
+        def watched(*arguments: Any) -> Any:
+            seen.setdefault(name, set()).add(warm._types(arguments))
+            return original(*arguments)
+
+        for place in (module, *CALLERS.get(name, ())):
+            monkeypatch.setattr(importlib.import_module(place), function, watched)
+
+    monkeypatch.setattr(warm, "_helpers", [None])  # nothing is compiled ahead
+    expected: dict[str, set[Any]] = {}
+    for name in names:
+        arguments = warm.PARTS[name]
+        assert arguments is not None
+        expected.setdefault(":".join(name.split(":")[:2]), set()).add(warm._types(arguments()))
+    warm._find(ROWS)  # which holds another of them
+    for name in expected:
+        watch(name)
+    (tmp_path / "data").mkdir()
+    run(photos, tmp_path / "data", recipe)
+    assert seen == expected
+
+
+def test_all_parts_are_compared() -> None:
+    """The test above runs every part that takes arguments; importing the other one makes it."""
+    passes = {f"{PASSES}:run_plain", f"{PASSES}:run"}
+    assert {*warm.PARTS} == {*passes, ROWS, RESIZE, WHOLE, TILES, FRAMES, MCUS}
+    assert [name for name, arguments in warm.PARTS.items() if arguments is None] == [MCUS]
+    warm._find(MCUS)
+    assert address_of_symbol(MCUS.replace(":", "._"))
+
+
+@pytest.mark.parametrize("recipe", [PLAIN, FULL])
+def test_what_a_recipe_wants(recipe: Recipe) -> None:
+    """The smaller function where that is enough."""
+    function = "run_plain" if recipe is PLAIN else "run"
+    assert warm.wanted([recipe]) == [f"{PASSES}:{function}", RESIZE]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_compile_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+    """A helper is told what a recipe needs behind the decoder, where that is not kept yet, and else not started."""
+    told = (tmp_path / "told").open("wb")
+    process = SimpleNamespace(stdin=told, stdout=None, kill=int, wait=int)
+    started: list[int] = []
+    monkeypatch.setattr(warm, "_helpers", [])
+    monkeypatch.setattr(warm, "_start", lambda stdout: started.append(stdout) or process)
+    monkeypatch.setattr("gpu_aug.compiled.cache.folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "_is_kept", lambda _name: is_there)
+    warm.compile_ahead([Recipe([RandomResizedCrop(32), RandomAffine(degrees=9.0)])])
+    told.close()
+    names = (tmp_path / "told").read_text().split()
+    expected = ["gpu_aug.engines.fused.cpu.passes:run", "gpu_aug.resampling.bilinear:resize_into"]
+    assert (names, len(started)) == (([], 0) if is_there else (expected, 1))
+
+
+def test_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that compiles answers each name with how many functions that took."""
+    answers = io.StringIO()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("gpu_aug.resampling.bilinear:resize_into\n" * 2))
+    monkeypatch.setattr(sys, "stdout", answers)
+    monkeypatch.setattr(kept, "_told", None)
+    warm.serve()
+    lines = answers.getvalue().splitlines()
+    assert len(lines) == 2
+    assert lines[1] == "0"
+
+
+def test_progress_counts_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process is still busy with is not done."""
+    told, counts, while_busy = Event(), [], []
+
+    def progress(done: int, _total: int) -> None:
+        counts.append(done)
+        told.set()
+
+    def answer() -> bytes:
+        told.clear()
+        assert told.wait(10)
+        while_busy.append(counts[-1])
+        return b"1\n"
+
+    pipe = SimpleNamespace(write=len, flush=int, close=int, readline=answer)
+    process = SimpleNamespace(stdin=pipe, stdout=pipe, kill=int, wait=int)
+    monkeypatch.setattr(warm, "_start", lambda **_: process)
+    monkeypatch.setattr(warm, "PARTS", {"first": None, "second": None})
+    monkeypatch.setattr(kept, "can_keep", lambda: True)
+    assert warm.warm(1, progress).num_compiled == 2
+    assert (while_busy, counts[-1]) == ([0, 1], 2)
+
+
+def test_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command says where the code lies."""
+    resize = "gpu_aug.resampling.bilinear:resize_into"
+    monkeypatch.setattr(warm, "PARTS", {resize: warm.PARTS[resize]})
+    with pytest.raises(SystemExit) as left:
+        main(["warm", "--workers", "1"])
+    assert left.value.code == 0
+    assert "kept in" in capsys.readouterr().out
+
+
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time that goes on by a second whenever anybody looks."""
+    seconds = itertools.count()
+    monkeypatch.setattr(clock_module, "time", SimpleNamespace(perf_counter=lambda: next(seconds)))
+
+
+def _compile_for_a_while() -> list[int]:
+    clock.stop()
+    for _ in range(1000):
+        clock_module.time.perf_counter()
+    clock.go_on()
+    return [0]
+
+
+@pytest.mark.usefixtures("ticks")
+def test_stages_do_not_count_it() -> None:
+    """What a stage spends compiling is no part of its time."""
+    timings = Timings()
+    with timings.measure("decode"):
+        _compile_for_a_while()
+    assert timings.decode < 10
+
+
+@pytest.mark.usefixtures("ticks")
+def test_rates_do_not_count_it() -> None:
+    """Nor is it of the time that images per second are counted in, or that a loop waited."""
+    turn = time_slice(_compile_for_a_while, seconds=5, discard=0, finish=lambda: None)
+    assert turn.seconds < 20
+    assert turn.wait_seconds < 20
+
+
+@pytest.mark.usefixtures("ticks")
+def test_another_process_compiled() -> None:
+    """Time in which a helper process compiled can be left out afterwards."""
+    began = clock()
+    for _ in range(1000):
+        clock_module.time.perf_counter()
+    clock.leave_out(1000)
+    assert 0 <= clock() - began < 10
+
+
+def test_no_stage_takes_less_than_no_time() -> None:
+    """A thread that decodes while another leaves out time has no less to show for it."""
+    timings = Timings(decode=1.0)
+    with timings.measure("decode"):
+        clock.leave_out(1000)
+    assert timings.decode == 1.0
+
+
+def test_plain_steps_exist() -> None:
+    """The steps that need the smaller function alone are operations by these names."""
+    import gpu_aug.ops
+
+    assert set(vars(gpu_aug.ops)) >= warm._PLAIN_STEPS
+    assert type(ColorJitter()).__name__ in warm._PLAIN_STEPS

@@ -1,0 +1,165 @@
+"""Compiled code that is kept: what it depends on, who may put it there, and what is said meanwhile."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpu_aug
+from gpu_aug.compiled import cache as kept
+from gpu_aug.compiled.turn import Turn
+
+_INNER = """
+from gpu_aug.compiled.jit import inlined
+
+@inlined
+def number():
+    return {number}
+"""
+_OUTER = """
+from gpu_aug.compiled.jit import kernel
+from gpu_aug.trial_inner import number
+
+@kernel
+def answer():
+    return number()
+"""
+
+Import = Callable[[int], Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache, where nobody was told yet that anything is compiled."""
+    monkeypatch.setattr(kept.numba.config, "CACHE_DIR", "")
+    monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kept, "_told", None)
+    kept.folder.cache_clear()
+    yield tmp_path / "cache" / "compiled"
+    kept.folder.cache_clear()
+
+
+@pytest.fixture
+def import_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Import]:
+    """Import a kernel that calls a function of another file, which returns a number, as a new process would."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "trial_outer.py").write_text(_OUTER)
+    monkeypatch.setattr(gpu_aug, "__path__", [*gpu_aug.__path__, str(folder)])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    names = ("gpu_aug.trial_outer", "gpu_aug.trial_inner")
+
+    def forget() -> None:
+        kept._sources.cache_clear()
+        for name in names:
+            sys.modules.pop(name, None)
+
+    def import_(number: int) -> Any:
+        forget()
+        (folder / "trial_inner.py").write_text(_INNER.format(number=number))
+        __import__(names[0])
+        return sys.modules[names[0]]
+
+    yield import_
+    forget()
+
+
+def test_changed_callee(place: Path, import_trial: Import) -> None:
+    """A function is compiled anew when one that it calls in another file has changed, and not else."""
+    assert import_trial(1).answer() == 1
+    compiled = kept.num_compiled()
+    assert import_trial(1).answer() == 1
+    assert kept.num_compiled() == compiled
+    assert import_trial(2).answer() == 2
+    assert import_trial(1).answer() == 1
+    assert kept.num_compiled() == compiled + 1
+    assert len(list(place.glob("*.code"))) == 2
+
+
+def test_told_once(place: Path, import_trial: Import, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line on stderr names the folder when compiling begins; what is kept is loaded without a word."""
+    import_trial(1).answer()
+    import_trial(2).answer()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert str(place) in lines[0]
+    kept._told = None
+    import_trial(1).answer()
+    assert capsys.readouterr().err == ""
+
+
+def test_other_processes_are_silent(
+    place: Path, import_trial: Import, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where another process has said it, and is still there, nothing is said."""
+    other = Turn((kept.folder() or place) / "telling.lock")
+    assert other.try_now()
+    import_trial(1).answer()
+    other.end()
+    assert capsys.readouterr().err == ""
+
+
+def test_damaged_entry(place: Path, import_trial: Import) -> None:
+    """What is cut short or altered counts as missing, and is written anew."""
+    import_trial(1).answer()
+    (entry,) = place.glob("*.code")
+    data = entry.read_bytes()
+    for damaged in (b"", data[:-1], data[:-1] + bytes([data[-1] ^ 1])):
+        entry.write_bytes(damaged)
+        assert import_trial(1).answer() == 1
+        assert len(entry.read_bytes()) == len(data)
+        assert kept._read(entry) is not None
+
+
+def test_folder_that_others_can_write(place: Path) -> None:
+    """A folder that strangers can put pickles into is not used."""
+    place.mkdir(parents=True)
+    assert kept.folder() == place
+    place.chmod(0o777)
+    kept.folder.cache_clear()
+    assert kept.folder() is None
+
+
+def test_no_folder(
+    place: Path,
+    import_trial: Import,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where nothing can be kept functions work all the same, and the line says what to do."""
+    place.parent.write_text("a file")
+    assert import_trial(1).answer() == 1
+    assert "nothing can be kept in" in (told := capsys.readouterr().err)
+    assert "GPU_AUG_CACHE" in told
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(kept, "_told", None)
+    import_trial(2).answer()
+    assert capsys.readouterr().err == ""
+
+
+def test_failure(place: Path, import_trial: Import) -> None:
+    """A function that cannot be compiled leaves no lock behind, and the clock goes on."""
+    module = import_trial(1)
+    bad = gpu_aug.compiled.jit.kernel(_refused)
+    with pytest.raises(kept.numba.TypingError):
+        bad(1)
+    assert not list(place.glob("*_refused*.lock"))
+    assert gpu_aug.compiled.clock.clock._depth == 0
+    assert module.answer() == 1
+
+
+def _refused(number: int) -> Any:
+    return number.nothing  # type: ignore[attr-defined]
+
+
+def test_turn(tmp_path: Path) -> None:
+    """Of two one has the turn until it gives it back."""
+    first, second = (Turn(tmp_path / "turn.lock") for _ in range(2))
+    assert first.try_now()
+    assert not second.try_now()
+    first.end()
+    assert second.try_now()
+    second.end()
+    assert not list(tmp_path.iterdir())

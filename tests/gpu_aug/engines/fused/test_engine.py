@@ -1,0 +1,303 @@
+"""The fused engine: passes, composed maps, rows that cost nothing, and what ``explain`` says of them."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.nn import functional as F
+
+from gpu_aug import (
+    D4,
+    CenterCrop,
+    ColorJitter,
+    CutMix,
+    Draws,
+    GaussianBlur,
+    Grayscale,
+    HorizontalFlip,
+    MixUp,
+    Mosaic,
+    Normalize,
+    OneOf,
+    Pad,
+    RandomAffine,
+    RandomCrop,
+    RandomErasing,
+    RandomPerspective,
+    RandomResizedCrop,
+    RandomRotation,
+    Recipe,
+    Resize,
+    Solarize,
+    ToDtype,
+    compile_engine,
+)
+from gpu_aug.engines.fused.cpu import run as cpu
+from gpu_aug.engines.fused.engine import FusedEngine
+from tests.support.agreement import gaps
+
+SIZE = (61, 84)
+CPU = torch.device("cpu")
+TURN = RandomAffine(20, (0.1, 0.1), scale=(0.9, 1.2))
+MIRRORED = RandomAffine(20, (0.1, 0.1), padding_mode="reflect")
+
+
+@pytest.fixture(scope="module")
+def images(photos) -> torch.Tensor:
+    """uint8 [8, *SIZE, 3]: small photographs."""
+    small = [Image.open(path).convert("RGB").resize(SIZE[::-1]) for path in photos[:8]]
+    return torch.from_numpy(np.stack([np.asarray(p) for p in small]))
+
+
+def recipe_of(*operations: Any) -> Recipe:
+    return Recipe([Resize(SIZE), HorizontalFlip(0), *operations])
+
+
+def draw(recipe: Recipe, num: int = 8) -> Draws:
+    return recipe.draw(3, 0, np.arange(num), np.full((num, 2), SIZE))
+
+
+def run(
+    name: str, recipe: Recipe, images: Any, draws: Draws, *, exact: bool = False, **kind: Any
+) -> torch.Tensor:
+    out = torch.full((len(images), 3, *recipe.fixed_size), torch.nan)
+    out = out.to(kind.get("dtype", torch.float32)).to(
+        memory_format=kind.get("memory_format", torch.contiguous_format)
+    )
+    compile_engine(name, recipe, device=CPU, exact=exact).run(images, draws, out)
+    return out
+
+
+def gap(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The largest difference in units of 1/255."""
+    return gaps(list(a), list(b)).max().item()
+
+
+CHAINS = {
+    "moves": (D4(), RandomCrop((50, 50)), HorizontalFlip(), D4()),
+    "crop, then warp": (RandomCrop((50, 70)), TURN),
+    "padding, then crop, then warp": (RandomCrop((61, 84), padding=9), TURN),
+    "padding of its edge, then warp": (Pad(7, padding_mode="edge"), RandomCrop((61, 84)), TURN),
+    "mirrored padding twice": (
+        Pad(30, padding_mode="reflect"),
+        CenterCrop((100, 120)),
+        Pad(40, padding_mode="symmetric"),
+        CenterCrop((130, 150)),
+    ),
+    "paddings of two colours": (Pad(5, fill=0.2), Pad(6, fill=0.6), TURN),
+    "flip, then warp, then flip": (HorizontalFlip(), TURN, D4(0.5), CenterCrop((40, 40))),
+    "warp, then crop, then padding": (TURN, CenterCrop((40, 40)), Pad(3, fill=1.0)),
+    "flip after values": (ColorJitter(0.4, 0.4, 0.4, 0.1), HorizontalFlip(), Solarize(0.5)),
+    "crop after contrast": (ColorJitter(0, 0.5, 0, 0), CenterCrop((30, 30)), Normalize()),
+    "flip after erasing": (RandomErasing(1.0), HorizontalFlip(), Normalize()),
+    "warp after values": (Grayscale(0.5), TURN, Normalize()),
+    "blur in the middle": (HorizontalFlip(), GaussianBlur(5, p=0.5), Solarize(0.5), Normalize()),
+    "one of three": (OneOf([TURN, GaussianBlur(5), ColorJitter(0.4)]), Normalize()),
+    "mixed twice": (
+        HorizontalFlip(),
+        MixUp(),
+        Solarize(0.5),
+        CutMix(),
+        HorizontalFlip(),
+        Normalize(),
+    ),
+    "mosaic": (ColorJitter(0.4), Mosaic(), HorizontalFlip(), Normalize()),
+    "rounded": (TURN, ToDtype("uint8"), HorizontalFlip(), RandomErasing(1.0, value="random")),
+}
+
+
+@pytest.mark.parametrize("label", CHAINS)
+def test_a_chain_is_what_kornia_makes_of_it(images, label):
+    """Whatever shares a pass, values agree."""
+    recipe = recipe_of(*CHAINS[label])
+    # Rounding turns the noise of float32 into a step here and there.
+    draws, allowed = draw(recipe), 1.01 if label == "rounded" else 0.1
+
+    by_fused = run("fused", recipe, images, draws)
+
+    assert gap(by_fused, run("kornia", recipe, images, draws)) <= allowed
+    assert gap(by_fused.roll(1, 0), by_fused) > 20
+
+
+def test_warps_one_after_the_other_become_one_interpolation(images):
+    """Inside the frame between they are one warp along the product of the matrices, as torch samples it."""
+    recipe = recipe_of(TURN, RandomRotation(15))
+    draws = draw(recipe)
+    first, second = (draws.params[place]["matrix"] for place in (1, 2))
+    together, seen = sampled(images, second @ first), sampled(torch.full_like(images, 255), second)
+    plain = (seen == 0) | (seen > 0.9999)  # not in the seam, which is one pixel wide
+
+    composed = run("fused", recipe, images, draws)
+
+    assert gap(composed * plain, together * seen * plain) <= 0.05
+    assert gap(run("kornia", recipe, images, draws) * plain, together * seen * plain) > 5
+    assert plain.double().mean() > 0.9
+
+
+def sampled(images: torch.Tensor, matrix: np.ndarray) -> torch.Tensor:
+    """Torch's bilinear samples of images along matrices between indices of pixels."""
+    height, width = SIZE
+    y, x = np.mgrid[:height, :width]
+    points = np.linalg.inv(matrix) @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
+    points = points[:, :2] / points[:, 2:]
+    grid = np.stack([(2 * points[:, 0] + 1) / width, (2 * points[:, 1] + 1) / height], axis=-1) - 1
+    x_ = images.permute(0, 3, 1, 2).double() / 255
+    shaped = torch.from_numpy(grid.reshape(len(images), height, width, 2))
+    return F.grid_sample(x_, shaped, align_corners=False).float()
+
+
+@pytest.mark.parametrize("second", [RandomRotation(15), RandomPerspective()])
+def test_exact_keeps_warps_apart(images, second):
+    """Then two warps are those of Kornia."""
+    recipe = recipe_of(TURN, second)
+    draws = draw(recipe)
+    apart = run("kornia", recipe, images, draws)
+
+    assert gap(run("fused", recipe, images, draws, exact=True), apart) <= 0.1
+    assert gap(run("fused", recipe, images, draws), apart) > 5
+
+
+def test_warps_that_sample_in_other_ways_stay_apart(images):
+    """Another border, or nearest pixels, is no part of a composed warp."""
+    for second in (RandomRotation(15, fill=0.5), RandomRotation(15, interpolation="nearest")):
+        recipe = recipe_of(TURN, second)
+        draws = draw(recipe)
+
+        stray = (
+            run("fused", recipe, images, draws) - run("kornia", recipe, images, draws)
+        ).abs() > 0.1 / 255
+        assert stray.double().mean() < 0.001  # nearest pixels of a value that differs by rounding
+
+
+def test_images_of_several_sizes(images):
+    """Each has its own map and size until they meet in one."""
+    recipe = Recipe(
+        [HorizontalFlip(), TURN, ColorJitter(0.4, 0.4), RandomResizedCrop(48), Normalize()]
+    )
+    ragged = [
+        image[: 40 + 2 * row, : 84 - 3 * row].contiguous() for row, image in enumerate(images)
+    ]
+    sizes = np.array([image.shape[:2] for image in ragged])
+    draws = recipe.draw(5, 0, np.arange(8), sizes)
+
+    given = list(ragged)
+
+    by_fused = run("fused", recipe, ragged, draws)
+
+    assert gap(by_fused, run("kornia", recipe, ragged, draws)) <= 0.2
+    assert all(image is before for image, before in zip(ragged, given, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_values_are_stored_as_torch_converts_them(images, dtype, memory_format):
+    """Rounded to nearest even, in any layout."""
+    recipe = recipe_of(TURN, ColorJitter(0.4, 0.4, 0.4, 0.1))
+    draws = draw(recipe)
+    values = run("fused", recipe, images, draws)
+    expected = (values * 255).round().clamp(0, 255) if dtype == torch.uint8 else values
+
+    stored = run("fused", recipe, images, draws, dtype=dtype, memory_format=memory_format)
+
+    assert torch.equal(stored, expected.to(dtype))
+    assert not torch.equal(stored.flip(3), expected.to(dtype))
+
+
+def test_a_view_of_a_larger_batch_is_written_alone(images):
+    """Memory between the rows of the result stays as it was."""
+    recipe = recipe_of(HorizontalFlip(1.0))
+    large = torch.full((8, 5, *SIZE), 7.0)
+    out = large[:, 1:4]
+
+    compile_engine("fused", recipe, device=CPU).run(images, draw(recipe), out)
+
+    assert torch.equal(out, images.permute(0, 3, 1, 2).flip(3) / 255)
+    assert (large[:, [0, 4]] == 7).all()
+
+
+def count(recipe: Recipe, images: torch.Tensor, draws: Draws, *, exact: bool = False) -> list[int]:
+    """How many images each pass writes."""
+    engine, written = FusedEngine(recipe, device=CPU, exact=exact), []
+
+    def run_and_count(program: Any, sources: Any, others: Any, outs: Any) -> None:
+        written.append(len(outs))
+        cpu.run_program(program, sources, others, outs)
+
+    engine._run_program = run_and_count
+    engine.run(images, draws, torch.empty(len(images), 3, *recipe.fixed_size))
+    return written
+
+
+def test_only_open_gates_split_a_pass(images):
+    """Images that are not blurred are written once; the others twice."""
+    recipe = recipe_of(HorizontalFlip(1.0), GaussianBlur(5, p=0.5), Normalize())
+    draws = draw(recipe)
+    blurred = int(draws.params[2]["apply"].sum())
+
+    assert 0 < blurred < 8
+    assert count(recipe, images, draws) == [blurred, 8]
+
+
+def test_mixing_reads_images_that_were_not_changed_as_they_are(images):
+    """There is no copy of them in between."""
+    recipe = recipe_of(MixUp(), Normalize())
+
+    assert count(recipe, images, draw(recipe)) == [8]
+
+
+EXPLAINED = {
+    "one pass": ((HorizontalFlip(), ColorJitter(0.4, 0.4), Normalize(), RandomErasing()), 1),
+    "composed": ((TURN, RandomPerspective()), 1),
+    "composed around a crop": (
+        (TURN, HorizontalFlip(1.0), RandomCrop((40, 50)), RandomPerspective()),
+        1,
+    ),
+    "a third warp": ((TURN, RandomPerspective(), TURN), 2),
+    "a mirrored border between": ((MIRRORED, MIRRORED), 2),
+    "a padding after a warp": ((TURN, Pad(3), RandomPerspective()), 2),
+    "a warp of a repeated edge": ((Pad(3, padding_mode="edge"), TURN), 2),
+    "paddings of two colours": ((Pad(3), Pad(4, fill=0.5)), 2),
+    "a warp after values": ((Grayscale(1.0), TURN), 2),
+    "a step of another engine": ((HorizontalFlip(1.0), GaussianBlur(5, p=1.0)), 3),
+    "mixed": ((Grayscale(1.0), MixUp()), 2),
+    "mirrored holes": ((RandomErasing(1.0), HorizontalFlip(1.0)), 2),
+}
+
+
+@pytest.mark.parametrize("label", EXPLAINED)
+def test_explain_counts_the_passes_that_are_made(images, label):
+    """Those that write images, and the steps of other engines between them."""
+    operations, passes = EXPLAINED[label]
+    recipe = recipe_of(*operations)
+    draws = draw(recipe)
+    opened = tuple(params | {"apply": np.ones_like(params["apply"])} for params in draws.params)
+    steps = sum(isinstance(operation, GaussianBlur) for operation in operations)
+
+    text = recipe.explain()
+
+    assert text.count("\npass ") == passes
+    assert len(count(recipe, images, replace(draws, params=opened))) + steps == passes
+
+
+def test_explain_says_what_is_in_a_pass_and_why_it_was_split():
+    """Names, bytes, reasons."""
+    recipe = recipe_of(
+        ColorJitter(0, 0.4, 0), TURN, RandomPerspective(), RandomRotation(5), GaussianBlur(5)
+    )
+    mirrored = recipe_of(MIRRORED, MIRRORED)
+
+    text = recipe.explain()
+
+    assert "pass 1, fused: HorizontalFlip, ColorJitter" in text
+    assert "split: RandomAffine interpolates values that ColorJitter changed" in text
+    assert "RandomAffine and RandomPerspective become one interpolation" in text
+    assert "what the frame between cuts off stays cut off" in text
+    assert "split: RandomRotation would be a third warp, and a pass composes two" in text
+    assert "split: RandomAffine mirrors what lies in the frame between" in mirrored.explain()
+    assert "a step of Albumentations: GaussianBlur" in text
+    assert "uint8 [61, 84, 3] -> float32 [61, 84, 3]: 15 kB read, 61 kB written" in text
+    assert "as exact=True asks for" in recipe.explain(exact=True)
+    assert "as exact=True asks for" not in text

@@ -1,0 +1,346 @@
+"""What runs on a GPU neither mixes devices nor lets the host wait: tried with tensors that only say they are there."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from dali_pipes import Batch, Loader
+from dali_pipes.choose import available_decoders
+from dali_pipes.decode.dali import feed
+from dali_pipes.decode.dali.feed import FeedOptions
+from dali_pipes.decode.dali.user import from_dali
+from dali_pipes.video import feed as video_feed
+from dali_pipes.video.clips import Clips
+from dali_pipes.video.dali_colour import correction
+from dali_pipes.video.feed import ClipFeedOptions
+from gpu_aug import (
+    AutoAugment,
+    ColorJitter,
+    CutMix,
+    Gamma,
+    GaussianBlur,
+    HorizontalFlip,
+    MixUp,
+    Mosaic,
+    Normalize,
+    RandomAffine,
+    RandomErasing,
+    RandomResizedCrop,
+    Recipe,
+    Resize,
+    compile_engine,
+)
+from gpu_aug.recipe import PRESETS
+from gpu_aug.views import Views
+from readers import Dataset, open_dataset
+from readers.video import VideoFolderDataset
+from tests.gpu_aug.engines.test_engines_agree import ROWS
+from tests.support.fake_gpu import DEVICE, HostWaitError, fake_gpu
+from tests.support.rows.row import SIZE
+from tests.support.videos import pan, write_video
+
+pytest.importorskip("triton")
+
+NUM = 4
+OVER_THE_HOST = (
+    "gray, from Lab", "equalize luma", "CLAHE", "GlassBlur", "ChromaticAberration", "JPEG", "WebP", "Superpixels", "Spatter",
+    "Downscale, area and bicubic",
+)  # fmt: skip
+"""Rows of what exists on the CPU alone, by how their labels begin."""
+
+
+def run(engine: Any, recipe: Recipe, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Carry out the batch stage on a GPU that is not there."""
+    sizes = np.full((NUM, 2), (240, 320) if recipe.decode_operations else SIZE)
+    draws = recipe.draw(1, 0, np.arange(NUM), sizes)
+    results = recipe.result_sizes(draws).tolist()
+    alike = recipe.size is not None
+    groups = [slice(0, NUM)] if alike else [slice(row, row + 1) for row in range(NUM)]
+    with fake_gpu() as watch:
+        with watch.waiting():
+            compiled = compile_engine(engine, recipe, device=DEVICE)
+        canvases = [
+            torch.empty((*canvas, 3), dtype=torch.uint8, device=DEVICE)
+            for canvas in draws.windows.canvas.tolist()
+        ]
+        for rows in groups:
+            images = canvases[rows] if recipe.decode_size is None else torch.stack(canvases[rows])
+            shape = (len(images), 3, *results[rows.start])
+            compiled.run(
+                images,
+                draws.rows(rows.start, rows.stop),
+                torch.empty(shape, dtype=dtype, device=DEVICE),
+            )
+
+
+@pytest.mark.parametrize("label", ROWS)
+def test_operation(label: str) -> None:
+    """Every operation, on both engines, for images of one size."""
+    recipe = Recipe([Resize(SIZE), HorizontalFlip(0.5), ROWS[label].operation])
+    for engine in ("kornia", "fused"):
+        if label.startswith(OVER_THE_HOST):
+            with pytest.raises(HostWaitError, match="cuda to cpu"):
+                run(engine, recipe)
+        else:
+            run(engine, recipe)
+
+
+@pytest.mark.parametrize("engine", ["kornia", "fused"])
+@pytest.mark.parametrize("name", PRESETS)
+def test_preset(name: str, engine: str) -> None:
+    """Every preset, in its own size."""
+    made = Recipe.preset(name)
+    for recipe in made.recipes if isinstance(made, Views) else [made]:
+        run(engine, recipe)
+
+
+CHAINS = {
+    "mixing": [RandomResizedCrop(48), RandomAffine(15), CutMix(), MixUp(), Mosaic(), Normalize()],
+    "written in between": [RandomAffine(15, p=0.5), GaussianBlur(5, p=0.5), ColorJitter(0.4, 0.4, 0.4, 0.1), RandomErasing(0.5, value="random")],
+    "policy": [RandomResizedCrop(48), AutoAugment(), RandomErasing(), Normalize()],
+    "several sizes": [HorizontalFlip(), GaussianBlur(5, p=0.5), RandomResizedCrop(48), Normalize()],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["kornia", "fused"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", CHAINS)
+def test_chain(name: str, dtype: torch.dtype, engine: str) -> None:
+    """Operations after each other: images are written in between, mixed, and of several sizes."""
+    run(engine, Recipe(CHAINS[name]), dtype)
+
+
+PLANTED: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a number that is read": lambda x: x * x.mean().item(),
+    "a test": lambda x: x if (x > 0).any() else x + 1,
+    "a tensor on the host": lambda x: x + torch.ones(3, 1, 1),
+    "values that are chosen": lambda x: x[x > 0],
+    "a list of indices": lambda x: x[:, [0, 1, 2]],
+    "a tensor made on the GPU": lambda x: x * torch.tensor([1.0, 2.0, 3.0], device=x.device)[:, None, None],
+    "a copy that waits": lambda x: x + torch.ones(3, 1, 1).to(x.device),
+    "a way over the host": lambda x: x.cpu().to(x.device, non_blocking=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_faults_would_be_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: what mixes devices or waits ends with an error."""
+    from gpu_aug.engines.kornia import color
+
+    planted = PLANTED[name]
+    monkeypatch.setattr(
+        color, "per_image", lambda values, device: _planted(planted, values, device)
+    )
+    with pytest.raises((HostWaitError, RuntimeError)):
+        run("kornia", Recipe([Resize(SIZE), Gamma()]))
+
+
+def _planted(planted: Callable[[torch.Tensor], Any], values: Any, device: torch.device) -> Any:
+    planted(torch.empty(2, 3, 8, 8, device=device))
+    return torch.empty(len(values), 1, 1, 1, device=device)
+
+
+class Stream:
+    """Stands for a stream."""
+
+    def record_event(self) -> str:
+        """Stands for an event."""
+        return "done"
+
+    def wait_event(self, event: str) -> None:
+        """Wait for nothing."""
+        assert event == "done"
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Loaders on a GPU that is not there, whose DALI decodes on the CPU into memory of that GPU."""
+    from torch.utils.dlpack import from_dlpack
+
+    monkeypatch.setattr("dali_pipes.choose._numbered", lambda _: DEVICE)
+    monkeypatch.setattr("dali_pipes.pipeline.streams._stream_of", lambda _: Stream())
+    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: Stream())
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
+    if not available_decoders()["dali"]:
+        monkeypatch.setattr("nvidia.dali.types._raw_cuda_stream_ptr", lambda _: None)
+    for name in ("produce", "video.produce", "pipeline"):
+        monkeypatch.setattr(
+            f"dali_pipes.{name}.from_dlpack",
+            lambda tensor: from_dlpack(tensor).to(DEVICE, non_blocking=True),
+        )
+    with fake_gpu() as watch:
+        yield watch
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory, jpeg: Any) -> Dataset:
+    """Pictures with masks, boxes and keypoints; one is no JPEG and one is damaged."""
+    root = tmp_path_factory.mktemp("photographs")
+    for number in range(12):
+        (root / f"{number:02d}.jpg").write_bytes(jpeg(50 + number, 70, number))
+        Image.new("L", (70, 50 + number), number).save(root / f"{number:02d}.mask.png")
+        (root / f"{number:02d}.json").write_text(
+            '{"boxes": [[5, 6, 20, 30]], "labels": [1], "keypoints": [[9, 8]]}'
+        )
+    Image.new("RGB", (70, 53)).save(root / "03.jpg", "PNG")
+    (root / "05.jpg").write_bytes(jpeg(55, 70)[:900])
+    return open_dataset(root)
+
+
+LOADED: dict[str, Any] = {
+    "plain": Recipe([RandomResizedCrop(32), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()]),
+    "several sizes": Recipe([Resize(40), HorizontalFlip(), RandomResizedCrop(32)]),
+    "views": Views([Recipe([RandomResizedCrop(32)]), Recipe([HorizontalFlip(), Resize((24, 24))])]),
+    "mixed": Recipe([RandomResizedCrop(32), CutMix(num_classes=3), MixUp(num_classes=3)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["kornia", "fused"])
+@pytest.mark.parametrize("decoder", ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)])
+@pytest.mark.parametrize("name", LOADED)
+def test_loader(
+    gpu: Any,
+    photographs: Dataset,
+    name: str,
+    decoder: Any,
+    engine: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From encoded images to batches with targets, beside bad samples: only DALI itself is another one."""
+    build = feed._build
+    without_gpu = lambda options, depth: build(replace(options, device_id=None), depth)  # noqa: E731
+    monkeypatch.setattr(feed, "_build", without_gpu)
+    monkeypatch.setattr("dali_pipes.decode.dali.graph.decode", _decode_on_the_cpu)
+    targets = [] if name == "mixed" else "auto"
+    with gpu.waiting():
+        loader = Loader(
+            photographs, LOADED[name], batch_size=5, device="cuda", decoder=decoder, engine=engine,
+            num_threads=1, on_bad_sample="skip", last_batch="partial", targets=targets,
+        )  # fmt: skip
+
+    check(list(loader), 11)
+
+
+def check(batches: list[Batch], num: int) -> None:
+    """Everything of the batches lies on the GPU, and nothing is missing."""
+    assert sum(map(len, batches)) == num
+    for batch in batches:
+        assert all(view.device == DEVICE for view in batch.views)
+        assert batch.labels.device == DEVICE
+        assert batch.boxes is None or all(boxes.device == DEVICE for boxes in batch.boxes)
+        assert batch.masks is None or batch.masks.device == DEVICE
+
+
+def _decode_on_the_cpu(encoded: Any, _start: Any, _shape: Any, *, device: str) -> Any:
+    """What `image.decode` does on a GPU."""
+    from nvidia.dali import fn
+
+    assert device == "mixed"
+    return fn.decoders.image(encoded)
+
+
+@pytest.mark.needs_dali
+@pytest.mark.parametrize("place", [None, 0])
+@pytest.mark.parametrize("name", LOADED)
+def test_own_pipeline(gpu: Any, photographs: Dataset, name: str, place: int | None) -> None:
+    """A pipeline of the user's own, whose images lie on the CPU, or on the GPU."""
+    from nvidia.dali import Pipeline, fn
+
+    pipeline = Pipeline(batch_size=12, num_threads=1, device_id=None)
+    with pipeline:
+        pipeline.set_outputs(fn.decoders.image(fn.external_source(name="encoded")))
+    decoder = from_dali(pipeline)
+    decoder.device_id = place
+    with gpu.waiting():
+        loader = Loader(
+            photographs, LOADED[name], batch_size=5, device="cuda", decoder=decoder, targets=[], num_threads=1,
+            on_bad_sample="skip", last_batch="partial",
+        )  # fmt: skip
+
+    check(list(loader), 11)
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Videos that DALI decodes without a GPU, one of BT.709 and one turned, and one that it refuses."""
+    root = tmp_path_factory.mktemp("videos")
+    vp9 = {"codec": "libvpx-vp9", "options": {"deadline": "realtime", "cpu-used": "8"}}
+    for name, options in {"a.webm": vp9, "b.mp4": {**vp9, "rotation": 90}, "c.mp4": {}}.items():
+        write_video(root / name, pan(12, (144, 160)), **options)
+    return root
+
+
+@pytest.mark.parametrize("decoder", ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)])
+@pytest.mark.parametrize("recipe", [LOADED["plain"], LOADED["views"]], ids=["plain", "views"])
+def test_clips(
+    gpu: Any, videos: Path, decoder: Any, recipe: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clips, with colours that are corrected, turned frames, and a video that DALI refuses."""
+    build = video_feed._build
+    monkeypatch.setattr(
+        video_feed,
+        "_build",
+        lambda options, depth: build(replace(options, backend="cpu", device_id=None), depth),
+    )
+    monkeypatch.setattr("dali_pipes.video.canvases.correction", lambda _: correction(1))
+    clips = Clips(VideoFolderDataset(videos), num_frames=4, stride=2)
+    with gpu.waiting():
+        loader = Loader(
+            clips, recipe, batch_size=2, device="cuda", decoder=decoder, num_threads=1, last_batch="partial",
+        )  # fmt: skip
+
+    check(list(loader), 3)
+
+
+IMAGES: dict[str, Any] = {
+    "one size": {"canvas": ((32, 32),), "antialias": (True,)},
+    "several views and sizes": {"canvas": ((32, 32), None), "antialias": (True, False)},
+}
+
+
+@pytest.mark.needs_dali
+@pytest.mark.parametrize("name", [*IMAGES, "clips"])
+def test_graph_has_the_inputs_that_are_fed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DALI knows the operators and arguments for a GPU, and leaves no input out; without a GPU it builds no pipeline."""
+    from nvidia.dali import Pipeline
+
+    monkeypatch.setattr(Pipeline, "build", Pipeline._build_graph)
+    common = {"batch_size": 4, "device_id": 0, "num_threads": 1, "depth": 2}
+    if name == "clips":
+        pipeline = video_feed._build(ClipFeedOptions(backend="mixed", **common), 2)
+        fed = {"encoded", "frames"}
+    else:
+        options = FeedOptions(device="mixed", canvases=True, **IMAGES[name], **common)
+        pipeline = feed._build(options, 2)
+        fed = {"encoded", *feed._placeholder_rects(options)}
+    operators = {instance.name: type(instance._op).__name__ for instance in pipeline._ops}
+
+    assert {name for name, kind in operators.items() if kind == "ExternalSource"} == fed
+    assert "mixed" in {instance._op._device for instance in pipeline._ops}
+
+
+def test_batches_share_compiled_kernels() -> None:
+    """Triton's own launch takes our arguments, and compiles for no further number of images or size up to 224."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.triton_driver"],
+        cwd=Path(__file__).resolve().parents[3],
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == ["1", "1"]

@@ -1,0 +1,414 @@
+"""Steps that are not ours: transforms, modules and functions of the user in a recipe."""
+
+import functools
+import random
+import threading
+
+import albumentations as A
+import kornia.augmentation as K
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.nn import functional
+from torchvision.transforms import v2
+
+from dali_pipes import Loader
+from gpu_aug import (
+    AlbumentationsTransform,
+    BatchFunction,
+    CenterCrop,
+    HorizontalFlip,
+    KorniaModule,
+    Normalize,
+    OneOf,
+    RandomApply,
+    RandomResizedCrop,
+    Recipe,
+    RecipeError,
+    TorchvisionTransform,
+    compile_engine,
+)
+from gpu_aug.engines.seeded import seeded
+from gpu_aug.errors import EngineError, TargetsError
+from gpu_aug.targets.move import move_batch
+from gpu_aug.targets.targets import Targets
+from readers import open_dataset
+
+SIZE = (24, 32)
+ENGINES = ["kornia", "albumentations", "fused"]
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(0)
+    return torch.from_numpy(rng.integers(0, 256, (8, *SIZE, 3), dtype=np.uint8))
+
+
+def darken(x, seeds):
+    return x * (0.5 + (seeds % 1000).float().view(-1, 1, 1, 1) / 2000)
+
+
+def fade(image, **_):
+    return (image * np.random.rand()).astype(np.uint8)  # noqa: NPY002 - what people write
+
+
+def double(x):
+    return (x * 2).clamp(0, 1)
+
+
+def apply(step, images, rows, engine="kornia"):
+    """Run a step on the images of these rows; each is the sample of its number."""
+    recipe = Recipe([CenterCrop(SIZE), step])
+    rows = np.array(rows)
+    draws = recipe.draw(3, 0, rows, np.array([SIZE] * len(rows)))
+    out = torch.empty(len(rows), 3, *SIZE)
+    compile_engine(engine, recipe, device=torch.device("cpu")).run(images[rows], draws, out)
+    return out
+
+
+RANDOM = {
+    "albumentations": A.GaussNoise(p=1.0),
+    "compose": A.Compose([A.HorizontalFlip(p=0.5), A.RandomBrightnessContrast(p=0.5)]),
+    "code in albumentations": A.Lambda(image=fade, name="fade", p=1.0),
+    "kornia": K.RandomGaussianNoise(p=0.7),
+    "torchvision": v2.ColorJitter(0.5, 0.5),
+    "function": darken,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", RANDOM)
+def test_a_sample_does_not_depend_on_its_batch(name, engine, images):
+    """The same sample in another batch has the same pixels; another sample has other ones."""
+    step = RANDOM[name]
+    together = apply(step, images, range(8), engine)
+
+    assert torch.equal(together[5:6], apply(step, images, [5], engine))
+    assert torch.equal(together[[6, 2]], apply(step, images, [6, 2], engine))
+    same = images[:1].repeat(8, 1, 1, 1)
+    assert len({row.numpy().tobytes() for row in apply(step, same, range(8), engine)}) > 2
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_engines_do_the_same(name, images):
+    """On the same 8-bit images all engines give the same."""
+    first, *others = (apply(RANDOM[name], images, range(8), engine) for engine in ENGINES)
+
+    for other in others:
+        assert (first - other).abs().max() < 1e-6
+
+
+def test_the_generators_of_the_process_are_left_alone(images):
+    """Whoever draws outside gets what they would have got."""
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002 - it is what must not move
+    expected = torch.rand(1), np.random.rand()  # noqa: NPY002
+    torch.manual_seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    apply(K.RandomGaussianNoise(p=1.0), images, [0, 1])
+    apply(v2.ColorJitter(0.5), images, [0, 1])
+
+    assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002
+
+
+def test_albumentations_gets_8_bits_or_floats(images):
+    """Before Normalize a transform gets uint8, as its user is used to; float32 can be asked for."""
+    seen = []
+
+    def look(image, **params):  # noqa: ARG001 - Albumentations gives them
+        seen.append((image.dtype.name, image.max() > 1))
+        return image
+
+    step = A.Lambda(image=look, name="look", p=1.0)
+    apply(step, images, [0])
+    apply(AlbumentationsTransform(step, takes="float32"), images, [0])
+
+    assert seen == [("uint8", True), ("float32", False)]
+    with pytest.raises(RecipeError, match="AlbumentationsTransform must come before Normalize"):
+        Recipe([CenterCrop(8), Normalize(), A.Blur()])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "step",
+    [A.CenterCrop(4, 4), K.CenterCrop(4), v2.CenterCrop(4), lambda x: x[..., :4]],
+    ids=["albumentations", "kornia", "torchvision", "function"],
+)
+def test_a_change_of_size_is_an_error(step, engine, images):
+    """The step is named."""
+    with pytest.raises(EngineError, match=r"must keep the shape \[.*cannot change the size"):
+        apply(step, images, [0], engine)
+
+
+def test_what_returns_no_tensor_is_an_error(images):
+    """A function that forgets to return."""
+    with pytest.raises(EngineError, match="must return a tensor, returned NoneType"):
+        apply(lambda _: None, images, [0])
+
+
+def normed(x):
+    """Normalize by the batch's own statistics, as torch's BatchNorm in training does."""
+    return functional.batch_norm(x, None, None, training=True)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_function_gets_the_whole_batch(engine, images):
+    """Statistics over it are torch's over all images that the step is applied to."""
+    whole = images.permute(0, 3, 1, 2) / 255
+    some = [row for row in range(8) if not torch.equal(half(engine, images)[row], whole[row])]
+
+    assert (apply(normed, images, range(8), engine) - normed(whole)).abs().max() < 1e-5
+    assert 1 < len(some) < 8
+    assert (half(engine, images)[some] - normed(whole[some])).abs().max() < 1e-5
+
+
+def half(engine, images):
+    """Apply it to some of the images."""
+    return apply(RandomApply([normed], p=0.5), images, range(8), engine)
+
+
+@pytest.mark.parametrize("helper", [False, True])
+def test_a_function_gets_the_batch_of_a_loader(helper, images, tmp_path):
+    """However many threads and processes there are; what is lost is no part of it."""
+    (tmp_path / "a").mkdir()
+    for number, image in enumerate(images):
+        Image.fromarray(image.numpy()).save(tmp_path / "a" / f"{number}.png")
+    (tmp_path / "a" / "3.png").write_bytes((tmp_path / "a" / "3.png").read_bytes()[:300])
+    usual = {"batch_size": 8, "device": "cpu", "dtype": torch.float32, "num_threads": 2}
+    usual |= {"on_bad_sample": "skip", "shuffle": "none"}
+    dataset = open_dataset(tmp_path)
+
+    with Loader(
+        dataset, Recipe([CenterCrop(SIZE), normed]), helper_process=helper, **usual
+    ) as loader:
+        [batch] = loader
+
+    kept = [row for row in range(8) if row != 3]
+    assert len(batch.images) == 7
+    expected = normed(images[kept].permute(0, 3, 1, 2) / 255)
+    assert (batch.images - expected).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_function_on_images_of_several_sizes_is_refused(engine):
+    """They make no batch; one image at a time is what a module gets."""
+    recipe = Recipe([HorizontalFlip(), double, RandomResizedCrop(8)])
+
+    with pytest.raises(EngineError, match=r"double must get images of one size.*RandomResizedCrop"):
+        compile_engine(engine, recipe, device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("draw", "name"),
+    [
+        (lambda x: x + torch.rand(1), "torch"),
+        (lambda x: x + np.random.rand(), "NumPy"),  # noqa: NPY002 - what people write
+        (lambda x: x + random.random(), "Python's random"),
+        (lambda x: x.flip(-1) if random.random() < 0.5 else x, "Python's random"),
+    ],
+)
+def test_a_function_that_draws_by_itself_is_warned_about_once(draw, name, images):
+    """Its numbers are not the sample's; those that take seeds are meant to draw."""
+    random.seed(0)
+    recipe = Recipe([CenterCrop(SIZE), draw])
+    draws = recipe.draw(3, 0, np.arange(8), np.array([SIZE] * 8))
+    engine, out = (
+        compile_engine("fused", recipe, device=torch.device("cpu")),
+        torch.empty(8, 3, *SIZE),
+    )
+
+    with pytest.warns(UserWarning, match=f"the function .* draw from the generator of {name},"):
+        engine.run(images, draws, out)
+    engine.run(images, draws, out)
+    apply(lambda x, seeds: x + torch.rand(len(seeds), 1, 1, 1), images, range(8))
+
+
+def test_a_function_beside_a_thread_that_draws_is_not_accused(images):
+    """A pure function that returns its own memory: no warning, the pixels of the first call, no other thread waits."""
+    memory = torch.empty(8, 3, *SIZE)
+
+    def draw():
+        with seeded(0, torch.device("cpu")):
+            pass
+        torch.rand(1)
+
+    def invert(x):
+        other = threading.Thread(target=draw)
+        other.start()
+        other.join(10)
+        assert not other.is_alive()
+        return torch.sub(1, x, out=memory)
+
+    result = apply(invert, images, range(8))
+
+    assert torch.allclose(result, 1 - images.permute(0, 3, 1, 2) / 255)
+
+
+def test_they_stand_in_combinators(images):
+    """A choice of ours may hold steps that are not."""
+    out = apply(OneOf([double, HorizontalFlip(1.0)]), images, range(8))
+    flipped = images.flip(2).permute(0, 3, 1, 2) / 255
+
+    kinds = [torch.allclose(a, b) for a, b in zip(out, flipped, strict=True)]
+    assert 0 < sum(kinds) < 8
+
+
+def draw_and_move(step):
+    recipe = Recipe([CenterCrop(SIZE), step])
+    draws = recipe.draw(0, 0, np.arange(1), np.array([SIZE]))
+    return move_batch(recipe, draws, [Targets(boxes=[[1, 2, 3, 4]])])
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (A.Rotate(), "Rotate does move pixels"),
+        (A.Compose([A.Blur(), A.HorizontalFlip()]), "Compose does move pixels"),
+        (K.RandomRotation(10.0), "RandomRotation does move pixels"),
+        (double, "double may move pixels.*say spatial=False"),
+    ],
+)
+def test_targets_do_not_follow_a_step_that_moves_pixels(step, message):
+    """It is an error, by name."""
+    with pytest.raises(TargetsError, match=message):
+        draw_and_move(step)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        A.Blur(),
+        A.Compose([A.Blur()]),
+        K.RandomGaussianNoise(),
+        BatchFunction(double, spatial=False),
+    ],
+)
+def test_targets_pass_a_step_that_moves_nothing(step):
+    """Steps on values leave boxes alone."""
+    assert draw_and_move(step)[0].boxes.tolist() == [[1, 2, 3, 4]]
+
+
+def prints(*steps):
+    return [Recipe([CenterCrop(8), step]).fingerprint for step in steps]
+
+
+def scaled(factor):
+    return lambda x: x * factor
+
+
+def test_fingerprints_are_the_same_for_the_same_step():
+    """Two objects that do the same."""
+    for make in (
+        lambda: A.GaussNoise(p=0.5),
+        lambda: K.RandomGamma((0.5, 1.5), p=0.5),
+        lambda: v2.ColorJitter(0.5),
+        lambda: double,
+        lambda: scaled(0.5),
+        lambda: functools.partial(darken, seeds=torch.zeros(1)),
+    ):
+        first, second = prints(make(), make())
+        assert first == second
+    assert AlbumentationsTransform(A.Blur()) == AlbumentationsTransform(A.Blur())
+
+
+def test_fingerprints_differ_where_results_can():
+    """Settings, code, defaults and what a function closes over all count."""
+
+    def with_default(x, by=2):
+        return x * by
+
+    def with_other_default(x, by=3):
+        return x * by
+
+    with_other_default.__qualname__ = with_default.__qualname__
+    groups = [
+        [
+            A.GaussNoise(p=0.5),
+            A.GaussNoise(p=0.6),
+            AlbumentationsTransform(A.GaussNoise(p=0.5), takes="float32"),
+        ],
+        [A.Lambda(image=darken, name="a"), A.Lambda(image=double, name="a")],
+        [K.RandomGamma((0.5, 1.5)), K.RandomGamma((0.5, 1.6)), K.RandomGamma((0.5, 1.5), p=0.2)],
+        [
+            v2.ColorJitter(0.5),
+            v2.ColorJitter(0.4),
+            TorchvisionTransform(v2.ColorJitter(0.5), takes="uint8"),
+        ],
+        [scaled(0.5), scaled(0.4), lambda x: x + 1, lambda x: x - 1, lambda x: x + 2],
+        [with_default, with_other_default, double, darken],
+    ]
+    for steps in groups:
+        found = prints(*steps)
+        assert len(set(found)) == len(found)
+
+
+def test_functions_are_saved_by_name(tmp_path):
+    """A file holds the name; loading asks for the function, and runs nothing by itself."""
+    recipe = Recipe([CenterCrop(8), OneOf([double, KorniaModule(K.RandomGamma(), name="gamma")])])
+    recipe.save(tmp_path / "r.yaml")
+    module = recipe.operations[1].operations[1].module
+    functions = {f"{__name__}:double": double, "gamma": module}
+
+    assert Recipe.load(tmp_path / "r.yaml", functions=functions) == recipe
+    Recipe.load(tmp_path / "r.yaml", functions=functions).save(tmp_path / "again.yaml")
+    assert (tmp_path / "again.yaml").read_text() == (tmp_path / "r.yaml").read_text()
+    with pytest.raises(
+        RecipeError, match=r"r\.yaml:\d+: BatchFunction names .*:double.*functions="
+    ):
+        Recipe.load(tmp_path / "r.yaml")
+
+
+def test_a_transform_of_albumentations_is_saved_as_it_is(tmp_path):
+    """Its own description, of its own classes alone."""
+    recipe = Recipe([CenterCrop(8), A.Compose([A.Blur(), A.OneOf([A.Blur(3), A.NoOp()])])])
+    recipe.save(tmp_path / "r.json")
+
+    assert Recipe.load(tmp_path / "r.json") == recipe
+    text = (tmp_path / "r.json").read_text().replace('"Blur"', '"subprocess.Popen"')
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(RecipeError, match=r"subprocess\.Popen is not a class of Albumentations"):
+        Recipe.load(tmp_path / "r.json")
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (lambda x: x, "the function .*<lambda> cannot be written .*give it a name"),
+        (
+            K.RandomGamma(),
+            "the module RandomGamma cannot be written .*KorniaModule\\(module, name=",
+        ),
+        (v2.ColorJitter(), "torchvision's ColorJitter cannot be written"),
+        (A.Lambda(image=double, name="x"), "Lambda cannot be written to a file: Lambda holds code"),
+    ],
+)
+def test_what_cannot_be_saved_says_so(tmp_path, step, message):
+    """The reason, and what to do."""
+    with pytest.raises(RecipeError, match=message):
+        Recipe([CenterCrop(8), step]).save(tmp_path / "r.yaml")
+
+
+@pytest.mark.parametrize("step", ["flip", 3, None, A.Blur, HorizontalFlip])
+def test_other_things_are_no_steps(step):
+    """Text, numbers and classes are refused."""
+    with pytest.raises(RecipeError, match="operation 1 of the recipe must be an Operation"):
+        Recipe([CenterCrop(8), step])
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (lambda: K.RandomMixUpV2(), r"RandomMixUpV2 must get a batch to mix.*gpu_aug\.MixUp\(\)"),
+        (lambda: K.ImageSequential(K.RandomMosaic()), r"use gpu_aug\.Mosaic\(\)"),
+        (lambda: v2.CutMix(num_classes=3), r"CutMix must get a batch to mix.*gpu_aug\.CutMix\(\)"),
+        (
+            lambda: K.AugmentationSequential(K.RandomHorizontalFlip(same_on_batch=True)),
+            "RandomHorizontalFlip same_on_batch must be False in a recipe, which draws for each",
+        ),
+    ],
+)
+def test_steps_that_need_a_batch_are_refused(step, message):
+    """On single images they mix an image with itself, or draw for each image: nobody would notice."""
+    with pytest.raises(RecipeError, match=message):
+        Recipe([CenterCrop(8), step()])

@@ -1,0 +1,314 @@
+"""What crops, borders and resamplings draw, against the samplers of the libraries."""
+
+import albumentations as A
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from gpu_aug import (
+    D4,
+    CenterCrop,
+    CropAndPad,
+    FixedCrop,
+    LongestMaxSize,
+    Pad,
+    PadIfNeeded,
+    RandomCrop,
+    RandomErasing,
+    RandomResize,
+    RandomRotate90,
+    RandomScale,
+    RandomSizedCrop,
+    RandomZoomOut,
+    Recipe,
+    RecipeError,
+    Resize,
+    compile_engine,
+    letterbox,
+)
+from gpu_aug.convert.registry import ALBUMENTATIONS, TORCHVISION
+from gpu_aug.ops.combine import RandomApply
+from tests.support.laws import NUM, albumentations_draws, apart, draw
+
+SIZE = (41, 57)
+CPU = torch.device("cpu")
+
+
+def converted(transform):
+    """Our operation for a transform of a library."""
+    from gpu_aug.convert.report import load_tables
+
+    if isinstance(transform, torch.nn.Module):
+        load_tables("gpu_aug.convert.torchvision")
+        return TORCHVISION[type(transform).__name__](transform)
+    load_tables("gpu_aug.convert.albumentations")
+    described = transform.to_dict()["transform"]
+    return ALBUMENTATIONS[type(transform).__name__](described)
+
+
+def rectangle(params: dict, size: tuple[int, int]) -> list[int]:
+    """Top, left, height, width in the image of what Albumentations cuts out or pads."""
+    if "result_shape" in params:
+        left, top, _, _ = params["crop_params"] or (0, 0, 0, 0)
+        above, _, before, _ = params["pad_params"] or (0, 0, 0, 0)
+        return [top - above, left - before, *params["result_shape"]]
+    if "crop_coords" in params:
+        pads = params.get("pad_params") or {}
+        left, top, right, bottom = params["crop_coords"]
+        above, before = pads.get("pad_top", 0), pads.get("pad_left", 0)
+        return [top - above, left - before, bottom - top, right - left]
+    above, before = params["pad_top"], params["pad_left"]
+    height = size[0] + above + params["pad_bottom"]
+    return [-above, -before, height, size[1] + before + params["pad_right"]]
+
+
+CROPS = [
+    A.RandomCrop(20, 57),
+    A.RandomCrop(50, 30, pad_if_needed=True),
+    A.RandomCrop(50, 90, pad_if_needed=True, pad_position="random"),
+    A.RandomCrop(50, 90, pad_if_needed=True, pad_position="bottom_left"),
+    A.CenterCrop(20, 30),
+    A.CenterCrop(50, 30, pad_if_needed=True, pad_position="top_right"),
+    A.CenterCrop(50, 90, pad_if_needed=True, pad_position="random"),
+    A.Crop(3, 5, 30, 40),
+    A.Crop(3, 5, 60, 40, pad_if_needed=True, pad_position="top_left"),
+    A.Pad((3, 4)),
+    A.Pad((1, 2, 3, 4)),
+    A.PadIfNeeded(64, 50),
+    A.PadIfNeeded(None, 64, pad_height_divisor=16, position="bottom_right"),
+    A.PadIfNeeded(64, 64, position="random"),
+    A.RandomCropFromBorders(0.1, 0.3, 0.4, 0.6),
+    A.RandomCropFromBorders(),
+    A.RandomResizedCrop((8, 9), scale=(0.3, 1.0)),
+    A.RandomSizedCrop((10, 60), (8, 9), w2h_ratio=1.5),
+    A.CropAndPad(px=(-9, 12), keep_size=False),
+    A.CropAndPad(px=(-9, 12), keep_size=False, sample_independently=False),
+    A.CropAndPad(px=((-9, -3), (1, 4), (-9, 12), (0, 9)), keep_size=False),
+    A.CropAndPad(px=(-30, 2, -30, -1), keep_size=False),
+    A.CropAndPad(percent=(-0.3, 0.2), keep_size=True),
+    A.CropAndPad(percent=(-0.6, 0.0), keep_size=False),
+    A.CropAndPad(percent=-0.2, keep_size=False),
+]
+
+
+@pytest.mark.parametrize("transform", CROPS, ids=lambda t: repr(t)[:60])
+def test_a_crop_of_albumentations_keeps_its_law(transform):
+    """The rectangles of the imported operation and of the class itself have one distribution."""
+    theirs = np.array([rectangle(p, SIZE) for p in albumentations_draws(transform, SIZE)])
+    ours = draw(converted(transform), SIZE)
+
+    for axis in (0, 1):
+        assert apart(ours["start"][:, axis], theirs[:, axis]) < 1
+        assert apart(ours["shape"][:, axis], theirs[:, 2 + axis]) < 1
+    bottom = (ours["start"] + ours["shape"]).sum(axis=1)
+    assert apart(bottom, theirs.sum(axis=1)) < 1
+
+
+RESIZES = [
+    A.Resize(20, 70),
+    A.LongestMaxSize(30),
+    A.LongestMaxSize([30, 33, 90]),
+    A.LongestMaxSize(max_size_hw=(30, 30)),
+    A.LongestMaxSize(max_size_hw=(None, 31)),
+    A.SmallestMaxSize([17, 23, 90]),
+    A.SmallestMaxSize(max_size_hw=(30, 30)),
+    A.RandomScale((-0.5, 0.7), p=1.0),
+]
+
+
+@pytest.mark.parametrize("transform", RESIZES, ids=lambda t: repr(t)[:60])
+@pytest.mark.parametrize("size", [SIZE, (57, 41), (5, 90)])
+def test_a_resize_of_albumentations_keeps_its_law(transform, size):
+    """Sizes of the imported operation and of the class itself have one distribution."""
+    image = np.zeros((*size, 1), np.uint8)
+    drawn = albumentations_draws(transform, size, 500)
+    theirs = np.array([transform.apply(image, **params).shape[:2] for params in drawn])
+    operation = converted(transform)
+    ours = draw(operation, size)["resize"]
+
+    for axis in (0, 1):
+        assert apart(ours[:, axis], theirs[:, axis]) < 1
+    possible = operation.possible_sizes(np.array([size]))
+    assert (ours >= possible.min(axis=0)).all()
+    assert (ours <= possible.max(axis=0)).all()
+
+
+TURNS = [A.RandomRotate90(), A.D4(), A.SquareSymmetry()]
+
+
+@pytest.mark.parametrize("transform", TURNS, ids=lambda t: type(t).__name__)
+def test_turns_of_albumentations_are_as_frequent(transform):
+    """Each picture that the class makes of an image is made as often by ours, and no other."""
+    image = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
+    results: dict[bytes, int] = {}
+    transform.set_random_seed(0)
+    for _ in range(NUM):
+        turned = np.ascontiguousarray(transform(image=image)["image"])
+        key = bytes(turned.shape) + turned.tobytes()
+        results[key] = results.get(key, 0) + 1
+    drawn = draw(converted(transform), (2, 3))
+    ours: dict[bytes, int] = {}
+    for transpose, down, along in zip(
+        drawn["transpose"], drawn["top_bottom"], drawn["left_right"], strict=True
+    ):
+        turned = image.transpose(1, 0, 2) if transpose else image
+        turned = turned[::-1] if down else turned
+        turned = np.ascontiguousarray(turned[:, ::-1] if along else turned)
+        key = bytes(turned.shape) + turned.tobytes()
+        ours[key] = ours.get(key, 0) + 1
+
+    assert ours.keys() == results.keys()
+    for key, count in results.items():
+        assert abs(ours[key] - count) < 5 * np.sqrt(2 * NUM / len(results))
+
+
+def torchvision_draws(transform, size, num=NUM) -> list[dict]:
+    torch.manual_seed(0)
+    image = torch.zeros(3, *size)
+    return [transform.make_params([image]) for _ in range(num)]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        v2.RandomCrop((20, 30)),
+        v2.RandomCrop((20, 30), padding=(1, 2, 3, 4)),
+        v2.RandomCrop(50, padding=2, pad_if_needed=True),
+        v2.RandomCrop((90, 57), pad_if_needed=True),
+    ],
+)
+def test_random_crop_draws_as_torchvision(transform):
+    """The rectangles have the distribution of torchvision's class, padding included."""
+    drawn = torchvision_draws(transform, SIZE)
+    theirs = np.array([[p["top"] - p["padding"][1], p["left"] - p["padding"][0]] for p in drawn])
+    ours = draw(converted(transform), SIZE)["start"]
+
+    for axis in (0, 1):
+        assert apart(ours[:, axis], theirs[:, axis]) < 1
+
+
+def test_random_zoom_out_draws_as_torchvision():
+    """Canvas and place have the distribution of torchvision's class."""
+    transform = v2.RandomZoomOut(side_range=(1.5, 3.0), p=1.0)
+    theirs = np.array([p["padding"] for p in torchvision_draws(transform, SIZE)])
+    ours = draw(converted(transform), SIZE)
+
+    assert apart(-ours["start"][:, 0], theirs[:, 1]) < 1
+    assert apart(-ours["start"][:, 1], theirs[:, 0]) < 1
+    assert apart(ours["shape"][:, 0] - SIZE[0], theirs[:, 1] + theirs[:, 3]) < 1
+    assert apart(ours["shape"][:, 1] - SIZE[1], theirs[:, 0] + theirs[:, 2]) < 1
+    other = draw(RandomZoomOut(side_range=(1.5, 3.3), p=1.0), SIZE)
+    assert apart(other["shape"][:, 0] - SIZE[0], theirs[:, 1] + theirs[:, 3]) > 1
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        v2.RandomResize(20, 60),
+        v2.RandomShortestSize([20, 40, 90], max_size=100),
+        v2.RandomShortestSize(30),
+        v2.ScaleJitter((60, 80)),
+        v2.Resize(30),
+        v2.Resize(30, max_size=38),
+        v2.Resize(None, max_size=38),
+    ],
+)
+@pytest.mark.parametrize("size", [SIZE, (57, 41), (41, 41)])
+def test_a_resize_of_torchvision_keeps_its_law(transform, size):
+    """Sizes of the imported operation and of the class itself have one distribution."""
+    torch.manual_seed(0)
+    image = torch.zeros(1, *size)
+    theirs = np.array([transform(image).shape[1:] for _ in range(300)])
+    ours = draw(converted(transform), size)["resize"]
+
+    for axis in (0, 1):
+        assert apart(ours[:, axis], theirs[:, axis]) < 1
+
+
+def test_the_probability_of_a_crop_of_albumentations_is_kept():
+    """A crop that is done now and then becomes a RandomApply, and one that is never done nothing."""
+    assert converted(A.RandomCrop(8, 9, p=0.3)) == RandomApply(
+        [RandomCrop((8, 9), position="center")], p=0.3
+    )
+    assert converted(A.Resize(8, 9, p=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RandomCrop(0), "RandomCrop size must be"),
+        (lambda: RandomCrop(8, -1), "RandomCrop padding must be"),
+        (lambda: RandomCrop(8, padding_mode="wrap"), "RandomCrop padding_mode must be one of"),
+        (lambda: RandomCrop(8, fill="red"), "RandomCrop fill must be"),
+        (lambda: CenterCrop(8, fill_mask=0.5), "CenterCrop fill_mask must be a whole number"),
+        (lambda: FixedCrop(8, "middle"), "FixedCrop position must be"),
+        (lambda: Pad((1, 2, 3)), "Pad padding must be"),
+        (lambda: PadIfNeeded(), "PadIfNeeded needs"),
+        (lambda: PadIfNeeded(8, divisor=8), "PadIfNeeded needs"),
+        (lambda: Resize(None), "Resize size must be"),
+        (lambda: Resize(8, 8), "max_size must be larger than size"),
+        (lambda: Resize(8, interpolation="lanczos"), "Resize interpolation must be one of"),
+        (lambda: LongestMaxSize(), "needs either max_size or max_size_hw"),
+        (lambda: RandomResize(8, 8), "RandomResize max_size must be"),
+        (lambda: RandomScale((0, 1)), "RandomScale scale must be"),
+        (lambda: RandomSizedCrop((9, 8), 8), "min_max_height must be"),
+        (lambda: RandomZoomOut(side_range=(0.5, 2)), "side_range must be"),
+        (lambda: CropAndPad(), "needs either px or percent"),
+        (lambda: CropAndPad("all"), "px must be"),
+        (lambda: RandomErasing(value=(1, 2)), "value must be"),
+    ],
+)
+def test_a_wrong_value_is_refused(make, message):
+    """The error names the operation's field, what is allowed and what was given."""
+    with pytest.raises(RecipeError, match=message):
+        make()
+
+
+EVERY = [
+    RandomCrop(9, 3, padding_mode="reflect"),
+    CenterCrop((3, 900)),
+    PadIfNeeded(33, padding_mode="symmetric"),
+    RandomZoomOut(p=1.0),
+    CropAndPad(percent=(-0.6, 0.5)),
+    CropAndPad((-3, 3), keep_size=False),
+    Resize(8),
+    Resize(8, interpolation="bicubic", antialias=False),
+    Resize((8, 9), interpolation="area"),
+    LongestMaxSize(8, interpolation="nearest"),
+    RandomScale((0.1, 0.2)),
+    RandomSizedCrop((3, 50), 7),
+    RandomRotate90(),
+    D4(),
+]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 700), (700, 1), (2, 3)])
+@pytest.mark.parametrize("engine", ["kornia", "albumentations", "fused"])
+def test_tiny_and_long_images_are_carried_out(size, engine):
+    """No operation fails on one pixel, or on one line, and all keep their promise of the size."""
+    image = torch.randint(0, 256, (1, *size, 3), dtype=torch.uint8)
+    for operation in EVERY:
+        recipe = Recipe([RandomApply([operation], p=1.0)])  # nothing of it in the decode stage
+        draws = recipe.draw(0, 0, np.arange(1), np.array([size]))
+        height, width = recipe.result_sizes(draws)[0].tolist()
+        out = torch.full((1, 3, height, width), torch.nan)
+        compile_engine(engine, recipe, device=CPU).run([image[0]], draws, out)
+        assert not out.isnan().any()
+
+
+def test_letterbox_keeps_the_picture_in_the_middle():
+    """A wide image fills the width; the borders above and below are equal and of the fill."""
+    recipe = Recipe([*letterbox(40, fill=0.5)])
+    draws = recipe.draw(0, 0, np.arange(1), np.array([[30, 60]]))
+
+    assert recipe.size == (40, 40)
+    assert draws.windows.resize.tolist() == [[20, 40]]
+    assert draws.params[0]["start"].tolist() == [[-10, 0]]
+
+
+def test_a_border_is_not_resampled_while_decoding():
+    """Pad before Resize leaves the resampling to the batch stage: it has to see the border."""
+    recipe = Recipe([Pad(3), Resize((8, 8))])
+
+    assert [type(leaf) for leaf in recipe.batch_leaves] == [Resize]

@@ -1,0 +1,427 @@
+"""MixUp, CutMix and Mosaic: what they draw, their pixels, and soft labels."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import kornia.augmentation as K
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from gpu_aug import (
+    CutMix,
+    Draws,
+    HorizontalFlip,
+    MixUp,
+    Mosaic,
+    Normalize,
+    OneOf,
+    Operation,
+    RandomApply,
+    Recipe,
+    RecipeError,
+    Resize,
+    compile_engine,
+)
+from gpu_aug.draws import uniforms
+from gpu_aug.ops.laws.gamma import beta, dirichlet, log_gammas
+from gpu_aug.ops.mix import Mixing
+from gpu_aug.targets.soft_labels import soft_labels
+
+SIZE = (20, 33)
+NUM_DRAWS = 20000
+# A sample of NUM_DRAWS lies further from its law in one case of a million.
+KS_LIMIT = math.sqrt(-0.5 * math.log(1e-6 / 2)) / math.sqrt(NUM_DRAWS)
+ENGINES = ["kornia", "albumentations", "fused"]
+
+
+def numbers(count: int, num: int = NUM_DRAWS) -> np.ndarray:
+    return uniforms(5, 0, np.arange(num), [count])[0]
+
+
+def ks_distance(a: np.ndarray, b: np.ndarray) -> float:
+    places = np.sort(np.concatenate([a, b]))
+    return float(
+        np.abs(
+            np.searchsorted(np.sort(a), places, side="right") / len(a)
+            - np.searchsorted(np.sort(b), places, side="right") / len(b)
+        ).max()
+    )
+
+
+def recipe_with(*operations: Operation) -> Recipe:
+    return Recipe([Resize(SIZE), HorizontalFlip(0), *operations])
+
+
+def images(num: int, seed: int = 0) -> torch.Tensor:
+    drawn = np.random.default_rng(seed).integers(0, 256, (num, *SIZE, 3), dtype=np.uint8)
+    return torch.from_numpy(drawn)
+
+
+def draw(recipe: Recipe, num: int) -> Draws:
+    return recipe.draw(1, 0, np.arange(num), np.full((num, 2), SIZE))
+
+
+def run(name: str, recipe: Recipe, pictures: torch.Tensor, draws: Draws) -> torch.Tensor:
+    out = torch.full((len(pictures), 3, *SIZE), torch.nan)
+    compile_engine(name, recipe, device=torch.device("cpu")).run(pictures, draws, out)
+    return out
+
+
+def planar(pictures: torch.Tensor) -> torch.Tensor:
+    return pictures.permute(0, 3, 1, 2).float() / 255
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.2, 0.4, 1.0, 1.5, 8.0])
+def test_beta_has_its_law(alpha):
+    """The numbers are Beta(alpha, alpha), as torch.distributions draws it."""
+    torch.manual_seed(0)
+    law = torch.distributions.Beta(
+        torch.tensor(alpha, dtype=torch.float64), torch.tensor(alpha, dtype=torch.float64)
+    )
+    theirs = law.sample((NUM_DRAWS,)).numpy()
+
+    ours = beta(numbers(2), alpha)
+
+    assert ks_distance(ours, theirs) < KS_LIMIT * math.sqrt(2)
+    assert ks_distance(beta(numbers(2), alpha * 1.3), theirs) > KS_LIMIT * math.sqrt(2)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 4.0])
+def test_dirichlet_has_its_law(alpha):
+    """Every share has the law of torch.distributions' shares, and they add up to 1."""
+    torch.manual_seed(0)
+    law = torch.distributions.Dirichlet(torch.full((3,), alpha, dtype=torch.float64))
+    theirs = law.sample((NUM_DRAWS,)).numpy()
+
+    ours = dirichlet(numbers(3), alpha)
+
+    np.testing.assert_allclose(ours.sum(axis=1), 1)
+    for place in range(3):
+        assert ks_distance(ours[:, place], theirs[:, place]) < KS_LIMIT * math.sqrt(2)
+
+
+@pytest.mark.parametrize("shape", [0.1, 0.7, 0.999, 1.0, 1.001, 3.0, 70.0])
+def test_gamma_numbers_invert_the_law(shape):
+    """The incomplete gamma function of torch, from outside the inversion, gives the numbers back."""
+    u = np.concatenate([numbers(1, 2000)[:, 0], [0.0, 0.5, 1 - 2.0**-32]])
+    x = np.exp(log_gammas(u, shape))
+
+    back = torch.special.gammainc(
+        torch.full((len(x),), shape, dtype=torch.float64), torch.from_numpy(x)
+    )
+
+    known = x > 1e-300
+    np.testing.assert_allclose(back.numpy()[known], (u + 2.0**-33)[known], rtol=1e-8)
+
+
+def test_gamma_numbers_are_finite_for_tiny_shapes():
+    """A shape whose numbers are below every float still gives logarithms, and a beta law of 0 and 1."""
+    assert np.isfinite(log_gammas(np.array([0.0, 0.5]), 1e-3)).all()
+    lam = beta(numbers(2), 1e-4)
+    assert 0.48 < lam.mean() < 0.52
+    assert ((lam < 0.01) | (lam > 0.99)).mean() > 0.99
+
+
+def test_cutmix_box_is_torchvisions():
+    """On the same lambda and centre, torchvision's class has the same box and the same share."""
+    operation = CutMix(1.0)
+    u = numbers(5, 300)
+    drawn = operation.draw(u, np.full((300, 2), SIZE))
+    lam = beta(u[:, 1:3], 1.0)
+    transform = v2.CutMix(num_classes=10)
+
+    clipped = 0
+    for row in range(300):
+        centers = iter((u[row, [4, 3]] * SIZE[::-1]).astype(int))  # x, then y
+        transform._dist = SimpleNamespace(sample=lambda _, row=row: torch.tensor(lam[row]))
+        with patch("torch.randint", lambda *_, c=centers, **__: torch.tensor([int(next(c))])):
+            expected = transform.make_params([torch.zeros(2, 3, *SIZE)])
+        (top, left), (height, width) = drawn["start"][row], drawn["shape"][row]
+        assert expected["box"] == (left, top, left + width, top + height)
+        assert expected["lam_adjusted"] == pytest.approx(drawn["lam"][row], abs=1e-12)
+        clipped += drawn["lam"][row] > lam[row] + 0.05
+    assert clipped > 30
+
+
+def test_mosaic_window_starts_as_kornias():
+    """The window's corner has the distribution of Kornia's generator."""
+    torch.manual_seed(0)
+    theirs = K.random_generator.MosaicGenerator()((3000, 3, 61, 84))["src"][:, 0].numpy()
+    u = numbers(3, 3000)
+
+    ours = Mosaic().draw(u, np.full((3000, 2), (61, 84)))["start"][:, ::-1]
+
+    limit = math.sqrt(-0.5 * math.log(1e-6 / 2)) * math.sqrt(2 / 3000)
+    for axis in range(2):
+        assert ks_distance(ours[:, axis], theirs[:, axis]) < limit
+        assert ours[:, axis].min() == theirs[:, axis].min()
+        assert ours[:, axis].max() == theirs[:, axis].max()
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_mixup_has_torchvisions_pixels(name):
+    """Each image is torchvision's blend of the pair with the drawn lambda."""
+    recipe, pictures = recipe_with(MixUp(0.4)), images(6)
+    draws = draw(recipe, 6)
+    results = run(name, recipe, pictures, draws)
+
+    transform, before = v2.MixUp(num_classes=2), planar(pictures)
+    for row in range(6):
+        pair = before[[row, row ^ 1]]
+        params = {"labels": None, "batch_size": 2, "lam": float(draws.params[-1]["lam"][row])}
+        expected = transform.transform(pair, params)[0]
+        assert (results[row] - expected).abs().max() * 255 < 0.0001
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_cutmix_has_torchvisions_pixels(name):
+    """Each image is torchvision's patchwork of the pair with the drawn box."""
+    recipe, pictures = recipe_with(CutMix()), images(6)
+    draws = draw(recipe, 6)
+    results = run(name, recipe, pictures, draws)
+
+    transform, before = v2.CutMix(num_classes=2), planar(pictures)
+    drawn = draws.params[-1]
+    for row in range(6):
+        start, stop = drawn["start"][row], drawn["start"][row] + drawn["shape"][row]
+        params = {"labels": None, "batch_size": 2, "box": (start[1], start[0], stop[1], stop[0])}
+        assert torch.equal(results[row], transform.transform(before[[row, row ^ 1]], params)[0])
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_mosaic_has_kornias_pixels(name):
+    """Each image is Kornia's mosaic of the same four images with the same corner."""
+    recipe, pictures = recipe_with(Mosaic((0.0, 1.0))), images(8)
+    draws = draw(recipe, 8)
+    results = run(name, recipe, pictures, draws)
+
+    rows = np.arange(8)
+    ahead = [4 * (rows // 4) + (rows + step) % 4 for step in range(4)]
+    corner = torch.from_numpy(draws.params[-1]["start"][:, ::-1].copy()).float()
+    module = K.RandomMosaic(p=1.0)
+    params = {
+        "permutation": torch.from_numpy(np.stack(ahead, axis=1)),
+        "src": corner[:, None] + torch.tensor([[0, 0], [32, 0], [32, 19], [0, 19]]),
+        "dst": torch.tensor([[[0, 0], [32, 0], [32, 19], [0, 19]]]).repeat(8, 1, 1),
+        "batch_shapes": torch.tensor([[3, *SIZE]]).repeat(8, 1),
+        "batch_prob": torch.ones(8),
+    }
+    expected = module.apply_transform(planar(pictures), params, module.flags)
+    assert torch.equal(results, expected)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("operation", [MixUp(), CutMix(), Mosaic()])
+def test_results_do_not_depend_on_the_batch(operation, name):
+    """The same samples at the same positions give the same pixels in other company and order."""
+    recipe, pictures = recipe_with(operation), images(8)
+    sizes = np.full((8, 2), SIZE)
+    whole = run(name, recipe, pictures, draw(recipe, 8))
+
+    order = np.array([6, 4, 7, 5])
+    draws = recipe.draw(1, 0, order, sizes[:4], positions=order, length=8)
+
+    assert torch.equal(run(name, recipe, pictures[order], draws), whole[order])
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_image_without_partner_stays_as_it_is(name):
+    """The last image of an epoch of odd length is mixed with nothing, and keeps its label."""
+    recipe, pictures = recipe_with(MixUp(), CutMix(), Mosaic()), images(5)
+    draws = draw(recipe, 5)
+
+    assert torch.equal(run(name, recipe, pictures, draws)[4], planar(pictures)[4])
+    labels = soft_labels(recipe, draws, np.arange(5), 5)
+    assert labels[4].tolist() == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_inputs_are_not_written_to(name):
+    """The caller's images are the same after mixing."""
+    for operation in (MixUp(), CutMix(), Mosaic()):
+        pictures = images(4)
+        run(name, recipe_with(operation), pictures, draw(recipe_with(operation), 4))
+        assert torch.equal(pictures, images(4))
+
+
+def with_params(recipe: Recipe, *changes: dict) -> Draws:
+    """Draws of 4 samples whose last operations have these parameters."""
+    draws = draw(recipe, 4)
+    first = len(draws.params) - len(changes)
+    mine = [
+        params | {name: np.array(value) for name, value in change.items()}
+        for params, change in zip(draws.params[first:], changes, strict=True)
+    ]
+    return replace(draws, params=(*draws.params[:first], *mine))
+
+
+def test_soft_labels_of_mixup_by_hand():
+    """A share lam for the image's own class, the rest for the partner's; a closed gate keeps the label."""
+    recipe = recipe_with(MixUp(num_classes=3))
+    gates = [True, True, True, False]
+    draws = with_params(recipe, {"lam": [0.25, 0.5, 1.0, 0.1], "apply": gates})
+
+    labels = soft_labels(recipe, draws, np.array([0, 2, 1, 1]))
+
+    assert labels.dtype == np.float32
+    expected = [[0.25, 0, 0.75], [0.5, 0, 0.5], [0, 1, 0], [0, 1, 0]]
+    np.testing.assert_array_equal(labels, np.float32(expected))
+
+
+def test_soft_labels_of_two_operations_by_hand():
+    """The second operation mixes what the first made of both images."""
+    recipe = recipe_with(MixUp(), CutMix())
+    first = {"lam": [0.25, 0.5, 1.0, 1.0], "apply": [True] * 4}
+    second = {"lam": [0.5, 1.0, 0.75, 1.0], "apply": [True] * 4}
+    draws = with_params(recipe, first, second)
+
+    labels = soft_labels(recipe, draws, np.array([0, 1, 0, 1]), 2)
+
+    # After the first: (1/4, 3/4), (1/2, 1/2), (1, 0), (0, 1).
+    np.testing.assert_array_equal(
+        labels, np.float32([[0.375, 0.625], [0.5, 0.5], [0.75, 0.25], [0, 1]])
+    )
+
+
+def test_soft_labels_of_mosaic_are_areas():
+    """Every source counts by the pixels it has in the window."""
+    recipe = recipe_with(Mosaic(num_classes=4))
+    draws = draw(recipe, 4)
+    labels = soft_labels(recipe, draws, np.arange(4))
+
+    # Images of one colour each: the mean is the share.
+    pictures = torch.zeros(4, *SIZE, 3, dtype=torch.uint8)
+    for channel in range(3):
+        pictures[channel, ..., channel] = 255
+    shares = run("kornia", recipe, pictures, draws).mean(dim=(2, 3))
+    np.testing.assert_allclose(labels[:, :3], shares.numpy(), atol=1e-6)
+
+
+def test_soft_labels_agree_with_torchvisions():
+    """For pairs, torchvision's class gives the same."""
+    recipe = recipe_with(MixUp(0.4, 5))
+    draws = draw(recipe, 4)
+    labels = np.array([3, 1, 4, 4])
+    ours = soft_labels(recipe, draws, labels)
+
+    for row in range(4):
+        pair = torch.from_numpy(labels[[row, row ^ 1]])
+        lam = float(draws.params[-1]["lam"][row])
+        theirs = v2.MixUp(num_classes=5)._mixup_label(pair, lam=lam)[0]
+        np.testing.assert_allclose(ours[row], theirs.numpy(), atol=1e-6)
+
+
+def test_soft_labels_follow_a_choice():
+    """Under OneOf each image's label is mixed by the operation that it got, in the given order."""
+    recipe = recipe_with(OneOf([MixUp(num_classes=2), CutMix(num_classes=2)]), Normalize())
+    mixup = {"lam": [0.25, 0.5, 0.5, 0.5], "apply": [True, False, True, True]}
+    cutmix = {"lam": [0.5, 0.5, 0.5, 0.5], "apply": [False, True, False, False]}
+    draws = with_params(recipe, mixup, cutmix, {})
+
+    labels = soft_labels(recipe, draws, np.array([0, 1, 0, 0]))
+
+    expected = [[0.25, 0.75], [0.125, 0.875], [1, 0], [1, 0]]
+    np.testing.assert_array_equal(labels, np.float32(expected))
+
+
+def test_soft_labels_take_soft_labels_and_recipes_without_mixing():
+    """Float labels [B, C] go through; without mixing they come back."""
+    recipe = recipe_with(Normalize())
+    given = np.random.default_rng(0).random((4, 3))
+
+    np.testing.assert_array_equal(
+        soft_labels(recipe, draw(recipe, 4), given), given.astype(np.float32)
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "num_classes", "said"),
+    [
+        (np.array([0, 1]), None, "num_classes must be known"),
+        (np.array([0, 2]), 2, "below num_classes, 2"),
+        (np.array([-1, 1]), 2, "not negative"),
+        (np.array([0, 1, 1]), 2, r"shape \(2,\)"),
+        (np.array([0.0, 1.0]), 2, "whole numbers"),
+        (np.zeros((2, 3)), 2, "2 columns"),
+    ],
+)
+def test_bad_labels_are_refused(labels, num_classes, said):
+    """The error says what was got and what is allowed."""
+    recipe = recipe_with(MixUp())
+    with pytest.raises(RecipeError, match=said):
+        soft_labels(recipe, draw(recipe, 2), labels, num_classes)
+
+
+def test_two_numbers_of_classes_are_refused():
+    """Operations that contradict each other are named."""
+    recipe = recipe_with(MixUp(num_classes=2), CutMix(num_classes=3))
+    with pytest.raises(RecipeError, match=r"\[2, 3\]"):
+        soft_labels(recipe, draw(recipe, 2), np.array([0, 1]))
+
+
+@pytest.mark.parametrize("operation", [MixUp(), CutMix(), Mosaic()])
+def test_images_of_different_sizes_are_refused(operation):
+    """The recipe is refused by the operation's name, also within a combinator."""
+    for inner in (operation, RandomApply([operation])):
+        with pytest.raises(RecipeError, match=type(operation).__name__):
+            Recipe([Resize(20), inner])
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: MixUp(0.0), "alpha must be a number above 0"),
+        (lambda: CutMix(-1), "alpha"),
+        (lambda: CutMix(num_classes=0), "num_classes"),
+        (lambda: Mosaic((0.7, 0.3)), "center_range"),
+        (lambda: Mosaic(p=2), "p must be"),
+    ],
+)
+def test_bad_fields_are_refused(build, said):
+    """Name, value and what is allowed."""
+    with pytest.raises(RecipeError, match=said):
+        build()
+
+
+def test_mixing_operations_survive_a_file():
+    """to_dict and from_dict give the same recipe."""
+    recipe = recipe_with(MixUp(0.2, 10, p=0.5), CutMix(), Mosaic((0.2, 0.8)))
+    assert Recipe.from_dict(recipe.to_dict()) == recipe
+    assert all(isinstance(operation, Mixing) for operation in recipe.operations[2:])
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_choice_between_mixing_operations_is_made_for_the_pair(name):
+    """Both images of a pair get the same operation, so each reads its partner as it was."""
+    choice = OneOf([MixUp(num_classes=2), CutMix(num_classes=2)])
+    recipe, pictures = recipe_with(choice), images(64)
+    draws = draw(recipe, 64)
+    mixup, cutmix = draws.params[1]["apply"], draws.params[2]["apply"]
+
+    assert (mixup == mixup[np.arange(64) ^ 1]).all()
+    assert 16 < mixup.sum() < 48
+    lam = np.where(mixup, draws.params[1]["lam"], draws.params[2]["lam"])
+    labels = soft_labels(recipe, draws, np.arange(64) % 2)
+    np.testing.assert_allclose(labels[np.arange(64), np.arange(64) % 2], lam, atol=1e-6)
+
+    alone = run(name, recipe_with(CutMix()), pictures, replace(draws, params=draws.params[::2]))
+    assert torch.equal(run(name, recipe, pictures, draws)[cutmix], alone[cutmix])
+
+
+def test_a_choice_for_a_pair_depends_on_positions_alone():
+    """In another batch, the same pair makes the same choice, and differs from epoch to epoch."""
+    recipe = recipe_with(RandomApply([OneOf([MixUp(), CutMix()])], 0.7))
+    sizes = np.full((40, 2), SIZE)
+    whole = recipe.draw(1, 0, np.arange(40)[::-1].copy(), sizes, positions=np.arange(40), length=40)
+    part = recipe.draw(
+        1, 0, np.arange(40)[::-1][10:14].copy(), sizes[:4], positions=np.arange(10, 14), length=40
+    )
+    later = recipe.draw(1, 1, np.arange(40), sizes, positions=np.arange(40), length=40)
+
+    for leaf in (1, 2):
+        assert (whole.params[leaf]["apply"][10:14] == part.params[leaf]["apply"]).all()
+    assert (whole.params[1]["apply"] != later.params[1]["apply"]).any()

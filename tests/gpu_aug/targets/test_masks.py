@@ -1,0 +1,154 @@
+"""Masks: moved once for all engines, judged by torch, torchvision, OpenCV and numpy."""
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+from torchvision.transforms.v2 import InterpolationMode
+from torchvision.transforms.v2 import functional as tv
+
+from gpu_aug.targets import masks as m
+
+SIZE = (61, 84)
+MODES = {
+    "constant": cv2.BORDER_CONSTANT,
+    "edge": cv2.BORDER_REPLICATE,
+    "reflect": cv2.BORDER_REFLECT_101,
+    "symmetric": cv2.BORDER_REFLECT,
+}
+
+
+@pytest.fixture(scope="module")
+def masks() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 250, (3, *SIZE)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("resize", [(61, 84), (17, 9), (122, 200), (1, 1), (60, 85)])
+@pytest.mark.parametrize("floor", [True, False])
+def test_resampling_is_torchs(masks, resize, floor):
+    """Both kinds of nearest take torch's pixels, of a rectangle too."""
+    start, shape = np.array([3, 10]), np.array([50, 70])
+
+    result = m.resample(masks, start, shape, np.array(resize), "constant", 0, floor=floor)
+
+    part = torch.from_numpy(masks[:, 3:53, 10:80].copy())[None]
+    expected = F.interpolate(part, resize, mode="nearest" if floor else "nearest-exact")[0]
+    assert (result == expected.numpy()).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("start", [(-9, -30), (5, 7), (-70, 100), (40, -5)])
+def test_cutting_pads_as_numpy_and_opencv(masks, mode, start):
+    """A rectangle that leaves the mask shows what OpenCV lays around it."""
+    shape = np.array([50, 60])
+    border = 200
+    padded = cv2.copyMakeBorder(masks[0], *[border] * 4, MODES[mode], value=7)
+    top, left = start[0] + border, start[1] + border
+
+    result = m.cut(masks, np.array(start), shape, mode, 7)
+
+    assert (result[0] == padded[top : top + 50, left : left + 60]).all()
+
+
+def test_one_pixel_mirrors_to_itself():
+    """A mask of one pixel can be padded in every mode."""
+    for mode in MODES:
+        result = m.cut(np.full((1, 1, 1), 5), np.array([-2, -2]), np.array([4, 5]), mode, 5)
+        assert (result == 5).all()
+
+
+def test_turns_and_mirrors_are_exact(masks):
+    """All eight are numpy's."""
+    for top_bottom in (False, True):
+        for left_right in (False, True):
+            for transpose in (False, True):
+                expected = masks.transpose(0, 2, 1) if transpose else masks
+                expected = expected[:, ::-1] if top_bottom else expected
+                expected = expected[:, :, ::-1] if left_right else expected
+                assert (m.reorient(masks, transpose, top_bottom, left_right) == expected).all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_warp_is_opencvs_nearest(masks, mode):
+    """All but pixels on ties are those of OpenCV's warp, in every padding."""
+    to_corner = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
+    index_matrix = np.array([[0.8, -0.55, 21], [0.6, 0.9, -19], [0, 0, 1]])
+    matrix = to_corner @ index_matrix @ np.linalg.inv(to_corner)
+
+    result = m.warp(masks, matrix, SIZE, mode, 7)
+
+    expected = cv2.warpPerspective(
+        masks[0],
+        index_matrix,
+        SIZE[::-1],
+        flags=cv2.INTER_NEAREST,
+        borderMode=MODES[mode],
+        borderValue=7,
+    )
+    assert (result[0] != expected).mean() < 0.005
+    shifted = m.warp(masks, matrix @ np.array([[1, 0, 1], [0, 1, 0], [0, 0, 1]]), SIZE, mode, 7)
+    assert (shifted[0] != expected).mean() > 0.5
+
+
+def test_a_rotation_is_torchvisions(masks):
+    """All but pixels on ties are those of torchvision's rotated mask."""
+    angle = np.radians(30)
+    cos, sin = np.cos(angle), np.sin(angle)
+    center = np.array(SIZE[::-1]) / 2
+    turn = np.array([[cos, sin], [-sin, cos]])  # counterclockwise on a screen
+    matrix = np.eye(3)
+    matrix[:2, :2], matrix[:2, 2] = turn, center - turn @ center
+
+    result = m.warp(masks, matrix, SIZE, "constant", 3)
+
+    expected = tv.rotate(
+        torch.from_numpy(masks), 30, interpolation=InterpolationMode.NEAREST, fill=3
+    )
+    assert (result != expected.numpy()).mean() < 0.005
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_remap_is_opencvs_nearest(masks, mode):
+    """All but pixels on ties are those of OpenCV's remap."""
+    rng = np.random.default_rng(1)
+    field = cv2.GaussianBlur(rng.uniform(-60, 60, (*SIZE, 2)), (0, 0), 4)
+    field = field.transpose(2, 0, 1).astype(np.float32)
+    y, x = np.mgrid[: SIZE[0], : SIZE[1]].astype(np.float32)
+
+    result = m.remap(masks, field, mode, 7)
+
+    expected = cv2.remap(
+        masks[0],
+        x + field[0],
+        y + field[1],
+        cv2.INTER_NEAREST,
+        borderMode=MODES[mode],
+        borderValue=7,
+    )
+    assert (result[0] != expected).mean() < 0.005
+    assert (result != masks).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    "dtype", [bool, np.uint8, np.int8, np.uint16, np.int32, np.int64, np.uint64]
+)
+def test_every_integer_type_stays(dtype):
+    """A mask keeps its type, and its largest value, through every function."""
+    largest = 1 if dtype is bool else np.iinfo(dtype).max
+    mask = np.full((2, 9, 7), largest, dtype)
+
+    results = [
+        m.cut(mask, np.array([1, 1]), np.array([4, 4]), "constant", 0),
+        m.resample(mask, np.array([0, 0]), np.array([9, 7]), np.array([20, 3]), "constant", 0),
+        m.reorient(mask, True, True, False),
+        m.warp(mask, np.eye(3), (9, 7), "constant", 0),
+        m.remap(mask, np.zeros((2, 9, 7), np.float32), "constant", 0),
+    ]
+
+    assert all(result.dtype == mask.dtype and (result == largest).all() for result in results)
+
+
+def test_a_warp_that_flattens_all_leaves_the_fill():
+    """A matrix without inverse shows nothing of the mask, and does not fail."""
+    assert (m.warp(np.ones((1, 5, 5), np.uint8), np.zeros((3, 3)), (4, 6), "edge", 9) == 9).all()

@@ -1,0 +1,230 @@
+import json
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from readers import BadSample, Sample, SourceError
+from readers.formats.arrayrecord import ArrayRecordDataset
+
+module = pytest.importorskip("array_record.python.array_record_module")
+
+Jpeg = Callable[..., bytes]
+
+
+def write(path: Path, records: list[bytes], options: str = "group_size:1") -> Path:
+    file = module.ArrayRecordWriter(str(path), options)
+    for record in records:
+        file.write(record)
+    file.close()
+    return path
+
+
+def example(**features: object) -> bytes:
+    writer = pytest.importorskip("tfrecord.writer").TFRecordWriter
+    kinds = {bytes: "byte", int: "int", float: "float", list: "float"}
+    return writer.serialize_tf_example({name: (v, kinds[type(v)]) for name, v in features.items()})
+
+
+def noise(count: int, seed: int = 0) -> list[bytes]:
+    rng = random.Random(seed)
+    return [rng.randbytes(rng.choice([0, 1, 100, 5000])) for _ in range(count)]
+
+
+def fetched(dataset: ArrayRecordDataset) -> list[Sample | BadSample]:
+    return dataset.fetch(range(len(dataset)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "group_size:1",
+        "group_size:7",
+        "group_size:1,uncompressed",
+        "group_size:4,brotli:3",
+        "snappy",
+    ],
+)
+def test_records_are_those_of_the_library(tmp_path: Path, options: str) -> None:
+    """Of several files, however they were packed and in any order, repetitions too."""
+    files = [
+        write(tmp_path / f"{number}.array_record", noise(30 + number, number), options)
+        for number in range(3)
+    ]
+    expected = [
+        record for path in files for record in module.ArrayRecordReader(str(path)).read_all()
+    ]
+    dataset = ArrayRecordDataset(files)
+    wanted = random.Random(9).choices(range(len(expected)), k=300)
+
+    samples = dataset.fetch(wanted)
+
+    assert [sample.fields["record"] for sample in samples] == [expected[index] for index in wanted]
+    assert [sample.index for sample in samples] == wanted
+    assert (len(dataset), dataset.fetch([30])[0].key) == (93, "1.array_record/0")
+
+
+def test_plain_images(tmp_path: Path, jpeg: Jpeg) -> None:
+    """A record that begins like an image is one, and its size is told."""
+    dataset = ArrayRecordDataset([write(tmp_path / "a", [jpeg(20, 30), b"text", jpeg(9, 8)])])
+    samples = fetched(dataset)
+
+    assert [sample.size for sample in samples] == [(20, 30), None, (9, 8)]
+    assert [sample.image == jpeg(20, 30) for sample in samples] == [True, False, False]
+    assert samples[1].image is None
+    assert dataset.column("label").tolist() == [-1, -1, -1]
+
+
+def test_examples(tmp_path: Path) -> None:
+    """Features become fields, and the label's column is what the samples say."""
+    records = [
+        example(image=b"\xff\xd8%d" % number, label=number, key=b"k%d" % number, box=[0.5, 2.0])
+        for number in range(5)
+    ]
+    dataset = ArrayRecordDataset([write(tmp_path / "a", records)])
+    sample = dataset.fetch([3])[0]
+
+    assert (sample.key, sample.label, sample.image) == ("a/k3", 3, b"\xff\xd83")
+    assert json.loads(sample.fields["box"]) == [0.5, 2.0]
+    assert dataset.column("label").tolist() == [0, 1, 2, 3, 4]
+    assert dataset.column("num_bytes").tolist() == [-1] * 5
+    assert dataset.column("height").tolist() == [0] * 5
+
+
+def test_columns_and_roles(tmp_path: Path) -> None:
+    """The caller names features; a pickled copy keeps them, whatever was open."""
+    record = example(photo=b"photo", image=b"image", label=1, number=2, name=b"n")
+    path = write(tmp_path / "a", [record])
+    dataset = ArrayRecordDataset(
+        [path], image="photo", label="number", key="name", columns=["photo"]
+    )
+    [sample] = fetched(dataset)
+
+    assert (sample.image, sample.label, sample.key) == (b"photo", 2, "a/n")
+    assert sample.fields.keys() == {"photo"}
+    assert fetched(pickle.loads(pickle.dumps(dataset))) == [sample]
+
+
+@pytest.mark.parametrize(("group_size", "num_lost"), [(1, 1), (4, 4)])
+def test_damaged_chunk_costs_its_own_records(
+    tmp_path: Path, group_size: int, num_lost: int
+) -> None:
+    """A changed byte costs the records of its chunk, whatever is fetched with them."""
+    records = [bytes([65 + number]) * 1000 for number in range(20)]
+    path = write(tmp_path / "a", records, f"group_size:{group_size},uncompressed")
+    data = bytearray(path.read_bytes())
+    data[data.index(records[9]) + 500] ^= 1
+    path.write_bytes(data)
+    dataset = ArrayRecordDataset([path])
+    samples = dataset.fetch([9, *range(20), 9])
+    bad = {sample.index for sample in samples if isinstance(sample, BadSample)}
+
+    assert len(bad) == num_lost
+    assert 9 in bad
+    assert "hash mismatch" in samples[0].reason
+    assert str(tmp_path) not in samples[0].reason
+    assert {sample.index for sample in dataset.verify()} == bad
+    for sample in samples:
+        assert isinstance(sample, BadSample) or sample.fields["record"] == records[sample.index]
+
+
+def test_damaged_example_is_a_bad_sample(tmp_path: Path) -> None:
+    """Records that are no Examples among Examples, and a label that is no number."""
+    records = [example(image=b"i", label=1), b"\x07", example(image=b"i", label=b"cat")]
+    samples = fetched(ArrayRecordDataset([write(tmp_path / "a", records)]))
+
+    assert [type(sample) for sample in samples] == [Sample, BadSample, BadSample]
+    assert "tf.train.Example cannot be read" in samples[1].reason
+    assert "'cat' is not a whole number" in samples[2].reason
+
+
+def test_works_after_fork(tmp_path: Path) -> None:
+    """Processes that are forked from one that has just read, and reads on in a thread, can read."""
+    script = """
+import os, sys, threading
+from readers.formats.arrayrecord import ArrayRecordDataset
+dataset = ArrayRecordDataset([sys.argv[1]])
+def read():
+    return [sample.fields["record"] for sample in dataset.fetch(range(len(dataset)))]
+before = read()
+thread = threading.Thread(target=lambda: [read() for _ in range(100)], daemon=True)
+thread.start()
+children = []
+for _ in range(10):
+    read()
+    child = os.fork()
+    if child == 0:
+        os._exit(read() != before)
+    children.append(child)
+sys.exit(any(os.waitpid(child, 0)[1] for child in children) or read() != before)
+"""
+    path = write(tmp_path / "a", noise(50))
+    root = Path(__file__).resolve().parents[3]
+
+    command = [sys.executable, "-W", "ignore", "-c", script, str(path)]
+    subprocess.run(command, check=True, cwd=root, timeout=180)
+
+
+def test_more_files_than_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are closed and opened again where there are many."""
+    monkeypatch.setattr("readers.formats.arrayrecord.files._MOST_OPEN_FILES", 2)
+    files = [write(tmp_path / f"{number}", [b"%d" % number] * 3) for number in range(6)]
+    dataset = ArrayRecordDataset(files)
+    wanted = random.Random(0).choices(range(18), k=90)
+
+    assert [sample.fields["record"] for sample in dataset.fetch(wanted)] == [
+        b"%d" % (index // 3) for index in wanted
+    ]
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    """Nothing, something else, a file without its end, one without records, no file, a URL."""
+    path = write(tmp_path / "a", noise(30))
+    data = path.read_bytes()
+    cases = [
+        (b"", "is empty"),
+        (b"no such thing", "no ArrayRecord file, or is cut off .*64KB"),
+        (b"no such thing " * 10_000, "no ArrayRecord file"),
+        (bytes(len(data)), "no ArrayRecord file"),
+        (data[:-1], "no ArrayRecord file, or is cut off"),
+        (data[: len(data) // 2], "no ArrayRecord file, or is cut off"),
+        (write(tmp_path / "none", []).read_bytes(), "holds no records"),
+    ]
+    for content, message in cases:
+        path.write_bytes(content)
+        with pytest.raises(SourceError, match=message):
+            ArrayRecordDataset([path])
+    with pytest.raises(SourceError, match="is not a file"):
+        ArrayRecordDataset([tmp_path / "nowhere"])
+    with pytest.raises(SourceError, match="list of shards is empty"):
+        ArrayRecordDataset([])
+    with pytest.raises(SourceError, match="copy the file to this machine"):
+        ArrayRecordDataset(["s3://bucket/a.array_record"])
+
+
+def test_bad_options(tmp_path: Path) -> None:
+    """Features that are not there, and names of features where records have none."""
+    path = write(tmp_path / "a", [example(image=b"i", label=1)])
+    plain = write(tmp_path / "b", [b"text"])
+    for options, message in (
+        ({"image": "photo"}, "no column 'photo' for image="),
+        ({"columns": ["x"]}, "no column 'x' for columns="),
+        ({"image": "label"}, "int64 values in the feature label"),
+    ):
+        with pytest.raises(SourceError, match=message):
+            ArrayRecordDataset([path], **options)
+    with pytest.raises(SourceError, match="leave out image="):
+        ArrayRecordDataset([plain], image="image")
+
+
+def test_missing_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to install."""
+    path = write(tmp_path / "a", [b"text"])
+    monkeypatch.setitem(sys.modules, "array_record.python.array_record_module", None)
+
+    with pytest.raises(SourceError, match=r"pip install 'gpu-aug\[arrayrecord\]'"):
+        ArrayRecordDataset([path])

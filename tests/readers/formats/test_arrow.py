@@ -1,0 +1,354 @@
+"""Arrow files and Hugging Face's saved datasets: formats, views, damage, and what is refused."""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from readers import BadSample, Sample, SourceError, open_dataset
+
+pa = pytest.importorskip("pyarrow")
+ipc = pytest.importorskip("pyarrow.ipc")
+from readers.formats.arrow import ArrowDataset  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def images(photos: list[Path]) -> list[bytes]:
+    """Real photographs, cut to a length of their own so that no two are alike."""
+    contents = [path.read_bytes() for path in photos]
+    return [contents[k % 12][: 12_000 + 37 * k] for k in range(60)]
+
+
+def write(
+    path: Path,
+    columns: dict[str, Any],
+    *,
+    stream: bool = False,
+    rows: int = 8,
+    codec: str | None = None,
+) -> Path:
+    table = pa.table(columns)
+    options = ipc.IpcWriteOptions(compression=codec)
+    open_writer = ipc.new_stream if stream else ipc.new_file
+    with open_writer(path, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return path
+
+
+def payloads(dataset: ArrowDataset, indices: Any = None) -> list[bytes | None]:
+    entries = dataset.fetch(range(len(dataset)) if indices is None else indices)
+    return [bytes(each.image) if isinstance(each, Sample) else None for each in entries]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("codec", [None, "lz4", "zstd"])
+@pytest.mark.parametrize("kind", ["binary", "large_binary", "binary_view", "dictionary"])
+@pytest.mark.usefixtures("every_payload_is_long")
+def test_every_layout(
+    tmp_path: Path, images: list[bytes], stream: bool, codec: str | None, kind: str
+) -> None:
+    """Either format, compressed or not, of any type of bytes, with nulls, gives the bytes that were written."""
+    rows = [*images[:20], None, *images[20:30]]
+    kinds = {
+        "binary": pa.binary(),
+        "large_binary": pa.large_binary(),
+        "binary_view": pa.binary_view(),
+        "dictionary": pa.dictionary(pa.int32(), pa.binary()),
+    }
+    columns = {"image": pa.array(rows, kinds[kind]), "label": list(range(31))}
+    dataset = ArrowDataset(write(tmp_path / "a.arrow", columns, stream=stream, codec=codec))
+    order = np.random.default_rng(0).integers(0, 31, 100)
+
+    assert payloads(dataset, order) == [rows[k] for k in order]
+    assert dataset.column("label").tolist() == list(range(31))
+    assert dataset.block_size == 8
+    first = dataset.fetch([3])[0]
+    assert isinstance(first, Sample)
+    if codec is None and kind in ("binary", "large_binary"):
+        assert isinstance(first.image, memoryview)
+
+
+@pytest.mark.usefixtures("every_payload_is_long")
+def test_views_lie_in_the_map(tmp_path: Path, images: list[bytes]) -> None:
+    """Those of long payloads are no copies: they read from the pages of the file, also when it has been deleted."""
+    path = write(tmp_path / "a.arrow", {"image": pa.array(images), "label": [0] * 60}, stream=True)
+    dataset = ArrowDataset(path)
+    kept = dataset.fetch(range(60))
+    view = dataset._files[0]._blob.view()
+    base = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
+    for entry in kept:
+        assert isinstance(entry, Sample)
+        assert entry.image is not None
+        place = np.frombuffer(entry.image, np.uint8).__array_interface__["data"][0]
+        assert base <= place < base + len(view)
+    path.unlink()
+    del dataset, view
+
+    assert [bytes(entry.image) for entry in kept] == images  # type: ignore[union-attr, arg-type]
+
+
+@pytest.fixture(scope="module")
+def hugging_face() -> Any:
+    """Hugging Face's library, without bars."""
+    hf = pytest.importorskip("datasets")
+    hf.disable_progress_bars()
+    return hf
+
+
+@pytest.fixture(scope="module")
+def made(hugging_face: Any, images: list[bytes]) -> Any:
+    """A dataset of theirs."""
+    features = hugging_face.Features(
+        {
+            "image": hugging_face.Image(decode=False),
+            "label": hugging_face.ClassLabel(names=["cat", "dog", "owl"]),
+            "text": hugging_face.Value("string"),
+        }
+    )
+    rows = {
+        "image": [{"bytes": image, "path": f"{k}.png"} for k, image in enumerate(images)],
+        "label": [k % 3 for k in range(60)],
+        "text": [f"number {k}" for k in range(60)],
+    }
+    return hugging_face.Dataset.from_dict(rows, features=features)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_saved_to_disk(made: Any, hugging_face: Any, tmp_path: Path, shuffled: bool) -> None:
+    """A folder of save_to_disk gives the rows that load_from_disk gives, in its order."""
+    (made.shuffle(seed=1).select(range(40)) if shuffled else made).save_to_disk(
+        tmp_path / "s", num_shards=3
+    )
+    read_back = hugging_face.load_from_disk(tmp_path / "s").cast_column(
+        "image", hugging_face.Image(decode=False)
+    )
+    dataset = open_dataset(tmp_path / "s")
+    entries = dataset.fetch(range(len(dataset)))
+
+    assert len(dataset) == len(read_back)
+    assert dataset.class_names == ("cat", "dog", "owl")
+    for entry, row in zip(entries, read_back, strict=True):
+        assert isinstance(entry, Sample)
+        assert entry.label == row["label"]
+        assert bytes(entry.image or b"") == row["image"]["bytes"]
+        assert bytes(entry.fields["text"]).decode() == row["text"]
+
+
+def test_splits_are_not_mixed(made: Any, hugging_face: Any, tmp_path: Path) -> None:
+    """A folder of several splits names them."""
+    hugging_face.DatasetDict(train=made, test=made).save_to_disk(tmp_path / "both")
+
+    with pytest.raises(
+        SourceError, match=r"holds the splits train, test, .*the folder /.*/both/train"
+    ):
+        open_dataset(tmp_path / "both")
+    assert len(open_dataset(tmp_path / "both" / "train")) == 60
+
+
+def test_cache_of_hugging_face(made: Any, hugging_face: Any, tmp_path: Path) -> None:
+    """What load_dataset keeps is a stream; results of map and the like beside it are none of it."""
+    made.to_parquet(tmp_path / "a.parquet")
+    cached = hugging_face.Dataset.from_parquet(
+        str(tmp_path / "a.parquet"), cache_dir=str(tmp_path / "cache")
+    )
+    folder = Path(cached.cache_files[0]["filename"]).parent
+    cached.shuffle(seed=0)  # leaves cache-*.arrow there
+    raw = made[:]
+
+    assert payloads(ArrowDataset(folder)) == [row["bytes"] for row in raw["image"]]
+
+
+def test_old_selection_by_indices_is_refused(made: Any, tmp_path: Path) -> None:
+    """Rows selected by a file of indices would come in the wrong order."""
+    made.save_to_disk(tmp_path / "s")
+    state = json.loads((tmp_path / "s" / "state.json").read_text())
+    state["_indices_data_files"] = [{"filename": "indices.arrow"}]
+    (tmp_path / "s" / "state.json").write_text(json.dumps(state))
+
+    with pytest.raises(SourceError, match=r"a selection of its rows by indices.*save it again"):
+        ArrowDataset(tmp_path / "s")
+
+
+def test_files_outside_of_the_folder_are_refused(made: Any, tmp_path: Path) -> None:
+    """A folder names its own files only."""
+    made.save_to_disk(tmp_path / "s")
+    shutil.copy(tmp_path / "s" / "data-00000-of-00001.arrow", tmp_path / "other.arrow")
+    state = json.loads((tmp_path / "s" / "state.json").read_text())
+    state["_data_files"] = [{"filename": "../other.arrow"}]
+    (tmp_path / "s" / "state.json").write_text(json.dumps(state))
+
+    with pytest.raises(
+        SourceError, match=r"'\.\./other\.arrow', which is not a file of that folder"
+    ):
+        ArrowDataset(tmp_path / "s")
+
+
+def test_paths_without_bytes_are_bad_samples(
+    hugging_face: Any, tmp_path: Path, images: list[bytes]
+) -> None:
+    """Images that were never embedded are told, and their files not opened."""
+    (tmp_path / "a.jpg").write_bytes(images[0])
+    features = hugging_face.Features({"image": hugging_face.Image(decode=False)})
+    rows = {"image": [{"bytes": None, "path": str(tmp_path / "a.jpg")}] * 2}
+    written = hugging_face.Dataset.from_dict(rows, features=features)
+    with ipc.new_stream(tmp_path / "a.arrow", written.data.schema) as writer:
+        writer.write_table(written.data.table)
+    entries = ArrowDataset(tmp_path / "a.arrow").fetch([0, 1])
+
+    assert all(isinstance(entry, BadSample) and "only a path" in entry.reason for entry in entries)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_fork_and_pickle(tmp_path: Path, images: list[bytes]) -> None:
+    """A forked child, and a copy made from a pickle, read for themselves."""
+    dataset = ArrowDataset(write(tmp_path / "a.arrow", {"image": pa.array(images)}))
+    expected = payloads(dataset)
+    with dataset._recent._lock, dataset._files[0]._lock:  # as if another thread held them
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # else a lock that is never released holds the test
+            os._exit(0 if payloads(dataset) == expected else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert payloads(pickle.loads(pickle.dumps(dataset))) == expected
+
+
+def test_fingerprint_sees_a_changed_byte(tmp_path: Path, images: list[bytes]) -> None:
+    """Labels that change places make other data; a copy made later does not."""
+    columns = {"image": pa.array(images[:2]), "label": [0, 1]}
+    before = ArrowDataset(write(tmp_path / "a.arrow", columns)).fingerprint
+    (tmp_path / "b").mkdir()
+    shutil.copy(tmp_path / "a.arrow", tmp_path / "b" / "a.arrow")
+    os.utime(tmp_path / "b" / "a.arrow", (1, 1))
+
+    assert ArrowDataset(tmp_path / "b" / "a.arrow").fingerprint == before
+    columns["label"] = [1, 0]
+    assert ArrowDataset(write(tmp_path / "a.arrow", columns)).fingerprint != before
+
+
+def test_random_damage_never_escapes(tmp_path: Path, images: list[bytes]) -> None:
+    """Whatever bytes a file holds, it is refused, or each sample is there or is a BadSample."""
+    rng = np.random.default_rng(5)
+    columns = {"image": pa.array(images), "label": list(range(60)), "text": ["a"] * 60}
+    for number in range(120):
+        codec = ("lz4", None, "zstd")[number % 3]
+        path = write(tmp_path / "a.arrow", columns, stream=bool(number % 2), codec=codec)
+        content = bytearray(path.read_bytes())
+        for place in rng.integers(0, min(len(content), 3000), 6):
+            content[place] = rng.integers(256)
+        for place in rng.integers(0, len(content), 6):
+            content[place] = rng.integers(256)
+        path.write_bytes(content)
+        try:
+            dataset = ArrowDataset(path)
+        except SourceError:
+            continue
+        entries = dataset.fetch(range(min(len(dataset), 60)))
+        assert all(isinstance(entry, Sample | BadSample) for entry in entries)
+        for entry in entries:
+            if isinstance(entry, Sample):
+                _ = [bytes(each) for each in entry.fields.values()]
+
+
+def test_impossible_offsets_are_bad_samples(tmp_path: Path, images: list[bytes]) -> None:
+    """Lists that would lie behind the end of their values are told before they are looked up."""
+    columns = {"image": pa.array(images[:16]), "boxes": [[k, k] for k in range(16)]}
+    path = write(tmp_path / "a.arrow", columns)
+    sound = np.arange(0, 18, 2, dtype=np.int32)
+    wrong = sound.copy()
+    wrong[4] = 1 << 30
+    content = path.read_bytes()
+    assert sound.tobytes() in content
+    path.write_bytes(content.replace(sound.tobytes(), wrong.tobytes(), 1))
+    entries = ArrowDataset(path).fetch(range(16))
+
+    assert all(isinstance(entry, BadSample) for entry in entries[:8])
+    assert all(isinstance(entry, Sample) for entry in entries[8:])
+
+
+def _refusals(folder: Path, images: list[bytes]) -> dict[str, tuple[Callable[[], Any], str]]:
+    whole = write(folder / "whole.arrow", {"image": pa.array(images), "label": [0] * 60})
+    stream = write(folder / "stream.arrow", {"image": pa.array(images)}, stream=True)
+    (folder / "cut.arrow").write_bytes(whole.read_bytes()[:-100])
+    (folder / "cutstream.arrow").write_bytes(stream.read_bytes()[:300_000])
+    (folder / "foreign.arrow").write_bytes(images[0])
+    (folder / "empty.arrow").write_bytes(b"")
+    (folder / "folder").mkdir()
+    write(folder / "text.arrow", {"image": ["a.jpg"]})
+    write(folder / "none.arrow", {"image": pa.array([], pa.binary())})
+
+    def opened(name: str, **options: Any) -> Callable[[], Any]:
+        return lambda: ArrowDataset(folder / name, **options)
+
+    return {
+        "cut": (opened("cut.arrow"), "is no Arrow file, or is cut off"),
+        "cut stream": (opened("cutstream.arrow"), "is no Arrow file, or is cut off"),
+        "foreign": (opened("foreign.arrow"), "is no Arrow file, or is cut off"),
+        "empty": (opened("empty.arrow"), r"is empty \(0 bytes\)"),
+        "missing": (opened("missing.arrow"), "cannot be read: No such file"),
+        "folder": (opened("folder"), "holds no .arrow files"),
+        "text": (opened("text.arrow"), "'image' .* holds string, not the bytes of images"),
+        "no rows": (opened("none.arrow"), "holds no rows"),
+        "wrong image": (opened("whole.arrow", image="photo"), "no column 'photo' for image="),
+        "other columns": (lambda: ArrowDataset([whole, stream]), "has other columns than"),
+        "far away": (lambda: ArrowDataset("s3://a/b.arrow"), "lies elsewhere: download"),
+    }
+
+
+REFUSALS = (
+    *("cut", "cut stream", "foreign", "empty", "missing", "folder", "text", "no rows"),
+    *("wrong image", "other columns", "far away"),
+)
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals(tmp_path: Path, images: list[bytes], case: str) -> None:
+    """What cannot be opened is told in one sentence that says what to do."""
+    attempt, text = _refusals(tmp_path, images)[case]
+
+    with pytest.raises(SourceError, match=text):
+        attempt()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_names_that_are_no_text(tmp_path: Path, images: list[bytes], stream: bool) -> None:
+    """A column whose name is not UTF-8 is refused in one sentence."""
+    path = write(tmp_path / "a.arrow", {"image": images[:2], "QQQQ": [1, 2]}, stream=stream)
+    path.write_bytes(path.read_bytes().replace(b"QQQQ", b"\xff\xed\xa0\x80"))
+
+    with pytest.raises(SourceError, match=r"a\.arrow is no Arrow file, or is cut off \(.*utf-8"):
+        ArrowDataset(path)
+
+
+@pytest.mark.parametrize("in_stream", [False, True])
+@pytest.mark.parametrize("compression", [None, "lz4", "zstd"])
+def test_batches_that_would_take_too_much_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_stream: bool, compression: str | None
+) -> None:
+    """What pyarrow says that a batch has is refused above the limit, unless it lies in the file as it is."""
+    path = tmp_path / "a.arrow"
+    table = pa.table(
+        {"image": [bytes(1000)] * 50, "text": pa.array(["x"] * 50).dictionary_encode()}
+    )
+    options = ipc.IpcWriteOptions(compression=compression)
+    new = ipc.new_stream if in_stream else ipc.new_file
+    with new(str(path), table.schema, options=options) as writer:
+        writer.write_table(table)
+    size = table.column(
+        "image"
+    ).nbytes  # 50,204 with the offsets; the numbers of texts make 200 more
+
+    monkeypatch.setenv("GPU_AUG_MAX_SAMPLE_BYTES", str(size + 400))
+    assert len(open_dataset(path)) == 50
+    monkeypatch.setenv("GPU_AUG_MAX_SAMPLE_BYTES", str(size - 1))
+    if compression is None:
+        assert len(open_dataset(path)) == 50
+    else:
+        with pytest.raises(SourceError, match=r"a record batch would take 50\d{3} bytes"):
+            open_dataset(path)

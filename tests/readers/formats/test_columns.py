@@ -1,0 +1,224 @@
+"""Labels, keys and payloads of records, the same over all formats: a bad one is one BadSample."""
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from readers import BadSample, Sample, open_dataset
+from readers.formats.columns import label_or_none, to_key, to_label, to_labels, to_payload
+from readers.sample import checked_indices
+
+Jpeg = Callable[..., bytes]
+MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (None, -1),
+        (-1, -1),
+        (True, 1),
+        (7.0, 7),
+        (" 12 ", 12),
+        (b"3", 3),
+        (MOST, MOST),
+        (str(MOST), MOST),
+    ],
+)
+def test_labels(value: Any, label: int) -> None:
+    """Whole numbers from 0 to 2**63 - 1, however they are written, and -1 for none."""
+    assert to_label(value) == label
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(2**63, 2**64 - 1, 10**30, 10**300, 1e300, -2, -(2**63), "-5"),
+        *(0.5, float("nan"), float("inf"), "x", [1], {}, "9" * 5000),
+    ],
+)
+def test_labels_that_are_none(value: Any) -> None:
+    """Each is refused with one short sentence."""
+    with pytest.raises(ValueError, match=r"^the label .* is ") as error:
+        to_label(value)
+
+    assert len(str(error.value)) < 180
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["u1", "i1", "i8", "u8", "?"])
+def test_labels_of_arrays(kind: str) -> None:
+    """As one by one."""
+    values = np.array([0, 1, 255, 2**63 - 1, 2**63, 2**64 - 1], "u8").astype(kind)
+    expected = []
+    for value in values.tolist():
+        try:
+            expected.append(to_label(value))
+        except ValueError:
+            expected.append(-1)
+
+    assert to_labels(values).tolist() == expected
+    assert to_labels(values).dtype == np.int64
+
+
+@pytest.mark.parametrize("kind", ["f2", "f4", "f8", ">f8"])
+def test_labels_of_arrays_of_floats(kind: str) -> None:
+    """As one by one: whole ones count."""
+    values = np.array([0, 1.5, 7, -1, -2, -0.0, np.nan, np.inf, -np.inf, 2.0**63, 2.0**62], "f8")
+    with np.errstate(over="ignore"):
+        values = values.astype(kind)
+
+    assert to_labels(values).tolist() == [label_or_none(value) for value in values.tolist()]
+
+
+def test_half_characters() -> None:
+    """JSON writes them out, keys show them, and plain text refuses them."""
+    assert to_payload({"\ud800": "ä"}) == b'{"\\ud800":"\\u00e4"}'
+    assert to_key("a\ud800/\udcff\0") == "a\\ud800/\\udcff\0"
+    assert to_key("\udcff") == "\udcff"
+    assert to_payload("\udcff") == b"\xff"
+    with pytest.raises(ValueError, match=r"the text 'x\\ud800' has half a character"):
+        to_payload("x\ud800")
+
+
+@pytest.mark.parametrize(
+    "indices", [np.array([[0, 1], [2, 3]]), np.uint8(1), np.zeros((0, 2), int)]
+)
+def test_indices_must_lie_in_a_row(indices: Any) -> None:
+    """The sentence names the shape."""
+    with pytest.raises(
+        TypeError, match=rf"got an array of the shape \({indices.shape}"[:-1].replace("((", "(")
+    ):
+        checked_indices(indices, 9)
+    with pytest.raises(TypeError, match="indices must be a sequence of integers"):
+        checked_indices([[1], [1, 2]], 9)
+
+
+def _parquet(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"image": images, "label": pa.array(labels, pa.uint64())})
+    pq.write_table(table, folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+def _parquet_text(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(
+        pa.table({"image": images, "label": list(map(str, labels))}), folder / "a.parquet"
+    )
+    return folder / "a.parquet"
+
+
+def _arrow(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    pa = pytest.importorskip("pyarrow")
+    ipc = pytest.importorskip("pyarrow.ipc")
+    table = pa.table({"image": images, "label": pa.array(labels, pa.uint64())})
+    with ipc.new_file(folder / "a.arrow", table.schema) as writer:
+        writer.write_table(table)
+    return folder / "a.arrow"
+
+
+def _hdf5(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["images"] = np.zeros((len(images), 4, 4, 3), np.uint8)
+        file["labels"] = np.array(labels, np.uint64)
+    return folder / "a.h5"
+
+
+def _npy(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    np.save(folder / "a.npy", np.zeros((len(images), 4, 4, 3), np.uint8))
+    np.save(folder / "a_labels.npy", np.array(labels, np.uint64))
+    return folder / "a.npy"
+
+
+def _mds(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    from tests.support.writers.mds import write_mds
+
+    rows = [
+        {"image": image, "label": struct.pack("<Q", label)}
+        for image, label in zip(images, labels, strict=True)
+    ]
+    write_mds(folder, {"image": ("jpeg", None), "label": ("uint64", 8)}, rows)
+    return folder
+
+
+def _examples(images: list[bytes], labels: list[int]) -> list[bytes]:
+    writer = pytest.importorskip("tfrecord.writer").TFRecordWriter
+    return [
+        writer.serialize_tf_example({"image": (image, "byte"), "label": (b"%d" % label, "byte")})
+        for image, label in zip(images, labels, strict=True)
+    ]
+
+
+def _tfrecord(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    check = pytest.importorskip("tfrecord.writer").TFRecordWriter.masked_crc
+    with (folder / "a.tfrecord").open("wb") as file:
+        for record in _examples(images, labels):
+            length = struct.pack("<Q", len(record))
+            file.write(length + check(length) + record + check(record))
+    return folder / "a.tfrecord"
+
+
+def _arrayrecord(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    module = pytest.importorskip("array_record.python.array_record_module")
+    file = module.ArrayRecordWriter(str(folder / "a.array_record"), "group_size:1")
+    for record in _examples(images, labels):
+        file.write(record)
+    file.close()
+    return folder / "a.array_record"
+
+
+def _manifest(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    lines = []
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        (folder / f"{number}.jpg").write_bytes(image)
+        lines.append(json.dumps({"image": f"{number}.jpg", "label": label}))
+    (folder / "a.jsonl").write_text("\n".join(lines))
+    return folder / "a.jsonl"
+
+
+def _lmdb(folder: Path, images: list[bytes], labels: list[int]) -> Any:
+    lmdb = pytest.importorskip("lmdb")
+    with lmdb.open(str(folder / "db"), map_size=1 << 24) as env, env.begin(write=True) as txn:
+        for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+            varint, left = bytearray(), label
+            while left >= 128:
+                varint.append(left & 127 | 128)
+                left >>= 7
+            size = bytes([len(image) & 127 | 128, len(image) >> 7])
+            datum = b"\x22" + size + image + b"\x28" + bytes(varint) + bytes([left]) + b"\x38\x01"
+            txn.put(b"%d" % number, datum)
+    return folder / "db"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [_parquet, _parquet_text, _arrow, _hdf5, _npy, _mds, _tfrecord, _arrayrecord, _manifest, _lmdb],
+)
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_label_of_64_bits_is_one_bad_sample(
+    tmp_path: Path, jpeg: Jpeg, write: Callable[..., Any], bad: int
+) -> None:
+    """In every format, and as a column it is none."""
+    images = [jpeg(9, 8, seed=number) for number in range(3)]
+    labels = [4, 5, MOST]
+    labels[bad] = 2**64 - 2
+    dataset = open_dataset(write(tmp_path, images, labels))
+    expected = [-1 if number == bad else label for number, label in enumerate(labels)]
+
+    assert dataset.column("label").tolist() == expected
+    for index, entry in enumerate(dataset.fetch([0, 1, 2])):
+        assert isinstance(entry, BadSample) == (index == bad), entry
+        if isinstance(entry, Sample):
+            assert entry.label == labels[index]
+        else:
+            assert "the label" in entry.reason
+    assert isinstance(dataset.fetch([bad])[0], BadSample)

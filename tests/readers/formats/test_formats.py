@@ -1,0 +1,332 @@
+"""What every format keeps to: the bytes of its own library, any order, any thread, any process, exact resume.
+
+The table of formats in the README is made of what is shown here: `pytest tests/readers/formats/test_formats.py --write-formats`.
+"""
+
+import importlib
+import pickle
+import pkgutil
+import random
+import shutil
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import tests.support.writers
+from dali_pipes import Loader
+from dali_pipes.video.clips import Clips
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import BadSample, Dataset, Sample, SourceError, open_dataset
+from readers.formats.registry import FORMATS
+from tests.support.s3_server import storage
+from tests.support.writers import Expected, Written
+
+NUM_SAMPLES = 23
+README = Path(__file__).resolve().parents[3] / "README.md"
+COLUMNS = ("random access", "global shuffle", "exact resume", "remote", "zero-copy")
+WRITERS = {
+    module.FORMAT: module
+    for found in pkgutil.iter_modules(tests.support.writers.__path__)
+    for module in [importlib.import_module(f"tests.support.writers.{found.name}")]
+}
+every_format = pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+
+
+@pytest.fixture(scope="module")
+def samples(jpeg: Callable[..., bytes]) -> list[Written]:
+    """Samples in an order that is no writer's own: neither by name, nor by class."""
+    written = [
+        Written(f"photo-{number:03d}", jpeg(80 + number, 91, seed=number), number % 3)
+        for number in range(NUM_SAMPLES)
+    ]
+    random.Random(0).shuffle(written)
+    return written
+
+
+@pytest.fixture(scope="module")
+def made(
+    tmp_path_factory: pytest.TempPathFactory, samples: list[Written]
+) -> Callable[[ModuleType], Any]:
+    """A maker of the samples in a format, once per format."""
+    sources: dict[str, Any] = {}
+
+    def make(writer: ModuleType) -> Any:
+        if writer.FORMAT not in sources:
+            folder = tmp_path_factory.mktemp(writer.FORMAT)
+            sources[writer.FORMAT] = writer.write(folder, samples)
+        return sources[writer.FORMAT]
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def proved() -> dict[str, set[str]]:
+    """What was shown of each format; the tests fill it."""
+    return {name: set() for name in WRITERS}
+
+
+def opened(writer: ModuleType, source: Any) -> Dataset:
+    return open_dataset(source, **getattr(writer, "OPTIONS", {}))
+
+
+def told(entry: Sample | BadSample) -> Expected:
+    assert isinstance(entry, Sample), entry
+    payload = entry.image if entry.video is None else entry.video
+    assert payload is not None
+    return Expected(entry.key, bytes(payload), entry.label)
+
+
+def test_every_random_access_format_is_here() -> None:
+    """A format without a writer is one that none of this was shown for."""
+    wanted = {name for name, kind in FORMATS.items() if kind.random_access}
+
+    assert wanted == WRITERS.keys()
+
+
+@every_format
+def test_bytes_are_those_of_the_formats_own_library(
+    writer: ModuleType, made: Callable[[ModuleType], Any], samples: list[Written]
+) -> None:
+    """Keys, images and labels are what the format's library reads from the same files, in its order."""
+    source = made(writer)
+    dataset = opened(writer, source)
+    expected = writer.expected(source)
+
+    assert [told(entry) for entry in dataset.fetch(range(len(dataset)))] == expected
+    assert len(dataset) == NUM_SAMPLES
+    if not getattr(writer, "DECODED", False):  # as arrays are, which hold no JPEGs
+        assert sorted(one.image for one in expected) == sorted(one.image for one in samples)
+
+
+@every_format
+def test_any_order_and_repeats(
+    writer: ModuleType, made: Callable[[ModuleType], Any], proved: dict[str, set[str]]
+) -> None:
+    """A batch comes in the order that was asked for, however often an index is in it."""
+    dataset = opened(writer, made(writer))
+    wanted = random.Random(1).choices(range(NUM_SAMPLES), k=100)
+    one_by_one = [told(dataset.fetch([index])[0]) for index in range(NUM_SAMPLES)]
+
+    fetched = dataset.fetch(wanted)
+
+    assert [entry.index for entry in fetched] == wanted
+    assert [told(entry) for entry in fetched] == [one_by_one[index] for index in wanted]
+    with pytest.raises(IndexError, match="index must be in"):
+        dataset.fetch([NUM_SAMPLES])
+    proved[writer.FORMAT].add("random access")
+
+
+@every_format
+def test_threads(writer: ModuleType, made: Callable[[ModuleType], Any]) -> None:
+    """Eight threads that fetch at once get what one gets."""
+    dataset = opened(writer, made(writer))
+    alone = [told(entry) for entry in dataset.fetch(range(NUM_SAMPLES))]
+    orders = [random.Random(seed).sample(range(NUM_SAMPLES), NUM_SAMPLES) for seed in range(64)]
+
+    with ThreadPoolExecutor(8) as pool:
+        batches = list(pool.map(dataset.fetch, orders))
+
+    for order, batch in zip(orders, batches, strict=True):
+        assert [told(entry) for entry in batch] == [alone[index] for index in order]
+
+
+@every_format
+def test_pickled(writer: ModuleType, made: Callable[[ModuleType], Any]) -> None:
+    """What another process unpickles is the same dataset."""
+    dataset = opened(writer, made(writer))
+    dataset.fetch([0])  # with whatever is open
+    again = pickle.loads(pickle.dumps(dataset))
+
+    assert again.fingerprint == dataset.fingerprint
+    assert again.fetch([3])[0] == dataset.fetch([3])[0]
+
+
+@every_format
+def test_payloads_outlive_the_dataset(
+    writer: ModuleType, made: Callable[[ModuleType], Any]
+) -> None:
+    """What was fetched can be used when the dataset is gone."""
+    dataset = opened(writer, made(writer))
+    expected = [told(entry) for entry in dataset.fetch(range(NUM_SAMPLES))]
+    kept = dataset.fetch(range(NUM_SAMPLES))
+    del dataset
+
+    assert [told(entry) for entry in kept] == expected
+
+
+@every_format
+def test_fingerprint(writer: ModuleType, samples: list[Written], tmp_path: Path) -> None:
+    """It is that of the data, wherever it lies, and another one when the data is another."""
+    first = opened(writer, writer.write(_folder(tmp_path / "a"), samples))
+    other = opened(writer, writer.write(_folder(tmp_path / "b"), samples[:-1]))
+    before = first.fingerprint
+    shutil.copytree(tmp_path / "a", tmp_path / "else" / "where")
+    source = writer.write(_folder(tmp_path / "c"), samples)  # for the name of the source alone
+    moved = opened(writer, _moved(source, tmp_path / "c", tmp_path / "else" / "where"))
+
+    assert moved.fingerprint == before
+    assert other.fingerprint != before
+    assert len(before) == 32
+
+
+@every_format
+def test_columns(writer: ModuleType, made: Callable[[ModuleType], Any]) -> None:
+    """The columns that selections use say what the samples say."""
+    dataset = opened(writer, made(writer))
+    entries = dataset.fetch(range(NUM_SAMPLES))
+
+    assert dataset.column("label").tolist() == [entry.label for entry in entries]
+    sizes = dataset.column("num_bytes").tolist()
+    exact = [sum(map(len, entry.fields.values())) for entry in entries]
+    assert sizes in (exact, [-1] * NUM_SAMPLES)
+    assert dataset.block_size >= 1
+
+
+@every_format
+def test_one_bad_record_is_one_bad_sample(
+    writer: ModuleType, samples: list[Written], tmp_path: Path
+) -> None:
+    """A record that is damaged takes no neighbour with it."""
+    if not hasattr(writer, "damage"):
+        pytest.skip("this format cannot lose a single record")
+    source = writer.write(tmp_path, samples)
+    sound = [told(entry) for entry in opened(writer, source).fetch(range(NUM_SAMPLES))]
+    entries = opened(writer, writer.damage(source)).fetch(range(NUM_SAMPLES))
+    bad = [entry for entry in entries if isinstance(entry, BadSample)]
+
+    assert len(bad) == 1, bad
+    assert bad[0].reason
+    assert str(tmp_path) not in bad[0].reason + bad[0].key
+    for entry, expected in zip(entries, sound, strict=True):
+        assert isinstance(entry, BadSample) or told(entry) == expected
+
+
+@every_format
+def test_zero_copy(
+    writer: ModuleType, samples: list[Written], tmp_path: Path, proved: dict[str, set[str]]
+) -> None:
+    """Payloads of more than 1 MiB are views into the storage where the table says so, and only there."""
+    write = getattr(writer, "write_plain", writer.write)
+    long = [replace(sample, image=sample.image + bytes(1 << 20)) for sample in samples[:3]]
+    [entry] = opened(writer, write(tmp_path, long)).fetch([1])
+    assert isinstance(entry, Sample)
+    view = entry.image if entry.video is None else entry.video
+    owner = view.obj if isinstance(view, memoryview) else view
+
+    is_view = isinstance(view, memoryview) and not isinstance(owner, bytes | bytearray)
+    assert is_view == FORMATS[writer.FORMAT].zero_copy
+    proved[writer.FORMAT] |= {"zero-copy"} if is_view else set()
+
+
+@every_format
+def test_remote(
+    writer: ModuleType, samples: list[Written], tmp_path: Path, proved: dict[str, set[str]]
+) -> None:
+    """Files on an HTTP server are the files on the disk where the table says so; others are refused."""
+    pytest.importorskip("obstore")
+    source = writer.write(_folder(tmp_path / "data"), samples)
+    local = opened(writer, source)
+    kind = FORMATS[writer.FORMAT]
+    files = [path for path in sorted(tmp_path.rglob("*")) if str(path).endswith(kind.suffixes)]
+    with storage(tmp_path) as server:
+        urls = [
+            f"{server.url}/{path.relative_to(tmp_path)}" for path in files or [tmp_path / "data"]
+        ]
+        if not kind.remote:
+            with pytest.raises(SourceError, match=r"copy it here|of no known kind"):
+                opened(writer, urls[0])
+            return
+        remote = opened(writer, urls)
+        told_remotely = [told(entry) for entry in remote.fetch(range(NUM_SAMPLES))]
+        fingerprint = remote.fingerprint
+
+    assert told_remotely == [told(entry) for entry in local.fetch(range(NUM_SAMPLES))]
+    assert fingerprint == local.fingerprint
+    proved[writer.FORMAT].add("remote")
+
+
+@every_format
+def test_exact_resume(
+    writer: ModuleType, made: Callable[[ModuleType], Any], proved: dict[str, set[str]]
+) -> None:
+    """A run that was left in the middle goes on with the samples that are left, on two ranks."""
+    source = made(writer)
+
+    def loader(**options: Any) -> Loader:
+        recipe = Recipe([RandomResizedCrop(8)])
+        fixed: dict[str, Any] = {"device": "cpu", "decoder": "cpu", "seed": 3}
+        dataset = opened(writer, source)
+        if getattr(writer, "HOLDS_VIDEOS", False):
+            dataset = Clips(dataset, num_frames=1, stride=1)
+        return Loader(dataset, recipe, last_batch="partial", **fixed, **options)
+
+    whole = loader(batch_size=NUM_SAMPLES)
+    [uninterrupted] = whole
+    first = loader(batch_size=4)
+    begun = list(islice(first, 2))
+    rest = []
+    for rank in range(2):
+        second = loader(batch_size=3, rank=rank, world_size=2)
+        second.load_state_dict(first.state_dict())
+        rest += list(second)
+    images = {
+        index: image
+        for batch in (*begun, *rest)
+        for index, image in zip(batch.indices.tolist(), batch.images, strict=True)
+    }
+
+    assert sum(len(batch.indices) for batch in (*begun, *rest)) == NUM_SAMPLES
+    assert uninterrupted.indices[:8].tolist() == [
+        index for batch in begun for index in batch.indices.tolist()
+    ]
+    for index, image in zip(uninterrupted.indices.tolist(), uninterrupted.images, strict=True):
+        assert torch.equal(image, images[index])
+    assert sorted(uninterrupted.indices.tolist()) == list(range(NUM_SAMPLES))
+    proved[writer.FORMAT] |= {"global shuffle", "exact resume"}
+
+
+def test_the_table_in_the_readme(
+    proved: dict[str, set[str]], request: pytest.FixtureRequest
+) -> None:
+    """The README says of every format what was shown above, and nothing else."""
+    if not all({"random access", "exact resume"} <= shown for shown in proved.values()):
+        pytest.skip("only a part of the tests above ran")
+    table = _table(proved)
+    text = README.read_text()
+    if request.config.getoption("--write-formats"):
+        start, stop = text.index("| format |"), text.index("\n\n", text.index("| format |"))
+        README.write_text(text[:start] + table + text[stop:])
+        return
+
+    assert table in text
+
+
+def _table(proved: dict[str, set[str]]) -> str:
+    dash = "-"
+    lines = ["| format | " + " | ".join(COLUMNS) + " | extra |"]
+    lines.append("| --- " + "| :-: " * len(COLUMNS) + "| --- |")
+    for name, kind in FORMATS.items():
+        shown = proved.get(name, set())
+        cells = ["yes" if column in shown else dash for column in COLUMNS]
+        if name in WRITERS:
+            lines.append(f"| {kind.title} | {' | '.join(cells)} | {kind.extra or dash} |")
+    return "\n".join(lines)
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(parents=True)
+    return path
+
+
+def _moved(source: Any, old: Path, new: Path) -> Any:
+    """The same source in another folder."""
+    if isinstance(source, list):
+        return [_moved(item, old, new) for item in source]
+    return new / Path(source).relative_to(old)

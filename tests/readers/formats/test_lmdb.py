@@ -1,0 +1,397 @@
+"""LMDB: the tree is read as its library reads it, and every layout that datasets have."""
+
+import pickle
+import random
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from readers import BadSample, Sample, SourceError
+from readers.formats.lmdb import LmdbDataset
+from readers.formats.lmdb.tree import Tree
+
+lmdb = pytest.importorskip("lmdb")
+
+Jpeg = Callable[..., bytes]
+
+
+def write(path: Path, values: Mapping[bytes, bytes], **options: object) -> Path:
+    with lmdb.open(str(path), map_size=1 << 28, **options) as env, env.begin(write=True) as txn:
+        for key, value in values.items():
+            txn.put(key, value)
+    return path
+
+
+def fetched(path: Path, **options: str) -> list[Sample]:
+    dataset = LmdbDataset(path, **options)
+    entries = dataset.fetch(range(len(dataset)))
+    assert all(isinstance(entry, Sample) for entry in entries), entries
+    return entries
+
+
+@pytest.mark.parametrize(
+    ("count", "longest"), [(0, 9), (1, 9), (60, 9000), (4000, 200), (30, 70000)]
+)
+def test_tree_agrees_with_the_library(tmp_path: Path, count: int, longest: int) -> None:
+    """Keys and values are those of LMDB, in a tree that was written, overwritten and thinned out."""
+    rng = random.Random(count)
+    with lmdb.open(str(tmp_path), map_size=1 << 28) as env:
+        for _ in range(3):
+            with env.begin(write=True) as txn:
+                for number in rng.sample(range(count), 2 * count // 3 + (count == 1)):
+                    txn.put(
+                        f"{number % 7}/{number:0{rng.choice([4, 90])}}".encode(),
+                        rng.randbytes(rng.randrange(longest)),
+                    )
+            with env.begin(write=True) as txn:
+                for key in list(txn.cursor().iternext(values=False))[3::5]:
+                    txn.delete(key)
+        with env.begin() as txn:
+            expected = [(bytes(key), bytes(value)) for key, value in txn.cursor()]
+    data = memoryview((tmp_path / "data.mdb").read_bytes())
+
+    nodes = list(Tree(data, "data.mdb").nodes())
+
+    assert [(node.key, bytes(data[node.start : node.stop])) for node in nodes] == expected
+    assert not any(node.fault for node in nodes)
+
+
+def test_class_folders(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Keys in folders have the first folder as their class, numbered as by name, not by place in the tree."""
+    image = jpeg(9, 8)
+    names = ["a-b/1.jpg", "a/1.jpg", "a/deep/2.jpg", "zebra/1.JPG"]  # "-" sorts before "/"
+    path = write(tmp_path / "db", {name.encode(): image for name in reversed(names)})
+    dataset = LmdbDataset(path)
+
+    samples = dataset.fetch(range(4))
+
+    assert [entry.key for entry in samples] == [f"data.mdb/{name[:-4]}" for name in names]
+    assert dataset.class_names == ("a", "a-b", "zebra")
+    assert [dataset.class_names[entry.label] for entry in samples] == ["a-b", "a", "a", "zebra"]
+    assert samples[0].size == (9, 8)
+    assert samples[0].image == image
+
+
+def test_numbers_beat_folders(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Where samples bring their class numbers, folders are no classes."""
+    values = {b"x/1.jpg": jpeg(9, 8), b"x/1.cls": b"7", b"y/2.jpg": jpeg(9, 8)}
+    dataset = LmdbDataset(write(tmp_path / "db", values))
+
+    assert dataset.column("label").tolist() == [7, -1]
+    assert dataset.class_names == ()
+
+
+def test_values_are_images(tmp_path: Path, jpeg: Jpeg) -> None:
+    """LSUN's kind: any keys; what is said about the whole is no sample. In one file without a folder."""
+    values = {b"f00d": jpeg(9, 8), b"beef": jpeg(7, 8), b"__keys__": b"\x80\x04", b"length": b"2"}
+    samples = fetched(write(tmp_path / "one.lmdb", values, subdir=False))
+
+    assert [entry.key for entry in samples] == ["one.lmdb/beef", "one.lmdb/f00d"]
+    assert [entry.image for entry in samples] == [values[b"beef"], values[b"f00d"]]
+    assert [entry.label for entry in samples] == [-1, -1]
+
+
+def test_numbered(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Text recognition's kind: texts are fields, numbers are classes as well, a missing one is none."""
+    values = {b"num-samples": b"3", b"label-000000001": "Ä 5".encode(), b"label-000000003": b"12"}
+    values |= {b"image-%09d" % number: jpeg(9, 8, seed=number) for number in (1, 2, 3)}
+    samples = fetched(write(tmp_path / "db", values))
+
+    assert [entry.label for entry in samples] == [-1, -1, 12]
+    assert bytes(samples[0].fields["label"]).decode() == "Ä 5"
+    assert "label" not in samples[1].fields
+    assert [entry.image for entry in samples] == [values[b"image-%09d" % n] for n in (1, 2, 3)]
+
+
+def datum(data: bytes, label: int, encoded: bool, shape: tuple[int, int, int]) -> bytes:
+    """A Datum, written by hand: shape, data, label, encoded."""
+
+    def varint(number: int) -> bytes:
+        digits = bytearray()
+        while number > 127:
+            digits.append(number & 127 | 128)
+            number >>= 7
+        return bytes([*digits, number])
+
+    head = b"".join(bytes([tag]) + varint(n) for tag, n in zip((8, 16, 24), shape, strict=True))
+    return (
+        head
+        + b"\x22"
+        + varint(len(data))
+        + data
+        + b"\x28"
+        + varint(label)
+        + b"\x38"
+        + bytes([encoded])
+    )
+
+
+def test_datum(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Caffe's kind: encoded images as they are, planes of BGR as a PPM that OpenCV reads back, grey as PGM."""
+    rng = np.random.default_rng(0)
+    planes = rng.integers(0, 256, (3, 5, 4), np.uint8)
+    grey = rng.integers(0, 256, (1, 5, 4), np.uint8)
+    values = {
+        b"0": datum(jpeg(9, 8), 300, True, (0, 0, 0)),
+        b"1": datum(planes.tobytes(), 1, False, (3, 5, 4)),
+        b"2": datum(grey.tobytes(), 2, False, (1, 5, 4)),
+    }
+    samples = fetched(write(tmp_path / "db", values))
+
+    assert [entry.label for entry in samples] == [300, 1, 2]
+    assert samples[0].image == jpeg(9, 8)
+    assert samples[0].image_field == "data"
+    decoded = cv2.imdecode(np.frombuffer(samples[1].fields["ppm"], np.uint8), cv2.IMREAD_COLOR)
+    assert np.array_equal(decoded, planes.transpose(1, 2, 0))
+    decoded = cv2.imdecode(np.frombuffer(samples[2].fields["pgm"], np.uint8), cv2.IMREAD_GRAYSCALE)
+    assert np.array_equal(decoded, grey[0])
+    assert samples[1].size == (5, 4)
+
+
+def caffe_datum() -> Any:
+    """The message Datum, as Caffe's caffe.proto defines it, by Google's own library."""
+    pool = pytest.importorskip("google.protobuf.descriptor_pool")
+    pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+    factory = pytest.importorskip("google.protobuf.message_factory")
+    file = pb2.FileDescriptorProto(name="caffe.proto", package="caffe", syntax="proto2")
+    message = file.message_type.add(name="Datum")
+    kinds = {
+        **dict.fromkeys(["channels", "height", "width"], pb2.FieldDescriptorProto.TYPE_INT32),
+        "data": pb2.FieldDescriptorProto.TYPE_BYTES,
+        "label": pb2.FieldDescriptorProto.TYPE_INT32,
+        "float_data": pb2.FieldDescriptorProto.TYPE_FLOAT,
+        "encoded": pb2.FieldDescriptorProto.TYPE_BOOL,
+    }
+    for number, (name, kind) in enumerate(kinds.items(), start=1):
+        repeated = 3 if name == "float_data" else 1
+        message.field.add(name=name, number=number, type=kind, label=repeated)
+    found = pool.DescriptorPool()
+    found.Add(file)
+    return factory.GetMessageClass(found.FindMessageTypeByName("caffe.Datum"))
+
+
+def test_what_convert_imageset_writes(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Keys that end like images hold Datums all the same, encoded ones and pixels side by side."""
+    message = caffe_datum()
+    planes = np.random.default_rng(0).integers(0, 256, (3, 5, 4), np.uint8)
+    values = {
+        b"00000000_cat/im.jpg": message(data=jpeg(9, 8), label=0, encoded=True),
+        b"00000001_dog/im.JPEG": message(data=jpeg(7, 8), label=300, encoded=True),
+        b"00000002_im.jpg": message(
+            data=planes.tobytes(), label=2, channels=3, height=5, width=4, encoded=False
+        ),
+    }
+    path = write(tmp_path / "db", {key: one.SerializeToString() for key, one in values.items()})
+    samples = fetched(path)
+
+    assert [entry.label for entry in samples] == [0, 300, 2]
+    assert [bytes(entry.image) for entry in samples[:2]] == [jpeg(9, 8), jpeg(7, 8)]
+    decoded = cv2.imdecode(np.frombuffer(samples[2].fields["ppm"], np.uint8), cv2.IMREAD_COLOR)
+    assert np.array_equal(decoded, planes.transpose(1, 2, 0))
+
+
+def test_datums_that_are_no_images_are_refused(tmp_path: Path) -> None:
+    """Features and stacks of more channels, of which Caffe makes Datums, too: the sentence says what they are."""
+    message = caffe_datum()
+    floats = message(float_data=[0.5, 1.5], channels=2, height=1, width=1, label=1)
+    stack = message(data=bytes(40), channels=10, height=2, width=2, label=1)
+    for name, one, match in (("a", floats, "holds floats"), ("b", stack, "10 channels of 2x2")):
+        path = write(tmp_path / name, {b"00000000_im.jpg": one.SerializeToString()})
+        with pytest.raises(
+            SourceError, match=f"Datums of Caffe of which none is an image.*{match}"
+        ):
+            LmdbDataset(path)
+
+
+def test_one_foreign_value_among_datums(tmp_path: Path, jpeg: Jpeg) -> None:
+    """A value that is no Datum, or holds other pixels than it says, is one BadSample."""
+    good = datum(jpeg(9, 8), 3, True, (0, 0, 0))
+    values = {b"0": good, b"1": good[:-4] + b"\xff", b"2": datum(bytes(59), 0, False, (3, 5, 4))}
+    values[b"3"] = b"\x33" + bytes(9)
+    dataset = LmdbDataset(write(tmp_path / "db", values))
+    kinds = [type(entry) for entry in dataset.fetch(range(4))]
+
+    assert kinds == [Sample, BadSample, BadSample, BadSample]
+
+
+def test_named_databases(tmp_path: Path, jpeg: Jpeg) -> None:
+    """The only named database is found; of several one must be named."""
+    with lmdb.open(str(tmp_path), max_dbs=3, map_size=1 << 24) as env:
+        for name in (b"train", b"val"):
+            with env.begin(write=True, db=env.open_db(name)) as txn:
+                txn.put(name + b".jpg", jpeg(9, 8))
+            if name == b"train":
+                assert fetched(tmp_path)[0].key == "data.mdb/train"
+    with pytest.raises(SourceError, match=r"'train', 'val'.*database="):
+        LmdbDataset(tmp_path)
+
+    assert fetched(tmp_path, database="val")[0].key == "data.mdb/val"
+    assert (
+        pickle.loads(pickle.dumps(LmdbDataset(tmp_path, database="val"))).fetch([0])[0].key
+        == "data.mdb/val"
+    )
+
+
+def test_keys_of_whole_numbers(tmp_path: Path, jpeg: Jpeg) -> None:
+    """INTEGERKEY: the keys are numbers of this machine, in their order."""
+    env = lmdb.open(str(tmp_path), max_dbs=1, map_size=1 << 24)
+    with env, env.begin(write=True, db=env.open_db(b"x", integerkey=True)) as txn:
+        for number in (300, 2):
+            txn.put(number.to_bytes(8, "little"), jpeg(9, 8, seed=number))
+
+    assert [entry.key for entry in fetched(tmp_path)] == ["data.mdb/2", "data.mdb/300"]
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        (pickle.dumps((b"image", 3)), "pickled.*KEY.jpg"),
+        (b"\x92\xc4\x05image\x03", "MessagePack.*KEY.jpg"),
+        (b"nothing known", "no known layout.*nothing"),
+        (b"", "no known layout"),
+    ],
+)
+def test_foreign_values_are_refused(tmp_path: Path, value: bytes, match: str) -> None:
+    """Values that would have to be unpickled, or that nobody knows, are refused with what to do."""
+    path = write(tmp_path / "db", {b"key": value})
+
+    with pytest.raises(SourceError, match=match) as caught:
+        LmdbDataset(path)
+    assert str(path / "data.mdb") in str(caught.value)
+
+
+def test_no_environment_is_refused(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Missing, empty and foreign files, empty databases, several values per key: each with its reason."""
+    (tmp_path / "text.mdb").write_bytes(b"no tree" * 100)
+    (tmp_path / "empty.mdb").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    write(tmp_path / "none", {})
+    env = lmdb.open(str(tmp_path / "many"), max_dbs=1, map_size=1 << 24)
+    with env, env.begin(write=True, db=env.open_db(b"x", dupsort=True)) as txn:
+        txn.put(b"a", b"1")
+    for name, match in {
+        "nowhere.mdb": "is not a file",
+        "text.mdb": "no LMDB",
+        "empty.mdb": "no LMDB",
+        "folder": "no data.mdb",
+        "none": "holds no samples",
+        "many": "DUPSORT",
+    }.items():
+        with pytest.raises(SourceError, match=match):
+            LmdbDataset(tmp_path / name)
+    with pytest.raises(SourceError, match="layout must be one of files, values, numbered, datum"):
+        LmdbDataset(write(tmp_path / "db", {b"a.jpg": jpeg(9, 8)}), layout="tar")
+
+
+def test_cut_off_file(tmp_path: Path, jpeg: Jpeg) -> None:
+    """What lies behind the cut is lost, by name; what lies before it is not."""
+    values = {b"%03d.jpg" % number: jpeg(99, 98, seed=number) for number in range(40)}
+    path = write(tmp_path / "db", values) / "data.mdb"
+    sound = len(fetched(path))
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size * 3 // 5)
+    dataset = LmdbDataset(path)
+    entries = dataset.fetch(range(len(dataset)))
+    good = [entry for entry in entries if isinstance(entry, Sample)]
+
+    assert 0 < len(good) < sound
+    assert all(
+        entry.image == values[entry.key.partition("/")[2].encode() + b".jpg"] for entry in good
+    )
+    assert all("cut off" in entry.reason for entry in entries if isinstance(entry, BadSample))
+
+
+def test_damaged_trees_end(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Whatever stands in the pages, the walk ends, and no value leads out of the file."""
+    values = {b"%03d.jpg" % number: jpeg(30, 30, seed=number) for number in range(200)}
+    sound = (write(tmp_path / "db", values) / "data.mdb").read_bytes()
+    rng = random.Random(0)
+    for _ in range(60):
+        data = bytearray(sound)
+        for _ in range(8):
+            page = rng.randrange(2, len(data) // 4096) * 4096
+            place = page + rng.choice(
+                [0, 10, 12, 14, 16 + 2 * rng.randrange(40), rng.randrange(4096)]
+            )
+            struct.pack_into("<H", data, min(place, len(data) - 2), rng.randrange(1 << 16))
+        try:
+            nodes = list(Tree(memoryview(data), "data.mdb").nodes())
+        except SourceError:
+            continue
+        assert len(nodes) < 40_000
+        assert all(0 <= node.start <= node.stop <= len(data) for node in nodes)
+
+
+def test_a_page_that_leads_back_ends(tmp_path: Path) -> None:
+    """A branch whose child is itself is walked once for every page, not for ever."""
+    path = write(tmp_path / "db", {b"%04d" % n: bytes(60) for n in range(500)}) / "data.mdb"
+    data = bytearray(path.read_bytes())
+    for page in range(2, len(data) // 4096):
+        if struct.unpack_from("<H", data, page * 4096 + 10) == (1,):  # a branch
+            for (at,) in struct.iter_unpack("<H", data[page * 4096 + 16 : page * 4096 + 20]):
+                struct.pack_into("<HH", data, page * 4096 + at, page, 0)
+
+    nodes = list(Tree(memoryview(data), "data.mdb").nodes())
+
+    assert any("damaged" in node.fault for node in nodes)
+
+
+def test_written_while_in_use(tmp_path: Path, jpeg: Jpeg) -> None:
+    """An environment that was written to since it was opened gives BadSamples, not other bytes."""
+    path = write(tmp_path / "db", {b"a.jpg": jpeg(9, 8)})
+    dataset = LmdbDataset(path)
+    write(path, {b"b.jpg": jpeg(9, 8), b"a.jpg": jpeg(8, 8)})
+
+    [entry] = dataset.fetch([0])
+
+    assert isinstance(entry, BadSample)
+    assert "changed" in entry.reason
+    assert len(LmdbDataset(path)) == 2
+
+
+@pytest.mark.usefixtures("every_payload_is_long")
+def test_payloads_are_views(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Long fields are views into the file."""
+    dataset = LmdbDataset(write(tmp_path / "db", {b"a.jpg": jpeg(99, 98)}))
+    [first], [second] = dataset.fetch([0]), dataset.fetch([0])
+
+    assert isinstance(first.image, memoryview)
+    assert np.shares_memory(
+        np.frombuffer(first.image, np.uint8), np.frombuffer(second.image, np.uint8)
+    )
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "label"), [((3, -2, -2), 1), ((3, 2, 2), -2), ((3, 2, 2), -(2**63))]
+)
+def test_one_bad_datum(
+    tmp_path: Path, first: bool, shape: tuple[int, int, int], label: int
+) -> None:
+    """Lengths below zero and labels that are no class numbers are that record's fault alone."""
+    whole = (1 << 64) - 1
+    sizes = (shape[0], shape[1] & whole, shape[2] & whole)
+    bad = datum(bytes(12), label & whole, False, sizes)
+    good = datum(bytes(12), 4, False, (3, 2, 2))
+    dataset = LmdbDataset(
+        write(tmp_path / "db", {b"a": bad if first else good, b"b": good if first else bad})
+    )
+    entries = dataset.fetch([0, 1])
+
+    assert [isinstance(entry, BadSample) for entry in entries] == [first, not first]
+    assert dataset.column("label").tolist() == ([-1, 4] if first else [4, -1])
+
+
+@pytest.mark.parametrize("key", [b"a\0b", b"\xed\xa0\x80", b"\xff"])
+def test_keys_that_are_no_text(tmp_path: Path, jpeg: Jpeg, key: bytes) -> None:
+    """Zeros, half characters and bytes that are no UTF-8 are kept, in keys and names of fields."""
+    values = {key + b".jpg": jpeg(9, 8), key + b"." + key: b"x", b"zz.jpg": jpeg(9, 8)}
+    entries = fetched(write(tmp_path / "db", values))
+
+    assert len(entries) == 2
+    assert b"x" in map(bytes, {**entries[0].fields, **entries[1].fields}.values())

@@ -1,0 +1,164 @@
+"""Arrays in .npy files: images as files that decoders read, everything else is refused."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from readers import SourceError, open_dataset, read_header
+from readers.formats.npy import NpyDataset
+
+
+def save(path: Path, array: NDArray[np.generic]) -> Path:
+    np.save(path, array)
+    return path
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 4, 3), (5, 7, 4), (5, 7, 4, 1)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_images_decode_to_the_array(tmp_path: Path, shape: tuple[int, ...], order: str) -> None:
+    """OpenCV decodes each row to the pixels in the array, RGB, however the array is stored."""
+    array = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    dataset = NpyDataset(save(tmp_path / "a.npy", np.asarray(array, order=order)))
+    samples = dataset.fetch([4, 0, 4])
+
+    for sample, row in zip(samples, array[[4, 0, 4]], strict=True):
+        decoded = cv2.imdecode(np.frombuffer(sample.image, np.uint8), cv2.IMREAD_UNCHANGED)
+        expected = row[..., ::-1] if shape[3:] == (3,) else row.reshape(7, 4)
+        assert np.array_equal(decoded, expected)
+        header = read_header(sample.image)
+        assert (header.height, header.width) == sample.size == (7, 4)
+    assert samples[0].image_field == ("ppm" if shape[3:] == (3,) else "pgm")
+    assert dataset.column("num_bytes").tolist() == [len(samples[0].image)] * 5
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "advice"),
+    [
+        ("f4", (6,), "pixels are uint8"),
+        ("u1", (6, 5), "pixels are uint8"),
+        ("f4", (6, 8, 8, 3), r"array \* 255"),
+        (">i2", (6, 8, 8), "pixels are uint8"),
+        ("u1", (6, 3, 8, 8), "transpose"),
+        ("u1", (6, 8, 8, 4), r"array\[\.\.\., :3\]"),
+        ("u1", (480, 640, 3), r"one image is \[1, 480, 640, 3\]"),
+        ("u1", (6, 4, 8, 8, 3), "pixels are uint8"),
+        ("U2", (6,), "pixels are uint8"),
+        ("V0", (6, 2), "pixels are uint8"),
+        ([("x", "u1")], (6, 8, 8), "pixels are uint8"),
+    ],
+)
+def test_rows_that_are_no_images_are_refused(
+    tmp_path: Path, dtype: Any, shape: tuple[int, ...], advice: str
+) -> None:
+    """When the array is opened: the sentence says what it holds, and what to save instead."""
+    path = save(tmp_path / "a.npy", np.zeros(shape, dtype))
+
+    with pytest.raises(SourceError, match=rf"a\.npy holds .*, which are no images: .*{advice}"):
+        open_dataset(path)
+
+
+def test_what_the_refusal_says_to_save(tmp_path: Path) -> None:
+    """One image, and channels first."""
+    image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), np.uint8)
+    for array in (image[np.newaxis], image.transpose(2, 0, 1)[np.newaxis].transpose(0, 2, 3, 1)):
+        [sample] = NpyDataset(save(tmp_path / "a.npy", array)).fetch([0])
+        decoded = cv2.imdecode(np.frombuffer(sample.image, np.uint8), cv2.IMREAD_UNCHANGED)
+
+        assert np.array_equal(decoded[..., ::-1], image)
+
+
+@pytest.mark.parametrize("name", ["val_images_labels.npy", "val_labels.npy", "labels.npy"])
+def test_labels_beside(tmp_path: Path, name: str) -> None:
+    """Labels are found under each of the usual names, unless they are not wanted."""
+    path = save(tmp_path / "val_images.npy", np.zeros((3, 2, 2, 3), np.uint8))
+    save(tmp_path / name, np.array([[5], [6], [7]], np.int8))
+    dataset = NpyDataset(path)
+
+    assert [sample.label for sample in dataset.fetch([2, 0])] == [7, 5]
+    assert dataset.column("label").tolist() == [5, 6, 7]
+    assert NpyDataset(path, labels=False).column("label").tolist() == [-1, -1, -1]
+    assert NpyDataset(path, labels=False).fingerprint != dataset.fingerprint
+
+
+@pytest.mark.parametrize("labels", [np.zeros(4, int), np.zeros(3), np.zeros((3, 2), int)])
+def test_labels_that_do_not_fit_are_refused(tmp_path: Path, labels: NDArray[np.generic]) -> None:
+    """Too many, of fractions, or two a row: refused with the name of the file."""
+    path = save(tmp_path / "a.npy", np.zeros((3, 2, 2, 3), np.uint8))
+    save(tmp_path / "labels.npy", labels)
+
+    with pytest.raises(SourceError, match=r"labels.npy must be 3 whole numbers.*labels=False"):
+        NpyDataset(path)
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
+    """Missing, foreign, cut off, empty, archives and Python objects: each with what to do."""
+    sound = save(tmp_path / "a.npy", np.zeros((30, 20, 20, 3), np.uint8)).read_bytes()
+    (tmp_path / "cut.npy").write_bytes(sound[:-1])
+    (tmp_path / "head.npy").write_bytes(sound[:40])
+    (tmp_path / "text.npy").write_bytes(b"no array, but text")
+    (tmp_path / "empty.npy").write_bytes(b"")
+    np.savez(tmp_path / "some.npz", np.zeros(3))
+    (tmp_path / "zip.npy").write_bytes((tmp_path / "some.npz").read_bytes())
+    np.save(tmp_path / "objects.npy", np.array([{}, []], object), allow_pickle=True)
+    save(tmp_path / "scalar.npy", np.array(7))
+    save(tmp_path / "none.npy", np.zeros((0, 2, 2, 3), np.uint8))
+    for name, match in {
+        "nowhere.npy": "not a file",
+        "cut.npy": "cut off at byte",
+        "head.npy": "no .npy file",
+        "text.npy": "no .npy file",
+        "empty.npy": "no .npy file",
+        "some.npz": "np.save",
+        "zip.npy": "np.save",
+        "objects.npy": "pickled",
+        "scalar.npy": "one row at least",
+        "none.npy": "one row at least",
+    }.items():
+        with pytest.raises(SourceError, match=match):
+            NpyDataset(tmp_path / name)
+
+
+def test_fingerprint_sees_pixels(tmp_path: Path) -> None:
+    """One other pixel in a small array is another dataset, and the time of writing is not."""
+    array = np.zeros((9, 20, 20, 3), np.uint8)
+    before = NpyDataset(save(tmp_path / "a.npy", array)).fingerprint
+    os.utime(tmp_path / "a.npy", ns=(0, 0))
+
+    assert NpyDataset(tmp_path / "a.npy").fingerprint == before
+    array[4, 3, 2, 1] = 1
+    assert NpyDataset(save(tmp_path / "a.npy", array)).fingerprint != before
+
+
+def test_threads_and_block_size(tmp_path: Path) -> None:
+    """Threads share one map; a block is 8 MB of rows."""
+    array = np.random.default_rng(0).integers(0, 256, (64, 50, 40, 3), np.uint8)
+    dataset = NpyDataset(save(tmp_path / "a.npy", array))
+    with ThreadPoolExecutor(8) as pool:
+        batches = list(pool.map(lambda start: dataset.fetch(range(start, 64)), range(32)))
+
+    for start, batch in enumerate(batches):
+        assert [sample.index for sample in batch] == list(range(start, 64))
+        assert all(s.image.endswith(array[s.index].tobytes()) for s in batch)
+    assert dataset.block_size == 8 * 2**20 // len(batches[0][0].image)
+
+
+def test_damaged_headers(tmp_path: Path) -> None:
+    """Wherever a byte of the header is another one, the array is read or refused, and nothing else."""
+    whole = save(tmp_path / "a.npy", np.zeros((3, 2, 2, 3), np.uint8)).read_bytes()
+    refusals = []
+    for place in range(6, 128):
+        for byte in b"\xff\x00('{9":
+            path = tmp_path / "b.npy"
+            path.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+            try:
+                NpyDataset(path).fetch([0])
+            except SourceError as error:
+                refusals.append(str(error))
+    assert len(refusals) > 100
+    assert not any("\n" in text for text in refusals)

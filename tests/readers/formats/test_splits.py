@@ -1,0 +1,172 @@
+"""Splits are told apart as Hugging Face's datasets tells them, and never opened as one dataset."""
+
+import io
+import itertools
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from readers import Sample, SourceError, open_dataset
+from readers.formats.splits import folder_splits, splits_of
+
+Jpeg = Callable[..., bytes]
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """`datasets.load_dataset`, without a cache of the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hf")))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield pytest.importorskip("datasets").load_dataset
+
+
+def fill(root: Path, names: list[str]) -> Path:
+    """Write tables of one row, whose id is the file's name."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.table({"image": [b"bytes"], "id": [name]}), root / name)
+    return root
+
+
+def ids(dataset: Any) -> list[str]:
+    return sorted(
+        bytes(sample.fields["id"]).decode() for sample in dataset.fetch(range(len(dataset)))
+    )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [
+            "data/train-00000-of-00002.parquet",
+            "data/train-00001-of-00002.parquet",
+            "data/test-00000-of-00001.parquet",
+        ],
+        ["train-00000-of-00002.parquet", "train-00001-of-00002.parquet", "dev.parquet"],
+        ["train.parquet", "val_0.parquet", "val_1.parquet", "test.parquet", "latest.parquet"],
+        ["my-training.parquet", "my-eval.parquet", "trainset.parquet"],
+        ["data/clean-00000-of-00001.parquet", "data/noisy-00000-of-00001.parquet"],
+        ["train/a.parquet", "valid/a.parquet", "valid/b.parquet"],
+        ["train/test.parquet", "test/train.parquet"],
+    ],
+)
+def test_splits_are_those_of_hugging_face(load: Any, tmp_path: Path, names: list[str]) -> None:
+    """Files with and without numbers, in folders of splits or of any name: the rows are those of load_dataset."""
+    root = fill(tmp_path / "repository", names)
+    expected = {
+        split: sorted(row["id"] for row in rows)
+        for split, rows in load(str(root), streaming=True).items()
+    }
+
+    with pytest.raises(SourceError, match=f"holds the splits {', '.join(expected)}, .*split="):
+        open_dataset(root)
+    for split, rows in expected.items():
+        assert ids(open_dataset(root, split=split)) == rows
+
+
+def test_a_star_does_not_join_splits(tmp_path: Path) -> None:
+    """A pattern that fits several is refused, the one that the error names works, and a list of patterns joins."""
+    names = [f"train-0000{n}-of-00002.parquet" for n in range(2)]
+    root = fill(tmp_path, [*names, "test-00000-of-00001.parquet"])
+
+    with pytest.raises(SourceError, match=r"holds the splits train, test") as error:
+        open_dataset(root / "*.parquet")
+    assert ids(open_dataset(str(error.value).rpartition(" or ")[2])) == names
+    assert ids(open_dataset(root / "*.parquet", split="train")) == names
+    assert len(open_dataset(root / "{train,test}-*.parquet", split="test")) == 1
+    assert len(open_dataset([root / "train-*.parquet", root / "test-*.parquet"])) == 3
+    with pytest.raises(SourceError, match="has no split 'val': its splits are train, test"):
+        open_dataset(root, split="val")
+
+
+def write_tar(path: Path) -> None:
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo("a.jpg")
+        member.size = 1
+        archive.addfile(member, io.BytesIO(b"x"))
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tfrecord", ".tfrecord-00000-of-00001", ""])
+def test_shards_of_other_formats(tmp_path: Path, suffix: str) -> None:
+    """Also TFRecords as TensorFlow Datasets calls them, beside its own description, and without any ending."""
+    tfrecord = pytest.importorskip("tfrecord")
+    for split, numbers in itertools.product(("train", "validation"), ("00000", "00001")):
+        number = f"-{numbers}-of-00002"
+        path = tmp_path / (f"x-{split}{suffix}" if "-of-" in suffix else f"{split}{number}{suffix}")
+        if suffix == ".tar":
+            write_tar(path)
+            continue
+        writer = tfrecord.TFRecordWriter(str(path))
+        writer.write({"image": (b"bytes", "byte"), "id": (path.name.encode(), "byte")})
+        writer.close()
+    (tmp_path / "dataset_info.json").write_text('{"fileFormat": "tfrecord"}')
+
+    with pytest.raises(SourceError, match="holds the splits train, validation"):
+        open_dataset(tmp_path)
+    keys = [sample.key for sample in open_dataset(tmp_path, split="val").fetch([0]) if sample.key]
+    assert "validation" in keys[0]
+
+
+def test_saved_splits(tmp_path: Path) -> None:
+    """A DatasetDict as datasets saves it, and shards of MDS in folders of splits."""
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"image": [b"bytes"] * 3, "label": [1, 2, 3]})
+    datasets.DatasetDict(train=rows, test=rows.select([2])).save_to_disk(tmp_path / "saved")
+
+    assert len(open_dataset(tmp_path / "saved", split="train")) == 3
+    assert open_dataset(tmp_path / "saved", split="test").column("label").tolist() == [3]
+    with pytest.raises(SourceError, match="has no split 'dev': its splits are train, test"):
+        open_dataset(tmp_path / "saved", split="dev")
+
+
+def test_folders_of_splits_are_no_classes(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Images in train/ and val/, whatever lies beside them: refused, one opened, or said to be classes."""
+    for name in ("train/cat/a.jpg", "train/dog/a.jpg", "val2017/cat/b.jpg", "annotations/c.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(jpeg(9, 8))
+
+    with pytest.raises(SourceError, match=r"splits train, validation, .*/train; .*format='folder'"):
+        open_dataset(tmp_path)
+    assert open_dataset(tmp_path, split="train").class_names == ("cat", "dog")
+    [sample] = open_dataset(tmp_path, split="val").fetch([0])
+    assert isinstance(sample, Sample)
+    assert sample.key == "cat/b.jpg"
+    assert len(open_dataset(tmp_path, format="folder").class_names) == 3
+
+
+def test_lists_of_splits(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Manifests beside the images of all splits: the images alone would be all of them, without labels."""
+    (tmp_path / "images").mkdir()
+    for name, label in (("train", 3), ("test", 4)):
+        (tmp_path / "images" / f"{name}.jpg").write_bytes(jpeg(9, 8))
+        line = f'{{"file_name": "images/{name}.jpg", "label": {label}}}'
+        (tmp_path / f"{name}.jsonl").write_text(line)
+
+    with pytest.raises(SourceError, match=r"splits train, test, .*the file .*/train\.jsonl"):
+        open_dataset(tmp_path)
+    assert open_dataset(tmp_path, split="test").column("label").tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["car", "train", "bus"],
+        ["contrast", "latest"],
+        ["train"],
+        ["test_tube", "train", "beaker"],
+        ["trainset", "testset"],
+    ],
+)
+def test_classes_that_are_no_splits(names: list[str]) -> None:
+    """A class may be called train."""
+    assert folder_splits(names) == {}
+
+
+def test_one_file_of_two_splits() -> None:
+    """Nothing is told apart where all files are of the same splits."""
+    assert splits_of(["train-val-0.tar", "train-val-1.tar"]) == [{"train", "validation"}] * 2

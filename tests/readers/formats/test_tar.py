@@ -1,0 +1,473 @@
+import gc
+import io
+import os
+import shutil
+import tarfile
+import weakref
+import zlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from webdataset.tariterators import group_by_keys, tar_file_expander
+
+from readers import BadSample, Sample, SourceError, TarDataset
+from readers.storage.blob.mapped import mapped_file
+
+Jpeg = Callable[..., bytes]
+BLOCK = 512
+
+
+def write_tar(path: Path, files: list[tuple[str, bytes]], **options: object) -> Path:
+    with tarfile.open(path, "w", **options) as archive:
+        for name, content in files:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def plain_shard(path: Path, num_samples: int = 4) -> Path:
+    """Keys 000, 001, ... with a jpg (its content is no image) and a cls."""
+    files = []
+    for number in range(num_samples):
+        files += [
+            (f"{number:03d}.jpg", b"%03d" % number * 300),
+            (f"{number:03d}.cls", b"%d" % number),
+        ]
+    return write_tar(path, files)
+
+
+def by_webdataset(*shards: Path) -> list[tuple[str, str, dict[str, bytes]]]:
+    """(shard, key, fields) of each sample, read by the webdataset package."""
+    with ExitStack() as stack:  # webdataset itself leaves its files open
+        sources = [
+            {"url": shard.name, "stream": stack.enter_context(shard.open("rb"))} for shard in shards
+        ]
+        samples = list(group_by_keys(tar_file_expander(sources)))
+    return [
+        (
+            sample["__url__"],
+            sample["__key__"],
+            {name: data for name, data in sample.items() if not name.startswith("__")},
+        )
+        for sample in samples
+    ]
+
+
+def by_us(dataset: TarDataset) -> list[tuple[str, str, dict[str, bytes]]]:
+    found = []
+    for sample in dataset.fetch(range(len(dataset))):
+        assert isinstance(sample, Sample), sample
+        shard, _, key = sample.key.partition("/")
+        found.append((shard, key, {name: bytes(data) for name, data in sample.fields.items()}))
+    return found
+
+
+LONG = "/".join(["a-rather-long-folder-name-to-fill-the-header"] * 6)
+FILES = [
+    ("0001.jpg", b"one"),
+    ("0001.cls", b"7"),
+    ("0001.JSON", b"{}"),
+    ("0002.cls", b"8"),
+    ("folder/0003.left.jpg", b"left"),
+    ("folder/0003.right.jpg", b"right"),
+    ("with.dots/0004.seg.PNG", b"mask"),
+    (f"{LONG}/0005.jpg", b"long"),
+    (f"{LONG}/0005.{'x' * 120}", b"long field"),
+    ("./0006.png", b"dot"),
+    ("no_extension", b"no key"),
+    ("0007.txt", b""),
+    ("__meta__/0008.json", b"meta"),
+    ("0007.bin", bytes(range(256)) * 9),
+    ("ünï/cödé.jpg", "ü".encode()),
+    ("0001.jpg", b"the key comes again"),
+]
+
+
+@pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_samples_agree_with_webdataset(tmp_path: Path, kind: int) -> None:
+    """Keys, fields, bytes and order are those of webdataset, in every dialect of tar."""
+    files = [file for file in FILES if kind != tarfile.USTAR_FORMAT or LONG not in file[0]]
+    shards = [
+        write_tar(tmp_path / "a.tar", files, format=kind),
+        write_tar(tmp_path / "b.tar", files[::-1], format=kind),
+    ]
+    expected = by_webdataset(*shards)
+
+    assert by_us(TarDataset(shards)) == expected
+    assert len(expected) >= 16
+
+
+def test_bytes_agree_with_tarfile(tmp_path: Path, photos: list[Path]) -> None:
+    """Photographs come out of a shard as tarfile extracts them, and with their size and label."""
+    files = []
+    for number, photo in enumerate(photos):
+        files += [(f"p/{number}.jpg", photo.read_bytes()), (f"p/{number}.cls", b"%d\n" % number)]
+    shard = write_tar(tmp_path / "photos.tar", files)
+    dataset = TarDataset([shard])
+
+    with tarfile.open(shard) as archive:
+        for number, sample in enumerate(dataset.fetch(range(len(dataset)))):
+            expected = archive.extractfile(f"p/{number}.jpg").read()
+
+            assert sample.image == expected
+            assert sample.key == f"photos.tar/p/{number}"
+            assert sample.label == number
+
+
+def test_size_is_known_from_the_index(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Height and width after EXIF orientation come with the sample, where there is an image."""
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    files = [
+        ("a.jpg", jpeg(30, 50)),
+        ("b.jpg", jpeg(30, 50, exif=exif)),
+        ("c.jpg", b"<html>"),
+        ("d.txt", b"text"),
+        ("e.mask.txt", b"first"),
+        ("e.left.jpg", jpeg(20, 10)),
+        ("e.right.jpg", jpeg(40, 40)),
+    ]
+    samples = TarDataset([write_tar(tmp_path / "a.tar", files)]).fetch(range(5))
+
+    assert [s.size for s in samples] == [(30, 50), (50, 30), None, None, (20, 10)]
+    assert samples[3].image is None
+    assert samples[4].image == files[5][1]
+
+
+def test_huge_declared_size_fits_the_index(tmp_path: Path) -> None:
+    """The largest size that a header can declare is kept as it is."""
+    header = b"IHDR" + b"\xff" * 8 + bytes(5)
+    png = b"\x89PNG\r\n\x1a\n" + bytes(4) + header + zlib.crc32(header).to_bytes(4, "big")
+    dataset = TarDataset([write_tar(tmp_path / "a.tar", [("a.png", png)])])
+
+    assert dataset.fetch([0])[0].size == (2**32 - 1, 2**32 - 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "label"),
+    [
+        (b"5", 5),
+        (b" 12\n", 12),
+        (b"", -1),
+        (b"cat", -1),
+        (b"-3", -1),
+        (b"1.5", -1),
+        (b"\xd9\xa3", -1),
+    ],
+)
+def test_label_is_the_integer_in_cls(tmp_path: Path, content: bytes, label: int) -> None:
+    """Anything but a plain non-negative integer in the field cls means: no label."""
+    shard = write_tar(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.cls", content)])
+
+    assert TarDataset([shard]).fetch([0])[0].label == label
+
+
+@pytest.mark.parametrize("content", [b"9" * 19, b"9" * 40, b"9" * 5000])
+def test_a_label_that_is_too_large_is_bad(tmp_path: Path, content: bytes) -> None:
+    """A number that int64 cannot hold is told, not taken for no label."""
+    shard = write_tar(tmp_path / "a.tar", [("a.jpg", b"x"), ("a.cls", content), ("b.jpg", b"x")])
+    bad, good = TarDataset([shard]).fetch([0, 1])
+
+    assert isinstance(bad, BadSample)
+    assert "is 2**63 or more: a class number is from 0 to 2**63 - 1" in bad.reason
+    assert good == Sample(1, "a.tar/b", {"jpg": b"x"})
+
+
+@pytest.mark.usefixtures("every_payload_is_long")
+def test_payloads_are_views_that_outlive_the_dataset(tmp_path: Path) -> None:
+    """Long fields point into the mapped shard, read-only, and keep it mapped."""
+    dataset = TarDataset([plain_shard(tmp_path / "a.tar")])
+    first, again = dataset.fetch([1, 1])
+    del dataset
+    (tmp_path / "a.tar").unlink()
+
+    assert isinstance(first.image, memoryview)
+    assert first.image.readonly
+    assert mapped_file(first.image) is mapped_file(again.image) is not None
+    assert first.image == b"001" * 300
+
+
+def test_dataset_goes_with_its_last_reference(tmp_path: Path) -> None:
+    """Maps are given back at once, not when the garbage collector finds a circle."""
+    dataset = TarDataset([plain_shard(tmp_path / "a.tar")])
+    dataset.fetch([0])
+    remembered = weakref.ref(dataset)
+    gc.disable()
+    try:
+        del dataset
+
+        assert remembered() is None
+    finally:
+        gc.enable()
+
+
+def test_links_devices_and_folders_are_passed_over(tmp_path: Path) -> None:
+    """Only plain files count: nothing outside the shard can be reached through it."""
+    secret = tmp_path / "secret.jpg"
+    secret.write_bytes(b"secret")
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, kind in [
+            ("a.jpg", tarfile.SYMTYPE),
+            ("b.jpg", tarfile.LNKTYPE),
+            ("c.jpg", tarfile.CHRTYPE),
+            ("d.jpg", tarfile.FIFOTYPE),
+            ("e.jpg", tarfile.DIRTYPE),
+        ]:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, str(secret)
+            archive.addfile(member)
+        member = tarfile.TarInfo("/../../f.jpg")
+        member.size = 4
+        archive.addfile(member, io.BytesIO(b"mine"))
+    dataset = TarDataset([tmp_path / "a.tar"])
+
+    assert by_us(dataset) == [("a.tar", "/../../f", {"jpg": b"mine"})]
+
+
+def test_field_that_is_stored_twice_is_a_bad_sample(tmp_path: Path) -> None:
+    """Which of two files is meant cannot be told; the neighbours are fine."""
+    files = [("a.jpg", b"1"), ("b.jpg", b"2"), ("b.cls", b"0"), ("b.JPG", b"3"), ("c.jpg", b"4")]
+    before, bad, behind = TarDataset([write_tar(tmp_path / "a.tar", files)]).fetch([0, 1, 2])
+
+    assert bad == BadSample(1, "a.tar/b", "read", "one of the fields jpg, cls is stored twice")
+    assert (before.image, behind.image) == (b"1", b"4")
+
+
+def test_sparse_file_is_a_bad_sample(tmp_path: Path) -> None:
+    """A file that is stored with its holes left out cannot be shown as one piece."""
+    files = [("a.jpg", b"1"), ("b.jpg", b"2" * 600), ("c.jpg", b"3")]
+    shard = write_tar(tmp_path / "a.tar", files, format=tarfile.GNU_FORMAT)
+    data = bytearray(shard.read_bytes())
+    header = data[2 * BLOCK : 3 * BLOCK]
+    header[156:157] = tarfile.GNUTYPE_SPARSE
+    header[386:410] = b"00000000000\0" + b"00000001130\0"  # one piece: offset 0, 600 bytes
+    header[483:495] = b"00000001130\0"  # true size
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    data[2 * BLOCK : 3 * BLOCK] = header
+    shard.write_bytes(data)
+    entries = TarDataset([shard]).fetch([0, 1, 2])
+
+    assert [type(entry) for entry in entries] == [Sample, BadSample, Sample]
+    assert "stores b.jpg as a sparse file" in entries[1].reason
+
+
+def test_cut_off_at_any_block(tmp_path: Path) -> None:
+    """Samples before the cut are whole; the one that it hits is a bad sample, with the place."""
+    whole = plain_shard(tmp_path / "whole.tar", 3).read_bytes()
+    expected = [entry[2] for entry in by_us(TarDataset([tmp_path / "whole.tar"]))]
+    stride = BLOCK * 5  # header and two blocks of jpg, header and one block of cls
+    for cut in [*range(BLOCK + 100, 3 * stride, 256), 3 * stride - 510, 3 * stride]:
+        shard = tmp_path / f"cut-{cut}.tar"
+        shard.write_bytes(whole[:cut])
+        entries = TarDataset([shard]).fetch(range(len(TarDataset([shard]))))
+        num_whole, rest = divmod(cut, stride)
+        for number in range(num_whole):
+            assert {n: bytes(d) for n, d in entries[number].fields.items()} == expected[number]
+        for entry in entries[num_whole:]:
+            if isinstance(entry, BadSample):
+                assert entry.stage == "read"
+                assert entry.reason.startswith(f"{shard.name} is ")
+                assert (
+                    f"at byte {cut}" in entry.reason
+                    or f"at byte {cut // BLOCK * BLOCK}" in entry.reason
+                )
+            else:  # cut between the files of a sample, or behind its last byte: what is there is whole
+                assert entry.image == expected[num_whole]["jpg"]
+        if 0 < rest < BLOCK + 900 or 3 * BLOCK < rest < 4 * BLOCK:
+            assert isinstance(entries[-1], BadSample)
+        if rest == 0:
+            assert len(entries) == num_whole
+
+
+def test_damaged_header_is_not_taken_for_the_end(tmp_path: Path) -> None:
+    """Tar readers stop silently at a damaged header: here a bad sample says what was lost."""
+    shard = plain_shard(tmp_path / "a.tar", 4)
+    data = bytearray(shard.read_bytes())
+    place = 2 * 5 * BLOCK
+    data[place + 5] ^= 0x10
+    shard.write_bytes(data)
+    entries = TarDataset([shard]).fetch([0, 1, 2])
+
+    assert [type(entry) for entry in entries] == [Sample, Sample, BadSample]
+    assert entries[2] == BadSample(
+        2,
+        f"a.tar/(byte {place})",
+        "read",
+        f"a.tar is damaged at byte {place}: what lies behind it cannot be found",
+    )
+
+
+def test_negative_size_does_not_lead_round_in_circles(tmp_path: Path) -> None:
+    """A header with a negative size points back at what was read before it."""
+    shard = plain_shard(tmp_path / "a.tar", 2)
+    data = bytearray(shard.read_bytes())
+    place = 5 * BLOCK
+    header = data[place : place + BLOCK]
+    header[124:136] = (-place - BLOCK).to_bytes(12, "big", signed=True)
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    data[place : place + BLOCK] = header
+    shard.write_bytes(data)
+    entries = TarDataset([shard]).fetch([0, 1])
+
+    assert [type(entry) for entry in entries] == [Sample, BadSample]
+    assert f"damaged at byte {place}" in entries[1].reason
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_cut_within_a_long_name(tmp_path: Path, kind: int) -> None:
+    """A shard may end within the extra headers of a long name."""
+    files = [("a.jpg", b"1"), (f"{LONG}/b.jpg", b"2")]
+    data = write_tar(tmp_path / "whole.tar", files, format=kind).read_bytes()
+    for cut in range(2 * BLOCK + 1, 5 * BLOCK, 150):
+        shard = tmp_path / f"{cut}.tar"
+        shard.write_bytes(data[:cut])
+        first, *rest = TarDataset([shard]).fetch(range(len(TarDataset([shard]))))
+
+        assert first.image == b"1"
+        assert len(rest) == 1
+        assert isinstance(rest[0], BadSample)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"is empty \(0 bytes\)"),
+        (b"no tar", r"is not a tar file \(truncated header\)"),
+        (b"<html>" * 400, "is not a tar file"),
+        (bytes(10240), "holds no samples"),
+    ],
+)
+def test_what_is_no_shard_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    """The error names the shard and says what it is instead."""
+    path = tmp_path / "a.tar"
+    path.write_bytes(content)
+
+    with pytest.raises(SourceError, match=f"^{path} {message}"):
+        TarDataset([path])
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_compressed_shard_is_refused(tmp_path: Path, kind: str) -> None:
+    """Compression rules out random access, whatever the file is called."""
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, f"w:{kind}") as archive:
+        archive.addfile(tarfile.TarInfo("a.jpg"))
+
+    with pytest.raises(SourceError, match=f"^{path} is compressed: decompress it"):
+        TarDataset([path])
+
+
+def test_shard_without_keys_is_refused(tmp_path: Path) -> None:
+    """Files without an extension belong to no sample."""
+    path = write_tar(tmp_path / "a.tar", [("README", b"x"), (".hidden", b"y")])
+
+    with pytest.raises(SourceError, match=f"^{path} holds no samples"):
+        TarDataset([path])
+
+
+def test_missing_shards_are_counted(tmp_path: Path) -> None:
+    """The error names the first shard that is missing and how many are."""
+    shards = [plain_shard(tmp_path / "0.tar"), tmp_path / "1.tar", tmp_path / "2.tar"]
+
+    with pytest.raises(SourceError, match=r"1\.tar is not a file \(2 of 3 shards are missing\)"):
+        TarDataset(shards)
+
+
+def test_shard_that_changed_gives_bad_samples(tmp_path: Path) -> None:
+    """A shard that was replaced or deleted after opening is noticed; other shards go on."""
+    shards = [plain_shard(tmp_path / f"{number}.tar", 2) for number in range(3)]
+    dataset = TarDataset(shards)
+    plain_shard(tmp_path / "new.tar", 5).rename(shards[0])
+    shards[1].unlink()
+    changed, gone, fine = dataset.fetch([0, 2, 4])
+
+    assert changed == BadSample(
+        0,
+        "0.tar/000",
+        "read",
+        "the shard cannot be read: it has changed since it was indexed, open it anew",
+    )
+    assert gone == BadSample(
+        2, "1.tar/000", "read", "the shard cannot be read: No such file or directory"
+    )
+    assert fine.image == b"000" * 300
+
+
+def test_more_shards_than_may_be_mapped_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards are unmapped and mapped again as needed, also under threads."""
+    monkeypatch.setattr("readers.storage.shards._MOST_OPEN_SHARDS", 2)
+    shards = [plain_shard(tmp_path / f"{number}.tar", 3) for number in range(7)]
+    dataset = TarDataset(shards)
+    order = np.random.default_rng(0).permutation(len(dataset))
+    with ThreadPoolExecutor(4) as pool:
+        batches = list(pool.map(dataset.fetch, [order] * 8))
+
+    for batch in batches:
+        assert [s.index for s in batch] == order.tolist()
+        assert [s.label for s in batch] == (order % 3).tolist()
+        assert [bytes(s.image) for s in batch] == [b"%03d" % (place % 3) * 300 for place in order]
+
+
+def test_index_outside_the_dataset_is_refused(tmp_path: Path) -> None:
+    """The error names the range over all shards."""
+    shards = [plain_shard(tmp_path / "a.tar", 2), plain_shard(tmp_path / "b.tar", 3)]
+
+    with pytest.raises(IndexError, match=r"^index must be in 0 <= index < 5, got 5$"):
+        TarDataset(shards).fetch([0, 5])
+
+
+def test_fingerprint_stays_when_shards_move(tmp_path: Path) -> None:
+    """Neither the folder nor the times of the shards matter."""
+    (tmp_path / "there").mkdir()
+    here = plain_shard(tmp_path / "a.tar")
+    there = shutil.copyfile(here, tmp_path / "there" / "a.tar")
+    os.utime(there, (1, 1))
+
+    assert TarDataset([here]).fingerprint == TarDataset([there]).fingerprint
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [("a.jpg", b"12"), ("a.cls", b"2"), ("b.jpg", b"34")],  # other label
+        [("a.jpg", b"123"), ("a.cls", b"1"), ("b.jpg", b"34")],  # other size
+        [("c.jpg", b"12"), ("c.cls", b"1"), ("b.jpg", b"34")],  # other key
+        [("a.png", b"12"), ("a.cls", b"1"), ("b.jpg", b"34")],  # other field
+        [("b.jpg", b"34"), ("a.jpg", b"12"), ("a.cls", b"1")],  # other order
+        [("a.jpg", b"12"), ("a.cls", b"1")],  # fewer
+    ],
+)
+def test_fingerprint_tells_shards_apart(tmp_path: Path, files: list[tuple[str, bytes]]) -> None:
+    """Whatever decides which sample is which changes the fingerprint."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+    first = write_tar(
+        tmp_path / "one" / "a.tar", [("a.jpg", b"12"), ("a.cls", b"1"), ("b.jpg", b"34")]
+    )
+    second = write_tar(tmp_path / "two" / "a.tar", files)
+
+    assert TarDataset([first]).fingerprint != TarDataset([second]).fingerprint
+
+
+def test_a_mask_is_not_the_image(tmp_path: Path) -> None:
+    """The image and its size are those of the photograph, also where a mask is stored before it."""
+    images = {}
+    for name, size in (("a.mask.png", (7, 5)), ("a.png", (40, 30)), ("b.mask.2.png", (7, 5))):
+        stream = io.BytesIO()
+        Image.new("L", size).save(stream, "PNG")
+        images[name] = stream.getvalue()
+    dataset = TarDataset([write_tar(tmp_path / "a.tar", list(images.items()))])
+    sample, only_a_mask = dataset.fetch([0, 1])
+
+    assert (sample.image, sample.size) == (images["a.png"], (30, 40))
+    assert sample.fields["mask.png"] == images["a.mask.png"]
+    assert only_a_mask.image is None

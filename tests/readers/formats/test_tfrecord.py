@@ -1,0 +1,452 @@
+import gzip
+import json
+import pickle
+import random
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from readers import BadSample, Sample, SourceError, open_dataset
+from readers.formats.protobuf.example import ExampleReader, decode_fields
+from readers.formats.protobuf.wire import find_features
+from readers.formats.tfrecord import TfRecordDataset, looks_like_tfrecord
+from readers.formats.tfrecord.crc32c import crc32c, masked
+
+writer = pytest.importorskip("tfrecord.writer")
+reader = pytest.importorskip("tfrecord.reader")
+example_pb2 = pytest.importorskip("tfrecord.example_pb2")
+
+Jpeg = Callable[..., bytes]
+
+
+def frame(record: bytes) -> bytes:
+    """A record as TFRecord files hold it; its checksums are those of the package crc32c."""
+    length = struct.pack("<Q", len(record))
+    check = writer.TFRecordWriter.masked_crc
+    return length + check(length) + record + check(record)
+
+
+def example(**features: object) -> bytes:
+    """Bytes, int and float lists become features of their kind."""
+    kinds = {bytes: "byte", int: "int", float: "float"}
+    named = {}
+    for name, value in features.items():
+        values = value if isinstance(value, list) else [value]
+        named[name] = (values, kinds[type(values[0])])
+    return writer.TFRecordWriter.serialize_tf_example(named)
+
+
+def shard(path: Path, records: list[bytes]) -> Path:
+    path.write_bytes(b"".join(map(frame, records)))
+    return path
+
+
+def plain(number: int) -> bytes:
+    return example(image=b"\xff\xd8%03d" % number * 50, label=number, key=b"k%d" % number)
+
+
+def fetched(dataset: TfRecordDataset) -> list[Sample | BadSample]:
+    return dataset.fetch(range(len(dataset)))
+
+
+def tag(number: int, wire: int) -> bytes:
+    return bytes([number << 3 | wire])
+
+
+def block(number: int, content: bytes) -> bytes:
+    length, left = bytearray(), len(content)
+    while left >= 128:
+        length.append(left & 127 | 128)
+        left >>= 7
+    return tag(number, 2) + bytes(length) + bytes([left]) + content
+
+
+def test_checksum_is_crc32c() -> None:
+    """The published vector, and the package crc32c on lengths around those at which the way changes."""
+    reference = pytest.importorskip("crc32c").crc32c
+    data = random.Random(0).randbytes(100_000)
+
+    assert crc32c(b"123456789") == 0xE3069283
+    for length in [*range(0, 600, 7), 255, 256, 257, 4095, 4096, 4097, 65_536, 100_000]:
+        assert crc32c(data[:length]) == reference(data[:length]), length
+
+
+def test_features_are_those_of_the_package(tmp_path: Path, photos: list[Path]) -> None:
+    """Every feature of every kind comes out as the package tfrecord reads it."""
+    path = tmp_path / "a.tfrecord"
+    file = writer.TFRecordWriter(str(path))
+    for number, photo in enumerate(photos):
+        file.write(
+            {
+                "image/encoded": (photo.read_bytes(), "byte"),
+                "image/class/label": (number * 1000, "int"),
+                "negative": (-number - 1, "int"),
+                "large": ([2**63 - 1, -(2**63), 0, 300], "int"),
+                "boxes": ([0.1, 1e30, -2.5][: number % 3 + 1], "float"),
+                "texts": ([b"a", b"", b"c" * 300], "byte"),
+            }
+        )
+    file.close()
+    found = fetched(TfRecordDataset([path]))
+
+    for sample, expected in zip(found, reader.tfrecord_loader(str(path), None), strict=True):
+        assert sample.image == bytes(expected["image/encoded"])
+        assert sample.label == expected["image/class/label"][0]
+        for name in ("image/class/label", "negative", "large"):
+            assert np.array_equal(np.atleast_1d(json.loads(sample.fields[name])), expected[name])
+        boxes = np.atleast_1d(json.loads(sample.fields["boxes"])).astype(np.float32)
+        assert np.array_equal(boxes, expected["boxes"])
+        texts = [bytes(sample.fields[f"texts.{place}"]) for place in range(3)]
+        assert texts == expected["texts"].tolist()
+    assert len(found) == len(photos)
+
+
+def test_the_package_reads_records_made_by_hand(tmp_path: Path) -> None:
+    """The framing of these tests, with our checksum, is what the package expects and what it writes."""
+    record = plain(3)
+    length = struct.pack("<Q", len(record))
+    ours = length + struct.pack("<I", masked(crc32c(length)))
+    ours += record + struct.pack("<I", masked(crc32c(record)))
+    path = shard(tmp_path / "a.tfrecord", [record])
+
+    assert ours == path.read_bytes()
+    assert [bytes(found) for found in reader.tfrecord_iterator(str(path))] == [record]
+
+
+@pytest.mark.usefixtures("every_payload_is_long")
+def test_fields_are_views(tmp_path: Path) -> None:
+    """A long bytes feature is not copied."""
+    [sample] = fetched(TfRecordDataset([shard(tmp_path / "a.tfrecord", [plain(1)])]))
+
+    assert isinstance(sample.fields["image"], memoryview)
+    assert sample.fields["image"].readonly
+
+
+def test_size_and_restarts_are_known(tmp_path: Path, jpeg: Jpeg) -> None:
+    """The index says the size of the image and where its restart intervals lie."""
+    image = jpeg(40, 56, restart_marker_rows=1)
+    dataset = TfRecordDataset([shard(tmp_path / "a.tfrecord", [example(image=image, label=2)])])
+    [sample] = fetched(dataset)
+
+    assert sample.size == (40, 56)
+    assert len(sample.restarts) == 4  # 40 rows are three rows of MCUs
+    assert dataset.column("height").tolist() == [40]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_lists_packed_and_not(packed: bool) -> None:
+    """Both ways in which protocol buffers write numbers are read, and the library agrees."""
+    floats, integers = struct.pack("<3f", 0.5, -1, 3e8), b"\x05\xac\x02" + b"\xff" * 9 + b"\x01"
+    if packed:
+        lists = block(2, block(1, floats)), block(3, block(1, integers))
+    else:
+        each = [floats[place : place + 4] for place in (0, 4, 8)]
+        lists = (
+            block(2, b"".join(tag(1, 5) + one for one in each)),
+            block(3, tag(1, 0) + b"\x05" + tag(1, 0) + b"\xac\x02" + tag(1, 0) + integers[3:]),
+        )
+    entries = [
+        block(1, block(1, name) + block(2, one))
+        for name, one in zip([b"f", b"i"], lists, strict=True)
+    ]
+    record = block(1, b"".join(entries))
+    members = ExampleReader().read(record).members
+    fields = decode_fields({name: record[start:stop] for name, start, stop in members})
+    expected = example_pb2.Example.FromString(record).features.feature
+
+    assert json.loads(fields["f"]) == list(expected["f"].float_list.value) == [0.5, -1, 3e8]
+    assert json.loads(fields["i"]) == list(expected["i"].int64_list.value) == [5, 300, -1]
+
+
+def test_unknown_fields_are_passed_over() -> None:
+    """Fields that an Example does not have change nothing, wherever they stand."""
+    odd = (
+        tag(9, 0) + b"\x96\x01" + tag(10, 1) + bytes(8) + tag(11, 5) + bytes(4) + block(12, b"text")
+    )
+    value = block(3, odd + block(1, b"\x07") + odd) + odd
+    entry = block(1, b"label") + block(2, value)
+    record = odd + block(1, odd + block(1, entry) + odd) + odd
+    features = example_pb2.Example.FromString(record).features.feature
+
+    assert ExampleReader().read(record).label == 7
+    assert list(features["label"].int64_list.value) == [7]
+    # Inside the entry of a map the library's Python version drops all of it, that for C++ does not.
+    assert ExampleReader().read(block(1, block(1, odd + entry + odd))).label == 7
+
+
+def test_random_examples_agree_with_the_library() -> None:
+    """Examples of random names, kinds and lengths, 300 of them."""
+    rng = random.Random(0)
+
+    def value() -> list[object]:
+        length = rng.choice([0, 1, 1, 2, 50])
+        kind = rng.randrange(3)
+        if kind == 0:
+            return [rng.randbytes(rng.choice([0, 3, 127, 128, 20_000])) for _ in range(length)]
+        if kind == 1:
+            return [rng.randrange(-(2**63), 2**63) >> rng.randrange(63) for _ in range(length)]
+        return [rng.uniform(-1e9, 1e9) for _ in range(length)]
+
+    for _ in range(300):
+        names = {rng.choice("abcdefgé") * rng.choice([1, 5, 200]) for _ in range(rng.randrange(9))}
+        values = {name: value() for name in names}
+        record = example(**{name: one for name, one in values.items() if one})
+        members = ExampleReader().read(record).members
+        fields = decode_fields({name: record[start:stop] for name, start, stop in members})
+
+        expected: dict[str, object] = {}
+        for name, feature in example_pb2.Example.FromString(record).features.feature.items():
+            kind = feature.WhichOneof("kind")
+            found = list(getattr(feature, kind).value)
+            if kind != "bytes_list":
+                expected[name] = found[0] if len(found) == 1 else found
+            elif len(found) == 1:
+                expected[name] = found[0]
+            else:
+                expected |= {f"{name}.{place}": one for place, one in enumerate(found)}
+        assert fields.keys() == expected.keys()
+        for name, one in expected.items():
+            assert (
+                fields[name] == one if isinstance(one, bytes) else json.loads(fields[name]) == one
+            )
+
+
+def test_hostile_records_are_errors_and_nothing_else() -> None:
+    """Every record that is cut off, and 3000 with changed bytes, either parses or is a ValueError."""
+    rng = random.Random(0)
+    record = example(
+        image=b"i" * 200, label=3, floats=[1.0, 2.0], texts=[b"a", b"b"], big=[2**40, -1]
+    )
+    cut = [record[:stop] for stop in range(len(record))]
+    for _ in range(3000):
+        changed = bytearray(record)
+        for _ in range(rng.choice([1, 1, 2, 8])):
+            changed[rng.randrange(len(record))] = rng.choice(
+                [0, 7, 10, 127, 128, 255, rng.randrange(256)]
+            )
+        cut.append(bytes(changed))
+    failures = 0
+    for data in cut:
+        try:
+            members = ExampleReader().read(data).members
+            assert all(0 <= start <= stop <= len(data) for _, start, stop in members)
+            fields = decode_fields({name: data[start:stop] for name, start, stop in members})
+            assert sum(map(len, fields.values())) < 100 * len(record)
+        except ValueError:
+            failures += 1
+
+    assert 100 < failures < len(cut)
+
+
+def test_length_without_an_end_is_an_error() -> None:
+    """A varint of eleven bytes, and a length of 2 to the 63, lead nowhere."""
+    for record in (b"\x0a" + b"\xff" * 11, b"\x0a" + b"\xff" * 8 + b"\x7f", b"\x0a", b"\x0b\x0c"):
+        with pytest.raises(ValueError, match=r"no end|leads out|ends at|no field"):
+            find_features(record)
+
+
+@pytest.mark.parametrize("damage", ["length", "checksum of the length", "both"])
+def test_records_behind_damage_are_found(tmp_path: Path, damage: str) -> None:
+    """Where a length is wrong the next record is searched, and one BadSample stands for what is lost."""
+    path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(8)])
+    data = bytearray(path.read_bytes())
+    size = len(frame(plain(0)))
+    for place in {"length": [0, 5], "checksum of the length": [9], "both": range(12)}[damage]:
+        data[3 * size + place] ^= 0x55
+    path.write_bytes(data)
+    found = fetched(TfRecordDataset([path]))
+
+    assert [s.label if isinstance(s, Sample) else "bad" for s in found] == [
+        0,
+        1,
+        2,
+        "bad",
+        4,
+        5,
+        6,
+        7,
+    ]
+    assert f"damaged at byte {3 * size}" in found[3].reason
+
+
+def test_garbage_between_records(tmp_path: Path) -> None:
+    """Two megabytes of noise between records cost one BadSample, not the rest."""
+    path = tmp_path / "a.tfrecord"
+    noise = random.Random(0).randbytes(2_000_003)
+    path.write_bytes(frame(plain(1)) + noise + frame(plain(2)))
+    found = fetched(TfRecordDataset([path]))
+
+    assert [type(sample) for sample in found] == [Sample, BadSample, Sample]
+    assert found[2].label == 2
+
+
+@pytest.mark.parametrize("missing", [1, 4, 5, 100, 188])
+def test_cut_off_shard(tmp_path: Path, missing: int) -> None:
+    """The samples before the cut are read, and one BadSample stands for the loss."""
+    path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(4)])
+    data = path.read_bytes()
+    path.write_bytes(data[:-missing])
+    found = fetched(TfRecordDataset([path]))
+
+    assert [type(sample) for sample in found] == [Sample, Sample, Sample, BadSample]
+    assert "cut off" in found[3].reason
+
+
+def test_changed_byte_is_found_by_verify(tmp_path: Path) -> None:
+    """A changed image reads like any other; its checksum tells."""
+    path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(4)])
+    dataset = TfRecordDataset([path])
+    assert list(dataset.verify()) == []
+    data = bytearray(path.read_bytes())
+    data[data.index(b"\xff\xd8002") + 20] ^= 1
+    path.write_bytes(data)
+    dataset = TfRecordDataset([path])
+
+    assert all(isinstance(sample, Sample) for sample in fetched(dataset))
+    [bad] = dataset.verify()
+    assert (bad.index, "checksum is wrong" in bad.reason) == (2, True)
+
+
+def test_checksums_that_are_asked_for(tmp_path: Path) -> None:
+    """With verify=True a changed image is a bad sample, here and in another process, and its neighbours are not."""
+    path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(4)])
+    whole = TfRecordDataset([path])
+    assert TfRecordDataset([path], verify=True).fingerprint == whole.fingerprint
+    data = bytearray(path.read_bytes())
+    data[data.index(b"\xff\xd8002") + 20] ^= 1
+    path.write_bytes(data)
+    dataset = open_dataset(path, verify=True)
+
+    for each in (dataset, pickle.loads(pickle.dumps(dataset))):
+        kinds = [type(sample) for sample in each.fetch(range(4))]
+        assert kinds == [Sample, Sample, BadSample, Sample]
+
+
+def test_records_of_another_kind(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Records that are no Examples are one field, and images where they begin like one."""
+    records = [jpeg(20, 30), b"\xff\xd8 no image", jpeg(10, 10)]
+    found = fetched(TfRecordDataset([shard(tmp_path / "a.tfrecord", records)]))
+
+    assert [bytes(sample.fields["record"]) for sample in found] == records
+    assert [sample.size for sample in found] == [(20, 30), None, (10, 10)]
+    assert [sample.image is not None for sample in found] == [True, False, True]
+    assert {sample.label for sample in found} == {-1}
+
+
+def test_damaged_first_example_does_not_make_the_others_plain(tmp_path: Path) -> None:
+    """What kind of records there are is not told by one whose checksum is wrong."""
+    path = shard(tmp_path / "a.tfrecord", [plain(number) for number in range(3)])
+    data = bytearray(path.read_bytes())
+    data[12] = 7
+    path.write_bytes(data)
+    found = fetched(TfRecordDataset([path]))
+
+    assert [type(sample) for sample in found] == [BadSample, Sample, Sample]
+    assert found[1].label == 1
+
+
+def test_columns_and_roles(tmp_path: Path) -> None:
+    """The caller names features, and only those asked for become fields."""
+    record = example(
+        photo=b"\xff\xd8photo", image=b"\xff\xd8image", label=1, number=2, name=b"n", id=7
+    )
+    path = shard(tmp_path / "a.tfrecord", [record])
+    options = {"image": "photo", "label": "number", "key": "name", "columns": ["photo", "id"]}
+    dataset = TfRecordDataset([path], **options)
+    [sample] = fetched(dataset)
+    [usual] = fetched(TfRecordDataset([path]))
+
+    assert (sample.image, sample.label, sample.key) == (b"\xff\xd8photo", 2, "a.tfrecord/n")
+    assert sample.fields.keys() == {"photo", "id"}
+    assert (usual.image, usual.label, usual.key) == (b"\xff\xd8image", 1, "a.tfrecord/7")
+    assert fetched(pickle.loads(pickle.dumps(dataset))) == [sample]
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [(5, 5), (5.0, 5), (b"12", 12), (b" 3\n", 3), (-1, -1), (2**63 - 1, 2**63 - 1)],
+)
+def test_labels(tmp_path: Path, label: object, expected: int) -> None:
+    """Whole numbers of any kind are labels."""
+    [sample] = fetched(TfRecordDataset([shard(tmp_path / "a", [example(image=b"i", label=label)])]))
+
+    assert sample.label == expected
+
+
+@pytest.mark.parametrize("label", [0.5, b"cat", [1, 2], b"9" * 40, [b"1", b"2"]])
+def test_label_that_is_no_whole_number(tmp_path: Path, label: object) -> None:
+    """Its sample is bad and says why; the next one is not."""
+    records = [example(image=b"i", label=label), plain(1)]
+    found = fetched(TfRecordDataset([shard(tmp_path / "a", records)]))
+
+    assert [type(sample) for sample in found] == [BadSample, Sample]
+    assert "the label" in found[0].reason
+
+
+def test_missing_features_of_later_records(tmp_path: Path) -> None:
+    """A record without a label has none; one without the image that was asked for is bad."""
+    records = [plain(0), example(image=b"i"), example(label=3)]
+    found = fetched(TfRecordDataset([shard(tmp_path / "a", records)], image="image"))
+
+    assert found[1].label == -1
+    assert found[1].key == "a/1"
+    assert "no feature image" in found[2].reason
+
+
+SEQUENCE = block(1, b"") + block(2, block(1, block(1, b"f")))
+BAD_FILES = [
+    (b"", {}, "is empty"),
+    (b"hello", {}, "is not a TFRecord file"),
+    (b"hello world, this is no TFRecord", {}, "is not a TFRecord file"),
+    (gzip.compress(frame(SEQUENCE), mtime=0), {}, "is compressed"),
+    (zlib.compress(frame(SEQUENCE)), {}, "is compressed"),
+    (frame(SEQUENCE), {}, "SequenceExamples, which are not read"),
+    (frame(plain(0)), {"image": "photo"}, "no column 'photo' for image="),
+    (frame(plain(0)), {"label": "cls"}, "no column 'cls' for label="),
+    (frame(plain(0)), {"columns": ["image", "x"]}, "no column 'x' for columns="),
+    (frame(plain(0)), {"image": "label"}, "int64 values in the feature label"),
+    (frame(b"\xff\xd8\xff"), {"label": "cls"}, "are no tf.train.Example .* leave out label="),
+]
+
+
+@pytest.mark.parametrize(("content", "options", "message"), BAD_FILES)
+def test_bad_files(tmp_path: Path, content: bytes, options: dict[str, str], message: str) -> None:
+    """What cannot be read is one sentence."""
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(content)
+
+    with pytest.raises(SourceError, match=message):
+        TfRecordDataset([path], **options)
+
+
+def test_missing_and_no_shards(tmp_path: Path) -> None:
+    """A path that leads nowhere, and an empty list."""
+    with pytest.raises(SourceError, match="is not a file"):
+        TfRecordDataset([tmp_path / "a.tfrecord"])
+    with pytest.raises(SourceError, match="list of shards is empty"):
+        TfRecordDataset([])
+
+
+def test_recognised_by_content() -> None:
+    """ImageNet's shards have no extension; other files do not begin with a checked length."""
+    data = frame(plain(0))
+
+    assert looks_like_tfrecord(data[:16])
+    assert not looks_like_tfrecord(data[:11])
+    for other in (b"PAR1" + bytes(12), bytes(16), b"\xff\xd8\xff\xe0" + bytes(12), b"", data[1:17]):
+        assert not looks_like_tfrecord(other)
+
+
+def test_num_bytes_where_fields_are_bytes(tmp_path: Path) -> None:
+    """The index knows the size of fields that it keeps as they are, and says so of no others."""
+    path = shard(tmp_path / "a.tfrecord", [plain(0), plain(1)])
+
+    assert TfRecordDataset([path]).column("num_bytes").tolist() == [-1, -1]
+    assert TfRecordDataset([path], columns=["image", "key"]).column("num_bytes").tolist() == [
+        252,
+        252,
+    ]

@@ -1,0 +1,89 @@
+"""``gpu-aug index``: builds what is missing, in processes of its own."""
+
+import io
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from bench.cli import main
+from readers import TarDataset
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def write_tar(path: Path, names: list[str]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = 4
+            archive.addfile(member, io.BytesIO(b"0007"))
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(["index", *arguments])
+    assert ended.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three shards of two samples each."""
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        write_tar(tmp_path / "data" / f"{number}.tar", ["a.jpg", "a.cls", "b.jpg"])
+    return tmp_path / "data"
+
+
+def test_all_shards_are_indexed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By several processes; a second run finds what the first one built, and builds what is lost."""
+    first = run(capsys, str(folder), "--workers", "2")
+    indexes = sorted(folder.glob("*.gpuaug-index"))
+    second = run(capsys, str(folder))
+    indexes[1].unlink()
+    third = run(capsys, str(folder), "--workers", "1")
+
+    assert len(indexes) == 3
+    assert "shards: 3, samples: 6" in first
+    assert "built now: 3 indexes of 6 samples" in first
+    assert "beside the shards" in first
+    assert "built now: none, all were there" in second
+    assert "built now: 1 index of 2 samples" in third
+    assert TarDataset(sorted(folder.glob("*.tar"))).fetch([0])[0].label == 7
+
+
+def test_repeated_keys_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Images and labels that do not follow one another: each is a sample, which is seldom meant."""
+    shard = write_tar(tmp_path / "a.tar", ["a.jpg", "b.jpg", "a.cls", "b.cls"])
+
+    assert "2 samples have the key of an earlier one" in run(capsys, str(shard))
+
+
+def test_a_source_without_indexes_is_told(
+    photos: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of images needs none."""
+    (tmp_path / "a.jpg").write_bytes(photos[0].read_bytes())
+
+    assert "needs no index (format: class folders)" in run(capsys, str(tmp_path))
+
+
+def test_a_shard_that_is_none_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error of another process comes as it is; the other shards may be indexed all the same."""
+    (folder / "1.tar").write_bytes(b"<html>" * 400)
+    with pytest.raises(SystemExit) as ended:
+        main(["index", str(folder), "--workers", "1"])
+
+    assert ended.value.code == 2
+    assert "1.tar is not a tar file" in " ".join(capsys.readouterr().err.split())
+
+
+def test_workers_do_without_torch() -> None:
+    """What a worker imports is found in a moment."""
+    code = "import readers.storage.index.builder, sys; assert 'torch' not in sys.modules"
+
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -1,0 +1,429 @@
+"""`gpu-aug inspect` says what is in the data and what is broken, and nothing that is not so."""
+
+import gzip
+import io
+import json
+import random
+import re
+import tarfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from bench import inspect_survey
+from bench.cli import main
+from bench.crew import Crew
+from bench.inspect_spread import Spread
+from bench.quiet import hushed
+from bench.source import open_source
+from readers import BadSample, Sample, SourceError, open_dataset
+from readers.dataset import ColumnName, IndexedDataset
+
+Jpeg = Callable[..., bytes]
+Run = Callable[..., tuple[int, str, Any]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Calls the command; gives its exit code, its output at 80 columns, and its JSON."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*arguments: object) -> tuple[int, str, Any]:
+        result = tmp_path / "result.json"
+        code: Any = 0
+        try:
+            main(["inspect", *map(str, arguments), "--json", str(result)])
+        except SystemExit as end:
+            code = end.code or 0
+        printed = capsys.readouterr()
+        content = json.loads(result.read_text()) if result.exists() else None
+        result.unlink(missing_ok=True)
+        return code, printed.out + printed.err, content
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path, jpeg: Jpeg) -> Path:
+    """Twelve images of cats, three of dogs, one of an owl that is a PNG; two cats have a description."""
+    root = tmp_path / "data"
+    for name, count in (("cat", 12), ("dog", 3)):
+        (root / name).mkdir(parents=True)
+        for number in range(count):
+            (root / name / f"{number:02d}.jpg").write_bytes(jpeg(40, 60 + number, seed=number))
+    for number in (3, 4):
+        (root / "cat" / f"{number:02d}.json").write_text("{}")
+    (root / "owl").mkdir()
+    buffer = io.BytesIO()
+    Image.new("RGB", (7, 200)).save(buffer, "png")
+    (root / "owl" / "one.png").write_bytes(buffer.getvalue())
+    return root
+
+
+def tar_of(files: Sequence[tuple[str, bytes]]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def test_what_is_there(run: Run, folder: Path) -> None:
+    """Counts, sizes, shapes and classes are those that were written."""
+    code, printed, result = run(folder)
+    sizes = [path.stat().st_size for path in folder.rglob("*.*")]
+    jpegs = sorted(path.stat().st_size for path in folder.rglob("*.jpg"))
+
+    assert code == 0
+    assert result["format"] == "class folders"
+    assert (result["samples"], result["looked_at"], result["verified"]) == (16, 16, False)
+    assert result["total_bytes"] == sum(sizes)
+    assert {name: spread["count"] for name, spread in result["fields"].items()} == {
+        "jpg": 15,
+        "json": 2,
+        "png": 1,
+    }
+    assert result["fields"]["jpg"]["lowest"] == jpegs[0]
+    assert result["fields"]["jpg"]["highest"] == jpegs[-1]
+    assert result["fields"]["jpg"]["total"] == sum(jpegs)
+    assert result["image_formats"] == {"jpeg": 15, "png": 1}
+    assert (result["heights"]["lowest"], result["heights"]["highest"]) == (40, 200)
+    assert (result["widths"]["lowest"], result["widths"]["highest"]) == (7, 71)
+    assert result["shapes"][0] == {"height": 40, "width": 60, "images": 2}
+    assert result["classes"] == [
+        {"label": 0, "name": "cat", "samples": 12},
+        {"label": 1, "name": "dog", "samples": 3},
+        {"label": 2, "name": "owl", "samples": 1},
+    ]
+    assert result["unlabelled"] == 0
+    assert result["doubled_keys"] is None  # nobody looked
+    assert "3 classes, the largest 12 times the smallest" in printed
+    assert re.search(r"json +12\.5 % ", printed)
+    assert "no bad sample among those looked at" in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_bad_entries_are_listed(run: Run, folder: Path) -> None:
+    """A header that is none is seen at once, a picture that is cut off by --verify alone."""
+    whole = (folder / "cat" / "05.jpg").read_bytes()
+    (folder / "cat" / "05.jpg").write_bytes(whole[: len(whole) // 2])
+    code, printed, result = run(folder)
+
+    assert (code, result["num_bad"]) == (0, 0)
+    code, printed, result = run(folder, "--verify")
+    assert (code, result["num_bad"], result["verified"]) == (1, 1, True)
+    assert result["bad"][0]["key"] == "cat/05.jpg"
+    assert (result["bad"][0]["stage"], result["bad"][0]["index"]) == ("decode", 5)
+    assert "cat/05.jpg (decode): " in printed
+    assert "1 bad sample\n" in printed
+    (folder / "dog" / "00.jpg").write_text("no image")
+    code, _, result = run(folder)
+    assert (code, [bad["key"] for bad in result["bad"]]) == (1, ["dog/00.jpg"])
+
+
+def test_decoders_do_not_write_between_the_lines(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What libpng prints of its own accord is kept away; whatever comes later is not."""
+    path = folder / "owl" / "one.png"
+    damaged = bytearray(path.read_bytes())
+    damaged[damaged.index(b"IDAT") + 6] ^= 0xFF
+    path.write_bytes(bytes(damaged))
+
+    with pytest.raises(SystemExit):
+        main(["inspect", str(folder), "--verify"])
+    assert capfd.readouterr().err == ""
+    with hushed():
+        pass
+    with pytest.raises(SystemExit):
+        main(["inspect", str(folder / "nowhere")])
+    assert "does not exist" in capfd.readouterr().err
+
+
+def test_doubled_keys(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """A key that comes again is found when all keys are looked at, and named."""
+    files = [(f"{name}.jpg", jpeg(9, 9)) for name in ("a", "b", "c", "b", "d", "a", "b")]
+    path = tmp_path / "a.tar"
+    path.write_bytes(tar_of(files))
+    code, printed, result = run(path, "--verify")
+
+    assert code == 0
+    assert (result["doubled_keys"], result["doubled"]) == (3, [[3, 1], [5, 0], [6, 3]])
+    assert "3 samples have a key that was there before" in printed
+    assert "sample 3 that of sample 1, a.tar/b" in printed
+
+
+def test_streams(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """A compressed tar gives what the same tar gives that is indexed, although it has no length."""
+    files = []
+    for number in range(12):
+        files += [
+            (f"{number}.jpg", jpeg(10, 20, seed=number)),
+            (f"{number}.cls", b"%d" % (number % 5)),
+            (f"{number}.mask.0.png", b"0"),
+            (f"{number}.mask.1.png", b"1"),
+        ]
+    (tmp_path / "a.tar").write_bytes(tar_of(files))
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(tar_of(files)))
+    _, _, plain = run(tmp_path / "a.tar", "--verify")
+    code, printed, stream = run(tmp_path / "a.tar.gz", "--verify")
+
+    assert code == 0
+    assert stream["samples"] == 12
+    assert stream["fields"]["mask.N.png"]["count"] == 24
+    for name in ("fields", "classes", "image_formats", "shapes", "total_bytes", "doubled_keys"):
+        assert stream[name] == plain[name]
+    assert "tar, read forward" in printed
+
+
+def test_commands_need_permission(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """A pipe: source runs under --allow-pipe alone."""
+    (tmp_path / "a.tar").write_bytes(tar_of([("a.jpg", jpeg(8, 8))]))
+    command = f"pipe:cat {tmp_path}/a.tar"
+    code, printed, _ = run(command)
+
+    assert code == 2
+    assert "runs a command: add --allow-pipe if you trust it" in printed
+    code, _, result = run(command, "--allow-pipe")
+    assert (code, result["samples"]) == (0, 1)
+
+
+def test_large_data_is_sampled(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of much data some samples are looked at, everywhere in it, and the output says so."""
+    monkeypatch.setattr(inspect_survey, "_SAMPLES_LOOKED_AT", 8)
+    _, printed, result = run(folder)
+
+    assert (result["samples"], result["looked_at"]) == (16, 8)
+    assert "the headers of 8, spread over it; --verify decodes all" in printed
+    assert [row["samples"] for row in result["classes"]] == [12, 3, 1]  # of all, by the folders
+    assert result["labels_of_all"]
+    (tmp_path / "a.tgz").write_bytes(gzip.compress(tar_of([(f"{n}.cls", b"1") for n in range(20)])))
+    code, printed, result = run(tmp_path / "a.tgz")
+    assert (code, result["samples"], result["looked_at"]) == (0, None, 8)
+    assert "the first 8; --verify decodes all" in printed
+    assert result["total_bytes"] is None
+
+
+def test_unknown_format_is_refused(run: Run, folder: Path) -> None:
+    """The error says which there are."""
+    code, printed, _ = run(folder, "--format", "zip")
+
+    assert code == 2
+    assert "format='zip' is not known: give one of folder" in printed
+
+
+def test_what_cannot_be_opened_keeps_its_own_error(tmp_path: Path) -> None:
+    """The attempt to read it forward does not replace what opening it said."""
+    (tmp_path / "data").mkdir()
+
+    with pytest.raises(SourceError, match="holds no images"):
+        open_source(str(tmp_path / "data"))
+
+
+class Checked(IndexedDataset):
+    """Samples of a format with checksums, one of which does not fit."""
+
+    fingerprint = "0" * 32
+
+    def __init__(self, length: int = 10) -> None:
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Text of the index."""
+        return [Sample(int(index), f"{index}", {"txt": b"text"}) for index in indices]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """Nothing is known."""
+        del name
+        return np.full(self._length, -1, np.int64)
+
+    def verify(self) -> Iterator[BadSample]:
+        """Sample 7 is bad."""
+        yield BadSample(7, "7", "read", "its CRC does not fit")
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_checksums_of_the_format(verify: bool) -> None:
+    """What a dataset can check by itself is asked for under --verify."""
+    with Crew(2) as crew:
+        found = inspect_survey.survey(Checked(), crew, verify=verify, on_progress=lambda *_: None)
+
+    assert [bad.index for bad in found.bad] == ([7] if verify else [])
+    assert found.num_imageless == 10
+
+
+def test_millions_of_samples_take_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --verify nothing grows with the length but the columns."""
+    fetched: list[int] = []
+    fetch = Checked.fetch
+
+    def counted(self: Checked, indices: Sequence[int]) -> list[Sample | BadSample]:
+        fetched.extend(indices)
+        return fetch(self, indices)
+
+    monkeypatch.setattr(Checked, "fetch", counted)
+    with Crew(2) as crew:
+        found = inspect_survey.survey(
+            Checked(10_000_000), crew, verify=False, on_progress=lambda *_: None
+        )
+
+    assert found.num_looked_at == len(set(fetched)) == 2000
+    assert max(fetched) > 9_980_000
+
+
+def test_spread_is_that_of_numpy() -> None:
+    """Percentiles agree with NumPy within a percent, sums and ends exactly, at any size."""
+    numbers = np.random.default_rng(0).lognormal(9, 2, 20_000).astype(np.int64)
+    spread = Spread()
+    for number in numbers.tolist():
+        spread.add(number)
+
+    assert (spread.count, spread.total) == (len(numbers), numbers.sum())
+    assert (spread.lowest, spread.highest) == (numbers.min(), numbers.max())
+    for percent in (1, 5, 50, 95, 99):
+        expected = np.percentile(numbers, percent, method="inverted_cdf")
+        assert spread.percentile(percent) == pytest.approx(expected, rel=0.01, abs=1)
+    assert len(spread._counts) < 3000
+    assert (spread.is_exact, spread.about) == (False, "~")
+    assert Spread().percentile(50) == 0
+
+
+def test_percentiles_of_few_numbers_are_exact() -> None:
+    """As many times as they come: it is the different ones that take memory."""
+    numbers = np.random.default_rng(0).integers(100, 9_000, 20_000)
+    spread = Spread()
+    for number in numbers.tolist():
+        spread.add(number)
+
+    for percent in (1, 5, 50, 95, 99):
+        expected = np.percentile(numbers, percent, method="inverted_cdf")
+        assert spread.percentile(percent) == expected
+    assert (spread.is_exact, spread.about) == (True, "")
+
+
+def test_videos(run: Run, tmp_path: Path) -> None:
+    """Videos that can be read are no error."""
+    pytest.importorskip("av")
+    from tests.support.videos import pan, write_video
+
+    (tmp_path / "data").mkdir()
+    for number in range(3):
+        write_video(tmp_path / "data" / f"{number}.mp4", pan(4, (32, 48)))
+    code, printed, result = run(tmp_path / "data", "--verify")
+
+    assert code == 0
+    assert (result["format"], result["without_image"]) == ("video folders", 0)
+    assert "every image was decoded" not in printed
+
+
+@pytest.fixture
+def pans(tmp_path: Path) -> list[Path]:
+    """Videos of 15 and 30 frames, 25 a second."""
+    pytest.importorskip("av")
+    from tests.support.videos import pan, write_video
+
+    return [write_video(tmp_path / f"{n}.mp4", pan(n, (32, 48))) for n in (15, 30)]
+
+
+@pytest.mark.parametrize("name", ["video", "anything"])
+def test_columns_of_videos(run: Run, pans: list[Path], tmp_path: Path, name: str) -> None:
+    """Names say that they are videos, else their bytes do."""
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    pq.write_table(pa.table({name: [path.read_bytes() for path in pans]}), tmp_path / "a.parquet")
+    code, printed, result = run(tmp_path / "a.parquet", "--verify")
+
+    assert (code, result["num_bad"], result["without_image"]) == (0, 0, 0)
+    assert result["videos"]["codecs"] == {"h264": 2}
+    assert "15 to 30, median 15; 45 in all" in printed
+
+
+def test_clips_of_a_list(run: Run, pans: list[Path], tmp_path: Path) -> None:
+    """Frames and lengths are those of the clips; one that begins behind the end is bad."""
+    lines = [f"{pans[0].name} 0.2 0.4 1", f"{pans[1].name} 0.2 1 1", f"{pans[0].name} 50 52 1"]
+    (tmp_path / "list.txt").write_text("\n".join(lines))
+    code, _, result = run(tmp_path / "list.txt")
+
+    frames, lengths = result["videos"]["frames"], result["videos"]["milliseconds"]
+    assert (frames["count"], frames["lowest"], frames["highest"]) == (2, 5, 20)
+    assert (lengths["lowest"], lengths["highest"], lengths["total"]) == (200, 800, 1000)
+    assert (code, result["num_bad"]) == (1, 1)
+    assert result["bad"][0]["reason"] == "its clip begins at 50 s, but the video lasts 0.6 s"
+
+
+def test_folders_of_frames(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+    """Their pictures are counted as frames; a broken one is found by --verify."""
+    for name, count in (("a/x", 3), ("b/y", 5)):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / "data" / name / f"img_{number:05d}.jpg").write_bytes(jpeg(24, 36))
+    code, printed, result = run(tmp_path / "data", "--verify")
+
+    assert (code, result["num_bad"], result["total_bytes"]) == (0, 0, None)
+    assert result["videos"]["frames"]["total"] == 8
+    assert result["videos"]["frames_per_second"] == {"25": 2}
+    assert result["videos"]["shapes"] == [{"height": 24, "width": 36, "videos": 2}]
+    assert "folders of frames" in printed
+    (tmp_path / "data/b/y/img_00003.jpg").write_bytes(jpeg(24, 36)[:200])
+    code, _, result = run(tmp_path / "data", "--verify")
+    assert (code, [bad["key"] for bad in result["bad"]]) == (1, ["b/y"])
+    assert result["bad"][0]["reason"].startswith("frame 3 of 5: ")
+
+
+def test_damage_within_a_video(run: Run, tmp_path: Path) -> None:
+    """Damage that FFmpeg conceals, and counts as frames, is found by --verify in the loader's words."""
+    av = pytest.importorskip("av")
+    from dali_pipes import BadSampleError, Clips, Loader
+    from gpu_aug import CenterCrop, Recipe
+    from readers.video import scan_video
+    from tests.support.videos import pan, write_video
+
+    path = tmp_path / "data" / "a.mp4"
+    path.parent.mkdir()
+    write_video(path, pan(24, (48, 64)), gop=12)
+    content = bytearray(path.read_bytes())
+    info = scan_video(bytes(content))
+    start, size = int(info.packet_offsets[5]), int(info.packet_sizes[5])
+    content[start + size // 2 : start + size] = random.Random(0).randbytes(size - size // 2)
+    path.write_bytes(content)
+    with av.open(path) as container:
+        assert len(list(container.decode(video=0))) == 24
+    clips = Clips(open_dataset(path.parent), num_frames=24, stride=1)
+    loader = Loader(
+        clips,
+        Recipe([CenterCrop(32)]),
+        batch_size=1,
+        device="cpu",
+        decoder="cpu",
+        on_bad_sample="raise",
+    )
+
+    assert run(path.parent)[0] == 0
+    code, _, result = run(path.parent, "--verify")
+
+    with loader, pytest.raises(BadSampleError) as caught:
+        next(iter(loader))
+    assert code == 1
+    assert result["bad"][0]["reason"] in str(caught.value)
+
+
+def test_every_finding_can_be_opened_again(run: Run, folder: Path) -> None:
+    """The index of a bad entry is its place in the dataset."""
+    (folder / "dog" / "01.jpg").write_bytes(b"")
+    _, _, result = run(folder)
+    bad = result["bad"][0]
+
+    assert open_dataset(folder).fetch([bad["index"]])[0].key == bad["key"] == "dog/01.jpg"

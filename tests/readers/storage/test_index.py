@@ -1,0 +1,770 @@
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from readers import IndexFileError, SourceError
+from readers.sample import BadSample, Payload
+from readers.storage.blob import Content, LocalBlob
+from readers.storage.blob.file import FileState
+from readers.storage.blob.pin import pin_content
+from readers.storage.index import DamagedIndexError, Entry, FoundIndex, open_index
+from readers.storage.index.format import BEFORE_TEXT, PREFIX
+from readers.storage.lock import one_at_a_time
+from readers.storage.shards import ShardDataset
+
+ENTRIES = [
+    Entry("a", (("jpg", 512, 1000), ("cls", 1536, 1537)), 7, (30, 40)),
+    Entry("folder/ü-\udcff", (("txt", 2048, 2048),)),
+    Entry("broken", (), fault="cut off at byte 5"),
+    Entry("", (("jpg", 2**40, 2**41),), 10**17, (2**32 - 1, 1)),
+    Entry("named", (("a", 1, 2), ("b", 5, 7)), image_field="b"),
+]
+
+
+class Scan:
+    """A scan that counts how often it was needed."""
+
+    def __init__(self, entries: Sequence[Entry] = ENTRIES) -> None:
+        self.count = 0
+        self.entries = entries
+
+    def __call__(self, content: Content, name: str) -> Sequence[Entry]:  # noqa: ARG002
+        """Return the entries, whatever the shard."""
+        self.count += 1
+        return self.entries
+
+
+@dataclass(frozen=True)
+class Tenths:
+    """A scan with an option: samples of ten bytes under the name of a field."""
+
+    field: str = "txt"
+
+    def __call__(self, content: Content, name: str) -> Iterator[Entry]:  # noqa: ARG002
+        """Cut the content into pieces."""
+        for start in range(0, len(content), 10):
+            yield Entry(str(start), ((self.field, start, start + 10),), start)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of the test's own, which does not exist yet."""
+    monkeypatch.setenv("GPU_AUG_CACHE", str(tmp_path / "cache" / "deep"))
+    return tmp_path / "cache" / "deep"
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Path:
+    """A file that stands for a shard: most scans of these tests do not look into it."""
+    path = tmp_path / "data" / "train.tar"
+    path.parent.mkdir()
+    path.write_bytes(bytes(range(200)))
+    return path
+
+
+@pytest.fixture
+def lonely_shard(tmp_path: Path) -> Path:
+    """A shard that no file can be put beside, not even by root: the name would be too long."""
+    path = tmp_path / "data" / ("x" * 246 + ".tar")
+    path.parent.mkdir()
+    path.write_bytes(b"content")
+    return path
+
+
+def beside(shard: Path) -> Path:
+    return shard.with_name(f"{shard.name}.gpuaug-index")
+
+
+def find(shard: Path, scan: Callable[..., Sequence[Entry]] | Tenths) -> FoundIndex:
+    return open_index(LocalBlob(shard), scan)
+
+
+def without_stamp(index: Path) -> bytes:
+    data = index.read_bytes()
+    return data[: PREFIX.size] + data[BEFORE_TEXT:]
+
+
+@pytest.fixture
+def pins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The shards whose content was looked at to see whether an index fits."""
+    found: list[str] = []
+
+    def pin(blob: LocalBlob) -> str:
+        found.append(blob.name)
+        return pin_content(blob)
+
+    monkeypatch.setattr("readers.storage.index.sidecar.pin_content", pin)
+    return found
+
+
+def entries_of(found: FoundIndex) -> list[Entry]:
+    index = found.map()
+    return [index.entry(row) for row in range(len(index))]
+
+
+def test_entries_come_back_as_they_were(shard: Path) -> None:
+    """What was scanned is what the index says, when built and when read."""
+    built = find(shard, Scan())
+    read = find(shard, Scan())
+
+    assert entries_of(built) == ENTRIES
+    assert entries_of(read) == ENTRIES
+    assert read.head.mark == built.head.mark
+    assert (built.built, read.built) == (True, False)
+
+
+def test_second_opening_does_not_scan(shard: Path) -> None:
+    """The file beside the shard saves the scan, and nothing else is left in the folder."""
+    scan = Scan()
+    find(shard, scan)
+    find(shard, scan)
+
+    assert scan.count == 1
+    assert sorted(path.name for path in shard.parent.iterdir()) == [
+        "train.tar",
+        "train.tar.gpuaug-index",
+    ]
+
+
+@pytest.mark.parametrize("change", ["size", "time", "first byte", "last byte"])
+def test_changed_shard_is_scanned_again(shard: Path, change: str) -> None:
+    """Another size, another time of change, earlier or later, and other bytes make an index void."""
+    scan = Scan()
+    find(shard, scan)
+    before = shard.stat().st_mtime_ns
+    data = bytearray(shard.read_bytes())
+    if change == "size":
+        data += b"more"
+    elif change == "first byte":
+        data[0] ^= 1
+    elif change == "last byte":
+        data[-1] ^= 1
+    shard.write_bytes(data)
+    # Of a time before the index was written, but not the one that is noted in it.
+    after = beside(shard).stat().st_mtime_ns + 1 if change == "time" else before - 1
+    os.utime(shard, ns=(after, after))
+    find(shard, scan)
+    find(shard, scan)
+
+    assert scan.count == 2
+
+
+@pytest.mark.parametrize("way", ["replaced", "written over"])
+@pytest.mark.parametrize("settled", [False, True])
+def test_size_and_time_alone_do_not_make_an_index_fit(shard: Path, way: str, settled: bool) -> None:
+    """Where all files have the same time, as in reproducible builds."""
+    os.utime(shard, (0, 0))
+    if settled:
+        time.sleep(0.15)
+    first = find(shard, Tenths())
+    new = bytes(range(200, 0, -1))
+    if way == "replaced":
+        other = shard.with_name("other.tar")
+        other.write_bytes(new)
+        other.replace(shard)
+    else:
+        shard.write_bytes(new)
+    os.utime(shard, (0, 0))
+
+    assert first.built
+    assert find(shard, Tenths()).built
+    assert not find(shard, Tenths()).built
+
+
+@pytest.mark.parametrize("size_bytes", [1_000, 3_000_000])
+def test_another_shard_that_was_made_before_the_index_is_scanned(
+    shard: Path, size_bytes: int
+) -> None:
+    """One byte in the middle is other, and it is moved into place later."""
+    shard.write_bytes(bytes(size_bytes))
+    other = shard.with_name("other.tar")
+    data = bytearray(size_bytes)
+    data[size_bytes // 2 + 100_000 * (size_bytes > 1_000)] = 1
+    time.sleep(0.02)
+    other.write_bytes(data)
+    time.sleep(0.02)
+    scan = Scan()
+    find(shard, scan)
+    other.replace(shard)
+    find(shard, scan)
+
+    assert scan.count == 2
+
+
+def test_the_very_same_file_is_not_looked_into(
+    shard: Path, tmp_path: Path, pins: list[str]
+) -> None:
+    """After other rights, another name or a copy the content is looked at, and then no more."""
+    time.sleep(0.15)
+    scan = Scan()
+    find(shard, scan)
+    pins.clear()
+    find(shard, scan)
+    assert len(pins) == 0
+
+    there = tmp_path / "there"
+    shutil.copytree(shard.parent, there)
+    written = beside(shard).stat().st_mtime_ns
+    for number, path in enumerate([shard, there / shard.name]):
+        path.chmod(0o600)
+        time.sleep(0.15)
+        pins.clear()
+        for _ in range(3):
+            find(path, scan)
+        assert len(pins) == 1, number
+        assert beside(path).stat().st_mtime_ns == written
+    assert scan.count == 1
+
+
+def test_a_changed_copy_is_scanned(shard: Path, tmp_path: Path) -> None:
+    """A copy of the index does not hide that a byte of the shard is other, though its time is early."""
+    shard.write_bytes(bytes(1_000_000))
+    find(shard, Scan())
+    there = tmp_path / "there"
+    shutil.copytree(shard.parent, there)
+    data = bytearray(1_000_000)
+    data[500_000] = 1
+    (there / shard.name).write_bytes(data)
+    os.utime(there / shard.name, (1, 1))
+    scan = Scan()
+    find(there / shard.name, scan)
+
+    assert scan.count == 1
+
+
+def test_a_copy_that_was_changed_after_its_index_is_scanned(shard: Path, tmp_path: Path) -> None:
+    """Also where the change touches no piece of the content that is looked at."""
+    shard.write_bytes(bytes(3_000_000))
+    find(shard, Scan())
+    there = tmp_path / "there"
+    shutil.copytree(shard.parent, there)
+    time.sleep(0.02)
+    with (there / shard.name).open("r+b") as file:
+        file.seek(100_000)
+        file.write(b"1")
+    scan = Scan()
+    find(there / shard.name, scan)
+
+    assert scan.count == 1
+
+
+@pytest.mark.parametrize("clock", ["whole seconds", "coarse"])
+def test_a_time_that_tells_nothing_is_not_trusted(
+    shard: Path, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times of file systems without fine ones, and of a change within one step of the clock."""
+    now = 1_000_000_000 if clock == "whole seconds" else time.time_ns() | 1
+
+    def same_state(status: os.stat_result) -> FileState:
+        return FileState(status.st_size, now, now, 5)
+
+    monkeypatch.setattr("readers.storage.blob.file._state", same_state)
+    scan = Scan()
+    find(shard, scan)
+    shard.write_bytes(bytes(200))
+    find(shard, scan)
+
+    assert scan.count == 2
+
+
+def test_a_damaged_stamp_costs_a_look_at_the_content(shard: Path, pins: list[str]) -> None:
+    """And is written anew."""
+    time.sleep(0.15)
+    scan = Scan()
+    find(shard, scan)
+    intact = beside(shard).read_bytes()
+    for place in range(PREFIX.size, BEFORE_TEXT):
+        beside(shard).write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+        pins.clear()
+        find(shard, scan)
+        find(shard, scan)
+
+        assert len(pins) == 1
+        assert beside(shard).read_bytes() == intact
+    assert scan.count == 1
+
+
+def test_an_index_that_cannot_be_stamped_is_used(
+    shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that was copied and is read-only."""
+    find(shard, Scan())
+    there = tmp_path / "there"
+    shutil.copytree(shard.parent, there)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("readers.storage.index.sidecar.write_stamp", refuse)
+    scan = Scan()
+    find(there / shard.name, scan)
+    find(there / shard.name, scan)
+
+    assert scan.count == 0
+
+
+def test_an_index_goes_with_a_copy(shard: Path, tmp_path: Path) -> None:
+    """Shard and index that are copied together fit each other, though the times are new."""
+    find(shard, Scan())
+    there = tmp_path / "there"
+    there.mkdir()
+    for path in sorted(shard.parent.iterdir()):
+        shutil.copyfile(path, there / path.name)
+    os.utime(there / shard.name, (1, 1))
+    scan = Scan()
+
+    assert entries_of(find(there / shard.name, scan)) == ENTRIES
+    assert scan.count == 0
+
+
+@dataclass
+class FakeBlob:
+    """An object in a store, which has no time of change."""
+
+    location: str
+    data: bytes
+    stamp: str = '"etag"'
+    num_reads: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its last part."""
+        return self.location.rpartition("/")[2]
+
+    @property
+    def size_bytes(self) -> int:
+        """Its length."""
+        return len(self.data)
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
+        """Count, and read."""
+        self.num_reads += 1
+        return [self.data[start:stop] for start, stop in ranges]
+
+    def content(self) -> Content:
+        """All of it."""
+        return self.data
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeBlob]:
+    """Objects by URL, as `open_blob` finds them."""
+    objects: dict[str, FakeBlob] = {}
+
+    def open_fake(url: str) -> FakeBlob | LocalBlob:
+        if "://" not in str(url):
+            return LocalBlob(url)
+        if url not in objects:
+            raise SourceError(f"{url} is not there")
+        return objects[url]
+
+    monkeypatch.setattr("readers.storage.index.sidecar.open_blob", open_fake)
+    monkeypatch.setattr("readers.storage.shards.open_blob", open_fake)
+    return objects
+
+
+URL = "s3://bucket/train.tar"
+
+
+def test_an_index_that_was_uploaded_is_used(shard: Path, store: dict[str, FakeBlob]) -> None:
+    """What was built beside a shard fits the object that the shard became, and is fetched once."""
+    find(shard, Tenths())
+    store[URL] = FakeBlob(URL, shard.read_bytes())
+    store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", beside(shard).read_bytes())
+    local = ShardDataset([shard], Tenths())
+    remote = ShardDataset([URL], Tenths())
+    reads = store[f"{URL}.gpuaug-index"].num_reads
+    sampled = store[URL].num_reads
+    again = ShardDataset([URL], Tenths())
+
+    assert remote.fingerprint == local.fingerprint == again.fingerprint
+    assert [s.fields["txt"] for s in remote.fetch([3, 0])] == [
+        bytes(range(30, 40)),
+        bytes(range(10)),
+    ]
+    assert store[f"{URL}.gpuaug-index"].num_reads == reads > 0
+    assert store[URL].num_reads == sampled + 1  # the fetch
+
+
+@pytest.mark.parametrize("change", ["other bytes", "other size", "damaged index", "no index"])
+def test_an_index_that_does_not_fit_an_object_is_built_anew(
+    shard: Path, store: dict[str, FakeBlob], cache: Path, change: str
+) -> None:
+    """The new one lies in the cache folder."""
+    find(shard, Tenths())
+    data, index = bytearray(shard.read_bytes()), bytearray(beside(shard).read_bytes())
+    if change == "other bytes":
+        data[0] ^= 1
+    elif change == "other size":
+        data += bytes(10)
+    elif change == "damaged index":
+        index[-1] ^= 1
+    store[URL] = FakeBlob(URL, bytes(data))
+    if change != "no index":
+        store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", bytes(index))
+    scan = Scan()
+    found = open_index(store[URL], scan if change == "no index" else Tenths())
+
+    assert found.built
+    assert found.place.parent == cache
+
+
+def test_a_replaced_object_has_another_index(store: dict[str, FakeBlob]) -> None:
+    """The index in the cache belongs to one ETag."""
+    scan = Scan()
+    store[URL] = FakeBlob(URL, b"content")
+    open_index(store[URL], scan)
+    open_index(store[URL], scan)
+    store[URL] = FakeBlob(URL, b"content", '"other"')
+    open_index(store[URL], scan)
+
+    assert scan.count == 2
+
+
+def test_options_of_a_scan_have_indexes_of_their_own(shard: Path) -> None:
+    """Two datasets that read a shard in different ways do not take each other's index away."""
+    assert find(shard, Tenths()).built
+    assert find(shard, Tenths("jpg")).built
+    assert not find(shard, Tenths()).built
+    assert not find(shard, Tenths("jpg")).built
+    assert find(shard, Tenths("jpg")).map().entry(1).members == (("jpg", 10, 20),)
+    assert len(list(shard.parent.iterdir())) == 3
+
+
+def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
+    """A flipped bit before the tables, and a lost end, are seen when it is opened."""
+    found = find(shard, Scan())
+    intact, expected = beside(shard).read_bytes(), without_stamp(beside(shard))
+    damaged = [intact[:length] for length in (0, 10, 24, 100, len(intact) - 1)]
+    for place in (*range(28), *range(BEFORE_TEXT, found.head.start, 7)):
+        damaged.append(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+    for content in damaged:
+        beside(shard).write_bytes(content)
+        scan = Scan()
+
+        assert entries_of(find(shard, scan)) == ENTRIES
+        assert scan.count == 1
+        assert without_stamp(beside(shard)) == expected
+
+
+def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
+    """A flipped bit behind the head is no row, no key and no label, but an error."""
+    found = find(shard, Scan())
+    intact = beside(shard).read_bytes()
+    for place in range(found.head.start, len(intact), 5):
+        beside(shard).write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
+        index = find(shard, Scan()).map()
+
+        with pytest.raises(DamagedIndexError):
+            index.entry(0)
+        with pytest.raises(DamagedIndexError):
+            index.column("label")
+
+
+def test_a_dataset_builds_a_damaged_index_anew(shard: Path) -> None:
+    """In the midst of its work, without a word."""
+    ShardDataset([shard], Tenths())
+    intact, expected = beside(shard).read_bytes(), without_stamp(beside(shard))
+    beside(shard).write_bytes(intact[:-1] + b"?")
+    dataset = ShardDataset([shard], Tenths())
+    (sample,) = dataset.fetch([7])
+
+    assert sample.fields["txt"] == bytes(range(70, 80))
+    assert without_stamp(beside(shard)) == expected
+
+    dataset = ShardDataset([shard], Tenths())
+    beside(shard).write_bytes(intact[:-1] + b"?")
+
+    assert dataset.column("label").tolist() == list(range(0, 200, 10))
+    assert without_stamp(beside(shard)) == expected
+
+
+def test_a_shard_that_changed_with_its_index_gives_bad_samples(shard: Path) -> None:
+    """What was opened is not mixed with what lies there now."""
+    dataset = ShardDataset([shard], Tenths())
+    shard.write_bytes(bytes(300))
+    ShardDataset([shard], Tenths())
+    (bad,) = dataset.fetch([7])
+
+    assert isinstance(bad, BadSample)
+    assert "has changed since it was" in bad.reason
+
+
+def test_long_tables_are_spilled_and_come_back(
+    shard: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables that do not stay in memory while they are written; no file of theirs is left."""
+    entries = [
+        Entry(
+            f"key-{number:05d}", (("jpg", number, number + 9), ("cls", number, number + 1)), number
+        )
+        for number in range(5000)
+    ]
+    entries[4000] = Entry("bad", (), fault="lost")
+    expected = find(shard, Scan(entries)).head.digest
+    intact = without_stamp(beside(shard))
+    beside(shard).unlink()
+    monkeypatch.setattr("readers.storage.index.writer._SPILL_BYTES", 1000)
+    monkeypatch.setattr("readers.storage.index.writer._HASHES_PER_PASS", 999)
+    found = find(shard, Scan(entries))
+    index = found.map()
+
+    assert found.head.digest == expected
+    assert without_stamp(beside(shard)) == intact
+    assert [index.entry(row) for row in (0, 3999, 4000, 4999)] == [
+        entries[row] for row in (0, 3999, 4000, 4999)
+    ]
+    assert index.column("label").tolist() == [entry.label for entry in entries]
+    assert index.column("num_bytes").tolist() == [10] * 4000 + [-1] + [10] * 999
+    assert len(list(shard.parent.iterdir())) == 2
+
+
+def test_repeated_keys_are_counted(shard: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sample whose key came before, wherever."""
+    entries = [Entry(str(number % 700), ()) for number in range(1000)]
+    monkeypatch.setattr("readers.storage.index.writer._HASHES_PER_PASS", 99)
+
+    assert find(shard, Scan(entries)).head.num_repeated_keys == 300
+
+
+def test_index_is_as_readable_as_the_shard(shard: Path) -> None:
+    """Whoever may read the shard may read its index; its owner may write it, to stamp it anew."""
+    shard.chmod(0o440)
+    find(shard, Scan())
+
+    assert stat.S_IMODE(beside(shard).stat().st_mode) == 0o640
+
+
+def test_cache_folder_is_used_where_the_shards_cannot_be_written(
+    lonely_shard: Path, cache: Path
+) -> None:
+    """The index then lies in the cache folder, and is found there."""
+    scan = Scan()
+    find(lonely_shard, scan)
+    found = find(lonely_shard, scan)
+
+    assert entries_of(found) == ENTRIES
+    assert scan.count == 1
+    assert [path.suffix for path in cache.iterdir()] == [".gpuaug-index"]
+    assert list(lonely_shard.parent.iterdir()) == [lonely_shard]
+
+
+def test_shards_of_one_name_do_not_share_a_cached_index(
+    lonely_shard: Path, cache: Path, tmp_path: Path
+) -> None:
+    """The cache tells shards apart by their whole path."""
+    other = tmp_path / "other" / lonely_shard.name
+    other.parent.mkdir()
+    other.write_bytes(b"content")
+    find(lonely_shard, Scan())
+    find(other, Scan())
+
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_home_is_the_place_of_the_cache(
+    lonely_shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without GPU_AUG_CACHE the cache is ~/.cache/gpu-aug."""
+    monkeypatch.delenv("GPU_AUG_CACHE")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    find(lonely_shard, Scan())
+
+    assert len(list((tmp_path / "home" / ".cache" / "gpu-aug").iterdir())) == 1
+
+
+def test_no_place_for_the_index_is_an_error(lonely_shard: Path, cache: Path) -> None:
+    """The error says what can be done about it."""
+    cache.parent.mkdir()
+    cache.write_bytes(b"a file where the folder should be")
+
+    with pytest.raises(IndexFileError, match=r"can be written neither .* set GPU_AUG_CACHE to"):
+        find(lonely_shard, Scan())
+
+
+def test_a_failed_scan_leaves_nothing(shard: Path) -> None:
+    """The error names the shard with its folder, and no part of an index stays."""
+
+    def scan(content: Content, name: str) -> Iterator[Entry]:  # noqa: ARG001
+        yield ENTRIES[0]
+        raise SourceError(f"{name} is not what it seems: correct the path")
+
+    with pytest.raises(SourceError, match=f"^{shard} is not what it seems"):
+        find(shard, scan)
+
+    assert list(shard.parent.iterdir()) == [shard]
+
+
+BUILD = """
+import os, sys, time
+from readers.storage.index import Entry, open_index
+from readers.storage.blob import LocalBlob
+
+def scan(content, name):
+    with open(sys.argv[2], "a") as log:
+        log.write(f"{os.getpid()}\\n")
+    for number in range(300):
+        time.sleep(float(sys.argv[3]) / 300)
+        yield Entry(str(number), (("jpg", number, number + 1),), number)
+
+print("ready", flush=True)
+sys.stdin.readline()
+found = open_index(LocalBlob(sys.argv[1]), scan)
+print(found.head.digest, found.map().entry(299).label, found.built)
+"""
+
+
+@pytest.fixture
+def builders(shard: Path, tmp_path: Path) -> Iterator[Callable[[float], "subprocess.Popen[str]"]]:
+    """Starts processes that index the shard within so many seconds, and have imported what they need."""
+    started = []
+
+    def start(seconds: float) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-c", BUILD, str(shard), str(tmp_path / "log"), str(seconds)],
+            cwd=Path(__file__).resolve().parents[3],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def go(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def test_one_of_several_processes_builds(
+    shard: Path, tmp_path: Path, builders: Callable[[float], "subprocess.Popen[str]"]
+) -> None:
+    """The others wait and take what it built; nothing but the index stays."""
+    processes = [builders(0.3) for _ in range(3)]
+    for process in processes:
+        go(process)
+    answers = [process.communicate(timeout=60)[0].split() for process in processes]
+
+    assert len((tmp_path / "log").read_text().split()) == 1
+    assert len({digest for digest, _, _ in answers}) == 1
+    assert [label for _, label, _ in answers] == ["299"] * 3
+    assert sorted(built for _, _, built in answers) == ["False"] * 2 + ["True"]
+    assert sorted(path.name for path in shard.parent.iterdir()) == [
+        "train.tar",
+        "train.tar.gpuaug-index",
+    ]
+
+
+def test_a_killed_builder_holds_nobody_up(
+    shard: Path, tmp_path: Path, builders: Callable[[float], "subprocess.Popen[str]"]
+) -> None:
+    """Another one of those that wait builds the index; what the dead one wrote is gone."""
+    victim, *others = builders(60), builders(0.1), builders(0.1)
+    go(victim)
+    while not (tmp_path / "log").exists():
+        time.sleep(0.01)
+    for process in others:
+        go(process)
+    time.sleep(0.2)
+    waiting = (tmp_path / "log").read_text().split()
+    victim.send_signal(signal.SIGKILL)
+    answers = [process.communicate(timeout=60)[0].split() for process in others]
+
+    assert waiting == [str(victim.pid)]
+    assert [label for _, label, _ in answers] == ["299"] * 2
+    assert len((tmp_path / "log").read_text().split()) == 2
+    assert len(list(shard.parent.iterdir())) == 2
+
+
+def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) -> None:
+    """Who waited for a file that is gone waits for the new one."""
+    inside: list[int] = []
+    most = []
+
+    def hold(number: int) -> None:
+        for _ in range(20):
+            with one_at_a_time(tmp_path / "lock"):
+                inside.append(number)
+                most.append(len(inside))
+                time.sleep(0.0005)
+                inside.remove(number)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(hold, range(8)))
+
+    assert max(most) == 1
+    assert len(most) == 160
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("moment", ["half written", "not yet renamed"])
+def test_what_a_killed_builder_left_is_written_over(shard: Path, moment: str) -> None:
+    """Half an index, or a whole one under the name of a part, is no index."""
+    find(shard, Scan(ENTRIES[:1]))
+    left = beside(shard).read_bytes()
+    beside(shard).unlink()
+    part = shard.with_name(f"{shard.name}.gpuaug-index.part")
+    part.write_bytes(left[: len(left) // 2] if moment == "half written" else left + bytes(5000))
+
+    assert entries_of(find(shard, Scan())) == ENTRIES
+    assert len(list(shard.parent.iterdir())) == 2
+
+
+def num_descriptors() -> int:
+    folder = Path("/proc/self/fd")
+    if not folder.exists():
+        pytest.skip("no /proc here")
+    return len(list(folder.iterdir()))
+
+
+def test_more_shards_than_descriptors(tmp_path: Path) -> None:
+    """Mapped indexes keep no descriptor, and shards no more than a quarter of what the process may have."""
+    paths = [tmp_path / f"{number}.bin" for number in range(100)]
+    for path in paths:
+        path.write_bytes(bytes(range(200)))
+    before, limits = num_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, limits[1]))
+    try:
+        dataset = ShardDataset(paths, Tenths())
+        samples = dataset.fetch(range(0, len(dataset), 20))
+        again = dataset.fetch(range(0, len(dataset), 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    after = num_descriptors()
+
+    assert [bytes(sample.fields["txt"]) for sample in samples] == [bytes(range(10))] * 100
+    assert again == samples
+    assert after <= before + 128 // 4
+
+
+def test_version_before_is_replaced(shard: Path) -> None:
+    """An index of another version is built anew without a word."""
+    find(shard, Scan())
+    new = without_stamp(beside(shard))
+    beside(shard).write_bytes(
+        beside(shard).read_bytes().replace(b"gpu-aug index 4", b"gpu-aug index 3")
+    )
+    scan = Scan()
+    find(shard, scan)
+
+    assert scan.count == 1
+    assert without_stamp(beside(shard)) == new

@@ -1,0 +1,280 @@
+import io
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from braceexpand import braceexpand
+
+import readers
+from readers import FolderDataset, ListDataset, SourceError, TarDataset, open_dataset
+from readers.storage.paths import expand_braces
+
+
+def write_shard(path: Path, key: str = "a") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo(f"{key}.jpg")
+        member.size = 1
+        archive.addfile(member, io.BytesIO(b"x"))
+    return path
+
+
+def write_image(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(path.name.encode())
+    return path
+
+
+def keys_of(dataset: readers.Dataset) -> list[str]:
+    return [entry.key for entry in dataset.fetch(range(len(dataset)))]
+
+
+def test_folder_of_classes(tmp_path: Path) -> None:
+    """A folder opens as class folders, given as text or as a path."""
+    write_image(tmp_path / "cat" / "a.jpg")
+
+    for source in (tmp_path, str(tmp_path), f"{tmp_path}/"):
+        dataset = open_dataset(source)
+
+        assert isinstance(dataset, FolderDataset)
+        assert keys_of(dataset) == ["cat/a.jpg"]
+
+
+@pytest.mark.parametrize("extension", ["txt", "lst", "tsv", "TXT"])
+def test_list_file(tmp_path: Path, extension: str) -> None:
+    """A list is known by its extension."""
+    path = tmp_path / f"files.{extension}"
+    path.write_text("a.jpg\t5\n")
+    write_image(tmp_path / "a.jpg")
+    dataset = open_dataset(path)
+
+    assert isinstance(dataset, ListDataset)
+    assert dataset.fetch([0])[0].label == 5
+
+
+def test_one_shard(tmp_path: Path) -> None:
+    """A .tar file opens as one shard."""
+    dataset = open_dataset(write_shard(tmp_path / "train.tar"))
+
+    assert isinstance(dataset, TarDataset)
+    assert keys_of(dataset) == ["train.tar/a"]
+
+
+def test_pattern_of_shards(tmp_path: Path) -> None:
+    """A brace pattern opens the shards that it counts, in that order."""
+    for number in range(12):
+        write_shard(tmp_path / f"train-{number:03d}.tar")
+    dataset = open_dataset(f"{tmp_path}/train-{{008..011}}.tar")
+
+    assert keys_of(dataset) == [f"train-{number:03d}.tar/a" for number in range(8, 12)]
+
+
+def test_list_of_shards_and_patterns(tmp_path: Path) -> None:
+    """A sequence keeps its order, and may hold patterns."""
+    for name in ("a", "b", "c"):
+        write_shard(tmp_path / f"{name}.tar")
+    dataset = open_dataset([tmp_path / "c.tar", f"{tmp_path}/{{a,b}}.tar"])
+
+    assert keys_of(dataset) == ["c.tar/a", "a.tar/a", "b.tar/a"]
+
+
+def test_folder_of_shards(tmp_path: Path) -> None:
+    """A folder with shards and no images opens as shards, sorted; other files do not matter."""
+    for name in "hcafbgde":
+        write_shard(tmp_path / f"{name}.tar")
+    (tmp_path / "readme.md").touch()
+    first = open_dataset(tmp_path)
+    again = open_dataset(tmp_path)  # now with the side-car indexes beside the shards
+
+    assert isinstance(first, TarDataset)
+    assert keys_of(first) == keys_of(again) == [f"{name}.tar/a" for name in "abcdefgh"]
+
+
+@pytest.mark.parametrize("other", ["photo.jpg", "cat/photo.jpg"])
+def test_folder_of_shards_and_images_is_refused(tmp_path: Path, other: str) -> None:
+    """What is meant cannot be told when shards and images lie side by side."""
+    write_shard(tmp_path / "a.tar")
+    write_image(tmp_path / other)
+
+    with pytest.raises(SourceError, match=r"holds shards \(a\.tar\) and (photo\.jpg|cat)"):
+        open_dataset(tmp_path)
+
+
+def test_list_of_images(tmp_path: Path) -> None:
+    """A sequence of image files opens in its order."""
+    paths = [write_image(tmp_path / name) for name in ("b.jpg", "a.jpg")]
+    dataset = open_dataset(paths)
+
+    assert isinstance(dataset, ListDataset)
+    assert keys_of(dataset) == ["b.jpg", "a.jpg"]
+
+
+def test_braces_in_the_name_of_a_file(tmp_path: Path) -> None:
+    """A file that is there is taken by its name, whatever that looks like."""
+    shard = write_shard(tmp_path / "{a,b}.tar")
+    image = write_image(tmp_path / "{1..2}.jpg")
+
+    assert keys_of(open_dataset(shard)) == ["{a,b}.tar/a"]
+    assert keys_of(open_dataset([image])) == ["{1..2}.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing", "does not exist: give a folder, a list file, shards or a URL"),
+        ("missing.tar", "missing.tar is not a file"),
+        ("missing-{0..4}.tar", r"missing-0.tar is not a file \(5 of 5 shards are missing\)"),
+        ("missing-*.tar", r"missing-\*.tar fits no file: correct the pattern"),
+        (
+            "notes.md",
+            r"is of no known kind: give a folder, or files that end in \.txt, .*\.parquet",
+        ),
+        ("", "holds no images"),
+        ("a.tar.gz", r"can only be read forward: .*gpu-aug pack"),
+        ("a.tgz", r"can only be read forward: .*format='stream'"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    """The error names the source and what could be given instead."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    if name == "notes.md":
+        (folder / name).write_text("x")
+    if name.endswith("gz"):
+        tarfile.open(folder / name, "w:gz").close()
+
+    with pytest.raises(SourceError, match=message) as caught:
+        open_dataset(folder / name)
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_wildcards(tmp_path: Path) -> None:
+    """A pattern with a star stands for the files that fit it, sorted."""
+    for name in ("train-b", "train-a", "val"):
+        write_shard(tmp_path / f"{name}.tar")
+
+    assert keys_of(open_dataset(tmp_path / "train-*.tar")) == ["train-a.tar/a", "train-b.tar/a"]
+
+
+def test_one_image(tmp_path: Path) -> None:
+    """A single image is a dataset of one sample."""
+    assert keys_of(open_dataset(write_image(tmp_path / "photo.jpg"))) == ["photo.jpg"]
+
+
+def test_images_that_a_file_beside_them_describes(tmp_path: Path) -> None:
+    """A folder with metadata.jsonl, as the Hugging Face hub has them, is what that file says."""
+    write_image(tmp_path / "cat" / "a.jpg")
+    write_image(tmp_path / "b.jpg")
+    lines = ['{"file_name": "cat/a.jpg", "label": 4}', '{"file_name": "b.jpg", "label": 2}']
+    (tmp_path / "metadata.jsonl").write_text("\n".join(lines))
+    dataset = open_dataset(tmp_path)
+
+    assert [entry.label for entry in dataset.fetch([0, 1])] == [4, 2]
+
+
+def test_a_pack_that_was_stopped_is_refused(tmp_path: Path) -> None:
+    """A part of the data is not taken for the whole; named by a pattern it can be had."""
+    write_shard(tmp_path / "shard-000000.tar")
+    (tmp_path / "manifest.json").write_text('{"complete": false}')
+
+    with pytest.raises(SourceError, match="was not packed to its end"):
+        open_dataset(tmp_path)
+    assert len(open_dataset(tmp_path / "*.tar")) == 1
+    (tmp_path / "manifest.json").write_text('{"complete": true}')
+    assert len(open_dataset(tmp_path)) == 1
+
+
+def test_what_is_no_path_is_refused() -> None:
+    """A number is neither a path nor a list of paths."""
+    with pytest.raises(SourceError, match="source=5 is no path"):
+        open_dataset(5)  # type: ignore[call-overload]
+
+
+def test_a_format_that_was_named(tmp_path: Path) -> None:
+    """The name of a format says what an unusual file is, and what is taken out of a folder."""
+    shard = write_shard(tmp_path / "data" / "shard-0")
+    write_shard(tmp_path / "mixed" / "a.tar")
+    write_image(tmp_path / "mixed" / "b.jpg")
+
+    assert keys_of(open_dataset(shard, format="tar")) == ["shard-0/a"]
+    assert keys_of(open_dataset(tmp_path / "mixed", format="tar")) == ["a.tar/a"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "zip"}, r"format='zip' is not known: give one of folder, list,"),
+        ({"image": "photo"}, r"WebDataset tar has no option 'image': it has "),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    """What a format does not know is an error that says what it knows."""
+    with pytest.raises(SourceError, match=message):
+        open_dataset(write_shard(tmp_path / "a.tar"), **options)
+
+
+def test_empty_and_mixed_sequences_are_refused(tmp_path: Path) -> None:
+    """A sequence holds something, and one kind of it."""
+    with pytest.raises(SourceError, match="the list of sources is empty"):
+        open_dataset([])
+    with pytest.raises(
+        SourceError, match=r"one format, got .*a\.tar \(WebDataset tar\) and .*a\.jpg"
+    ):
+        open_dataset([write_shard(tmp_path / "a.tar"), tmp_path / "a.jpg"])
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "train-{000000..000099}.tar",
+        "{1..10}",
+        "{08..11}.tar",
+        "{0..10}{1..010}{010..7}",
+        "{a,b,}x{0..2}",
+        "plain.tar",
+        "{5..5}",
+        "a{x}b{}c",
+        "{train,val}/{00..01}-{a,b}.tar",
+    ],
+)
+def test_braces_agree_with_braceexpand(pattern: str) -> None:
+    """Patterns stand for the names that webdataset takes them for."""
+    assert expand_braces(pattern) == list(braceexpand(pattern))
+
+
+def test_public_names_are_what_they_say() -> None:
+    """__all__ is sorted, and holds every public class and function of the package."""
+    here = {
+        name
+        for name, value in vars(readers).items()
+        if getattr(value, "__module__", "").startswith("readers.") and not name.startswith("_")
+    }
+
+    assert readers.__all__ == sorted(readers.__all__)
+    assert set(readers.__all__) == here
+
+
+def test_import_needs_numpy_alone() -> None:
+    """Neither torch, nor Pillow, nor any decoder is imported along with the package."""
+    program = "import sys, readers; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    root = Path(__file__).resolve().parents[2]
+    modules = subprocess.check_output([sys.executable, "-c", program], cwd=root, text=True).split()
+
+    assert "numpy" in modules
+    assert not {"torch", "PIL", "cv2", "nvidia", "webdataset", "gpu_aug", "dali_pipes"} & {*modules}
+
+
+@pytest.mark.parametrize("pattern", ["*", "{cat,dog}", None])
+def test_several_folders_are_refused(tmp_path: Path, pattern: str | None) -> None:
+    """Whether a pattern or a list gives them: the error says what to give instead."""
+    for name in ("cat", "dog"):
+        write_image(tmp_path / name / "a.jpg")
+    source = [tmp_path / "cat", tmp_path / "dog"] if pattern is None else tmp_path / pattern
+
+    with pytest.raises(
+        SourceError, match=r"cat is a folder, .*: give the one folder that holds all"
+    ):
+        open_dataset(source)  # type: ignore[arg-type]

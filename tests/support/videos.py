@@ -1,0 +1,102 @@
+"""Videos for tests: pictures that the camera pans over, encoded by FFmpeg through PyAV."""
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.gpu_visit.videos import usual_priority
+from tests.support.jpegs import picture
+
+TIME_BASE = Fraction(1, 12800)
+
+
+def pan(num_frames: int, size: tuple[int, int], *, seed: int = 0) -> NDArray[np.uint8]:
+    """Cut frames out of one picture along a line, so that each differs from its neighbours.
+
+    Returns:
+        uint8 [num_frames, height, width, 3].
+    """
+    height, width = size
+    still = picture(height + num_frames, width + 2 * num_frames, seed)
+    return np.stack([still[t : t + height, 2 * t : 2 * t + width] for t in range(num_frames)])
+
+
+def write_video(
+    path: Path,
+    frames: NDArray[np.uint8],
+    *,
+    codec: str = "libx264",
+    fps: int = 25,
+    pixel_format: str = "yuv420p",
+    gop: int = 12,
+    pts: Sequence[int] | None = None,
+    rotation: int = 0,
+    audio: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Path:
+    """Encode frames; the container follows from the name's ending.
+
+    Args:
+        path: Where the file goes.
+        frames: uint8 [T, height, width, 3].
+        codec: FFmpeg's name of an encoder.
+        fps: Frames per second, where `pts` says nothing else.
+        pixel_format: FFmpeg's name.
+        gop: The most frames from one keyframe to the next.
+        pts: When each frame is shown, in units of 1 / 12800 s; ascending.
+        rotation: Degrees by which a player turns the frames, counterclockwise; mp4 and mov alone.
+        audio: Whether there is a stream of silence, too.
+        options: Of the encoder.
+    """
+    with usual_priority(), av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=fps, options=dict(options or {}))
+        stream.height, stream.width = frames.shape[1:3]
+        stream.pix_fmt = pixel_format
+        stream.codec_context.gop_size = gop
+        stream.codec_context.time_base = TIME_BASE if pts is not None else Fraction(1, fps)
+        if rotation:
+            stream.set_display_rotation(rotation)
+        sound = container.add_stream("aac", rate=48000) if audio else None
+        for number, pixels in enumerate(frames):
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
+            frame.pts = pts[number] if pts is not None else number
+            frame.time_base = TIME_BASE if pts is not None else Fraction(1, fps)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+        if sound is not None:
+            silence = np.zeros((1, 1024 * 2), np.int16)
+            clip = av.AudioFrame.from_ndarray(silence, format="s16", layout="stereo")
+            clip.sample_rate = 48000
+            container.mux(sound.encode(clip))
+            container.mux(sound.encode(None))
+    return path
+
+
+def remux(source: Path, target: Path, change: Callable[[int, Any], bool], **options: Any) -> Path:
+    """Copy the packets of a video, but for those that `change` refuses; it may alter them."""
+    with av.open(str(source)) as read, av.open(str(target), "w", **options) as write:
+        stream = write.add_stream_from_template(read.streams.video[0])
+        for number, packet in enumerate(one for one in read.demux(video=0) if one.size):
+            if change(number, packet):
+                packet.stream = stream
+                write.mux(packet)
+    return target
+
+
+def decode_all(path: Path) -> tuple[NDArray[np.int64], list[NDArray[np.uint8]]]:
+    """Decode a whole video from its beginning, with one thread and FFmpeg's own colours.
+
+    Returns:
+        int64 [T], when each frame is shown; and T arrays uint8 [height, width, 3], not turned.
+    """
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        stream.thread_type = "NONE"
+        frames = list(container.decode(stream))
+    pts = np.array([frame.pts for frame in frames], np.int64)
+    return pts, [frame.reformat(format="rgb24").to_ndarray() for frame in frames]

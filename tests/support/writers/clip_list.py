@@ -1,0 +1,31 @@
+"""A list of videos with labels, read back by hand: it has no library."""
+
+from pathlib import Path
+
+from tests.support.writers import Expected, Written
+from tests.support.writers.video_folder import write_frame
+
+FORMAT = "clip-list"
+DECODED = True
+HOLDS_VIDEOS = True
+
+
+def write(folder: Path, samples: list[Written]) -> Path:
+    lines = []
+    for sample in samples:
+        write_frame(folder / f"{sample.name}.avi", sample.image)
+        lines.append(f"{sample.name}.avi {sample.label}\n")
+    (folder / "videos.txt").write_text("".join(lines))
+    return folder / "videos.txt"
+
+
+def expected(source: Path) -> list[Expected]:
+    pairs = [line.split() for line in source.read_text().splitlines()]
+    return [
+        Expected(name, (source.parent / name).read_bytes(), int(label)) for name, label in pairs
+    ]
+
+
+def damage(source: Path) -> Path:
+    sorted(source.parent.glob("*.avi"))[7].unlink()
+    return source

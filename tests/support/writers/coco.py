@@ -1,0 +1,46 @@
+"""COCO's instances, with the images in a folder beside."""
+
+import io
+import json
+from pathlib import Path
+
+from PIL import Image
+
+from tests.support.writers import Expected, Written
+
+FORMAT = "coco"
+
+
+def write(folder: Path, samples: list[Written]) -> Path:
+    (folder / "train").mkdir()
+    (folder / "annotations").mkdir()
+    images, annotations = [], []
+    for number, sample in enumerate(samples):
+        name = f"{sample.name}.jpg"
+        (folder / "train" / name).write_bytes(sample.image)
+        with Image.open(io.BytesIO(sample.image)) as image:
+            width, height = image.size
+        images.append({"id": 100 + number, "file_name": name, "height": height, "width": width})
+        box = {"bbox": [1, 2, 10, 12], "category_id": 5 + sample.label, "iscrowd": 0}
+        annotations.append({"id": number, "image_id": 100 + number, **box})
+    categories = [{"id": 5 + number, "name": f"class-{number}"} for number in range(3)]
+    stored = {"images": images, "annotations": annotations, "categories": categories}
+    source = folder / "annotations" / "instances_train.json"
+    source.write_text(json.dumps(stored))
+    return source
+
+
+def expected(source: Path) -> list[Expected]:
+    photos = source.parent.parent / "train"
+    return [
+        Expected(
+            f"{source.name}/{image['file_name']}", (photos / image["file_name"]).read_bytes(), -1
+        )
+        for image in json.loads(source.read_text())["images"]
+    ]
+
+
+def damage(source: Path) -> Path:
+    name = json.loads(source.read_text())["images"][11]["file_name"]
+    (source.parent.parent / "train" / name).unlink()
+    return source

@@ -1,0 +1,48 @@
+"""An LMDB environment whose keys are file names, as in a tar shard."""
+
+import struct
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from tests.support.writers import Expected, Written
+
+FORMAT = "lmdb"
+
+
+def write(folder: Path, samples: list[Written]) -> Path:
+    lmdb = pytest.importorskip("lmdb")
+    with (
+        lmdb.open(str(folder / "photos"), map_size=1 << 26, lock=False) as env,
+        env.begin(write=True) as txn,
+    ):
+        for sample in samples:
+            txn.put(f"{sample.name}.jpg".encode(), sample.image)
+            txn.put(f"{sample.name}.cls".encode(), str(sample.label).encode())
+    return folder / "photos"
+
+
+def expected(source: Path) -> list[Expected]:
+    import lmdb
+
+    with lmdb.open(str(source), readonly=True, lock=False) as env, env.begin() as txn:
+        stored = [(bytes(key).decode(), bytes(value)) for key, value in txn.cursor()]
+    return [
+        Expected(f"data.mdb/{stem}", parts[f"{stem}.jpg"], int(parts[f"{stem}.cls"]))
+        for stem, group in groupby(stored, key=lambda item: item[0].partition(".")[0])
+        for parts in [dict(group)]
+    ]
+
+
+def damage(source: Path) -> Path:
+    """The node in the tree says that the value is longer than its page."""
+    file = source / "data.mdb"
+    data = bytearray(file.read_bytes())
+    key = f"{expected(source)[11].key.partition('/')[2]}.jpg".encode()
+    place = data.find(key)
+    while place >= 0:
+        struct.pack_into("<H", data, place - 6, 7)
+        place = data.find(key, place + 1)
+    file.write_bytes(data)
+    return source
