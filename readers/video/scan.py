@@ -14,7 +14,7 @@ from readers.sample import Payload, ReadersError
 from readers.video.codecs.color_matrices import matrix_of
 from readers.video.codecs.units import count_pictures
 from readers.video.codecs.vpx import count_vp8, count_vp9
-from readers.video.containers.extent import find_break, missing_bytes
+from readers.video.containers.extent import missing_bytes, missing_seconds
 from readers.video.containers.open import (
     SCAN_SECONDS,
     Deadline,
@@ -88,7 +88,10 @@ def _scan(data: Payload, deadline: Deadline) -> VideoInfo:
         found = _Packets(data, *kind, int(stream.id))
         is_coded_interlaced = stream.codec_context.field_order > _PROGRESSIVE
         first = _read(container, stream, found, deadline)
-        found.end(stream.frames, deadline)
+        found.end(
+            stream.frames,
+            missing_seconds(container, stream, found.end_seconds(described["time_base"])),
+        )
         is_joined = found.join(math.ceil(_JUMP / described["time_base"]))
         doubtful = is_joined or _is_doubtful(container, stream, found, first)
     if doubtful:
@@ -182,24 +185,25 @@ class _Packets:
         places = np.array(self.places, np.int64)
         return {"packet_offsets": nowhere, "packet_places": places, "wrapping": self.wrapping}
 
-    def end(self, num_promised: int, deadline: Deadline) -> None:
-        """Take away what is cut off or stands behind a break, and say what is missing."""
-        broken = find_break(self.data, deadline)
-        if self.is_cut:
+    def end_seconds(self, time_base: Fraction) -> Fraction:
+        """When the last packet ends."""
+        both = zip(self.pts, self.durations, strict=True)
+        return (
+            max((stamp + length for stamp, length in both if stamp is not None), default=0)
+            * time_base
+        )
+
+    def end(self, num_promised: int, missing_seconds: float) -> None:
+        """Take away what is cut off, and say what is missing."""
+        if self.is_cut or missing_seconds:  # the last packet may reach into what was overwritten
             self._keep(len(self.sizes) - 1)
-        if broken:
-            behind = (place for place, at in enumerate(self.positions) if at >= broken.sound)
-            self._keep(next(behind, len(self.sizes)))
-            self.damage = broken.reason
         lost = missing_bytes(self.data)
-        if self.is_cut or lost or self.damage:
+        if self.is_cut or lost or missing_seconds or self.damage:
             promised = f" of {num_promised}" if num_promised > len(self.sizes) else ""
             missing = f", {lost} bytes too early" if lost else ""
+            missing += f", {missing_seconds:.1f} s too early" if missing_seconds else ""
             cause = f" ({self.damage})" if self.damage else ""
-            verb = "breaks off" if broken else "ends"
-            self.damage = (
-                f"the file {verb} after {len(self.sizes)}{promised} packets{missing}{cause}"
-            )
+            self.damage = f"the file ends after {len(self.sizes)}{promised} packets{missing}{cause}"
         if not self.sizes:
             raise VideoError(self.damage or "it has no frames")
 

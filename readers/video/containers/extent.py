@@ -1,9 +1,15 @@
-"""Whether a file is as long as its container says, and nothing in its middle is missing."""
+"""Whether a file is as long as its container says."""
+
+import re
+from fractions import Fraction
+from typing import Any
 
 from readers.sample import Payload
-from readers.video.containers import matroska, ogg
-from readers.video.containers.breaks import Break
-from readers.video.containers.open import Deadline
+
+_MATROSKA = "matroska,webm"
+_EBML = b"\x1a\x45\xdf\xa3"  # begins a Matroska file
+_MICROSECONDS = 1_000_000
+_LEAST_SECONDS = 0.25
 
 _SEGMENT = b"\x18\x53\x80\x67"  # of Matroska
 _HEAD_BYTES = 4096
@@ -25,7 +31,7 @@ def missing_bytes(data: Payload) -> int:
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
         size = int.from_bytes(head[4:8], "little")
         end = 0 if size in _UNKNOWN_SIZES else 8 + size
-    elif head[:4] == matroska.SIGNATURE:
+    elif head[:4] == _EBML:
         end = _end_of_segment(head)
     elif head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"):
         end = _end_of_boxes(view)
@@ -34,40 +40,48 @@ def missing_bytes(data: Payload) -> int:
     return max(0, end - len(view))
 
 
-def find_break(data: Payload, deadline: Deadline) -> Break | None:
-    """Return where a Matroska, WebM or Ogg file was overwritten, or something was taken out of it.
+def missing_seconds(container: Any, stream: Any, end_seconds: Fraction) -> float:
+    """By how much a Matroska or WebM file says that its video is longer than what was read of it.
 
-    None where nothing tells, and for other containers.
+    FFmpeg stops reading such a file without an error where something in its middle was overwritten.
 
-    Raises:
-        VideoError: The deadline has passed.
+    Returns:
+        0 where less than a quarter of a second is missing, and where nothing tells: recordings that were never finished.
     """
-    view = memoryview(data)
-    finders = {matroska.SIGNATURE: matroska.find_break, ogg.SIGNATURE: ogg.find_break}
-    find = finders.get(bytes(view[:4]))
-    return find(view, deadline) if find else None
+    if container.format.name != _MATROSKA:
+        return 0
+    told = re.fullmatch(r"(\d+):(\d+):(\d+\.?\d*)", stream.metadata.get("DURATION", ""))
+    if told:
+        hours, minutes, seconds = map(float, told.groups())
+        promised = 3600 * hours + 60 * minutes + seconds
+    elif len(container.streams) == 1 and container.duration:
+        promised = container.duration / _MICROSECONDS
+    else:  # a second stream may be longer
+        return 0
+    missing = promised - float(end_seconds)
+    return missing if missing > _LEAST_SECONDS else 0
 
 
 def _end_of_segment(head: bytes) -> int:
-    place = head.find(_SEGMENT) + len(_SEGMENT)
-    if place < len(_SEGMENT) or place >= len(head) or not head[place]:
+    offset = head.find(_SEGMENT) + len(_SEGMENT)
+    if offset < len(_SEGMENT) or offset >= len(head) or not head[offset]:
         return 0
-    width = 9 - head[place].bit_length()
-    size = int.from_bytes(head[place : place + width], "big") & ((1 << 7 * width) - 1)
+    width = 9 - head[offset].bit_length()
+    size = int.from_bytes(head[offset : offset + width], "big") & ((1 << 7 * width) - 1)
     is_unknown = size == (1 << 7 * width) - 1  # as of streams that were recorded
-    return 0 if is_unknown else place + width + size
+    return 0 if is_unknown else offset + width + size
 
 
 def _end_of_boxes(view: memoryview) -> int:
-    place = 0
+    offset = 0
     for _ in range(_MOST_BOXES):
-        if place + 8 > len(view):
+        if offset + 8 > len(view):
             break
-        size, width = int.from_bytes(view[place : place + 4], "big"), 8
+        size, width = int.from_bytes(view[offset : offset + 4], "big"), 8
         if size == 1:
-            size, width = int.from_bytes(view[place + 8 : place + 16], "big"), 16
-        is_known = bytes(view[place + 4 : place + 8]) in _BOXES
+            size, width = int.from_bytes(view[offset + 8 : offset + 16], "big"), 16
+        is_known = bytes(view[offset + 4 : offset + 8]) in _BOXES
         if size < width or not is_known:  # 0: to the end of the file
             break
-        place += size
-    return place
+        offset += size
+    return offset
