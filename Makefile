@@ -1,6 +1,7 @@
 # make demo     decode and augment real photographs, compare every engine, write demo/
 #               (own photographs: make demo DATA=folder; another place: OUT=folder)
 # make test     the tests (more words for pytest: ARGS="-k bijection")
+# make test-all the tests that take long as well: clusters, fuzzing, the oldest versions of libraries; writes tests/outcome.md
 # make check    ruff and the type checker
 # make gpu      on a machine with a GPU: the CUDA tests and benchmarks, into OUT=folder
 #               (only some: STEPS="right", "fast", or names such as "kernel tiles")
@@ -17,13 +18,17 @@ gpu: PYTHON ?= $(if $(wildcard $(BIN)/python),$(BIN)/python,python3)
 
 export NO_ALBUMENTATIONS_UPDATE := 1
 
-.PHONY: demo test check gpu
+.PHONY: demo test test-all check gpu
 
 demo: .venv/ready
 	@$(BIN)/python -m bench.demo --out "$(OUT)" $(if $(DATA),--data "$(DATA)")
 
 test: .venv/ready
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-all: .venv/ready
+	@GPU_AUG_TESTS=all $(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder \
+	  --write-outcome tests/outcome.md $(ARGS)
 
 check: .venv/ready
 	@$(BIN)/ruff check $(CODE)

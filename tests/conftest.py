@@ -22,7 +22,8 @@ from bench.compare.contestant import Unable
 from bench.photographs import make_photographs
 from bench.video.libraries import load_torchcodec
 from tests.support.agreement import Agreement
-from tests.support.groups import Rules
+from tests.support.extent import EVERYTHING
+from tests.support.groups import Rules, outcome
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -37,12 +38,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole", action="store_true", help="fail unless all groups of tests/groups.toml ran"
     )
+    parser.addoption("--write-outcome", type=Path, help="write what ran, where and when")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the long tests to `make test-all`."""
+    long = [] if EVERYTHING else [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With --whole, say what did not run, and fail."""
-    reporter = session.config.pluginmanager.getplugin("terminalreporter")
-    if not session.config.getoption("--whole") or reporter is None:  # or a worker of pytest-xdist
+    """Say what ran: with --whole fail if that is too little, with --write-outcome write it down."""
+    config = session.config
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    path = config.getoption("--write-outcome")
+    if reporter is None or not (config.getoption("--whole") or path):  # or a worker of pytest-xdist
         return
     passed = [
         report.location[0].removeprefix("tests/") for report in reporter.stats.get("passed", [])
@@ -51,7 +63,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     rules = Rules.read()
     for name, number in rules.count(passed).items():
         reporter.write_line(f"{number:6d} passed: {name}")
-    if broken := rules.broken(passed, reasons):
+    if path:
+        path.write_text(outcome(rules.count(passed), reasons, session.testsfailed))
+    if config.getoption("--whole") and (broken := rules.broken(passed, reasons)):
         reporter.write_line("\n".join(broken), red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

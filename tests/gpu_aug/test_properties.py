@@ -25,9 +25,10 @@ from gpu_aug import (
     VerticalFlip,
     compile_engine,
 )
+from tests.support.extent import trials
 
 ENGINES = ("kornia", "albumentations", "fused")
-few = settings(deadline=None, max_examples=25, derandomize=True, database=None)
+few = settings(deadline=None, max_examples=trials(25), derandomize=True, database=None)
 
 probabilities = st.sampled_from([0.0, 0.3, 1.0])
 leaves = st.one_of(

@@ -1,14 +1,19 @@
 """Which promise of the product a test file checks, and how many of each group's tests must have run."""
 
+import os
+import platform
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from fnmatch import fnmatch
+from importlib import metadata
 from pathlib import Path, PurePosixPath
 
 FILE = Path(__file__).resolve().parents[1] / "groups.toml"
+_TOLD = ("torch", "torchvision", "kornia", "albumentations", "numpy", "numba")
 
 
 @dataclass(frozen=True)
@@ -85,3 +90,28 @@ class Rules:
             f"{number} skipped for a reason that groups.toml does not allow: {reason}"
             for reason, number in sorted(strange.items())
         ]
+
+
+def outcome(passed: Mapping[str, int], reasons: Sequence[str], num_failed: int) -> str:
+    """A run as a page of Markdown: when, with what, how many tests passed of each group, and what was skipped."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in _TOLD)
+    counts = [f"| {name} | {number} |" for name, number in passed.items()]
+    skipped = [
+        f"- {number} skipped: {reason.removeprefix('Skipped: ')}"
+        for reason, number in sorted(Counter(reasons).items())
+    ]
+    return "\n".join(
+        [
+            "# What `make test-all` found",
+            "",
+            f"{date.today()}, {os.cpu_count()} cores, Python {platform.python_version()}, {versions}.",
+            f"{sum(passed.values())} tests passed, {num_failed} failed, {len(reasons)} were skipped.",
+            "",
+            "| Tests of | passed |",
+            "|---|---|",
+            *counts,
+            "",
+            *skipped,
+            "",
+        ]
+    )

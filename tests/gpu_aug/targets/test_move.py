@@ -38,10 +38,11 @@ from gpu_aug.ops.geometric.spatial import Crop, Remap, Reorient, Resample, Spati
 from gpu_aug.targets.boxes import areas
 from gpu_aug.targets.follow import moves_targets
 from gpu_aug.targets.move import check_recipe, check_targets
+from tests.support.extent import trials
 from tests.support.rows.row import SIZE
 
 NUM = 4
-few = settings(deadline=None, max_examples=12, derandomize=True, database=None)
+few = settings(deadline=None, max_examples=trials(12), derandomize=True, database=None)
 KEEP_ALL = {
     "boxes": BoxParams(check_each=False, keep_empty=True),
     "keypoints": KeypointParams(remove_invisible=False),
