@@ -33,7 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--write-agreement", type=Path, help="write the table of how far engines agree here"
     )
-    parser.addoption("--write-formats", action="store_true", help="write the README's table anew")
+    parser.addoption(
+        "--write-formats", action="store_true", help="write the table of docs/reading.md anew"
+    )
     parser.addoption("--write-imports", action="store_true", help="write docs/imports.md anew")
     parser.addoption(
         "--whole", action="store_true", help="fail unless all groups of tests/groups.toml ran"

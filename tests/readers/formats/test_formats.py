@@ -1,6 +1,6 @@
 """What every format keeps to: the bytes of its own library, any order, any thread, any process, exact resume.
 
-The table of formats in the README is made of what is shown here: `pytest tests/readers/formats/test_formats.py --write-formats`.
+The table of formats in docs/reading.md is made of what is shown here: `pytest tests/readers/formats/test_formats.py --write-formats`.
 """
 
 import importlib
@@ -29,7 +29,7 @@ from tests.support.s3_server import storage
 from tests.support.writers import Expected, Written
 
 NUM_SAMPLES = 23
-README = Path(__file__).resolve().parents[3] / "README.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reading.md"
 COLUMNS = ("random access", "global shuffle", "exact resume", "remote", "zero-copy")
 WRITERS = {
     module.FORMAT: module
@@ -292,17 +292,15 @@ def test_exact_resume(
     proved[writer.FORMAT] |= {"global shuffle", "exact resume"}
 
 
-def test_the_table_in_the_readme(
-    proved: dict[str, set[str]], request: pytest.FixtureRequest
-) -> None:
-    """The README says of every format what was shown above, and nothing else."""
+def test_the_table_of_formats(proved: dict[str, set[str]], request: pytest.FixtureRequest) -> None:
+    """docs/reading.md says of every format what was shown above, and nothing else."""
     if not all({"random access", "exact resume"} <= shown for shown in proved.values()):
         pytest.skip("only a part of the tests above ran")
     table = _table(proved)
-    text = README.read_text()
+    text = PAGE.read_text()
     if request.config.getoption("--write-formats"):
         start, stop = text.index("| format |"), text.index("\n\n", text.index("| format |"))
-        README.write_text(text[:start] + table + text[stop:])
+        PAGE.write_text(text[:start] + table + text[stop:])
         return
 
     assert table in text
