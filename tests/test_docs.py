@@ -1,0 +1,171 @@
+"""The README and docs/: their examples run, and what they link to and name is there."""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import linecache
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import typer.main
+
+from bench.cli import app
+from dali_pipes import Clips, Loader
+from tests.support.example_data import make_example_data
+from tests.support.pages import ROOT, Page, pages
+
+FOLDERS = ("readers", "gpu_aug", "dali_pipes", "bench", "tests", "examples", "docs")
+PAGES = pages()
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data that the examples open."""
+    folder = tmp_path_factory.mktemp("data")
+    make_example_data(folder)
+    return folder
+
+
+def small_model(num_classes: int = 1000) -> torch.nn.Module:
+    """A model with the interface of ResNet-18, whose steps take seconds."""
+    layers = torch.nn
+    pool = layers.AdaptiveAvgPool2d(4)
+    return layers.Sequential(pool, layers.Flatten(), layers.Linear(48, num_classes))
+
+
+def run_python(page: Page) -> None:
+    """Run the blocks of Python of a page one after the other, as one program."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in page.blocks:
+        if block.language == "python" and block.is_run:
+            name = f"{page.name}:{block.line}"
+            linecache.cache[name] = (len(block.text), None, block.text.splitlines(True), name)
+            exec(compile(block.text, name, "exec"), namespace)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(block.language == "python" for block in page.blocks)],
+    ids=lambda page: page.name,
+)
+def test_examples_run(page: Page, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a page shows runs as it stands, in a folder with such data."""
+    monkeypatch.chdir(data)
+    monkeypatch.setattr("torchvision.models.resnet18", small_model)
+    run_python(page)
+
+
+def test_a_wrong_example_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Negative control: blocks of a page share their names, and an error in one of them is one."""
+    page = Page("page.md")
+    monkeypatch.setattr("tests.support.pages.ROOT", tmp_path)
+    (tmp_path / "page.md").write_text("```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n")
+    with pytest.raises(AssertionError):
+        run_python(page)
+
+
+@every_page
+def test_links(page: Page) -> None:
+    """Every link leads to a file of the project and, behind #, to a heading of it."""
+    for link in page.links:
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page.name).parent / path if path else ROOT / page.name
+        assert target.exists(), link
+        name = str(target.resolve().relative_to(ROOT))
+        assert not anchor or anchor in Page(name).anchors, link
+
+
+@every_page
+def test_paths(page: Page) -> None:
+    """Every path and module of ours that a page names is there."""
+    for path in re.findall(rf"(?<![\w/.])(?:{'|'.join(FOLDERS)})/[\w./*-]*", page.text):
+        assert list(ROOT.glob(path.rstrip("/."))), path
+    for code in page.code:
+        for name in re.findall(rf"(?<![\w/.-])(?:{'|'.join(FOLDERS)})(?:\.\w+)+", code):
+            assert finds(name), name
+
+
+def finds(name: str) -> bool:
+    """Whether a dotted name is that of a module, or of something in one."""
+    module, _, attribute = name.rpartition(".")
+    if attribute in ("py", "md", "toml"):
+        return True
+    found = importlib.import_module(module)
+    is_package = hasattr(found, "__path__")
+    return hasattr(found, attribute) or (is_package and bool(importlib.util.find_spec(name)))
+
+
+@every_page
+def test_commands(page: Page) -> None:
+    """Every `gpu-aug ...` command of a page, and each of its options, is one that `--help` tells."""
+    for code in page.code:
+        for words in re.findall(r"(?:^|\s)gpu-aug((?: +\S+)*)", code):
+            check_command(words.split())
+
+
+def check_command(words: list[str]) -> None:
+    """Refuse words that the command line does not know."""
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "commands") and words and words[0].islower():
+        assert words[0] in command.commands, f"there is no {' '.join(words)}"
+        command, words = command.commands[words[0]], words[1:]
+    options = {
+        option for param in command.params for option in (*param.opts, *param.secondary_opts)
+    }
+    given = {word.partition("=")[0] for word in words if re.match(r"-", word)} - {"--help", "-h"}
+    assert given <= options, (command.name, given - options)
+
+
+@pytest.mark.parametrize("words", ["frobnicate", "bench frobnicate", "run DATA --frobnicate"])
+def test_a_wrong_command_is_noticed(words: str) -> None:
+    """Negative control: unknown commands and options."""
+    with pytest.raises(AssertionError):
+        check_command(words.split())
+
+
+@every_page
+def test_targets_of_make(page: Page) -> None:
+    """Every `make ...` is in the Makefile."""
+    targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert targets is not None
+    for code in page.code:
+        for target in re.findall(r"(?:^|\s)make ([a-z-]+)", code):
+            assert target in targets[1].split(), code
+
+
+@every_page
+@pytest.mark.parametrize("made", [Loader, Clips], ids=lambda made: made.__name__)
+def test_keywords(page: Page, made: Callable[..., object]) -> None:
+    """Every `Loader(word=...)` has a word that Loader takes."""
+    known = inspect.signature(made).parameters
+    for call in re.findall(rf"(?<!\w){made.__name__}\(.*\)", "\n".join(page.code)):
+        try:
+            tree = ast.parse(call.replace(", ...)", ")").replace("...)", ")"), mode="eval")
+        except SyntaxError:
+            continue
+        if isinstance(tree.body, ast.Call):
+            given = {keyword.arg for keyword in tree.body.keywords}
+            assert given <= known.keys(), call
+
+
+def test_the_readme_is_short() -> None:
+    """A page that people read to its end: 9 kB, with an example of 12 lines."""
+    page = PAGES[0]
+    first = page.blocks[0]
+    assert len(page.text.encode()) <= 9000
+    assert (first.language, len(first.text.splitlines())) == ("python", 12)
+    assert "docs/index.md" in page.links
+
+
+def test_the_index_names_every_page() -> None:
+    """Nothing in docs/ is out of reach."""
+    index = next(page for page in PAGES if page.name == "docs/index.md")
+    names = {Path(page.name).name for page in PAGES if page.name.startswith("docs/")}
+    assert names - {"index.md"} <= set(index.links)
