@@ -20,7 +20,13 @@ COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
 
 
 class SelectionError(ReadersError):
-    """A selection, split or mixture that cannot be made; the text says what can."""
+    """A selection, split or mixture that cannot be made; the text says what can.
+
+    Example:
+        >>> open_dataset("photos/").where("label == 'horse'")
+        Traceback (most recent call last):
+        SelectionError: ...
+    """
 
 
 class IndexedDataset(ABC):
@@ -29,6 +35,14 @@ class IndexedDataset(ABC):
     Selections are datasets, too, with indices of their own, the keys and class names of what they were
     taken from, and another fingerprint, so that a run is resumed on the same selection alone. Nothing is
     copied; the selections can be selected from again.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> train, val = photos.split(0.75, 0.25, seed=0)
+        >>> len(train), len(val)
+        (27, 9)
+        >>> photos.column("label")[:3]
+        array([0, 0, 0])
     """
 
     @property

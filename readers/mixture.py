@@ -32,6 +32,11 @@ class Mixture(IndexedDataset):
     Attributes:
         datasets: What it is made of.
         weights: How often each comes, 1 together; empty where each sample comes once an epoch.
+
+    Example:
+        >>> both = mix([open_dataset("photos/"), open_dataset("more/")])
+        >>> len(both), both.weights
+        (48, ())
     """
 
     def __init__(
@@ -186,6 +191,11 @@ def mix(
 
     Raises:
         SelectionError: The datasets do not fit together, or the numbers cannot work.
+
+    Example:
+        >>> both = mix([open_dataset("photos/"), open_dataset("more/")], weights=[0.7, 0.3])
+        >>> both.weights
+        (0.7, 0.3)
     """
     return Mixture(datasets, weights, length=length, names=names, labels=labels)
 
@@ -197,6 +207,11 @@ class Balanced(IndexedDataset):
 
     Attributes:
         whole: The dataset.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> photos.balanced({"cat": 3, "dog": 1}, length=100)
+        Balanced(...)
     """
 
     def __init__(

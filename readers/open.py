@@ -81,6 +81,14 @@ def open_dataset(
 
     Raises:
         SourceError: It is missing, empty, of no known kind, holds several splits, or has no such option.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> photos.class_names
+        ('cat', 'dog')
+        >>> len(open_dataset("train-{000000..000003}.tar"))
+        40
+        >>> table = open_dataset("data.parquet", image="photo", label="class")
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")

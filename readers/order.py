@@ -67,6 +67,11 @@ class Order:
         shuffle: "global", "block" or "none".
         block_size: For "block": samples in a block, the last one may have fewer.
         window_blocks: For "block": blocks that are open at a time.
+
+    Example:
+        >>> order = Order(length=10, seed=0)
+        >>> order.indices(epoch=0, positions=np.arange(10)).tolist()
+        [6, 4, 5, 1, 9, 7, 8, 2, 3, 0]
     """
 
     length: int
@@ -221,6 +226,10 @@ def part(start: int, stop: int, rank: int, world_size: int) -> tuple[int, int]:
 
     Raises:
         ValueError: The rank is not in 0 <= rank < world_size, or stop < start.
+
+    Example:
+        >>> [part(0, 10, rank, world_size=4) for rank in range(4)]
+        [(0, 2), (2, 5), (5, 7), (7, 10)]
     """
     if not 0 <= rank < world_size:
         raise ValueError(f"rank must be in 0 <= rank < world_size, got {rank=}, {world_size=}")

@@ -38,19 +38,45 @@ Payload = bytes | memoryview
 
 
 class ReadersError(Exception):
-    """Any failure of this package; its text is one sentence for people."""
+    """Any failure of this package; its text is one sentence for people.
+
+    Example:
+        >>> open_dataset("nowhere/")
+        Traceback (most recent call last):
+        SourceError: ...
+    """
 
 
 class SourceError(ReadersError):
-    """The data is missing, empty, ambiguous or of no known kind."""
+    """The data is missing, empty, ambiguous or of no known kind.
+
+    Example:
+        >>> open_dataset("nowhere/")
+        Traceback (most recent call last):
+        SourceError: ...
+    """
 
 
 class IndexFileError(ReadersError):
-    """The side-car index of a shard can be kept nowhere."""
+    """The side-car index of a shard can be kept nowhere.
+
+    Example:
+        >>> try:
+        ...     open_dataset("train-{000000..000003}.tar")
+        ... except IndexFileError:
+        ...     print("set GPU_AUG_CACHE to a folder that can be written")
+        TarDataset(40 samples...)
+    """
 
 
 class HeaderError(ReadersError):
-    """The bytes of one sample do not begin like an image; the text is a short reason."""
+    """The bytes of one sample do not begin like an image; the text is a short reason.
+
+    Example:
+        >>> read_header(b"no image")
+        Traceback (most recent call last):
+        HeaderError: not an image: starts with b'no image'
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +94,11 @@ class Sample:
             gives them; None when it has none or the dataset does not know them without a look.
         image_field: Name of the field that holds the image, where the format says so; None leaves it to
             the field names.
+
+    Example:
+        >>> [sample] = open_dataset("train-000000.tar").fetch([3])
+        >>> sample.key, list(sample.fields), sample.label
+        ('train-000000.tar/0003', ['jpg', 'cls'], 1)
     """
 
     index: int
@@ -119,6 +150,11 @@ class BadSample:
         stage: What failed: fetching the bytes, reading the image's size, decoding it, or reading what
             belongs to it (masks, boxes, keypoints).
         reason: One sentence or less, without the key.
+
+    Example:
+        >>> [sample] = ListDataset(["photos/cat/nowhere.jpg"]).fetch([0])
+        >>> sample.stage, isinstance(sample, BadSample)
+        ('read', True)
     """
 
     index: int
@@ -128,7 +164,14 @@ class BadSample:
 
 
 class Dataset(Protocol):
-    """Random access to encoded samples. It knows nothing of ranks, epochs or shuffling."""
+    """Random access to encoded samples. It knows nothing of ranks, epochs or shuffling.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> [sample] = photos.fetch([35])
+        >>> sample.key, sample.label
+        ('dog/017.jpg', 1)
+    """
 
     @property
     def fingerprint(self) -> str:

@@ -43,6 +43,11 @@ class Subset(IndexedDataset):
 
     Attributes:
         whole: What they are taken from.
+
+    Example:
+        >>> cats = open_dataset("photos/").where("label == 'cat'")
+        >>> len(cats), len(cats.take(5))
+        (18, 5)
     """
 
     def __init__(self, whole: IndexedDataset, picked: Picked) -> None:

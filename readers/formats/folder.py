@@ -64,6 +64,10 @@ class FolderDataset(FileDataset):
     Raises:
         SourceError: There are no images, a class has none (leaving it out would renumber those
             behind it), or images lie in root and in its folders as well.
+
+    Example:
+        >>> FolderDataset("photos/")
+        FolderDataset(36 samples, 2 classes)
     """
 
     def __init__(self, root: PathLike) -> None:
@@ -82,6 +86,10 @@ class ListDataset(FileDataset):
     Raises:
         SourceError: The list cannot be read, names nothing, or has a relative path that leaves
             the list's folder.
+
+    Example:
+        >>> ListDataset(["photos/cat/000.jpg", "photos/dog/000.jpg"])
+        ListDataset(2 samples)
     """
 
     def __init__(self, source: PathLike | Sequence[PathLike]) -> None:

@@ -47,6 +47,12 @@ class Header:
         orientation: EXIF orientation, 1 to 8; 1 when there is none or it cannot be read.
         bits: Of a channel, such as 16; where formats pack several pixels into a byte, or use a palette, 8.
         has_alpha: Whether a PNG, WebP or TIFF says that pixels can be transparent.
+
+    Example:
+        >>> with open("photos/cat/000.jpg", "rb") as file:
+        ...     header = read_header(file.read())
+        >>> header.format, header.height, header.width
+        ('jpeg', 96, 120)
     """
 
     format: str
@@ -65,6 +71,11 @@ def read_header(data: Payload) -> Header:
 
     Raises:
         HeaderError: The bytes do not begin like an image, or its height or width is 0.
+
+    Example:
+        >>> with open("photos/cat/000.jpg", "rb") as file:
+        ...     read_header(file.read())
+        Header(format='jpeg', height=96, width=120, orientation=1, bits=8, has_alpha=False)
     """
     name, read = _recognise(data)
     try:

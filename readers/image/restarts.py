@@ -35,6 +35,11 @@ def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
 
         None where the JPEG is not of a single sequential scan of 8 bits, has no restart interval, or
         has other markers than its size and its interval call for.
+
+    Example:
+        >>> with open("photos/cat/000.jpg", "rb") as file:
+        ...     print(restart_offsets(file.read()))
+        None
     """
     try:
         scan = _find_scan(data)

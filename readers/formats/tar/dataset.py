@@ -43,6 +43,10 @@ class TarDataset(ShardDataset):
     Raises:
         SourceError: A shard is missing, not a tar file, compressed, or holds no samples.
         IndexFileError: An index can be kept nowhere.
+
+    Example:
+        >>> TarDataset(["train-000000.tar", "train-000001.tar"])
+        TarDataset(20 samples...)
     """
 
     def __init__(self, shards: Sequence[PathLike]) -> None:
