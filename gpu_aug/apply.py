@@ -79,6 +79,13 @@ def apply(
     Raises:
         TargetsError: A sample is wrong; its number and key are named.
         RecipeError: The recipe cannot be carried out on such samples, or an argument is wrong.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(32), HorizontalFlip()])
+        >>> sample = {"image": np.zeros((48, 64, 3), np.uint8), "boxes": [[10, 10, 40, 40]]}
+        >>> [result] = apply(recipe, [sample], seed=0, epoch=1, indices=[7])
+        >>> result["image"].shape
+        torch.Size([3, 32, 32])
     """
     if not isinstance(recipe, Recipe | Views):
         raise RecipeError(

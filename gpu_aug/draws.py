@@ -40,6 +40,12 @@ class Draws:
             a pair of positions, then its three neighbours in four positions. A row that has none
             in the batch is its own partner. int64 [B, 0] where nothing is mixed.
         temporal: One entry per operation on the time of clips; see gpu_aug.frame_times.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(32), HorizontalFlip()])
+        >>> draws = recipe.draw(seed=0, epoch=0, indices=np.array([7, 8]), sizes=np.array([[48, 64]] * 2))
+        >>> len(draws)
+        2
     """
 
     windows: Windows

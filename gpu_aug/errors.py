@@ -8,12 +8,30 @@ ValueError
 
 
 class RecipeError(ValueError):
-    """A recipe, or an operation in it, that cannot be built."""
+    """A recipe, or an operation in it, that cannot be built.
+
+    Example:
+        >>> Recipe([Normalize(), Solarize(0.5)])
+        Traceback (most recent call last):
+        RecipeError: Solarize must come before Normalize, ...
+    """
 
 
 class EngineError(RecipeError):
-    """An engine that is unknown, not installed, or cannot carry out a recipe exactly."""
+    """An engine that is unknown, not installed, or cannot carry out a recipe exactly.
+
+    Example:
+        >>> compile_engine("numpy", Recipe([CenterCrop(32)]), device=torch.device("cpu"))
+        Traceback (most recent call last):
+        EngineError: ...
+    """
 
 
 class TargetsError(ValueError):
-    """Boxes, keypoints, masks or labels of a sample that are wrong, or that a recipe cannot move."""
+    """Boxes, keypoints, masks or labels of a sample that are wrong, or that a recipe cannot move.
+
+    Example:
+        >>> Targets(boxes=[[10, 20, 30]])
+        Traceback (most recent call last):
+        TargetsError: ...
+    """

@@ -69,6 +69,13 @@ class Recipe(metaclass=Called):
     Raises:
         RecipeError: No operations, something that is not an operation, an operation that does not
             fit the size it gets, or one that needs values in [0, 1] after Normalize.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(224), HorizontalFlip(), Normalize()])
+        >>> recipe.size
+        (224, 224)
+        >>> recipe == Recipe.imagenet_train(size=224)
+        True
     """
 
     operations: tuple[Operation, ...]

@@ -27,6 +27,11 @@ class Views(metaclass=Called):
     Raises:
         RecipeError: No recipes, something that is not a recipe, or recipes that differ in what they do to
             the time of clips.
+
+    Example:
+        >>> view = Recipe([RandomResizedCrop(96), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()])
+        >>> len(Views([view, view]))
+        2
     """
 
     recipes: tuple[Recipe, ...]

@@ -25,6 +25,15 @@ class Engine(Protocol):
 
     Values are float32 in [0, 1] until Normalize. ``run`` may be called from several threads at
     once; an engine keeps no state between calls.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(32), HorizontalFlip(), Normalize()])
+        >>> engine = compile_engine("fused", recipe, device=torch.device("cpu"))
+        >>> draws = recipe.draw(0, 0, np.arange(2), np.array([[48, 64]] * 2))
+        >>> out = torch.empty(2, 3, 32, 32)
+        >>> engine.run(torch.zeros(2, 32, 32, 3, dtype=torch.uint8), draws, out)   # decoded crops
+        >>> out.amin().item()                                                      # black, normalised
+        -2.11...
     """
 
     name: str
@@ -66,6 +75,11 @@ def compile_engine(
         EngineError: The name is unknown, the package is missing, the device is not supported,
             or an operation cannot be carried out exactly by this engine, or by none: a function on a batch of
             images of several sizes.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(32), ColorJitter(0.4)])
+        >>> compile_engine("auto", recipe, device=torch.device("cpu")).name
+        'fused'
     """
     name = best_engine(device) if name == "auto" else name
     _check_functions(recipe)

@@ -38,6 +38,10 @@ class SanitizeBoundingBoxes(OnTargets):
         min_area: Least area, in pixels.
 
     Source: torchvision v2 SanitizeBoundingBoxes.
+
+    Example:
+        >>> Recipe([RandomResizedCrop(224), SanitizeBoundingBoxes()]).size
+        (224, 224)
     """
 
     min_size: float = 1.0

@@ -124,6 +124,11 @@ class OneOf(Combinator):
 
     Source: torchvision v2 RandomChoice, per image; Albumentations OneOf, whose operations are
     always done once they are chosen, and whose ``p`` are the weights.
+
+    Example:
+        >>> choice = OneOf([Grayscale(1.0), Solarize(0.5, p=1.0), GaussianBlur(13, p=1.0)])
+        >>> Recipe([RandomResizedCrop(224), choice, Normalize()]).size
+        (224, 224)
     """
 
     operations: Sequence[Operation]

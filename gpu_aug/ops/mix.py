@@ -75,6 +75,11 @@ class MixUp(Mixing):
         p: Share of the images that are mixed.
 
     Source: torchvision v2 MixUp, per image; Zhang et al. 2018, https://arxiv.org/abs/1710.09412.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe([RandomResizedCrop(32), MixUp()]), batch_size=4)
+        >>> loader.peek().labels.shape                     # shares of the classes
+        torch.Size([4, 2])
     """
 
     # Measured 0 on noise and photographs: the same float32 products and sum.

@@ -57,6 +57,10 @@ class Operation(metaclass=Called):
     An operation only draws; the engines carry it out. Parameters are in pixel units: sizes and
     corners are (height, width) and (top, left), and pixel centres lie at +0.5. Image values are
     float32 in [0, 1] until Normalize.
+
+    Example:
+        >>> HorizontalFlip(p=0.3).to_dict()
+        {'name': 'HorizontalFlip', 'p': 0.3}
     """
 
     tolerance: ClassVar[float] = 0.0

@@ -21,6 +21,9 @@ class Identity(Reorient):
     """Nothing: a choice in OneOf or SomeOf that leaves the image as it is.
 
     Source: torchvision v2 Identity; Albumentations NoOp.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(224), OneOf([Identity(), Grayscale(1.0)])])
     """
 
     tolerance: ClassVar[float] = 0.0

@@ -138,6 +138,9 @@ class SpeedJitter(Temporal):
 
     Source: DATA.TRAIN_JITTER_FPS of https://github.com/facebookresearch/SlowFast, which draws how many
     frames a second are taken.
+
+    Example:
+        >>> recipe = Recipe([SpeedJitter(), RandomResizedCrop(112)])
     """
 
     speed: tuple[float, float] = (0.5, 2.0)

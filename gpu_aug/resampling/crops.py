@@ -28,6 +28,11 @@ class Windows:
             Negative is a centre crop, positive is zero padding; it may lie beside the canvas.
         canvas: int32 [B, 2], size of the result.
         antialias: Whether the resampling is antialiased (bilinear, triangle filter).
+
+    Example:
+        >>> recipe = Recipe([CenterCrop(32)])
+        >>> recipe.draw(0, 0, np.arange(1), np.array([[48, 64]])).windows
+        Windows(...)
     """
 
     start: Rows

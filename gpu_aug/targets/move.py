@@ -34,6 +34,13 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
     Raises:
         RecipeError: An operation cannot move what there is; it is named.
         TargetsError: Targets do not fit their image, or cannot be mixed. The row is named.
+
+    Example:
+        >>> recipe = Recipe([CenterCrop(32)])
+        >>> draws = recipe.draw(0, 0, np.arange(1), np.array([[48, 64]]))
+        >>> [moved] = move_batch(recipe, draws, [Targets(keypoints=[[32, 24]])])
+        >>> moved.keypoints
+        array([[16., 16.]])
     """
     if len(targets) != len(draws):
         raise TargetsError(f"targets must be one per sample ({len(draws)}), got {len(targets)}")

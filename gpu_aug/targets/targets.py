@@ -46,6 +46,10 @@ class Targets:
 
     Raises:
         TargetsError: A wrong shape, a value that is not finite, or labels that do not match.
+
+    Example:
+        >>> Targets(boxes=[[10, 20, 50, 60]], box_labels=[3]).boxes.shape
+        (1, 4)
     """
 
     boxes: NDArray[np.float64] | None = None
@@ -102,6 +106,9 @@ class BoxParams(metaclass=Called):
 
     Source: Albumentations BboxParams. Its "pascal_voc" is "xyxy", "coco" is "xywh", "albumentations"
     is "xyxy" normalized, and "yolo" is "cxcywh" normalized.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(64)], boxes=BoxParams("cxcywh", normalized=True, min_area=16))
     """
 
     format: BoxFormat = "xyxy"
@@ -167,6 +174,9 @@ class KeypointParams(metaclass=Called):
         drop_in_holes: Whether keypoints in parts of the image that an operation erases are invisible.
 
     Source: Albumentations KeypointParams (without angles and scales).
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(64)], keypoints=KeypointParams(remove_invisible=False))
     """
 
     remove_invisible: bool = True

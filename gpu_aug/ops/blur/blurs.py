@@ -36,6 +36,11 @@ class GaussianBlur(SeparableFilter):
 
     Source: torchvision v2 GaussianBlur, whose kernel_size is (width, height); ``p`` is
     torchvision's RandomApply around it.
+
+    Example:
+        >>> [result] = apply(Recipe([GaussianBlur(5, sigma=(0.1, 2.0), p=1.0)]), [{"image": np.zeros((8, 8, 3), np.uint8)}])
+        >>> result["image"].shape
+        torch.Size([3, 8, 8])
     """
 
     # Measured 0.0002 on noise and photographs with kernels of 3 to 171.

@@ -99,6 +99,10 @@ class RandomErasing(Holes):
         fill_mask: What the same rectangle of masks is filled with; None leaves masks alone.
 
     Source: torchvision v2 RandomErasing: ten tries, then the image stays as it is.
+
+    Example:
+        >>> Recipe([RandomResizedCrop(224), Normalize(), RandomErasing(p=0.25)]).size
+        (224, 224)
     """
 
     p: float = 0.5

@@ -327,6 +327,12 @@ class BatchFunction(Foreign):
         name: By which a recipe file names it; None is ``module:name`` of a function that has one.
         spatial: Whether it moves pixels, which boxes, keypoints and masks would not follow. None:
             not known, so a recipe with it refuses targets.
+
+    Example:
+        >>> def darken(images):                            # float32 [B, 3, H, W]
+        ...     return images * 0.5
+        >>> Recipe([RandomResizedCrop(224), darken, Normalize()]).size
+        (224, 224)
     """
 
     given_by_name: ClassVar[str | None] = "function"

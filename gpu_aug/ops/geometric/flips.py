@@ -25,6 +25,11 @@ class HorizontalFlip(Gated, Reorient):
     """Mirror left and right with probability ``p``.
 
     Source: torchvision v2 RandomHorizontalFlip.
+
+    Example:
+        >>> [result] = apply(Recipe([HorizontalFlip(p=1.0)]), [{"image": np.eye(2, dtype=np.uint8)}])
+        >>> result["image"][0].tolist()
+        [[0.0, 0.003...], [0.003..., 0.0]]
     """
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size

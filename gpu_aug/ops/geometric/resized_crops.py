@@ -38,6 +38,10 @@ class RandomResizedCrop(Resampling):
 
     Source: torchvision v2 RandomResizedCrop: ten tries, then the largest centred part whose
     ratio is allowed. Drawn for a whole batch at once, from numbers of our own.
+
+    Example:
+        >>> Recipe([RandomResizedCrop(224, scale=(0.2, 1.0))]).size
+        (224, 224)
     """
 
     size: Pair

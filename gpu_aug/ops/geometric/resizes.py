@@ -268,6 +268,10 @@ def letterbox(
         fill_mask: The same for masks.
         interpolation: See Resampling.
         antialias: See Resampling.
+
+    Example:
+        >>> Recipe([letterbox(640), Normalize()]).size
+        (640, 640)
     """
     inside = fields.height_width("letterbox", "size", size)
     return (

@@ -62,6 +62,12 @@ class GaussianNoise(Noise):
 
     Source: torchvision v2 GaussianNoise on floating-point images; ``p`` is torchvision's
     RandomApply around it.
+
+    Example:
+        >>> image = np.full((8, 8, 3), 128, np.uint8)
+        >>> [first], [second] = (apply(Recipe([GaussianNoise(p=1.0)]), [{"image": image}], seed=0) for _ in range(2))
+        >>> bool((first["image"] == second["image"]).all())
+        True
     """
 
     # Measured 0 on noise and photographs; devices differ by rounding.

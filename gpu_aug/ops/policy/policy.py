@@ -80,6 +80,10 @@ class RandAugment(Policy):
 
     Source: torchvision v2 RandAugment on uint8 images; Cubuk et al. 2019,
     https://arxiv.org/abs/1909.13719.
+
+    Example:
+        >>> Recipe([RandomResizedCrop(224), RandAugment(), Normalize()]).size
+        (224, 224)
     """
 
     num_ops: int = 2
