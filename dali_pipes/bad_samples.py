@@ -23,6 +23,14 @@ class BadRecord:
 
     `kept` says that it was handed over all the same, a damaged clip under Clips(on_damaged_video="truncate").
     Such a sample is neither raised nor replaced nor skipped, and does not count for max_bad_samples.
+
+    Example:
+        >>> damaged = open_dataset("damaged/")
+        >>> loader = Loader.eval(damaged, Recipe.imagenet_eval(), batch_size=4, on_bad_sample="skip")
+        >>> sum(len(batch) for batch in loader), len(damaged)
+        (3, 4)
+        >>> [(record.key, record.stage) for record in loader.bad_samples]
+        [('cat/001.jpg', 'decode')]
     """
 
     key: str

@@ -49,6 +49,13 @@ class Batch:
         videos: The keys of the videos, for people; two videos may have one.
         video_numbers: int64 [B] on the CPU: a number for each video, which the clips of a sample of the
             dataset of videos have in common, and others have not.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> batch = loader.peek()
+        >>> batch.images.shape, batch.labels.shape, len(batch.keys)
+        (torch.Size([8, 3, 64, 64]), torch.Size([8]), 8)
+        >>> images, labels = batch
     """
 
     images: torch.Tensor
@@ -98,6 +105,13 @@ class Timings:
     Read, decode, augment and copy are summed over the threads that do them, so together they may exceed
     the wall clock. On a GPU they count the host's part alone. Wait is what the training loop waited. Compiling our
     own functions, which is done once, is part of none.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> for batch in loader:
+        ...     pass
+        >>> loader.timings.decode > 0
+        True
     """
 
     read: float = 0.0

@@ -48,7 +48,12 @@ def choose(
 
 
 def available_decoders() -> dict[str, str]:
-    """Each decoder's name, with why it cannot be used here, or "" when it can. Imports nothing."""
+    """Each decoder's name, with why it cannot be used here, or "" when it can. Imports nothing.
+
+    Example:
+        >>> "cpu" in available_decoders()
+        True
+    """
     return {"dali": "" if _dali_is_installed() else INSTALL_DALI, "cpu": ""}
 
 

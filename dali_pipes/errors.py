@@ -13,15 +13,37 @@ Exception
 
 
 class LoaderError(ValueError):
-    """An argument of the loader that cannot work."""
+    """An argument of the loader that cannot work.
+
+    Example:
+        >>> Loader(open_dataset("photos/"), Recipe.imagenet_train(), batch_size=0)
+        Traceback (most recent call last):
+        LoaderError: ...
+    """
 
 
 class StateMismatchError(LoaderError):
-    """A saved state that does not belong to this dataset, recipe or version."""
+    """A saved state that does not belong to this dataset, recipe or version.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> state = Loader(photos, Recipe.imagenet_train(), batch_size=8).state_dict()
+        >>> Loader(photos, Recipe.imagenet_train(size=64), batch_size=8).load_state_dict(state)
+        Traceback (most recent call last):
+        StateMismatchError: ...
+    """
 
 
 class BadSampleError(RuntimeError):
-    """A sample that cannot be read or decoded, where the run must not go on without it."""
+    """A sample that cannot be read or decoded, where the run must not go on without it.
+
+    Example:
+        >>> loader = Loader.eval(open_dataset("damaged/"), Recipe.imagenet_eval(), batch_size=4)
+        >>> for batch in loader:
+        ...     pass
+        Traceback (most recent call last):
+        BadSampleError: ...
+    """
 
 
 class DecodeError(RuntimeError):
@@ -36,4 +58,11 @@ def told(error: Exception) -> str:
 
 
 class MissingPackageError(ImportError):
-    """An optional package that the chosen decoder or engine needs and that is not installed."""
+    """An optional package that the chosen decoder or engine needs and that is not installed.
+
+    Example:
+        >>> try:
+        ...     from dali_pipes.integrations.torchdata import LoaderNode
+        ... except MissingPackageError as error:
+        ...     print(error)                               # how to install it
+    """

@@ -133,6 +133,16 @@ class Loader:
         gpu_aug.RecipeError: A recipe whose images can have different sizes; in a loop, one that cannot
             move the targets that the data has.
         gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, seed=0)
+        >>> for images, labels in loader:                  # one epoch
+        ...     loss = images.mean()                       # your training step
+        >>> state = loader.state_dict()                    # save it with the model
+        >>> loader.load_state_dict(state)
+        >>> loader.epoch
+        1
     """
 
     @names.known_keywords

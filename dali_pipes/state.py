@@ -49,6 +49,12 @@ class LoaderState(RunIdentity):
         epoch: Counts from 0.
         consumed: Positions of the epoch's order that all ranks together have received.
         about: Dataset and recipe in words, to say what is different; not compared.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> state = loader.state_dict()
+        >>> state["epoch"], state["consumed"]
+        (0, 0)
     """
 
     epoch: int

@@ -38,6 +38,11 @@ def to_jax(batch: Batch) -> dict[str, Any]:
     Raises:
         MissingPackageError: JAX is not installed.
         LoaderError: It is no batch, or its images are on a GPU and JAX sees none.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> to_jax(loader.peek())["images"].shape
+        (8, 64, 64, 3)
     """
     try:
         import jax
@@ -73,6 +78,11 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
     Raises:
         MissingPackageError: CuPy is not installed, or ml_dtypes, which has its bfloat16.
         LoaderError: It is no batch, or its images are not on a GPU.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, device="cuda")
+        >>> to_cupy(loader.peek())["images"].shape
+        (8, 64, 64, 3)
     """
     try:
         import cupy

@@ -61,6 +61,14 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         val: Makes that of the validations, or a list of loaders; None does without them.
         test: Makes that of `trainer.test`, or a list.
         predict: Makes that of `trainer.predict`, or a list.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> data = LoaderModule(
+        ...     train=lambda: Loader(photos, Recipe.imagenet_train(size=64), batch_size=8),
+        ...     val=lambda: Loader.eval(photos, Recipe.imagenet_eval(), batch_size=8),
+        ... )
+        >>> # Trainer(max_epochs=2).fit(model, data)
     """
 
     def __init__(

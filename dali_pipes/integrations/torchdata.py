@@ -33,6 +33,13 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
 
     Args:
         loader: Serves this node alone.
+
+    Example:
+        >>> import torchdata.nodes
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> nodes = torchdata.nodes.Loader(LoaderNode(loader), restart_on_stop_iteration=False)
+        >>> for images, labels in nodes:
+        ...     pass
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -77,6 +84,12 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
 
     Args:
         loader: Serves this dataset alone.
+
+    Example:
+        >>> from torchdata.stateful_dataloader import StatefulDataLoader
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> for images, labels in StatefulDataLoader(LoaderDataset(loader), batch_size=None):
+        ...     pass
     """
 
     def __init__(self, loader: Loader) -> None:

@@ -75,6 +75,12 @@ class Clips(IndexedDataset):
         LoaderError: An argument that cannot work.
         IndexFileError: The index of the videos can be kept nowhere.
         SelectionError: The dataset says itself how often each sample comes.
+
+    Example:
+        >>> clips = Clips(open_dataset("videos/"), num_frames=8, stride=2)
+        >>> loader = Loader(clips, Recipe.preset("video_train", size=32), batch_size=2)
+        >>> loader.peek().images.shape
+        torch.Size([2, 8, 3, 32, 32])
     """
 
     def __init__(

@@ -67,11 +67,12 @@ class ViewMean:
             of the scores themselves.
 
     Example:
-        >>> mean = ViewMean(num_clips=10)
-        >>> for batch in loader:                                  # Clips(..., clips_per_video=10)
-        ...     mean.add(batch, [model(view) for view in batch.views])
-        >>> mean.gather()                                         # with torch.distributed
+        >>> clips = Clips(open_dataset("videos/"), num_frames=4, stride=2, sampling="uniform", clips_per_video=3)
+        >>> mean = ViewMean(num_clips=3)
+        >>> for batch in Loader.eval(clips, Recipe.preset("video_test", size=32), batch_size=2):
+        ...     mean.add(batch, [torch.zeros(len(view), 2) for view in batch.views])   # scores of your model
         >>> mean.scores().accuracy()
+        0.5
     """
 
     def __init__(

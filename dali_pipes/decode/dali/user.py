@@ -151,6 +151,16 @@ def from_dali(pipeline: Any) -> DaliDecoder:
     Raises:
         LoaderError: A pipeline that reads or draws by itself, has run, is a decoder already, or has other
             inputs or outputs.
+
+    Example:
+        >>> from nvidia.dali import fn, pipeline_def, types
+        >>> @pipeline_def(batch_size=8, num_threads=1, device_id=None)
+        ... def decode():
+        ...     return fn.decoders.image(fn.external_source(name="encoded", dtype=types.UINT8, ndim=1))
+        >>> photos, recipe = open_dataset("photos/"), Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, device="cpu", decoder=from_dali(decode()))
+        >>> loader.peek().images.shape
+        torch.Size([8, 3, 64, 64])
     """
     if not hasattr(pipeline, "share_outputs"):
         raise LoaderError(f"{pipeline!r} is not a pipeline of DALI; {_NEXT}")

@@ -65,6 +65,11 @@ class DALIGenericIterator:
 
     Raises:
         LoaderError: An argument that cannot work; the text says what would.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> for data in DALIGenericIterator(loader, ["images", "labels"]):
+        ...     images, labels = data[0]["images"], data[0]["labels"]
     """
 
     def __init__(
@@ -225,6 +230,11 @@ class DALIClassificationIterator(DALIGenericIterator):
     """A DALIGenericIterator with `output_map` ["data", "label"], for a recipe with one view.
 
     Its arguments are those of DALIGenericIterator without `output_map`.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> for data in DALIClassificationIterator(loader, auto_reset=True):
+        ...     images, labels = data[0]["data"], data[0]["label"]
     """
 
     def __init__(

@@ -16,6 +16,11 @@ class LastBatchPolicy(Enum):
         FILL: It is filled up with samples from the start of the epoch's order.
         DROP: It is left out.
         PARTIAL: It is handed over as it is; a rank may have one sample less than another, or none.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> len(DALIClassificationIterator(loader, last_batch_policy=LastBatchPolicy.DROP))
+        4
     """
 
     FILL = 0
