@@ -11,13 +11,15 @@ CLASSES = ("cat", "dog")
 
 
 def make_example_data(folder: Path) -> None:
-    """Write photos/, val/, more/, videos/, train-{000000..000003}.tar and data.parquet into a folder."""
-    for name, count in (("photos", 18), ("val", 5), ("more", 6)):
+    """Write photos/, val/, more/, damaged/, videos/, train-{000000..000003}.tar and data.parquet into a folder."""
+    for name, count in (("photos", 18), ("val", 5), ("more", 6), ("damaged", 2)):
         for label, class_name in enumerate(CLASSES):
             (folder / name / class_name).mkdir(parents=True)
             for number in range(count):
                 path = folder / name / class_name / f"{number:03d}.jpg"
                 path.write_bytes(_jpeg(100 * label + number))
+    broken = folder / "damaged" / "cat" / "001.jpg"
+    broken.write_bytes(broken.read_bytes()[:1000])
     for shard in range(4):
         _write_tar(folder / f"train-{shard:06d}.tar", shard)
     for label, class_name in enumerate(CLASSES):
