@@ -12,9 +12,8 @@ from gpu_aug import Recipe
 from gpu_aug.targets.targets import differences
 from gpu_aug.views import Views
 from readers import Dataset
-from readers.mixture import Balanced
+from readers.dataset import Balanced, Subset
 from readers.plural import counted
-from readers.selection import Subset
 
 _KEY_CHARS = 80
 _VALUE_CHARS = 48

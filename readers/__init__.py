@@ -7,12 +7,12 @@
 Nothing is decoded here.
 """
 
-from readers.dataset import IndexedDataset, SelectionError
+from readers.dataset import Balanced, IndexedDataset, Subset
 from readers.formats.folder import FolderDataset, ListDataset
 from readers.formats.tar import TarDataset
 from readers.image.header import Header, read_header
 from readers.image.restarts import restart_offsets
-from readers.mixture import Balanced, Mixture, mix
+from readers.mixture import Mixture, mix
 from readers.open import open_dataset
 from readers.order import Order, part
 from readers.sample import (
@@ -22,9 +22,9 @@ from readers.sample import (
     IndexFileError,
     ReadersError,
     Sample,
+    SelectionError,
     SourceError,
 )
-from readers.selection import Subset
 
 __all__ = [
     "BadSample",

@@ -1,32 +1,21 @@
 """What all datasets of this package can do beyond being fetched from: tell columns, and be narrowed down."""
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.balance import group_classes
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
-from readers.sample import BadSample, ReadersError, Sample
-
-if TYPE_CHECKING:
-    from readers.mixture import Balanced
-    from readers.selection import Subset
-
-ColumnName = Literal["label", "height", "width", "num_bytes"]
-COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
-
-
-class SelectionError(ReadersError):
-    """A selection, split or mixture that cannot be made; the text says what can.
-
-    Example:
-        >>> open_dataset("photos/").where("label == 'horse'")
-        Traceback (most recent call last):
-        SelectionError: ...
-    """
+from readers.proportion import ProportionalOrder, checked_length, is_number
+from readers.sample import BadSample, ColumnName, Sample, SelectionError, checked_indices
+from readers.selection import Picked, pick_shares, pick_taken, pick_where
 
 
 class IndexedDataset(ABC):
@@ -108,7 +97,7 @@ class IndexedDataset(ABC):
             len(self), seed, shuffle, block_size=self.block_size, shuffle_window=shuffle_window
         )
 
-    def where(self, condition: "str | NDArray[np.bool_] | Sequence[bool]") -> "Subset":
+    def where(self, condition: str | NDArray[np.bool_] | Sequence[bool]) -> "Subset":
         """The samples for which a condition holds, in their order.
 
         Args:
@@ -122,12 +111,10 @@ class IndexedDataset(ABC):
         Raises:
             SelectionError: The text is no such condition, or no sample fulfils it.
         """
-        from readers.selection import select_where  # it derives from this class
-
         self._require_selectable("where")
-        return select_where(self, condition)
+        return Subset(self, pick_where(condition, len(self), self.column, self.class_names))
 
-    def take(self, which: "int | slice | range | Sequence[int] | NDArray[np.int64]") -> "Subset":
+    def take(self, which: int | slice | range | Sequence[int] | NDArray[np.int64]) -> "Subset":
         """The first n samples, those of a slice or range, or those at the indices given, in that order.
 
         Indices may be repeated; they are kept, in 4 or 8 bytes each. Everything else takes no memory.
@@ -135,10 +122,8 @@ class IndexedDataset(ABC):
         Raises:
             SelectionError: There are no such samples, or none are asked for.
         """
-        from readers.selection import select_taken
-
         self._require_selectable("take")
-        return select_taken(self, which)
+        return Subset(self, pick_taken(which, len(self)))
 
     def split(self, *shares: float, seed: int = 0) -> "tuple[Subset, ...]":
         """Divide the samples at random into disjoint parts.
@@ -156,10 +141,8 @@ class IndexedDataset(ABC):
         Raises:
             SelectionError: The shares are more than there is, or one of them gets no sample.
         """
-        from readers.selection import select_shares
-
         self._require_selectable("split")
-        return select_shares(self, shares, seed)
+        return tuple(Subset(self, picked) for picked in pick_shares(shares, seed, len(self)))
 
     def balanced(
         self, weights: Mapping[int | str, float] | None = None, *, length: int | None = None
@@ -176,8 +159,6 @@ class IndexedDataset(ABC):
         Raises:
             SelectionError: A sample has no label, or there is no such class.
         """
-        from readers.mixture import Balanced
-
         self._require_selectable("balanced")
         return Balanced(self, weights, length=length)
 
@@ -192,3 +173,167 @@ class IndexedDataset(ABC):
                 f"{method}() is not possible on a mixture or a balanced dataset, which says itself how often "
                 f"each sample comes; call {method}() on the datasets it is made of, then mix or balance"
             )
+
+
+class Subset(IndexedDataset):
+    """Some of the samples of a dataset; `IndexedDataset.where`, `take` and `split` make it.
+
+    Attributes:
+        whole: What they are taken from.
+
+    Example:
+        >>> cats = open_dataset("photos/").where("label == 'cat'")
+        >>> len(cats), len(cats.take(5))
+        (18, 5)
+    """
+
+    def __init__(self, whole: IndexedDataset, picked: Picked) -> None:
+        self.whole = whole
+        self._picked = picked
+
+    def __len__(self) -> int:
+        return len(self._picked)
+
+    def __repr__(self) -> str:
+        """How many of what."""
+        return f"Subset({counted(len(self), 'sample')} of {self.whole!r})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the fingerprint of the whole and which samples these are."""
+        text = f"{self.whole.fingerprint} {self._picked.identity}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Those of the whole: classes keep their numbers."""
+        return self.whole.class_names
+
+    @property
+    def block_size(self) -> int:
+        """About as many samples as a block of the whole has here."""
+        return max(1, round(self.whole.block_size * self._picked.density))
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`."""
+        return self.whole.column(name)[self._picked.in_whole(np.arange(len(self)))]
+
+    def indices_in_whole(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where samples stand in the dataset they are taken from, int64 [n]."""
+        return self._picked.in_whole(np.array(checked_indices(indices, len(self)), np.int64))
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read samples of the whole; see `Dataset.fetch`."""
+        own = checked_indices(indices, len(self))
+        if not own:
+            return []
+        fetched = self.whole.fetch(self._picked.in_whole(np.array(own, np.int64)))
+        return [replace(sample, index=index) for sample, index in zip(fetched, own, strict=True)]
+
+
+class Balanced(IndexedDataset):
+    """A dataset whose classes come in fixed proportions; `IndexedDataset.balanced` makes it.
+
+    Indices are those of the dataset itself.
+
+    Attributes:
+        whole: The dataset.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> photos.balanced({"cat": 3, "dog": 1}, length=100)
+        Balanced(...)
+    """
+
+    def __init__(
+        self,
+        whole: IndexedDataset,
+        weights: Mapping[int | str, float] | None = None,
+        *,
+        length: int | None = None,
+    ) -> None:
+        self.whole = whole
+        given = {} if weights is None else weights
+        self._weights = {self._class_number(name): given[name] for name in given}
+        for label, weight in self._weights.items():
+            if not is_number(weight) or weight < 0:
+                raise SelectionError(
+                    f"balanced() has the weight {weight!r} for class {label}; give a number from 0"
+                )
+        self._num_positions = checked_length(length, len(whole))
+        _ = self._groups  # refused here, not in the first loop
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def __repr__(self) -> str:
+        """What is balanced, and how long an epoch is where that differs."""
+        epoch = self._num_positions
+        said = "" if epoch == len(self.whole) else f", {counted(epoch, 'sample')} an epoch"
+        return f"Balanced({self.whole!r}{said})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The samples of the classes are not pickled: only orders need them."""
+        return {name: value for name, value in vars(self).items() if name != "_groups"}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the fingerprint of the dataset and the weights."""
+        weights = sorted((label, float(weight)) for label, weight in self._weights.items())
+        text = f"balanced {self.whole.fingerprint} {weights} {self._num_positions}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Those of the dataset."""
+        return self.whole.class_names
+
+    @property
+    def block_size(self) -> int:
+        """That of the dataset."""
+        return self.whole.block_size
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`."""
+        return self.whole.column(name)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """See `Dataset.fetch`."""
+        return self.whole.fetch(indices)
+
+    def order(
+        self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
+    ) -> AnyOrder:
+        """The order of the samples; see `IndexedDataset.order`.
+
+        Raises:
+            SelectionError: The shuffle is "block": the samples of a class lie anywhere.
+        """
+        if shuffle == "block" or shuffle_window is not None:
+            raise SelectionError(
+                'shuffle="block" is not possible with balanced classes, whose samples lie anywhere in the '
+                'data; use "global" or "none"'
+            )
+        members, sizes, weights = self._groups
+        return ProportionalOrder(
+            self._num_positions, seed, sizes, weights, members, shuffled=shuffle != "none"
+        )
+
+    @property
+    def _is_mixture(self) -> bool:
+        return True
+
+    @cached_property
+    def _groups(self) -> tuple[NDArray[Any], NDArray[np.int64], tuple[float, ...]]:
+        """The samples class by class, how many each class has, and its weight; without those of weight 0."""
+        return group_classes(self.whole.column("label"), self._weights)
+
+    def _class_number(self, name: int | str) -> int:
+        if isinstance(name, str):
+            if name not in self.class_names:
+                raise SelectionError(
+                    f"balanced() has a weight for the class {name!r}, which there is not; the data names "
+                    f"{', '.join(self.class_names[:10]) or 'no classes'}"
+                )
+            return self.class_names.index(name)
+        return int(name)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import COLUMNS, ColumnName, SelectionError
+from readers.sample import COLUMNS, ColumnName, SelectionError
 
 _ALLOWED = (
     f"allowed are the columns {', '.join(COLUMNS)}, numbers, + - * / // %, comparisons, "

@@ -1,5 +1,6 @@
 """Orders that go through several groups of samples at a time, in fixed proportions: pure arithmetic."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from readers.order import Order, checked_positions
 from readers.permutation import make_keys, mix_numbers, permute
+from readers.sample import SelectionError
 
 _SCATTERED, _INNER = 6, 7  # what keys are for
 _BITS = 31
+_LARGEST_RATIO = 1_000_000  # of weights, which are told apart to 9 digits
 _PAGE = 4096  # positions that are worked out together, 2 ms; batches follow one another
 
 
@@ -232,3 +235,33 @@ class ProportionalOrder:
 def seed_of_group(seed: int, group: int) -> int:
     """Return a seed for the order of a group, so that groups of one size have orders of their own."""
     return int(make_keys(seed, group, _INNER)[0])
+
+
+def checked_shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
+    """Return weights that are 1 together."""
+    if len(weights) != count or not all(is_number(weight) and weight > 0 for weight in weights):
+        raise SelectionError(
+            f"weights={list(weights)} are not allowed; give one number above 0 for each of the {count}"
+        )
+    if max(weights) > _LARGEST_RATIO * min(weights):
+        raise SelectionError(
+            f"weights go from {min(weights)} to {max(weights)}; none may be more than {_LARGEST_RATIO} times "
+            f"another"
+        )
+    total = math.fsum(weights)
+    return tuple(weight / total for weight in weights)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a weight is a finite number."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return number and math.isfinite(value)
+
+
+def checked_length(length: int | None, usual: int) -> int:
+    """Return the number of samples in an epoch, ``usual`` where none is given."""
+    if length is None:
+        return usual
+    if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
+        raise SelectionError(f"{length=} is not allowed; give the number of samples in an epoch")
+    return int(length)

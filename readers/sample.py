@@ -33,6 +33,10 @@ VIDEO_FIELDS = (
 _VIDEO_NAME = "video"  # what columns of tables are called
 _MASK = re.compile(r"(?:mask|seg)(?:\.([0-9]{1,9}))?\.png")
 
+ColumnName = Literal["label", "height", "width", "num_bytes"]
+COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
+"""The numbers that every dataset can tell of its samples; see `readers.dataset.IndexedDataset.column`."""
+
 Payload = bytes | memoryview
 """The encoded bytes of one field. A memoryview reads from its storage without a copy."""
 
@@ -54,6 +58,16 @@ class SourceError(ReadersError):
         >>> open_dataset("nowhere/")
         Traceback (most recent call last):
         SourceError: ...
+    """
+
+
+class SelectionError(ReadersError):
+    """A selection, split or mixture that cannot be made; the text says what can.
+
+    Example:
+        >>> open_dataset("photos/").where("label == 'horse'")
+        Traceback (most recent call last):
+        SelectionError: ...
     """
 
 

@@ -1,8 +1,8 @@
-"""Subsets of datasets: datasets with indices of their own, none of whose samples is copied."""
+"""Which samples of a dataset a subset has, and how text, indices or shares say that."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
@@ -10,11 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset, SelectionError
 from readers.expression import evaluate
 from readers.permutation import make_keys, permute, scale
-from readers.plural import counted
-from readers.sample import BadSample, Sample, checked_indices
+from readers.sample import ColumnName, SelectionError
 
 _GROUP = 256  # neighbours that a split divides among its parts
 _SPLIT = 5  # what the keys are for
@@ -26,7 +24,7 @@ class Picked(Protocol):
 
     def __len__(self) -> int: ...
 
-    def indices(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def in_whole(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the index in the whole of each index in the subset, int64 [n]."""
 
     @property
@@ -38,62 +36,6 @@ class Picked(Protocol):
         """How many of a few neighbouring samples of the whole are neighbours here, 0 to 1."""
 
 
-class Subset(IndexedDataset):
-    """Some of the samples of a dataset; `IndexedDataset.where`, `take` and `split` make it.
-
-    Attributes:
-        whole: What they are taken from.
-
-    Example:
-        >>> cats = open_dataset("photos/").where("label == 'cat'")
-        >>> len(cats), len(cats.take(5))
-        (18, 5)
-    """
-
-    def __init__(self, whole: IndexedDataset, picked: Picked) -> None:
-        self.whole = whole
-        self._picked = picked
-
-    def __len__(self) -> int:
-        return len(self._picked)
-
-    def __repr__(self) -> str:
-        """How many of what."""
-        return f"Subset({counted(len(self), 'sample')} of {self.whole!r})"
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """32 hex digits over the fingerprint of the whole and which samples these are."""
-        text = f"{self.whole.fingerprint} {self._picked.identity}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Those of the whole: classes keep their numbers."""
-        return self.whole.class_names
-
-    @property
-    def block_size(self) -> int:
-        """About as many samples as a block of the whole has here."""
-        return max(1, round(self.whole.block_size * self._picked.density))
-
-    def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`."""
-        return self.whole.column(name)[self._picked.indices(np.arange(len(self)))]
-
-    def indices_in_whole(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return where samples stand in the dataset they are taken from, int64 [n]."""
-        return self._picked.indices(np.array(checked_indices(indices, len(self)), np.int64))
-
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read samples of the whole; see `Dataset.fetch`."""
-        own = checked_indices(indices, len(self))
-        if not own:
-            return []
-        fetched = self.whole.fetch(self._picked.indices(np.array(own, np.int64)))
-        return [replace(sample, index=index) for sample, index in zip(fetched, own, strict=True)]
-
-
 @dataclass(frozen=True)
 class Stretch:
     """The samples of a range."""
@@ -103,9 +45,9 @@ class Stretch:
     def __len__(self) -> int:
         return len(self.range)
 
-    def indices(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Picked.indices`."""
-        return self.range.start + places * self.range.step
+    def in_whole(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Picked.in_whole`."""
+        return self.range.start + indices * self.range.step
 
     @property
     def identity(self) -> str:
@@ -127,9 +69,9 @@ class Listed:
     def __len__(self) -> int:
         return len(self.list)
 
-    def indices(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Picked.indices`."""
-        return self.list[places].astype(np.int64)
+    def in_whole(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Picked.in_whole`."""
+        return self.list[indices].astype(np.int64)
 
     @cached_property
     def identity(self) -> str:
@@ -178,20 +120,20 @@ class Share:
     def __len__(self) -> int:
         return self.sizes[self.number]
 
-    def indices(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Picked.indices`."""
+    def in_whole(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Picked.in_whole`."""
         lefts = [self.length]  # before each part takes its own
         for size in self.sizes[: self.number]:
             lefts.append(lefts[-1] - size)
-        # Of n places m are taken so that of the first p there are p * m // n; this is the inverse.
-        places = scale(places + 1, lefts[-1], len(self), round_up=True) - 1
+        # Of n samples m are taken so that of the first p there are p * m // n; this is the inverse.
+        found = scale(indices + 1, lefts[-1], len(self), round_up=True) - 1
         for before, after in zip(reversed(lefts[:-1]), reversed(lefts[1:]), strict=True):
-            places = scale(places, before, after)
-        groups, within = np.divmod(places, _GROUP)
+            found = scale(found, before, after)
+        groups, within = np.divmod(found, _GROUP)
         sizes = np.minimum(_GROUP, self.length - groups * _GROUP)
         keys = make_keys(self.seed, 0, _SPLIT)
-        indices = groups * _GROUP + permute(within, sizes, keys, groups)
-        return (indices + int(keys[0] % np.uint64(self.length))) % self.length
+        found = groups * _GROUP + permute(within, sizes, keys, groups)
+        return (found + int(keys[0] % np.uint64(self.length))) % self.length
 
     @property
     def identity(self) -> str:
@@ -204,34 +146,36 @@ class Share:
         return len(self) / self.length
 
 
-def select_where(
-    dataset: IndexedDataset, condition: str | NDArray[np.bool_] | Sequence[bool]
-) -> Subset:
-    """See `IndexedDataset.where`."""
+def pick_where(
+    condition: str | NDArray[np.bool_] | Sequence[bool],
+    length: int,
+    column: Callable[[ColumnName], NDArray[np.int64]],
+    class_names: Sequence[str],
+) -> Picked:
+    """See `readers.IndexedDataset.where`; ``length``, columns and class names are those of the whole."""
     if isinstance(condition, str):
-        truths = evaluate(condition, dataset.column, dataset.class_names)
+        truths = evaluate(condition, column, class_names)
         name = f"the condition {condition!r}"
     else:
         truths, name = np.asarray(condition), "the condition"
-        if truths.dtype != bool or truths.shape != (len(dataset),):
+        if truths.dtype != bool or truths.shape != (length,):
             raise SelectionError(
-                f"where() takes text or a truth for each of the {len(dataset)} samples, got {truths.dtype} "
+                f"where() takes text or a truth for each of the {length} samples, got {truths.dtype} "
                 f"{list(truths.shape)}; indices are for take()"
             )
     found = np.flatnonzero(truths)
     if not len(found):
         raise SelectionError(
-            f"{name} holds for none of the {len(dataset)} samples; labels are -1, heights and widths 0 and "
+            f"{name} holds for none of the {length} samples; labels are -1, heights and widths 0 and "
             f"num_bytes -1 where the data does not say them"
         )
-    return Subset(dataset, Listed(_small(found, len(dataset))))
+    return Listed(_small(found, length))
 
 
-def select_taken(
-    dataset: IndexedDataset, which: int | slice | range | Sequence[int] | NDArray[np.int64]
-) -> Subset:
-    """See `IndexedDataset.take`."""
-    length = len(dataset)
+def pick_taken(
+    which: int | slice | range | Sequence[int] | NDArray[np.int64], length: int
+) -> Picked:
+    """See `readers.IndexedDataset.take`; ``length`` is that of the whole."""
     if isinstance(which, slice):
         which = range(*which.indices(length))
     if isinstance(which, int | np.integer) and not isinstance(which, bool):
@@ -243,7 +187,7 @@ def select_taken(
             raise SelectionError(
                 f"take({which}) must name at least one sample, of 0 <= index < {length}"
             )
-        return Subset(dataset, Stretch(which))
+        return Stretch(which)
     indices = np.asarray(which)
     if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
         raise SelectionError(
@@ -255,14 +199,11 @@ def select_taken(
             f"take() has an index outside of 0 <= index < {length}: they go from {indices.min()} to "
             f"{indices.max()}"
         )
-    return Subset(dataset, Listed(_small(indices, length)))
+    return Listed(_small(indices, length))
 
 
-def select_shares(
-    dataset: IndexedDataset, shares: Sequence[float], seed: int
-) -> tuple[Subset, ...]:
-    """See `IndexedDataset.split`."""
-    length = len(dataset)
+def pick_shares(shares: Sequence[float], seed: int, length: int) -> list[Picked]:
+    """See `readers.IndexedDataset.split`; ``length`` is that of the whole."""
     if not isinstance(seed, int) or seed < 0:
         raise SelectionError(f"split() has seed={seed!r}; give a whole number from 0")
     sizes = _sizes_of(shares, length)
@@ -274,9 +215,7 @@ def select_shares(
         )
     if length > _MOST:
         raise SelectionError(f"split() divides at most {_MOST} samples, got {length}; take() some")
-    return tuple(
-        Subset(dataset, Share(length, tuple(sizes), number, seed)) for number in range(len(sizes))
-    )
+    return [Share(length, tuple(sizes), number, seed) for number in range(len(sizes))]
 
 
 def _sizes_of(shares: Sequence[float], length: int) -> list[int] | None:

@@ -16,7 +16,7 @@ from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, Recipe
 from readers import Order, Sample
-from readers.selection import Subset
+from readers.dataset import Subset
 from readers.video import VideoInfo
 
 MAX_VIDEOS = 256

@@ -22,9 +22,8 @@ from dali_pipes.video.segment import Segment, cut
 from gpu_aug.draws import uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
-from readers.dataset import ColumnName, IndexedDataset, SelectionError
-from readers.sample import Payload, checked_indices
-from readers.selection import Subset
+from readers.dataset import IndexedDataset, Subset
+from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 
 Sampling = Literal["random", "uniform", "all", "first"]

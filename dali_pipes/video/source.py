@@ -11,9 +11,9 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.video.clips import Clips, OnDamagedVideo
 from gpu_aug.views import Views
 from readers import BadSample, Dataset
-from readers.mixture import Balanced, Mixture
+from readers.dataset import Balanced, Subset
+from readers.mixture import Mixture
 from readers.sample import Payload
-from readers.selection import Subset
 from readers.video import VideoError, VideoInfo
 
 _Rows = NDArray[np.int64]

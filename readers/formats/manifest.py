@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label, to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.sample import (
     VIDEO_FIELDS,
     BadSample,
+    ColumnName,
     PathLike,
     Payload,
     Sample,

@@ -10,10 +10,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.columns import to_label, to_labels
 from readers.image.raw_pixels import RowFile, row_file
-from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
+from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.blob import open_blob
 from readers.storage.blob.pin import pin_content
 from readers.storage.blob.rows import FileRows

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.sample import (
     BadSample,
+    ColumnName,
     PathLike,
     Payload,
     ReadersError,

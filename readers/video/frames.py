@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.files import read_whole
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
+    ColumnName,
     HeaderError,
     PathLike,
     Payload,

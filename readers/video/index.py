@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.dataset import Subset
 from readers.sample import BadSample, Dataset, IndexFileError, Payload, Sample
-from readers.selection import Subset
 from readers.storage.blob.mapped import copied
 from readers.storage.lock import one_at_a_time
 from readers.video.containers.open import VideoError

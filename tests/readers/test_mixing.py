@@ -11,11 +11,11 @@ import torch
 
 from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe
-from readers.dataset import IndexedDataset, SelectionError
+from readers.dataset import IndexedDataset
 from readers.mixture import Mixture, mix
 from readers.order import AnyOrder
 from readers.proportion import ProportionalOrder, Proportions
-from readers.sample import BadSample, Sample
+from readers.sample import BadSample, Sample, SelectionError
 from tests.support.memory import peak_bytes
 from tests.support.small import HugeDataset, SmallDataset, make_small
 
@@ -312,7 +312,7 @@ class TestBalanced:
         self, monkeypatch: pytest.MonkeyPatch, largest: int, weights: dict[int, float] | None
     ) -> None:
         """Found piece by piece they are those that a stable sort of all labels at once finds."""
-        monkeypatch.setattr("readers.mixture._PIECE", 100)
+        monkeypatch.setattr("readers.balance._PIECE", 100)
         labels = np.random.default_rng(largest).integers(0, largest, 2000)
         labels[::7], labels[5] = 1, largest
         balanced = SmallDataset([b""] * 2000, labels.tolist()).balanced(weights)
@@ -326,7 +326,7 @@ class TestBalanced:
 
     def test_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Beside the labels little more than 4 bytes a sample is taken at any time."""
-        monkeypatch.setattr("readers.mixture._PIECE", 1 << 12)
+        monkeypatch.setattr("readers.balance._PIECE", 1 << 12)
         labels = np.arange(300_000) % 1000
         dataset = HugeDataset(len(labels))
         monkeypatch.setattr(dataset, "column", lambda _: labels)

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from readers.dataset import IndexedDataset, SelectionError
-from readers.sample import BadSample, Sample
-from readers.selection import Subset
+from readers.dataset import IndexedDataset, Subset
+from readers.sample import BadSample, Sample, SelectionError
 from tests.support.small import HugeDataset, SmallDataset
 
 LENGTHS = [3, 4, 7, 10, 100, *(2**k + d for k in (6, 8, 9, 10) for d in (-1, 0, 1))]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
-from readers.sample import BadSample, Sample, checked_indices
+from readers.dataset import IndexedDataset
+from readers.sample import BadSample, ColumnName, Sample, checked_indices
 
 
 class SmallDataset(IndexedDataset):

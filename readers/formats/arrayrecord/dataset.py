@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.arrayrecord.files import OpenFiles
 from readers.formats.protobuf.example import ExampleReader, decode_fields
 from readers.image.header import read_header
 from readers.sample import (
     BadSample,
+    ColumnName,
     HeaderError,
     PathLike,
     Payload,

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.arrow.files import ArrowFile, find_arrow_files
 from readers.formats.tables.columns import Column, Lost, column_of, one_line
 from readers.formats.tables.layout import find_layout
 from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
-from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
+from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.recent import Recent
 
 _MANY = 8

@@ -13,11 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.columns import shorten, to_payload
 from readers.formats.files.beside import FilesBelow
-from readers.sample import BadSample, PathLike, Payload, Sample, SourceError, is_image_file
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+    is_image_file,
+)
 from readers.storage.blob import Content, open_blob
 from readers.storage.blob.pin import pin_content
 from readers.storage.index import Entry

@@ -12,8 +12,8 @@ from stat import S_ISREG
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
-from readers.sample import BadSample, Payload, Sample, checked_indices
+from readers.dataset import IndexedDataset
+from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices
 from readers.storage.blob.pages import map_file
 from readers.storage.unreadable import reason_of
 

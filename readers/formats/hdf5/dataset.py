@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.columns import (
     FURTHER_IMAGE_NAMES,
     IMAGE_NAMES,
@@ -29,6 +29,7 @@ from readers.formats.hdf5.column import Column, Found
 from readers.formats.registry import require
 from readers.sample import (
     BadSample,
+    ColumnName,
     PathLike,
     ReadersError,
     Sample,

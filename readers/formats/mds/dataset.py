@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.mds.index import NAME, MdsFile, MdsShard, read_mds_index
 from readers.formats.mds.plan import make_plan
 from readers.formats.mds.unpack import check_compression, unpacked
 from readers.sample import (
     BadSample,
+    ColumnName,
     PathLike,
     Payload,
     ReadersError,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
 from readers.formats.columns import label_or_none
 from readers.formats.parquet.files import File, Place, find_files
 from readers.formats.parquet.groups import RowGroups
@@ -19,7 +19,7 @@ from readers.formats.tables.columns import Column
 from readers.formats.tables.layout import Layout, find_layout
 from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
-from readers.sample import BadSample, PathLike, Sample, SourceError, checked_indices
+from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 
 _MANY = 8
 _MOST_THREADS = 8

@@ -11,6 +11,7 @@ from readers.formats.stream.forward import BrokenStreamError, StoredFile, stored
 from readers.formats.tar.webdataset import label_of
 from readers.sample import BadSample, PathLike, Sample, SourceError
 from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.paths import expand_braces
 
 
 class TarStream:
@@ -35,8 +36,6 @@ class TarStream:
     """
 
     def __init__(self, source: PathLike | Sequence[PathLike], *, allow_pipe: bool = False) -> None:
-        from readers.storage.paths import expand_braces
-
         items = [source] if isinstance(source, (str, os.PathLike)) else source
         names = [
             name

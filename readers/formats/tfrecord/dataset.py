@@ -11,14 +11,21 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.dataset import ColumnName
 from readers.formats.columns import find_roles, remarks_on
 from readers.formats.protobuf.example import ExampleReader, decode_fields, is_decoded
 from readers.formats.protobuf.wire import WireError
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
 from readers.image.header import read_header
 from readers.image.restarts import restart_offsets
-from readers.sample import BadSample, HeaderError, PathLike, Payload, Sample, SourceError
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    HeaderError,
+    PathLike,
+    Payload,
+    Sample,
+    SourceError,
+)
 from readers.storage.blob import Content, open_blob
 from readers.storage.index import Entry
 from readers.storage.shards import ShardDataset

@@ -1,6 +1,7 @@
 """Files that are read at places, wherever they lie; how they are mapped, and what tells them apart."""
 
-from readers.storage.blob.file import Blob, Content, FileState, LocalBlob, is_url, open_blob
+from readers.storage.blob.blob import Blob, Content
+from readers.storage.blob.file import FileState, LocalBlob, is_url, open_blob
 from readers.storage.blob.pages import map_file
 
 __all__ = ["Blob", "Content", "FileState", "LocalBlob", "is_url", "map_file", "open_blob"]

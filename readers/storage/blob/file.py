@@ -5,49 +5,15 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from readers.sample import PathLike, Payload, SourceError
+from readers.storage.blob.blob import Blob
 from readers.storage.blob.mapped import mapped_file
 from readers.storage.blob.pages import map_file
 from readers.storage.blob.pin import pin_content
 
 _CHANGED = "it has changed since it was indexed, open it anew"
-
-
-class Content(Protocol):
-    """The bytes of a file as a scan sees them: slices, most often from the front to the back."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, place: slice) -> Payload: ...
-
-
-class Blob(Protocol):
-    """A file that does not change while it is in use.
-
-    Attributes:
-        name: Last part of its path or URL.
-        location: Path or URL, for people and for the helper process.
-        size_bytes: Its length.
-        stamp: Text that changes whenever the content does: which file it is and its times, or an object's
-            ETag.
-    """
-
-    name: str
-    location: str
-    size_bytes: int
-    stamp: str
-
-    def read(self, ranges: Sequence[tuple[int, int]]) -> list[Payload]:
-        """Read half-open byte ranges in one go, in the order given; safe from several threads.
-
-        Raises:
-            OSError: The file is gone, has changed since it was opened, or cannot be read; its strerror says why.
-        """
-
-    def content(self) -> Content:
-        """The whole file to scan through once."""
 
 
 class FileState(NamedTuple):

@@ -1,16 +1,14 @@
 """What tells a large file from another one without reading all of it."""
 
 import hashlib
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from readers.storage.blob.file import Blob
+from readers.storage.blob.blob import Blob
 
 _WHOLE_BYTES = 1 << 20
 _NUM_PIECES, _PIECE_BYTES = 16, 1 << 16
 
 
-def pin_content(blob: "Blob") -> str:
+def pin_content(blob: Blob) -> str:
     """Digest of a file's size and content: of all of it up to 1 MiB, else of 16 pieces of 64 KiB.
 
     The pieces lie evenly from the first byte to the last one. A change that keeps the size and

@@ -22,7 +22,8 @@ from bench.inspect_spread import Spread
 from bench.quiet import hushed
 from bench.source import open_source
 from readers import BadSample, Sample, SourceError, open_dataset
-from readers.dataset import ColumnName, IndexedDataset
+from readers.dataset import IndexedDataset
+from readers.sample import ColumnName
 
 Jpeg = Callable[..., bytes]
 Run = Callable[..., tuple[int, str, Any]]
