@@ -17,6 +17,7 @@ from readers.dataset import IndexedDataset
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.columns import shorten, to_payload
 from readers.formats.files.beside import FilesBelow
+from readers.formats.registry import require
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -61,12 +62,12 @@ class CocoDataset(IndexedDataset):
             named as the file ends (``train2017``) beside the file or its folder, ``images`` with or without
             such a folder, and the file's own.
         masks: Each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where it is,
-            else 0. Polygons are rasterised by the rule of COCO's own API.
+            else 0. Polygons need the package pycocotools (the extra ``coco``).
         crowd: Regions that hold several objects (``iscrowd``) count as objects.
 
     Raises:
-        SourceError: The file is missing, cut off, no JSON of this kind or lists no images; or no folder
-            holds the first one.
+        SourceError: The file is missing, cut off, no JSON of this kind or lists no images; no folder
+            holds the first one; or there are masks to read and no pycocotools.
     """
 
     def __init__(
@@ -83,6 +84,8 @@ class CocoDataset(IndexedDataset):
         path = Path(self._stored.shards[0])
         root = images or _find_images(path, self._first())
         self._files = FilesBelow(root, "the folder of the images")
+        if masks:
+            require("pycocotools.mask", extra="coco")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the file itself."""
