@@ -10,7 +10,7 @@ from rich.text import Text
 
 from bench.arguments import check_writable
 from bench.errors import BenchError
-from gpu_aug.convert.report import Line, convert
+from gpu_aug.convert import Line, convert
 from gpu_aug.files.document import SUFFIXES
 
 _STYLES = {

@@ -10,7 +10,7 @@ import torch
 from dali_pipes.decode.dali.feed import INSTALL_DALI
 from dali_pipes.decode.dali.user import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
-from gpu_aug.engines.engine import EngineChoice, EngineName, best_engine
+from gpu_aug.engines.choose import EngineChoice, EngineName, best_engine
 
 DecoderName = Literal["auto", "dali", "cpu"]
 

@@ -38,7 +38,7 @@ from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.video.produce import DaliClipProducer
 from dali_pipes.video.source import ClipSource, find_clips, require_clips
 from gpu_aug import Recipe, compile_engine
-from gpu_aug.engines.engine import EngineChoice
+from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import Shuffle

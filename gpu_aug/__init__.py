@@ -3,12 +3,16 @@
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import gpu_aug.methods
 from gpu_aug.apply import apply
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import Engine, compile_engine
+from gpu_aug.engines.choose import compile_engine
+from gpu_aug.engines.engine import Engine
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
+from gpu_aug.names import missing as _missing
 from gpu_aug.ops import *
-from gpu_aug.recipe import PRESETS, Recipe
+from gpu_aug.presets import PRESETS
+from gpu_aug.recipe import Recipe
 from gpu_aug.resampling.crops import Windows
 from gpu_aug.targets.move import move_batch
 from gpu_aug.targets.targets import BoxParams, KeypointParams, Targets
@@ -24,6 +28,4 @@ __all__ = sorted(  # operations are listed in the __all__ of their file
 if not TYPE_CHECKING:  # else every name would be right
 
     def __getattr__(name: str) -> Any:
-        from gpu_aug.names import missing
-
-        raise missing(__name__, name, __all__)
+        raise _missing(__name__, name, __all__)

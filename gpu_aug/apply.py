@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import Engine, EngineChoice, compile_engine, takes_batches
+from gpu_aug.engines.choose import EngineChoice, compile_engine
+from gpu_aug.engines.engine import Engine, takes_batches
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
 from gpu_aug.frame_times import decoded_order
 from gpu_aug.ops import fields

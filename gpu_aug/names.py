@@ -1,6 +1,7 @@
 """Names of other libraries, and misspelt ones, and what they are called here."""
 
 import dis
+import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -72,6 +73,19 @@ NEEDLESS = (
 )
 """Conversions that need no step here: images come decoded, in RGB, and leave as tensors."""
 
+REFUSED: dict[str, str] = {}
+"""Name of a class that the importers refuse, whatever it is called with -> why; they fill it."""
+
+TIMM_LAW = (
+    "timm carries out each operation that it has drawn with a chance of its own, one half, may draw its "
+    "magnitude from a normal law, and has SolarizeAdd, which RandAugment of torchvision and of a "
+    "recipe do not"
+)
+"""Why the policies of timm have no equal."""
+
+_MAGNITUDES = 31  # of RandAugment; timm counts from 0 to 10
+_POLICY = re.compile(r"(rand|augmix|original|originalr|v0|v0r|3a)(-[a-z]+[\d.]*)*")
+
 _ARGUMENTS = {
     "always_apply": "p",
     "border_mode": "padding_mode",
@@ -106,21 +120,28 @@ def hint(name: str, known: Iterable[str]) -> str:
     """Return what to write in place of ``name``, a phrase for the end of an error; empty if unknown."""
     if name in NEEDLESS:
         return "images come decoded in RGB and leave as tensors, so leave it out"
-    refused = _refusal(name)
-    if refused:
-        return f"it has no equal here: {refused}"
+    if name in REFUSED:
+        return f"it has no equal here: {REFUSED[name]}"
     near = closest(name, known)
     return f"did you mean {near}?" if near else ""
 
 
-def _refusal(name: str) -> str:
-    """Return why the importers refuse a class, whatever it is called with; empty where they do not."""
-    from gpu_aug.convert.registry import REFUSED
-    from gpu_aug.convert.report import load_tables
+def policy_reason(config: str) -> str:
+    """Return why a policy such as "rand-m9-mstd0.5-inc1" is refused; empty if it is none of timm's."""
+    if not _POLICY.fullmatch(config):
+        return ""
+    kind, *settings = config.split("-")
+    given = dict(re.findall(r"([a-z]+)([\d.]+)", " ".join(settings)))
+    nearest = "gpu_aug.AugMix()" if kind == "augmix" else "gpu_aug.AutoAugment()"
+    if kind == "rand":
+        nearest = nearest_policy(int(given.get("n", 2)), float(given.get("m", 10)))
+    return f"{config!r} is a policy of timm; {TIMM_LAW}; nearest: {nearest}"
 
-    for library in ("albumentations", "torchvision"):
-        load_tables(f"gpu_aug.convert.{library}")
-    return str(REFUSED.get(name, ""))
+
+def nearest_policy(num_ops: int, magnitude: float) -> str:
+    """Return the RandAugment that is most like timm's, whose magnitude goes from 0 to 10."""
+    number = min(round(magnitude / 10 * (_MAGNITUDES - 1)), _MAGNITUDES - 1)
+    return f"gpu_aug.RandAugment({num_ops}, {number})"
 
 
 def _bare(name: str) -> str:

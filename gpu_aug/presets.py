@@ -1,8 +1,13 @@
-"""Published recipes for training and evaluation; Recipe.preset(name) returns them as well.
+"""Published recipes for training and evaluation; `make_preset`, which is Recipe.preset, returns them by name.
 
 They resize bilinearly, so that decoding does it; where a source resizes otherwise, it is said.
 """
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+from gpu_aug.errors import RecipeError
 from gpu_aug.ops.blur.blurs import GaussianBlur
 from gpu_aug.ops.color.jitter import ColorJitter
 from gpu_aug.ops.color.simple import Grayscale, Normalize, Solarize
@@ -174,3 +179,48 @@ def video_test(size: int = 256) -> Views:
     """
     crops = [FixedCrop(size, position) for position in ("top_left", "center", "bottom_right")]
     return Views([Recipe([Resize(size), crop, _VIDEO]) for crop in crops])
+
+
+_MAKERS: dict[str, Callable[..., Recipe | Views]] = {
+    make.__name__: make
+    for make in (
+        deit3,
+        detection,
+        dino,
+        Recipe.imagenet_eval,
+        Recipe.imagenet_train,
+        Recipe.imagenet_train_jitter,
+        segmentation,
+        simclr,
+        video_eval,
+        video_test,
+        video_train,
+    )
+}
+PRESETS = tuple(_MAKERS)
+"""The names of all presets."""
+
+
+def make_preset(name: str, **options: Any) -> Recipe | Views:
+    """Return the preset called ``name``, one of PRESETS.
+
+    Args:
+        name: That of a function above, or imagenet_train, imagenet_train_jitter or imagenet_eval.
+        options: The arguments of that function, such as ``size``.
+
+    Raises:
+        RecipeError: There is no such preset, or it has no such option.
+    """
+    make = _MAKERS.get(name)
+    if make is None:
+        raise RecipeError(
+            f"preset must be one of {', '.join(PRESETS)}, got {name!r}: "
+            "choose one, or load a recipe file with Recipe.load(path)"
+        )
+    try:
+        signature(make).bind(**options)
+    except TypeError as error:
+        raise RecipeError(
+            f"preset {name!r} has the options {signature(make)}, got {options}: {error}"
+        ) from error
+    return make(**options)

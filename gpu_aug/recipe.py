@@ -2,13 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from inspect import signature
 from itertools import chain
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,24 +30,7 @@ from gpu_aug.ops.temporal import Temporal, check_place
 from gpu_aug.resampling.crops import compose_windows
 from gpu_aug.targets.targets import BoxParams, KeypointParams, differences
 
-if TYPE_CHECKING:
-    from gpu_aug.views import Views
-
 FORMAT_VERSION = 1
-PRESETS = (
-    "deit3",
-    "detection",
-    "dino",
-    "imagenet_eval",
-    "imagenet_train",
-    "imagenet_train_jitter",
-    "segmentation",
-    "simclr",
-    "video_eval",
-    "video_test",
-    "video_train",
-)
-
 _ANY_SIZES = np.array([[211, 307], [503, 401]])  # two sizes that no operation keeps by chance
 _SLOTS_PER_VIEW = 1 << 16
 
@@ -81,6 +63,15 @@ class Recipe(metaclass=Called):
     operations: tuple[Operation, ...]
     boxes: BoxParams | None
     keypoints: KeypointParams | None
+
+    # Made of recipes, or making them, in modules that import this one: gpu_aug/methods.py attaches them.
+    preset: ClassVar[Callable[..., Any]]
+    load: ClassVar[Callable[..., "Recipe"]]
+    from_albumentations: ClassVar[Callable[..., "Recipe"]]
+    from_torchvision: ClassVar[Callable[..., Any]]
+    to_albumentations: ClassVar[Callable[..., Any]]
+    to_kornia: ClassVar[Callable[..., Any]]
+    explain: ClassVar[Callable[..., str]]
 
     def __init__(
         self,
@@ -130,35 +121,6 @@ class Recipe(metaclass=Called):
     def imagenet_eval(cls, size: int = 224, resize: int = 256) -> Self:
         """Resize of the shorter side, CenterCrop, Normalize; nothing is random."""
         return cls([Resize(resize), CenterCrop(size), Normalize()])
-
-    @classmethod
-    def preset(cls, name: str, **options: Any) -> "Recipe | Views":
-        """Return the preset called ``name``, one of PRESETS.
-
-        Args:
-            name: As of the functions of gpu_aug.presets, or imagenet_train, imagenet_train_jitter and
-                imagenet_eval.
-            options: Of that function, such as ``size``.
-
-        Raises:
-            RecipeError: There is no such preset, or it has no such option.
-        """
-        from gpu_aug import presets
-
-        if name not in PRESETS:
-            raise RecipeError(
-                f"preset must be one of {', '.join(PRESETS)}, got {name!r}: "
-                "choose one, or load a recipe file with Recipe.load(path)"
-            )
-        make = getattr(cls, name, None) or getattr(presets, name)
-        try:
-            signature(make).bind(**options)
-        except TypeError as error:
-            raise RecipeError(
-                f"preset {name!r} has the options {signature(make)}, got {options}: {error}"
-            ) from error
-        recipe: Recipe | Views = make(**options)
-        return recipe
 
     @cached_property
     def temporal_operations(self) -> tuple[Temporal, ...]:
@@ -391,77 +353,6 @@ class Recipe(metaclass=Called):
             RecipeError: A step has no description that a file can hold.
         """
         write_document(self.to_dict(), path)
-
-    @classmethod
-    def load(
-        cls, path: str | PathLike[str], *, functions: Mapping[str, Any] | None = None
-    ) -> "Recipe":
-        """Read a recipe that ``save`` wrote or that was written by hand; see gpu_aug.files.schema.
-
-        Args:
-            path: A YAML or JSON file.
-            functions: Name -> the function or module that the file names; files hold no code.
-
-        Raises:
-            RecipeError: The file is missing, or not a recipe; ``file:line`` says where.
-        """
-        from gpu_aug.files.schema import load_recipe
-
-        recipe = load_recipe(path, functions=functions)
-        if not isinstance(recipe, Recipe):
-            raise RecipeError(
-                f"{path} holds views, several recipes for each sample: read it with "
-                "gpu_aug.files.schema.load_recipe(path)"
-            )
-        return recipe
-
-    @classmethod
-    def from_albumentations(cls, source: Any, *, strict: bool = True) -> "Recipe":
-        """Import a pipeline of Albumentations; see gpu_aug.convert.from_albumentations."""
-        from gpu_aug.convert import from_albumentations
-
-        return from_albumentations(source, strict=strict)
-
-    @classmethod
-    def from_torchvision(cls, source: Any, *, strict: bool = True) -> "Recipe | Views":
-        """Import a pipeline of torchvision; see gpu_aug.convert.from_torchvision."""
-        from gpu_aug.convert import from_torchvision
-
-        return from_torchvision(source, strict=strict)
-
-    def to_albumentations(self) -> Any:
-        """Return the same pipeline as ``A.Compose``; see gpu_aug.convert.albumentations.export."""
-        from gpu_aug.convert.albumentations.export import export
-
-        return export(self)
-
-    def to_kornia(self) -> Any:
-        """Return the same pipeline as ``K.AugmentationSequential``; see gpu_aug.convert.kornia."""
-        from gpu_aug.convert.kornia import export
-
-        return export(self)
-
-    def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
-        """Return how the engine "fused" carries out the batch stage, in lines for people.
-
-        Args:
-            device: Where it would run, "cpu" or "cuda".
-            exact: Whether warps that follow each other are resampled one by one.
-
-        Returns:
-            The passes over an image, what each holds, the bytes that it reads and writes, and why it was split
-            off from the one before.
-
-        Raises:
-            EngineError: An operation cannot be carried out.
-        """
-        import torch
-
-        from gpu_aug.engines.fused.compile.explain import explain
-
-        steps = ", ".join(map(repr, self.temporal_operations))
-        frames = f"before decoding, which frames: {steps}\n" if steps else ""
-        return frames + explain(self, device=torch.device(device), exact=exact)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -14,7 +14,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.augment import View
 from dali_pipes.pipeline.fetch import Workshop
 from dali_pipes.pipeline.ring import Frame
-from gpu_aug.engines.engine import EngineName
+from gpu_aug.engines.choose import EngineName
 
 
 @dataclass(frozen=True, slots=True)

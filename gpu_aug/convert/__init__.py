@@ -1,7 +1,44 @@
 """From the pipelines of other libraries to recipes, and back."""
 
-from gpu_aug.convert.albumentations import from_albumentations
-from gpu_aug.convert.report import Line, convert
-from gpu_aug.convert.torchvision import from_torchvision
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
 
-__all__ = ["Line", "convert", "from_albumentations", "from_torchvision"]
+from gpu_aug.convert import albumentations, torchvision
+from gpu_aug.convert.albumentations import from_albumentations, to_albumentations
+from gpu_aug.convert.kornia import to_kornia
+from gpu_aug.convert.report import Line
+from gpu_aug.convert.torchvision import from_torchvision
+from gpu_aug.names import policy_reason
+from gpu_aug.ops.foreign.foreign import comes_from
+from gpu_aug.recipe import Recipe
+from gpu_aug.views import Views
+
+__all__ = [
+    "Line",
+    "convert",
+    "from_albumentations",
+    "from_torchvision",
+    "to_albumentations",
+    "to_kornia",
+]
+
+
+def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None, list[Line]]:
+    """Import a pipeline of either library, and say what became of each step.
+
+    Args:
+        source: What ``from_albumentations`` or ``from_torchvision`` takes.
+        strict: As there.
+
+    Returns:
+        The recipe, None if a step is refused, and a line for each step.
+
+    Raises:
+        RecipeError: It is no pipeline of these libraries.
+    """
+    if isinstance(source, str) and policy_reason(source):
+        return torchvision.convert(source, strict=strict)
+    if isinstance(source, str | PathLike | Mapping) or comes_from("albumentations", source):
+        return albumentations.convert(source, strict=strict)
+    return torchvision.convert(source, strict=strict)

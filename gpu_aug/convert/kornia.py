@@ -1,7 +1,7 @@
 """Kornia pipelines from recipes: modules with the same law for each image, and the same pixels."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.blur.blurs import GaussianBlur
@@ -14,12 +14,10 @@ from gpu_aug.ops.geometric.resizes import Resize
 from gpu_aug.ops.geometric.spatial import Crop, Remap, Resample, Warp
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity
-
-if TYPE_CHECKING:
-    from gpu_aug.recipe import Recipe
+from gpu_aug.recipe import Recipe
 
 
-def export(recipe: "Recipe") -> Any:
+def to_kornia(recipe: Recipe) -> Any:
     """Return ``K.AugmentationSequential`` for images, float32 [B, 3, H, W] in [0, 1].
 
     The law of each image is the recipe's. Two images of a batch are not always independent in

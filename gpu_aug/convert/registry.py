@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gpu_aug.errors import RecipeError
+from gpu_aug.names import REFUSED
 from gpu_aug.ops.operation import Operation
 
 
@@ -31,9 +32,6 @@ ALBUMENTATIONS: dict[str, Converter] = {}
 
 TORCHVISION: dict[str, Converter] = {}
 """By class name."""
-
-REFUSED: dict[str, "Refused"] = {}
-"""By class name: why a class has no equal, whatever it is called with."""
 
 C = TypeVar("C", bound=Converter)
 
@@ -70,4 +68,4 @@ def refuses(table: dict[str, Converter], reason: str, *names: str, nearest: str 
 
     for name in names:
         table[name] = refuse
-        REFUSED[name] = Refused(reason, nearest)
+        REFUSED[name] = str(Refused(reason, nearest))

@@ -1,20 +1,14 @@
 """What became of each step of a pipeline that was imported."""
 
-import importlib
-import pkgutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from gpu_aug.convert.registry import Changed, Refused
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.operation import Operation
-
-if TYPE_CHECKING:
-    from gpu_aug.recipe import Recipe
-    from gpu_aug.views import Views
+from gpu_aug.recipe import Recipe
 
 Outcome = Literal["kept", "changed", "nothing to do", "refused", "foreign"]
 """Kept with its meaning; kept with a remark; needs no operation; has no equal; runs as it is, on the CPU."""
@@ -123,8 +117,6 @@ class Walk:
 
     def blame(self, operations: list[Operation], error: RecipeError) -> None:
         """Note which step does not fit those before it, where the recipe as a whole was refused."""
-        from gpu_aug.recipe import Recipe
-
         path, source = self.lines[0].path.partition(" > ")[0] if self.lines else "pipeline", ""
         for number, operation in enumerate(operations):
             try:
@@ -157,37 +149,3 @@ class Walk:
                 f"steps of the {library} pipeline are kept as they are and run on the CPU:{listed}",
                 stacklevel=4,
             )
-
-
-def convert(source: Any, *, strict: bool = True) -> "tuple[Recipe | Views | None, list[Line]]":
-    """Import a pipeline of either library, and say what became of each step.
-
-    Args:
-        source: What ``from_albumentations`` or ``from_torchvision`` takes.
-        strict: As there.
-
-    Returns:
-        The recipe, None if a step is refused, and a line for each step.
-
-    Raises:
-        RecipeError: It is no pipeline of these libraries.
-    """
-    from gpu_aug.convert import albumentations, torchvision
-    from gpu_aug.convert.torchvision.compound import policy_reason
-
-    if isinstance(source, str) and policy_reason(source):
-        return torchvision.convert(source, strict=strict)
-    if isinstance(source, str | PathLike | Mapping) or _is_from("albumentations", source):
-        return albumentations.convert(source, strict=strict)
-    return torchvision.convert(source, strict=strict)
-
-
-def _is_from(package: str, source: object) -> bool:
-    return any(base.__module__.partition(".")[0] == package for base in type(source).__mro__)
-
-
-def load_tables(package: str) -> None:
-    """Import the modules beside ``package``'s __init__, which fill its table of converters."""
-    module = importlib.import_module(package)
-    for info in pkgutil.iter_modules(module.__path__):
-        importlib.import_module(f"{package}.{info.name}")

@@ -61,11 +61,9 @@ def read_document(path: str | PathLike[str]) -> Document:
             content = file.read(_MOST_BYTES + 1)
         text = content.decode("utf-8-sig") if len(content) <= _MOST_BYTES else ""
     except (OSError, ValueError) as error:
-        from gpu_aug.recipe import PRESETS
-
         raise RecipeError(
             f"recipe file {str(path)!r} cannot be read ({error}): give a YAML or JSON file such as "
-            f"Recipe.save writes, or a preset: {', '.join(PRESETS)}"
+            "Recipe.save writes, or name a preset in Recipe.preset(name)"
         ) from error
     if len(content) > _MOST_BYTES:
         raise RecipeError(

@@ -47,6 +47,25 @@ def load_recipe(path: str | PathLike[str], *, functions: Functions | None = None
     return build_recipe(read_document(path), functions=functions)
 
 
+def load_single(path: str | PathLike[str], *, functions: Functions | None = None) -> Recipe:
+    """Read a recipe that ``save`` wrote or that was written by hand.
+
+    Args:
+        path: A YAML or JSON file; see gpu_aug.files.schema.
+        functions: Name -> the function or module that the file names; files hold no code.
+
+    Raises:
+        RecipeError: The file is missing, or not a recipe; ``file:line`` says where.
+    """
+    recipe = load_recipe(path, functions=functions)
+    if isinstance(recipe, Views):
+        raise RecipeError(
+            f"{path} holds views, several recipes for each sample: read it with "
+            "gpu_aug.files.schema.load_recipe(path)"
+        )
+    return recipe
+
+
 def build_recipe(document: Document, *, functions: Functions | None = None) -> Recipe | Views:
     """Build what a document describes; see load_recipe."""
     value = document.value

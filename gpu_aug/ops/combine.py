@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import fields
+from gpu_aug.ops.foreign.wrapping import as_operation
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms, orders, pick, whole_between
 from gpu_aug.ops.operation import Operation
 
@@ -275,8 +276,6 @@ def checked(name: str, operations: Any) -> tuple[Operation, ...]:
     Raises:
         RecipeError: There is none, or something else among them.
     """
-    from gpu_aug.ops.foreign.wrapping import as_operation
-
     if not isinstance(operations, Sequence) or isinstance(operations, str) or not operations:
         raise RecipeError(
             f"{name} operations must be a list of at least one operation, got {operations!r}"

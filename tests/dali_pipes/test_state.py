@@ -14,7 +14,7 @@ from dali_pipes.state_words import describe_recipe, explain_recipe
 from dali_pipes.video.clips import Clips
 from gpu_aug import ColorJitter, HorizontalFlip, Normalize, RandomResizedCrop, Recipe
 from gpu_aug.ops.operation import Operation
-from gpu_aug.recipe import PRESETS
+from gpu_aug.presets import PRESETS
 from gpu_aug.views import Views
 from readers import Order, open_dataset
 from readers.video import VideoFolderDataset

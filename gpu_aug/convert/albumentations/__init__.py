@@ -1,17 +1,31 @@
-"""Recipes from Albumentations pipelines."""
+"""Recipes from Albumentations pipelines, and back. Importing it fills the table of converters."""
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpu_aug.convert.report import Line, Walk, load_tables
+from gpu_aug.convert.albumentations import color, erase, filters, geometry, warps
+from gpu_aug.convert.albumentations.compose import build_recipe
+from gpu_aug.convert.albumentations.export import to_albumentations
+from gpu_aug.convert.albumentations.node import as_node
+from gpu_aug.convert.report import Line, Walk
 from gpu_aug.errors import RecipeError
+from gpu_aug.files.document import read_document
+from gpu_aug.recipe import Recipe
 
-if TYPE_CHECKING:
-    from gpu_aug.recipe import Recipe
+__all__ = [
+    "color",
+    "convert",
+    "erase",
+    "filters",
+    "from_albumentations",
+    "geometry",
+    "to_albumentations",
+    "warps",
+]
 
 
-def from_albumentations(source: Any, *, strict: bool = True) -> "Recipe":
+def from_albumentations(source: Any, *, strict: bool = True) -> Recipe:
     """Import a pipeline of Albumentations 2.0.7 or 2.0.8: same law of draws, same pixels.
 
     Pixels are those of Albumentations on float32 images in [0, 1]: on uint8 it rounds after each
@@ -34,16 +48,12 @@ def from_albumentations(source: Any, *, strict: bool = True) -> "Recipe":
     return recipe
 
 
-def convert(source: Any, *, strict: bool = True) -> "tuple[Recipe | None, list[Line]]":
+def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | None, list[Line]]:
     """As from_albumentations, but return None and a report where it raises."""
     return _convert(source, strict=strict, report=True)
 
 
-def _convert(source: Any, *, strict: bool, report: bool) -> "tuple[Recipe | None, list[Line]]":
-    from gpu_aug.convert.albumentations.compose import build_recipe
-    from gpu_aug.convert.albumentations.node import as_node
-
-    load_tables(__name__)
+def _convert(source: Any, *, strict: bool, report: bool) -> tuple[Recipe | None, list[Line]]:
     walk = Walk(strict)
     recipe = build_recipe(as_node(_opened(source)), walk)
     if not report or recipe is not None:
@@ -53,8 +63,6 @@ def _convert(source: Any, *, strict: bool, report: bool) -> "tuple[Recipe | None
 
 def _opened(source: Any) -> Any:
     if isinstance(source, str | PathLike):
-        from gpu_aug.files.document import read_document
-
         source = read_document(source).value
     if isinstance(source, Mapping):
         inner = source.get("transform", source)

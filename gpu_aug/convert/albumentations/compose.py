@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.albumentations.processors import read_processors
@@ -13,12 +13,11 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
 from gpu_aug.ops.foreign.foreign import AlbumentationsTransform
+from gpu_aug.ops.geometric.spatial import Spatial
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity, SomeOfRepeated
+from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BoxParams
-
-if TYPE_CHECKING:
-    from gpu_aug.recipe import Recipe
 
 _SEQUENCES = ("Compose", "ReplayCompose", "Sequential")
 _NOTHING = ("NoOp", "ToTensorV2")
@@ -29,10 +28,8 @@ _VALUES = ("fill", "drop_value", "max_pixel_value")
 _NEAREST = (None, 0, 6)  # cv2.INTER_NEAREST, INTER_NEAREST_EXACT: converters tell them apart
 
 
-def build_recipe(root: Node, walk: Walk) -> "Recipe | None":
+def build_recipe(root: Node, walk: Walk) -> Recipe | None:
     """Walk through a pipeline; None if a step is refused."""
-    from gpu_aug.recipe import Recipe
-
     targets = read_processors(root, walk)
     composer = _Composer(walk, targets, root)
     operations = composer.step(root, root.name, forced=False)
@@ -277,8 +274,6 @@ def _mirrors(name: str, args: dict[str, Any]) -> bool:
 
 
 def _keeps_places(leaf: Operation) -> bool:
-    from gpu_aug.ops.geometric.spatial import Spatial
-
     return not isinstance(leaf, Spatial) or isinstance(leaf, Identity)
 
 

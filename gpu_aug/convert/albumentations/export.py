@@ -7,20 +7,17 @@ It is exported only if importing it gives the operation back, so both ways keep 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpu_aug.convert.albumentations.build import call
 from gpu_aug.convert.registry import ALBUMENTATIONS
-from gpu_aug.convert.report import load_tables
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
+from gpu_aug.ops.foreign.description import call
 from gpu_aug.ops.foreign.foreign import AlbumentationsTransform
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity, SomeOfRepeated
+from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BoxParams, KeypointParams
-
-if TYPE_CHECKING:
-    from gpu_aug.recipe import Recipe
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "Affine": ("ShiftScaleRotate",),
@@ -70,7 +67,7 @@ _FORMATS = {
 }
 
 
-def export(recipe: "Recipe") -> Any:
+def to_albumentations(recipe: Recipe) -> Any:
     """Return ``A.Compose`` with the same law and, on float32 images, the same pixels.
 
     Raises:
@@ -78,7 +75,6 @@ def export(recipe: "Recipe") -> Any:
     """
     import albumentations as A
 
-    load_tables("gpu_aug.convert.albumentations")
     exporter = _Exporter()
     steps = [exporter.step(operation, "Recipe") for operation in recipe.operations]
     targets: dict[str, Any] = {}

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpu_aug.convert.albumentations.build import build_transform, short_name
 from gpu_aug.convert.registry import ALBUMENTATIONS
 from gpu_aug.errors import RecipeError
+from gpu_aug.ops.foreign.description import build_transform, short_name
 
 _PROCESSORS = {"bboxes": "bbox_params", "keypoints": "keypoint_params"}
 

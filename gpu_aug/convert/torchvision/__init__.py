@@ -1,15 +1,17 @@
-"""Recipes from torchvision pipelines."""
+"""Recipes from torchvision pipelines. Importing it fills the table of converters."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpu_aug.convert.report import Line, Walk, load_tables
+from gpu_aug.convert.report import Line, Walk
+from gpu_aug.convert.torchvision import color, erase, filters, geometry, mix, warps
+from gpu_aug.convert.torchvision.compose import build
+from gpu_aug.recipe import Recipe
+from gpu_aug.views import Views
 
-if TYPE_CHECKING:
-    from gpu_aug.recipe import Recipe
-    from gpu_aug.views import Views
+__all__ = ["color", "convert", "erase", "filters", "from_torchvision", "geometry", "mix", "warps"]
 
 
-def from_torchvision(source: Any, *, strict: bool = True) -> "Recipe | Views":
+def from_torchvision(source: Any, *, strict: bool = True) -> Recipe | Views:
     """Import a pipeline of torchvision, transforms or transforms.v2: same law of draws, same pixels.
 
     Pixels are those of torchvision on float32 tensors in [0, 1]: on PIL images and uint8 it rounds
@@ -34,17 +36,14 @@ def from_torchvision(source: Any, *, strict: bool = True) -> "Recipe | Views":
     return result
 
 
-def convert(source: Any, *, strict: bool = True) -> "tuple[Recipe | Views | None, list[Line]]":
+def convert(source: Any, *, strict: bool = True) -> tuple[Recipe | Views | None, list[Line]]:
     """As from_torchvision, but return None and a report where it raises."""
     return _convert(source, strict=strict, report=True)
 
 
 def _convert(
     source: Any, *, strict: bool, report: bool
-) -> "tuple[Recipe | Views | None, list[Line]]":
-    from gpu_aug.convert.torchvision.compose import build
-
-    load_tables(__name__)
+) -> tuple[Recipe | Views | None, list[Line]]:
     walk = Walk(strict)
     result = build(source, walk)
     if not report or result is not None:

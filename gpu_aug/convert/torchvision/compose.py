@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from gpu_aug.convert.eight_bits import within_8_bits
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
 from gpu_aug.convert.report import Walk
-from gpu_aug.convert.torchvision.compound import expand, policy_reason
+from gpu_aug.convert.torchvision.compound import expand
 from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
+from gpu_aug.engines.seeded import torchvision_function
 from gpu_aug.errors import RecipeError
-from gpu_aug.names import closest
+from gpu_aug.names import closest, policy_reason
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
 from gpu_aug.ops.color.simple import Normalize
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder
@@ -19,11 +22,9 @@ from gpu_aug.ops.geometric.crops import FixedCrop
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity
+from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BOX_FORMATS, BoxParams, KeypointParams
-
-if TYPE_CHECKING:
-    from gpu_aug.recipe import Recipe
-    from gpu_aug.views import Views
+from gpu_aug.views import Views
 
 _SEQUENCES = ("Compose", "Sequential", "ModuleList", "list", "tuple")
 _NOTHING = ("Identity",)
@@ -32,15 +33,12 @@ _POLICIES = ("AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide")
 _CORNERS = ("top_left", "top_right", "bottom_left", "bottom_right", "center")
 
 
-def build(source: Any, walk: Walk) -> "Recipe | Views | None":
+def build(source: Any, walk: Walk) -> Recipe | Views | None:
     """Walk through a pipeline; None if a step is refused.
 
     Raises:
         RecipeError: It is not one of torchvision's.
     """
-    from gpu_aug.recipe import Recipe
-    from gpu_aug.views import Views
-
     if not _is_step(source):
         reason = policy_reason(source) if isinstance(source, str) else ""
         raise RecipeError(
@@ -396,10 +394,6 @@ def _probe(operation: TorchvisionTransform) -> None:
     Raises:
         RecipeError: It fails, or changes the image's size.
     """
-    import numpy as np
-
-    from gpu_aug.engines.seeded import torchvision_function
-
     image = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)
     if operation.takes == "float32":
         image = image.astype(np.float32) / 255  # type: ignore[assignment]

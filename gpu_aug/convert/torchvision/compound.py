@@ -3,17 +3,14 @@
 Neither is imported here: classes are told by the names of their modules, settings by their attributes.
 """
 
-import re
 from collections.abc import Callable
 from math import exp
 from typing import Any
 
 from gpu_aug.convert.registry import Refused
+from gpu_aug.names import TIMM_LAW, nearest_policy
 
 Expander = Callable[[Any], list[Any]]
-
-_MAGNITUDES = 31  # of RandAugment; timm counts from 0 to 10
-_POLICY = re.compile(r"(rand|augmix|original|originalr|v0|v0r|3a)(-[a-z]+[\d.]*)*")
 
 
 def expand(transform: Any) -> list[Any] | None:
@@ -47,30 +44,6 @@ def _makes_rgb(function: Any) -> bool:
 
 def _convert(image: Any) -> Any:
     return image.convert("RGB")
-
-
-def policy_reason(config: str) -> str:
-    """Return why a policy such as "rand-m9-mstd0.5-inc1" is refused; empty if it is none of timm's."""
-    if not _POLICY.fullmatch(config):
-        return ""
-    kind, *settings = config.split("-")
-    given = dict(re.findall(r"([a-z]+)([\d.]+)", " ".join(settings)))
-    nearest = "gpu_aug.AugMix()" if kind == "augmix" else "gpu_aug.AutoAugment()"
-    if kind == "rand":
-        nearest = _nearest(int(given.get("n", 2)), float(given.get("m", 10)))
-    return str(Refused(f"{config!r} is a policy of timm; {_LAW}", nearest))
-
-
-_LAW = (
-    "timm carries out each operation that it has drawn with a chance of its own, one half, may draw its "
-    "magnitude from a normal law, and has SolarizeAdd, which RandAugment of torchvision and of a "
-    "recipe do not"
-)
-
-
-def _nearest(num_ops: int, magnitude: float) -> str:
-    bin_number = min(round(magnitude / 10 * (_MAGNITUDES - 1)), _MAGNITUDES - 1)
-    return f"gpu_aug.RandAugment({num_ops}, {bin_number})"
 
 
 def _image_classification(preset: Any) -> list[Any]:
@@ -147,12 +120,12 @@ def _to_bytes(_: Any) -> list[Any]:
 
 
 def _rand_augment(transform: Any) -> list[Any]:
-    raise Refused(_LAW, _nearest(transform.num_layers, transform.ops[0].magnitude))
+    raise Refused(TIMM_LAW, nearest_policy(transform.num_layers, transform.ops[0].magnitude))
 
 
 def _other_policy(nearest: str) -> Expander:
     def refuse(_: Any) -> list[Any]:
-        raise Refused(_LAW, nearest)
+        raise Refused(TIMM_LAW, nearest)
 
     return refuse
 

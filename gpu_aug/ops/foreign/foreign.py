@@ -14,6 +14,7 @@ from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import fields
 from gpu_aug.ops.foreign.batchwise import check_single
 from gpu_aug.ops.foreign.code import describe_code
+from gpu_aug.ops.foreign.description import build_transform
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms
 from gpu_aug.ops.operation import Operation
 
@@ -120,8 +121,6 @@ class AlbumentationsTransform(Foreign):
     def __post_init__(self) -> None:
         name = "AlbumentationsTransform"
         if isinstance(self.transform, dict):
-            from gpu_aug.convert.albumentations.build import build_transform
-
             self._set(transform=build_transform(self.transform))
         if not comes_from("albumentations", self.transform):
             raise fields.fault(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gpu_aug.errors import RecipeError
+from gpu_aug.names import policy_reason
 from gpu_aug.ops.foreign.foreign import (
     AlbumentationsTransform,
     BatchFunction,
@@ -47,8 +48,6 @@ def as_operation(step: Any, what: str) -> Operation:
 def _reason(step: Any) -> str:
     """Return more about a step that is none: a policy's name, or a class without its brackets."""
     if isinstance(step, str):
-        from gpu_aug.convert.torchvision.compound import policy_reason
-
         reason = policy_reason(step)
         return f": {reason}" if reason else ""
     return f": write {step.__name__}(...)" if isinstance(step, type) else ""

@@ -29,14 +29,13 @@ from gpu_aug import (
     VerticalFlip,
     compile_engine,
 )
-from gpu_aug.convert.report import convert, load_tables
+from gpu_aug.convert import convert
 from gpu_aug.ops.steps import Identity, SomeOfRepeated
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from tests.gpu_aug.convert.test_convert import build_albumentations
 from tests.support.pipelines import ALBUMENTATIONS
 
 HF, VF = HorizontalFlip, VerticalFlip
-load_tables("gpu_aug.convert.albumentations")
 
 
 @pytest.mark.parametrize(

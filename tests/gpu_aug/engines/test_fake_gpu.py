@@ -40,7 +40,7 @@ from gpu_aug import (
     Resize,
     compile_engine,
 )
-from gpu_aug.recipe import PRESETS
+from gpu_aug.presets import PRESETS
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
 from readers.video import VideoFolderDataset

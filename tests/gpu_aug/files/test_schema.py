@@ -198,5 +198,5 @@ def test_files_that_grow_without_bound_are_refused(text, said):
 
 def test_a_missing_file_is_named(tmp_path):
     """The path and what to give."""
-    with pytest.raises(RecipeError, match=r"gone\.yaml' cannot be read .*or a preset: .*imagenet"):
+    with pytest.raises(RecipeError, match=r"gone\.yaml' cannot be read .*Recipe\.preset\(name\)"):
         read_document(tmp_path / "gone.yaml")

@@ -37,13 +37,9 @@ CPU = torch.device("cpu")
 
 def converted(transform):
     """Our operation for a transform of a library."""
-    from gpu_aug.convert.report import load_tables
-
     if isinstance(transform, torch.nn.Module):
-        load_tables("gpu_aug.convert.torchvision")
         return TORCHVISION[type(transform).__name__](transform)
-    load_tables("gpu_aug.convert.albumentations")
-    described = transform.to_dict()["transform"]
+        described = transform.to_dict()["transform"]
     return ALBUMENTATIONS[type(transform).__name__](described)
 
 

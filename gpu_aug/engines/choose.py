@@ -1,0 +1,104 @@
+"""Which engine carries out a recipe, and what the fused engine makes of it."""
+
+import sys
+from typing import Literal
+
+import torch
+
+from gpu_aug.engines.engine import Engine
+from gpu_aug.errors import EngineError
+from gpu_aug.ops.foreign.foreign import BatchFunction
+from gpu_aug.recipe import Recipe
+
+EngineName = Literal["kornia", "albumentations", "fused"]
+EngineChoice = Literal["auto", "fused", "kornia", "albumentations"]
+
+
+def best_engine(device: torch.device) -> EngineName:
+    """Return the name that "auto" stands for: the fastest where it was measured, on a CPU; else Kornia."""
+    return "fused" if device.type == "cpu" else "kornia"
+
+
+def compile_engine(
+    name: EngineChoice, recipe: Recipe, *, device: torch.device, exact: bool = False
+) -> Engine:
+    """Prepare an engine for a recipe.
+
+    Args:
+        name: Which one; "auto" is ``best_engine(device)``.
+        recipe: The recipe.
+        device: Where images are.
+        exact: Whether warps that follow each other are resampled one by one. Only "fused" makes one of them
+            otherwise; the other engines always keep operations apart.
+
+    Raises:
+        EngineError: The name is unknown, the package is missing, the device is not supported,
+            or an operation cannot be carried out exactly by this engine, or by none: a function on a batch of
+            images of several sizes.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(32), ColorJitter(0.4)])
+        >>> compile_engine("auto", recipe, device=torch.device("cpu")).name
+        'fused'
+    """
+    name = best_engine(device) if name == "auto" else name
+    _check_functions(recipe)
+    try:
+        if name == "kornia":
+            from gpu_aug.engines.kornia import KorniaEngine
+
+            return KorniaEngine(recipe, device=device)
+        if name == "albumentations":
+            from gpu_aug.engines.albumentations import AlbumentationsEngine
+
+            return AlbumentationsEngine(recipe, device=device)
+        if name == "fused":
+            from gpu_aug.engines.fused.engine import FusedEngine
+
+            return FusedEngine(recipe, device=device, exact=exact)
+    except ModuleNotFoundError as error:
+        package, _, inside = (error.name or name).partition(".")
+        if inside and sys.modules.get(package):
+            raise EngineError(
+                f"engine {name!r} needs another version of the package {package!r}, got one without "
+                f"{error.name}: pip install --upgrade 'gpu-aug' {package}"
+            ) from error
+        raise EngineError(
+            f"engine {name!r} needs the package {package!r}, which is not installed: "
+            "pip install 'gpu-aug'"
+        ) from error
+    raise EngineError(
+        f"engine must be 'auto', 'kornia', 'albumentations' or 'fused', got {name!r}: choose one"
+    )
+
+
+def _check_functions(recipe: Recipe) -> None:
+    for leaf in recipe.batch_leaves[: recipe.num_single_leaves]:
+        if isinstance(leaf, BatchFunction):
+            raise EngineError(
+                f"{leaf.title} must get images of one size, which make a batch, got several sizes: put "
+                "RandomResizedCrop(size), Resize((height, width)) or CenterCrop(size) before it, or make it a "
+                "torch.nn.Module, which gets one image at a time"
+            )
+
+
+def explain_recipe(recipe: Recipe, device: str = "cpu", *, exact: bool = False) -> str:
+    """Return how the engine "fused" carries out the batch stage, in lines for people.
+
+    Args:
+        recipe: The recipe.
+        device: Where it would run, "cpu" or "cuda".
+        exact: Whether warps that follow each other are resampled one by one.
+
+    Returns:
+        The passes over an image, what each holds, the bytes that it reads and writes, and why it was split
+        off from the one before.
+
+    Raises:
+        EngineError: An operation cannot be carried out.
+    """
+    from gpu_aug.engines.fused.compile.explain import explain
+
+    steps = ", ".join(map(repr, recipe.temporal_operations))
+    frames = f"before decoding, which frames: {steps}\n" if steps else ""
+    return frames + explain(recipe, device=torch.device(device), exact=exact)
