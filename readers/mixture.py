@@ -400,7 +400,8 @@ def _shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
             f"another"
         )
     total = math.fsum(weights)
-    return tuple(weight / total for weight in weights)
+    # As plain numbers, for the text of NumPy's own depends on its version.
+    return tuple(float(weight / total) for weight in weights)
 
 
 def _is_number(value: Any) -> bool:

@@ -146,7 +146,7 @@ class Clips(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits over the videos, their frames and seconds, and how clips are taken from them."""
         how = [
-            *(self.num_frames, repr(self._rate), self._sampling, self._clips_per_video),
+            *(self.num_frames, self._rate.identity, self._sampling, self._clips_per_video),
             *(self._padding, self.on_damaged_video, len(self)),
         ]
         frames = hashlib.sha256(np.asarray(self._index.num_frames, "<i8").tobytes())
