@@ -14,10 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpu_aug.errors import RecipeError
 from gpu_aug.resampling.crops import Windows
 
 Params = dict[str, NDArray[Any]]
 """The drawn parameters of one operation: name -> array whose first axis is the batch."""
+
+_SLOTS_PER_VIEW = 1 << 16
+
+SLOTS = {
+    "operations of views": range(1 << 30),
+    "starts of clips": range(1 << 30, (1 << 30) + 1),
+    "frames that are lost": range(1 << 31, (1 << 31) + 1),
+}
+"""Who draws from which of the 2**32 slots of a sample. Nothing else draws; stored runs depend on the numbers."""
 
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
@@ -155,8 +165,28 @@ def find_partners(positions: NDArray[np.int64], length: int | None = None) -> ND
     return partners
 
 
+def slots_of_view(view: int) -> range:
+    """Return the slots from which the operations of a view draw.
+
+    Raises:
+        RecipeError: There are not so many views.
+    """
+    slots = SLOTS["operations of views"]
+    first = slots.start + view * _SLOTS_PER_VIEW
+    if first not in slots:
+        raise RecipeError(
+            f"view must be from 0 to {len(slots) // _SLOTS_PER_VIEW - 1}, got {view}: make fewer views"
+        )
+    return range(first, first + _SLOTS_PER_VIEW)
+
+
 def uniforms(
-    seed: int, epoch: int, indices: NDArray[np.int64], slots: Sequence[int], *, first_slot: int = 0
+    seed: int,
+    epoch: int,
+    indices: NDArray[np.int64],
+    needs: Sequence[int],
+    *,
+    slots: range = range(_SLOTS_PER_VIEW),
 ) -> list[NDArray[np.float64]]:
     """Draw uniform numbers in [0, 1) for every sample and every slot.
 
@@ -164,15 +194,23 @@ def uniforms(
         seed: Not negative.
         epoch: Not negative.
         indices: Sample indices, int64 [B], not negative.
-        slots: How many numbers each slot needs. A number depends on (seed, epoch, index, slot,
-            its place within the slot), and on nothing else.
-        first_slot: The number of the first slot.
+        needs: How many numbers are drawn from each slot, from the first of ``slots`` on. A number depends on (seed,
+            epoch, index, slot, which number of the slot it is), and on nothing else.
+        slots: Of `SLOTS` or `slots_of_view`.
 
     Returns:
         For each slot a float64 [B, n] array; the numbers are multiples of 2**-32.
+
+    Raises:
+        RecipeError: More slots are needed than there are.
     """
-    num_blocks = [-(-needed // 4) for needed in slots]
-    slot = np.repeat(np.arange(len(slots), dtype=np.uint32) + np.uint32(first_slot), num_blocks)
+    if len(needs) > len(slots):
+        raise RecipeError(
+            f"a recipe must have at most {len(slots)} operations, those in others included, got {len(needs)}: "
+            "make it shorter"
+        )
+    num_blocks = [-(-needed // 4) for needed in needs]
+    slot = np.repeat(np.arange(len(needs), dtype=np.uint32) + np.uint32(slots.start), num_blocks)
     block = np.concatenate([np.arange(n, dtype=np.uint32) for n in num_blocks] or [slot])
     index = np.asarray(indices).astype(np.uint64)[:, None]
 
@@ -187,7 +225,7 @@ def uniforms(
     words = philox4x32(counter, key).transpose(1, 2, 0).reshape(len(index), 4 * len(slot))
     numbers = words.astype(np.float64) * 2.0**-32
     first = np.cumsum([0, *num_blocks]) * 4
-    return [numbers[:, at : at + needed] for at, needed in zip(first, slots, strict=False)]
+    return [numbers[:, at : at + needed] for at, needed in zip(first, needs, strict=False)]
 
 
 def philox4x32(counter: NDArray[np.uint32], key: NDArray[Any]) -> NDArray[np.uint32]:

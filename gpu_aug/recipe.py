@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.calls import Called
-from gpu_aug.draws import Draws, Params, find_partners, uniforms
+from gpu_aug.draws import Draws, Params, find_partners, slots_of_view, uniforms
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import write_document
 from gpu_aug.ops.color.jitter import ColorJitter
@@ -32,7 +32,6 @@ from gpu_aug.targets.targets import BoxParams, KeypointParams, differences
 
 FORMAT_VERSION = 1
 _ANY_SIZES = np.array([[211, 307], [503, 401]])  # two sizes that no operation keeps by chance
-_SLOTS_PER_VIEW = 1 << 16
 
 
 @dataclass(frozen=True, init=False)
@@ -243,20 +242,23 @@ class Recipe(metaclass=Called):
             positions: Places in the epoch's order, int64 [B], which say who is mixed with whom;
                 None is 0, 1, 2 and so on.
             length: Number of places in the epoch; None is one more than the largest.
-            view: Which of several views of each sample is drawn; not negative.
+            view: Which of several views of each sample is drawn, from 0.
+
+        Raises:
+            RecipeError: An argument is not allowed, or there are more views or operations than slots of random numbers.
         """
         for name, value in (("seed", seed), ("epoch", epoch)):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
                 raise RecipeError(f"{name} must be a whole number from 0, got {value!r}: give one")
         sizes = np.array(sizes, np.int64).reshape(-1, 2)
-        slots = list(chain.from_iterable(operation.slots for operation in self.operations))
-        first_slot = view * _SLOTS_PER_VIEW
-        numbers = iter(uniforms(seed, epoch, indices, slots, first_slot=first_slot))
+        needs = list(chain.from_iterable(operation.slots for operation in self.operations))
+        slots = slots_of_view(view)
+        numbers = iter(uniforms(seed, epoch, indices, needs, slots=slots))
         by_group = list(chain.from_iterable(op.slots_by_group for op in self.operations))
         if any(by_group):
             places = np.arange(len(sizes)) if positions is None else positions
             groups = places // self.group
-            shared = uniforms(seed, epoch, groups, slots, first_slot=first_slot)
+            shared = uniforms(seed, epoch, groups, needs, slots=slots)
             choices = zip(by_group, numbers, shared, strict=True)
             numbers = iter([theirs if same else own for same, own, theirs in choices])
         drawn: list[Params] = []

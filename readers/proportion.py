@@ -249,7 +249,8 @@ def checked_shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
             f"another"
         )
     total = math.fsum(weights)
-    return tuple(weight / total for weight in weights)
+    # As plain numbers: the text of NumPy scalars depends on its version.
+    return tuple(float(weight / total) for weight in weights)
 
 
 def is_number(value: Any) -> bool:

@@ -19,7 +19,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.video.positions import Padding, Start, fixed_start, random_start, uniform_start
 from dali_pipes.video.rate import Rate, read_rate
 from dali_pipes.video.segment import Segment, cut
-from gpu_aug.draws import uniforms
+from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
 from readers.dataset import IndexedDataset, Subset
@@ -29,7 +29,6 @@ from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 Sampling = Literal["random", "uniform", "all", "first"]
 OnDamagedVideo = Literal["raise", "truncate"]
 
-_SLOT = 1 << 30  # far from those of all operations and views
 _MOST_KNOWN = 128  # videos; about as many as there are in the batches under way
 
 
@@ -151,7 +150,7 @@ class Clips(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits over the videos, their frames and seconds, and how clips are taken from them."""
         how = [
-            *(self.num_frames, repr(self._rate), self._sampling, self._clips_per_video),
+            *(self.num_frames, self._rate.identity, self._sampling, self._clips_per_video),
             *(self._padding, self.on_damaged_video, len(self)),
         ]
         frames = hashlib.sha256(np.asarray(self._index.num_frames, "<i8").tobytes())
@@ -224,7 +223,7 @@ class Clips(IndexedDataset):
         speed: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         """Choose the frames of clips whose draws are known, as a Loader does: see `ClipSource.choose`, and `frames`."""
-        [numbers] = uniforms(seed, epoch, identities, [1], first_slot=_SLOT)
+        [numbers] = uniforms(seed, epoch, identities, [1], slots=SLOTS["starts of clips"])
         words = (numbers[:, 0] * 2.0**32).astype(np.int64)
         chosen = np.zeros((len(indices), self.num_frames), np.int64)
         rows = zip(indices.tolist(), self.videos(indices).tolist(), strict=True)

@@ -17,6 +17,10 @@ from dali_pipes.video.segment import Segment
 class Rate(Protocol):
     """A way to go from frame to frame, whose text is the argument. Its units are frames, or ticks."""
 
+    @property
+    def identity(self) -> str:
+        """What fingerprints are made of: these words stay, whatever the class is called."""
+
     def length(self, segment: Segment) -> int:
         """Return how long a segment is."""
 
@@ -31,12 +35,17 @@ class Rate(Protocol):
 
 @dataclass(frozen=True)
 class ByStride:
-    """Every so manyth frame."""
+    """Every Nth frame."""
 
     stride: int
 
     def __str__(self) -> str:
         return f"stride={self.stride}"
+
+    @property
+    def identity(self) -> str:
+        """See Rate."""
+        return f"ByStride(stride={self.stride})"
 
     def length(self, segment: Segment) -> int:
         """See Rate."""
@@ -62,6 +71,11 @@ class ByTime:
 
     def __str__(self) -> str:
         return f"fps={self.fps}"
+
+    @property
+    def identity(self) -> str:
+        """See Rate."""
+        return f"ByTime(fps=Fraction({self.fps.numerator}, {self.fps.denominator}))"
 
     def length(self, segment: Segment) -> int:
         """See Rate."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.draws import Params, uniforms
+from gpu_aug.draws import SLOTS, Params, uniforms
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import fields
 from gpu_aug.ops.combine import Combinator
@@ -17,8 +17,6 @@ __all__ = ["FrameDrop", "SpeedJitter", "TemporalReverse"]
 
 SPEED_UNIT = 1 << 16
 """Speeds are whole numbers of 1 / SPEED_UNIT, so that frames are chosen without rounding."""
-
-_FRAME_SLOT = 1 << 31  # far from those of all operations and views
 
 
 class Temporal(Operation, abstract=True):
@@ -118,7 +116,7 @@ class FrameDrop(Temporal):
 
     def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
         """The last frame that is left, for each."""
-        [numbers] = uniforms(0, 0, params["key"], [num_frames], first_slot=_FRAME_SLOT)
+        [numbers] = uniforms(0, 0, params["key"], [num_frames], slots=SLOTS["frames that are lost"])
         lost = (numbers < self.dropout_prob) & params["apply"][:, None]
         return np.maximum.accumulate(np.where(lost, 0, np.arange(num_frames)), axis=1)
 

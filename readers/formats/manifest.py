@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from readers.sample import (
 )
 from readers.storage.blob import Content, open_blob
 from readers.storage.blob.pin import pin_content
-from readers.storage.index import Entry
+from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import unreadable
@@ -86,15 +86,17 @@ class ManifestDataset(IndexedDataset):
         root: PathLike | None = None,
     ) -> None:
         path = Path(path).absolute()
-        self._scan = ManifestScan(image, label, key)
+        self._options: dict[str, Any] = {"image": image, "label": label, "key": key}
+        self._reader = LineReader(**self._options)
         self._root = None if root is None else Path(root).absolute()
         what = "the folder of the manifest" if root is None else "the root folder"
         self._files = FilesBelow(self._root or path.parent, what)
-        self._lines = ShardDataset([path], self._scan)
+        scan = Scan("manifest", 1, self._reader.find_lines, self._options)
+        self._lines = ShardDataset([path], scan)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the manifest itself."""
-        return partial(type(self), **asdict(self._scan), root=self._root), (self._lines.shards[0],)
+        return partial(type(self), **self._options, root=self._root), (self._lines.shards[0],)
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -113,7 +115,7 @@ class ManifestDataset(IndexedDataset):
         for line in self._lines.fetch(rows):
             with suppress(ValueError):  # of a file that was damaged since it was opened
                 if isinstance(line, Sample):
-                    names.append(self._scan.read(line.fields["line"]).path)
+                    names.append(self._reader.read(line.fields["line"]).path)
         digest.update(repr(self._files.sizes(names)).encode())
         return digest.hexdigest()[:32]
 
@@ -132,7 +134,7 @@ class ManifestDataset(IndexedDataset):
 
     def _read(self, line: Sample) -> Sample | BadSample:
         try:
-            record = self._scan.read(line.fields["line"])
+            record = self._reader.read(line.fields["line"])
             ending = record.path.rpartition(".")[2].lower()
             is_video = ending in VIDEO_FIELDS
             image = ending if is_video or is_image_file(record.path) else "jpg"
@@ -163,14 +165,14 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ManifestScan:
-    """Finds the samples in the bytes of a manifest; see `ManifestDataset` for the options."""
+class LineReader:
+    """Reads the lines of a manifest; see `ManifestDataset` for the options."""
 
     image: str | None = None
     label: str | None = None
     key: str | None = None
 
-    def __call__(self, content: Content, name: str) -> Iterator[Entry]:
+    def find_lines(self, content: Content, name: str) -> Iterator[Entry]:
         """Yield the lines that are not empty, in order."""
         first = True
         num_samples, fault = 0, "it is empty"

@@ -27,9 +27,9 @@ from readers.sample import (
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.mapped import MappedFile, mapped_file
 from readers.storage.blob.pages import Extent, Foresight
-from readers.storage.index import FoundIndex, open_index
+from readers.storage.index import FoundIndex, Scan, open_index
 from readers.storage.index.builder import current_builder
-from readers.storage.index.format import ROW, DamagedIndexError, Head, Names, Row, Scan, ShardIndex
+from readers.storage.index.format import ROW, DamagedIndexError, Head, Names, Row, ShardIndex
 from readers.storage.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000

@@ -1,10 +1,14 @@
 """Philox, uniform numbers, and the independence of draws from the batch."""
 
+from collections.abc import Iterator
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from gpu_aug import CenterCrop, Operation, Recipe
-from gpu_aug.draws import find_partners, philox4x32, uniforms
+from gpu_aug import CenterCrop, FrameDrop, OneOf, Operation, RandomApply, Recipe
+from gpu_aug.draws import SLOTS, find_partners, philox4x32, slots_of_view, uniforms
+from gpu_aug.errors import RecipeError
 from gpu_aug.ops import (
     ColorJitter,
     GaussianBlur,
@@ -231,6 +235,71 @@ def test_views_draw_each_for_itself():
 
     assert (first.params[0]["hue"] != second.params[0]["hue"]).all()
     np.testing.assert_array_equal(first.params[0]["hue"], alone.params[0]["hue"])
+
+
+@pytest.fixture
+def drawn_slots(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[set[int]]]:
+    """The slots of every draw, in turn."""
+    found: list[set[int]] = []
+
+    def philox(counter: np.ndarray, key: np.ndarray) -> np.ndarray:
+        found.append(set(counter[2].ravel().tolist()))
+        return philox4x32(counter, key)
+
+    monkeypatch.setattr("gpu_aug.draws.philox4x32", philox)
+    return found
+
+
+def test_slots_do_not_overlap():
+    """Nobody draws the numbers of another, and the numbers fit their word of the counter."""
+    for one, other in combinations(SLOTS.values(), 2):
+        assert one.stop <= other.start or other.stop <= one.start
+    assert all(0 <= slots.start < slots.stop <= 1 << 32 for slots in SLOTS.values())
+
+
+def test_golden_slots():
+    """They must never change: every stored run depends on them."""
+    assert {
+        "operations of views": range(1 << 30),
+        "starts of clips": range(1 << 30, (1 << 30) + 1),
+        "frames that are lost": range(1 << 31, (1 << 31) + 1),
+    } == SLOTS
+    assert [slots_of_view(view).start for view in (0, 1, 2)] == [0, 65536, 131072]
+
+
+def test_views_and_frames_draw_from_slots_of_their_own(drawn_slots: list[set[int]]):
+    """However many operations stand in combinators: no slot is drawn from twice."""
+    many = [RandomApply([OneOf([ColorJitter(hue=0.5), HorizontalFlip()]), GaussianBlur(3)])] * 40
+    recipe = Recipe([CenterCrop(8), FrameDrop(), *many])
+    indices, sizes = np.arange(3), np.full((3, 2), 9)
+    draws = [recipe.draw(5, 1, indices, sizes, view=view) for view in (0, 1, 2, 16383)]
+    recipe.temporal_operations[0].places(draws[0].temporal[0], 4)
+
+    assert [len(slots) for slots in drawn_slots] == [5 * 40 + 1] * 4 + [1]
+    assert len(set.union(*drawn_slots)) == sum(map(len, drawn_slots))
+    for slots, view in zip(drawn_slots, (0, 1, 2, 16383), strict=False):
+        assert slots < set(slots_of_view(view))
+    assert drawn_slots[-1] == set(SLOTS["frames that are lost"])
+
+
+def test_no_two_operations_of_views_draw_alike():
+    """Neither within a view, nor one of the first view and another of the second."""
+    recipe = Recipe([CenterCrop(8), *[ColorJitter(hue=0.5)] * 4])
+    views = Views([recipe] * 3).draw(5, 1, np.arange(6), np.full((6, 2), 9))
+    hues = np.concatenate([params["hue"] for draws in views for params in draws.params])
+
+    assert len(np.unique(hues)) == 3 * 4 * 6
+
+
+def test_more_views_or_operations_than_slots_are_refused(monkeypatch: pytest.MonkeyPatch):
+    """An error in words, before the numbers of another view are drawn."""
+    with pytest.raises(RecipeError, match="view must be from 0 to 16383, got 16384"):
+        EVERYTHING.draw(0, 0, np.arange(2), np.full((2, 2), 99), view=1 << 14)
+    with pytest.raises(RecipeError, match=r"view must be from 0 .* got -1"):
+        EVERYTHING.draw(0, 0, np.arange(2), np.full((2, 2), 99), view=-1)
+    monkeypatch.setattr("gpu_aug.draws._SLOTS_PER_VIEW", 5)
+    with pytest.raises(RecipeError, match=r"at most 5 operations.*got 6"):
+        EVERYTHING.draw(0, 0, np.arange(2), np.full((2, 2), 99))
 
 
 def test_one_draw_is_replaced_in_a_batch():

@@ -1,36 +1,37 @@
-"""Descriptions of code, which change when what the code does can change."""
+"""Descriptions of code of the user's, which change when what it does can change."""
 
-import ast
 import functools
-import hashlib
 import inspect
-import re
-import textwrap
+import sys
+from enum import Enum
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+from gpu_aug.ops.foreign.source import describe_source, without_address
+
 _DEEPEST = 8
+_LIBRARIES = {"albumentations", "kornia", "numpy", "torch", "torchvision", *sys.stdlib_module_names}
 
 
 def describe_code(value: Any, depth: int = 0) -> Any:
     """Return what a function or an object does, as plain values ready for JSON.
 
-    Of a function: module, qualified name, and a hash of its source (of its bytecode where there is
-    no source), with its defaults and the variables it closes over. Of an object: class, the code of
-    the class unless it is a library's, and attributes. What a function calls by a global name is
-    not looked into.
+    Of a function: a digest of its source (see `describe_source`), with its defaults and the variables it closes
+    over. Of an object: its class, and attributes. Functions and classes of libraries are told by their public names.
+    What a function reads by a global name is looked into where it is a function or class of the same module. No
+    module of the user's is named, nor anything that another version of Python says in another way.
     """
     if depth > _DEEPEST:
         return "..."
     if value is None or isinstance(value, bool | int | float | str | bytes):
-        return repr(value)
-    if isinstance(value, np.ndarray) or hasattr(value, "detach"):
+        return ascii(value)
+    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "detach"):
         array = np.ascontiguousarray(
-            value if isinstance(value, np.ndarray) else value.detach().cpu()
+            value.detach().cpu() if hasattr(value, "detach") else np.asarray(value)
         )
-        return [str(array.dtype), list(array.shape), hashlib.sha256(array.tobytes()).hexdigest()]
+        return [str(array.dtype), list(array.shape), sha256(array.tobytes()).hexdigest()]
     if isinstance(value, dict):
         return [
             [describe_code(key, depth + 1), describe_code(item, depth + 1)]
@@ -41,7 +42,7 @@ def describe_code(value: Any, depth: int = 0) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(str(describe_code(item, depth + 1)) for item in value)
     if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
+        return describe_class(value)
     if isinstance(value, functools.partial):
         parts = (value.func, value.args, value.keywords)
         return ["partial", *(describe_code(part, depth + 1) for part in parts)]
@@ -52,11 +53,19 @@ def describe_code(value: Any, depth: int = 0) -> Any:
     return _describe_object(value, depth)
 
 
+def describe_class(cls: type) -> Any:
+    """Return the public name of a library's class, and a digest of the source of any other."""
+    return _public_name(cls) if _is_library(cls.__module__) else describe_source(cls)
+
+
 def _describe_function(function: Any, depth: int) -> Any:
+    if _is_library(function.__globals__.get("__name__", "")):
+        inner = getattr(
+            function, "__wrapped__", None
+        )  # by a decorator of theirs, which the source names
+        return _public_name(function) if inner is None else describe_code(inner, depth + 1)
     cells = [_contents(cell) for cell in function.__closure__ or ()]
-    return {
-        "name": f"{function.__module__}:{function.__qualname__}",
-        "code": _digest(function),
+    return describe_source(function) | {
         "defaults": describe_code([function.__defaults__, function.__kwdefaults__], depth + 1),
         "closure": describe_code(cells, depth + 1),
     }
@@ -64,18 +73,35 @@ def _describe_function(function: Any, depth: int) -> Any:
 
 def _describe_object(value: Any, depth: int) -> Any:
     cls = type(value)
-    described = [f"{cls.__module__}.{cls.__qualname__}"]
-    if not cls.__module__.startswith(("torch", "torchvision", "kornia", "albumentations", "numpy")):
-        described.append(_digest(cls))
+    described = [describe_class(cls)]
+    if isinstance(value, Enum):
+        return [*described, value.name]
     attributes = getattr(value, "__dict__", None)
     if attributes is None:
-        return [*described, _ADDRESS.sub("", repr(value))]
+        return [*described, without_address(repr(value))]
     kept = {
         name: item
         for name, item in attributes.items()
-        if not (name.startswith("_") and cls.__module__.startswith("torch") and not item)
+        if not (name.startswith("_") and _is_library(cls.__module__) and _is_empty(item))
     }
     return [*described, describe_code(kept, depth + 1)]
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, bool | int | dict | list | tuple | set) and not value
+    )
+
+
+def _is_library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARIES
+
+
+def _public_name(code: Any) -> str:
+    """Return where a library's class or function lies, without the private modules within."""
+    parts = code.__module__.split(".")
+    private = next((at for at, part in enumerate(parts) if part.startswith("_")), len(parts))
+    return ".".join([*parts[:private], code.__qualname__])
 
 
 def _contents(cell: Any) -> Any:
@@ -83,25 +109,3 @@ def _contents(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:  # not bound yet
         return None
-
-
-def _digest(code: Any) -> str:
-    """Return a hash of the meaning of source: comments and layout do not count."""
-    if getattr(code, "__name__", "") == "<lambda>":  # its source is the whole line around it
-        return hashlib.sha256(_bytecode(code).encode()).hexdigest()
-    try:
-        text = ast.dump(ast.parse(textwrap.dedent(inspect.getsource(code))))
-    except (OSError, TypeError, SyntaxError):
-        text = _bytecode(code)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _bytecode(code: Any) -> str:
-    compiled = getattr(code, "__code__", None)
-    if compiled is None:
-        return ""
-    constants = [
-        _ADDRESS.sub("", repr(item)) if not hasattr(item, "co_code") else item.co_code.hex()
-        for item in compiled.co_consts
-    ]
-    return f"{compiled.co_code.hex()} {constants} {compiled.co_names} {compiled.co_varnames}"

@@ -12,9 +12,16 @@ import numpy as np
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import fields
+from gpu_aug.ops.foreign.albumentations_steps import (
+    changes_values_only,
+    is_code,
+    leaves_of,
+    with_code,
+)
 from gpu_aug.ops.foreign.batchwise import check_single
-from gpu_aug.ops.foreign.code import describe_code
+from gpu_aug.ops.foreign.code import describe_class, describe_code
 from gpu_aug.ops.foreign.description import build_transform
+from gpu_aug.ops.foreign.source import without_address
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms
 from gpu_aug.ops.operation import Operation
 
@@ -141,16 +148,17 @@ class AlbumentationsTransform(Foreign):
     @property
     def spatial(self) -> bool:
         """Whether something in it is not an ImageOnlyTransform."""
-        return not all(_changes_values_only(leaf) for leaf in _leaves(self.transform))
+        return not all(changes_values_only(leaf) for leaf in leaves_of(self.transform))
 
     @property
     def holds_code(self) -> bool:
         """Whether a function or class is in it that is not Albumentations'."""
-        return any(map(_is_code, _leaves(self.transform)))
+        return any(map(is_code, leaves_of(self.transform)))
 
     def identity(self) -> dict[str, Any]:
-        """Return its own description."""
-        return {"transform": self._described(), "takes": self.takes}
+        """Return its own description, and that of code in it which is not Albumentations'."""
+        described = json.loads(json.dumps(self._described(), default=describe_code))
+        return {"transform": with_code(self.transform, described), "takes": self.takes}
 
     def to_dict(self) -> dict[str, Any]:
         """Return its own description.
@@ -158,30 +166,24 @@ class AlbumentationsTransform(Foreign):
         Raises:
             RecipeError: It holds a function, which cannot be written to a file.
         """
-        for leaf in _leaves(self.transform):
-            if _is_code(leaf):
+        for leaf in leaves_of(self.transform):
+            if is_code(leaf):
                 raise RecipeError(
                     f"{self.title} cannot be written to a file: {type(leaf).__name__} holds code. Put "
                     "the function into the recipe as BatchFunction(function), which is written by name"
                 )
         return {
             "name": type(self).__name__,
-            "transform": self._described(),
+            "transform": json.loads(json.dumps(self._described(), default=repr)),
             "takes": self.takes,
         }
 
-    def _described(self) -> Any:
-        leaves = [leaf for leaf in _leaves(self.transform) if type(leaf).__name__ == "Lambda"]
-        codes = [
-            describe_code(function)
-            for leaf in leaves
-            for _, function in sorted(leaf.custom_apply_fns.items())
-        ]
+    def _described(self) -> dict[str, Any]:
         try:
-            described = self.transform.to_dict()["transform"]
-        except NotImplementedError:
-            described = {"repr": repr(self.transform)}
-        return json.loads(json.dumps(described | ({"code": codes} if codes else {}), default=repr))
+            described: dict[str, Any] = self.transform.to_dict()["transform"]
+        except (NotImplementedError, ValueError):  # it is no class of a module, or has no name
+            return {"repr": without_address(repr(self.transform))}
+        return described
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +229,7 @@ class KorniaModule(Foreign):
             digest.update(key.encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
         return {
-            "class": f"{type(self.module).__module__}.{type(self.module).__qualname__}",
+            "class": describe_class(type(self.module)),
             "settings": repr(self.module),
             "tensors": digest.hexdigest(),
         }
@@ -285,12 +287,8 @@ class TorchvisionTransform(Foreign):
         return f"torchvision's {type(self.transform).__name__}"
 
     def identity(self) -> dict[str, Any]:
-        """Return its class, and its attributes as they print."""
-        return {
-            "class": f"{type(self.transform).__module__}.{type(self.transform).__qualname__}",
-            "settings": describe_code(self.transform),
-            "takes": self.takes,
-        }
+        """Return its class and attributes."""
+        return {"transform": describe_code(self.transform), "takes": self.takes}
 
     def to_dict(self) -> dict[str, Any]:
         """Return its name.
@@ -376,24 +374,6 @@ class BatchFunction(Foreign):
 def comes_from(package: str, value: object) -> bool:
     """Whether a class of this package is among those of ``value``, which need not be importable."""
     return any(base.__module__.partition(".")[0] == package for base in type(value).__mro__)
-
-
-def _leaves(transform: Any) -> list[Any]:
-    if all(base.__name__ != "BaseCompose" for base in type(transform).__mro__):
-        return [transform]
-    return [leaf for child in transform.transforms for leaf in _leaves(child)]
-
-
-def _is_code(leaf: Any) -> bool:
-    kind = type(leaf)
-    return kind.__name__ == "Lambda" or not kind.__module__.startswith("albumentations.")
-
-
-def _changes_values_only(transform: Any) -> bool:
-    bases = {base.__name__ for base in type(transform).__mro__}
-    if type(transform).__name__ == "Lambda":
-        return set(transform.custom_apply_fns) <= {"image"}
-    return bool(bases & {"ImageOnlyTransform", "NoOp", "ToTensorV2"})
 
 
 def _check_takes(name: str, takes: Any, allowed: tuple[str, ...]) -> None:

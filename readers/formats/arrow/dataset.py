@@ -121,7 +121,7 @@ class ArrowDataset(IndexedDataset):
         All of the content counts up to 64 MB; beyond that 1024 pieces of 4 kB, evenly spread, so that a
         change of a few bytes elsewhere goes unseen.
         """
-        digest = hashlib.sha256(repr(self._layout).encode())
+        digest = hashlib.sha256(self._layout.identity.encode())
         small = sum(file.size_bytes for file in self._files) <= _WHOLE_BYTES
         num_pieces = None if small else max(4, _NUM_PIECES // len(self._files))
         for file in self._files:

@@ -29,7 +29,7 @@ from readers.sample import (
 )
 from readers.storage.blob import Content, open_blob
 from readers.storage.blob.pin import pin_content
-from readers.storage.index import Entry
+from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import unreadable
 
@@ -80,7 +80,7 @@ class CocoDataset(IndexedDataset):
     ) -> None:
         images = None if images is None else Path(images).absolute()
         self._options: dict[str, Any] = {"images": images, "masks": masks, "crowd": crowd}
-        self._stored = ShardDataset([annotations], scan_coco)
+        self._stored = ShardDataset([annotations], Scan("coco", 1, find_images))
         path = Path(self._stored.shards[0])
         root = images or _find_images(path, self._first())
         self._files = FilesBelow(root, "the folder of the images")
@@ -178,7 +178,7 @@ class CocoDataset(IndexedDataset):
         raise SourceError(f"{self._stored.shards[0]} lists no image that can be read")
 
 
-def scan_coco(content: Content, name: str) -> Iterator[Entry]:
+def find_images(content: Content, name: str) -> Iterator[Entry]:
     """Yield the images of a COCO file, with the places of their objects and of the categories."""
     lists = _Lists(content, name)
     categories = (("categories", *lists.categories),) if lists.categories else ()

@@ -33,7 +33,7 @@ from readers.sample import (
 )
 from readers.storage.blob import Content, is_url
 from readers.storage.blob.mapped import copied
-from readers.storage.index import Entry
+from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
 
 Layout = Literal["files", "values", "numbered", "datum"]
@@ -92,7 +92,8 @@ class LmdbDataset(ShardDataset):
                 f"layout must be one of {', '.join(get_args(Layout))}, got {layout!r}"
             )
         self._options: dict[str, Any] = {"layout": layout, "database": database}
-        super().__init__([_data_file(path)], LmdbScan(layout, database))
+        find = _Samples(layout, database)
+        super().__init__([_data_file(path)], Scan("lmdb", 2, find, self._options))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the file itself."""
@@ -139,12 +140,11 @@ def _data_file(path: PathLike) -> PathLike:
 
 
 @dataclass(frozen=True)
-class LmdbScan:
+class _Samples:
     """Finds the samples in the bytes of an LMDB file; see `LmdbDataset` for the options."""
 
     layout: Layout | None = None
     database: str | None = None
-    rules: int = 2  # of telling layouts: an index that was made by others is made anew
 
     def __call__(self, content: Content, name: str) -> Iterator[Entry]:
         """Yield the samples, in the order of their keys."""

@@ -113,7 +113,7 @@ class ParquetDataset(IndexedDataset):
         A footer tells the schema and, for each column of each row group, its place, size and usually its
         smallest and largest value. An image replaced by another one of the same length goes unseen.
         """
-        digest = hashlib.sha256(repr(self._layout).encode())
+        digest = hashlib.sha256(self._layout.identity.encode())
         for place, file in zip(self._places, self._files, strict=True):
             digest.update(f"{place.name!r} {file.digest}\n".encode())
         return digest.hexdigest()[:32]

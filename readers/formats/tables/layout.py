@@ -34,8 +34,15 @@ class Layout:
     key: str | None
     fields: tuple[str, ...]
     class_names: tuple[str, ...]
-    # No part of what the layout is: fingerprints are made of its text.
-    remarks: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    remarks: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def identity(self) -> str:
+        """What fingerprints are made of: these words stay, whatever things are called in here."""
+        return (
+            f"Layout(columns={self.columns!r}, image={self.image!r}, image_in_struct={self.image_in_struct!r}, "
+            f"label={self.label!r}, key={self.key!r}, fields={self.fields!r}, class_names={self.class_names!r})"
+        )
 
 
 def find_layout(

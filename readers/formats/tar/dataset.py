@@ -14,7 +14,7 @@ from readers.image.header import read_header
 from readers.image.restarts import restart_offsets
 from readers.sample import HeaderError, PathLike, Payload, SourceError, is_image_field
 from readers.storage.blob import Content
-from readers.storage.index import Entry
+from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
 
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")  # gzip, bzip2, xz, zstd
@@ -50,7 +50,7 @@ class TarDataset(ShardDataset):
     """
 
     def __init__(self, shards: Sequence[PathLike]) -> None:
-        super().__init__(shards, scan_tar)
+        super().__init__(shards, Scan("tar", 1, find_samples))
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ _File = tuple[str, str, int, int, str]
 """A stored file that belongs to a sample: key, field, start, stop, fault."""
 
 
-def scan_tar(content: Content, name: str) -> Iterator[Entry]:
+def find_samples(content: Content, name: str) -> Iterator[Entry]:
     """Yield the samples of a shard, in stored order.
 
     Raises:

@@ -4,9 +4,9 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from readers.sample import (
     SourceError,
 )
 from readers.storage.blob import Content, open_blob
-from readers.storage.index import Entry
+from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
 
 _HEAD = struct.Struct("<QI")  # length of the record, masked CRC-32C of these eight bytes
@@ -112,12 +112,11 @@ def _checksum_fault(content: Content, frame: _Frame) -> str:
 
 
 @dataclass(frozen=True)
-class _Scan:
-    """Finds the samples of a shard."""
+class _Records:
+    """Finds the samples of a shard; with `checks_all` also those that are not as they were written."""
 
     reader: ExampleReader
-    rules: int = 2  # of finding features: an index that was made by others is made anew
-    checks_all: ClassVar[bool] = False
+    checks_all: bool
 
     def __call__(self, content: Content, name: str) -> Iterator[Entry]:
         examples: bool | None = None
@@ -162,13 +161,6 @@ class _Scan:
             restarts=restart_offsets(image),
             image_field=example.image,
         )
-
-
-@dataclass(frozen=True)
-class _CheckedScan(_Scan):
-    """Finds the samples of a shard, and those that are not as they were written."""
-
-    checks_all: ClassVar[bool] = True
 
 
 def _plain_record(frame: _Frame, record: Payload, number: int) -> Entry:
@@ -233,12 +225,20 @@ class TfRecordDataset(ShardDataset):
         verify: bool = False,
     ) -> None:
         chosen = None if columns is None else tuple(columns)
-        self._reader, self._checks = ExampleReader(image, label, key, chosen), verify
-        super().__init__(shards, (_CheckedScan if verify else _Scan)(self._reader))
+        self._reader = ExampleReader(image, label, key, chosen)
+        self._options: dict[str, Any] = {
+            "image": image,
+            "label": label,
+            "key": key,
+            "columns": chosen,
+            "verify": verify,
+        }
+        find = _Records(self._reader, verify)
+        super().__init__(shards, Scan("tfrecord", 2, find, self._options))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the shards itself."""
-        return partial(type(self), **asdict(self._reader), verify=self._checks), (self.shards,)
+        return partial(type(self), **self._options), (self.shards,)
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -27,7 +27,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.storage.blob import Content
 from readers.storage.blob.mapped import mapped_file
 from readers.storage.blob.pages import advise, map_file
 
@@ -108,14 +107,6 @@ class Entry(NamedTuple):
     fault: str = ""
     restarts: NDArray[np.int64] | None = None
     image_field: str | None = None
-
-
-Scan = Callable[[Content, str], Iterable[Entry]]
-"""Finds the samples of a shard, in stored order, in its bytes and its name.
-
-A top-level function, or a frozen dataclass with ``__call__`` whose fields are options: the index says
-which of them made it. A SourceError that it raises begins with the name.
-"""
 
 
 class DamagedIndexError(ValueError):

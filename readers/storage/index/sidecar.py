@@ -20,7 +20,6 @@ and either keeps the time of change as well (somebody sets it back) or was made 
 before the copy was first opened, with a time before that of the index.
 """
 
-import dataclasses
 import hashlib
 import mmap
 import os
@@ -28,7 +27,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from readers.sample import IndexFileError, ReadersError, SourceError
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
@@ -37,12 +36,12 @@ from readers.storage.blob.pin import pin_content
 from readers.storage.index.format import (
     Entry,
     Head,
-    Scan,
     ShardIndex,
     Stamp,
     read_head,
     write_stamp,
 )
+from readers.storage.index.scan import Scan
 from readers.storage.index.writer import IndexWriter, WriteError, write_all
 from readers.storage.lock import one_at_a_time
 
@@ -94,20 +93,19 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
         IndexFileError: Neither place can be written.
         OSError: The shard cannot be read.
     """
-    made_by = _describe(scan)
     places = _places(blob, scan)
-    found = _find(blob, made_by, places, distrust=distrust)
+    found = _find(blob, scan, places, distrust=distrust)
     if found is not None:
         return found
     for place in places:
         try:
             with one_at_a_time(_part(place)) as descriptor:
                 # Another process may have built it while this one waited.
-                found = _find(blob, made_by, places, distrust=distrust)
+                found = _find(blob, scan, places, distrust=distrust)
                 return (
                     found
-                    or _download(blob, made_by, place, descriptor, f"{_tag(scan)}{SUFFIX}")
-                    or _build(blob, scan, made_by, place, descriptor)
+                    or _download(blob, scan, place, descriptor)
+                    or _build(blob, scan, place, descriptor)
                 )
         except _ReadError as error:
             raise error.reason from None
@@ -121,7 +119,7 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
 
 def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
     """Return the index of a shard where there is a file that fits, and None else."""
-    return _find(blob, _describe(scan), _places(blob, scan), distrust=False)
+    return _find(blob, scan, _places(blob, scan), distrust=False)
 
 
 class _ReadError(Exception):
@@ -131,12 +129,12 @@ class _ReadError(Exception):
         self.reason = reason
 
 
-def _find(blob: Blob, made_by: str, places: list[Path], *, distrust: bool) -> FoundIndex | None:
+def _find(blob: Blob, scan: Scan, places: list[Path], *, distrust: bool) -> FoundIndex | None:
     for place in places:
         with suppress(OSError, ValueError, KeyError, TypeError):
             head, stamp = read_head(place)
             found = FoundIndex(place, head)
-            if not _fits(found, stamp, blob, made_by):
+            if not _fits(found, stamp, blob, scan):
                 continue
             if distrust:
                 found.map().verify()
@@ -144,8 +142,8 @@ def _find(blob: Blob, made_by: str, places: list[Path], *, distrust: bool) -> Fo
     return None
 
 
-def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, made_by: str) -> bool:
-    if not _is_of(found.head, blob, made_by):
+def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, scan: Scan) -> bool:
+    if not _is_of(found.head, blob, scan):
         return False
     if not isinstance(blob, LocalBlob):
         return True  # the index of an object is named after its stamp
@@ -163,9 +161,9 @@ def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, made_by: str) -> b
     return True
 
 
-def _is_of(head: Head, blob: Blob, made_by: str) -> bool:
+def _is_of(head: Head, blob: Blob, scan: Scan) -> bool:
     identity = head.identity
-    return bool(identity["scan"] == made_by and identity["size_bytes"] == blob.size_bytes)
+    return bool(identity["scan"] == scan.identity and identity["size_bytes"] == blob.size_bytes)
 
 
 def _pin(blob: Blob) -> str:
@@ -196,17 +194,15 @@ def _stamp_of(blob: LocalBlob) -> Stamp:
     return Stamp(inode, mtime_ns, ctime_ns, 0, is_fine and is_old and is_same)
 
 
-def _download(
-    blob: Blob, made_by: str, place: Path, descriptor: int, suffix: str
-) -> FoundIndex | None:
+def _download(blob: Blob, scan: Scan, place: Path, descriptor: int) -> FoundIndex | None:
     """Take the index that lies beside an object, if there is one that fits."""
     if not is_url(blob.location):
         return None
     try:
-        other = open_blob(_beside(blob.location, suffix))
+        other = open_blob(_beside(blob.location, f"{scan.tag}{SUFFIX}"))
         _copy(other, descriptor)
         head, _ = read_head(_part(place))
-        if not _is_of(head, blob, made_by) or head.identity["content"] != _pin(blob):
+        if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
             return None
         FoundIndex(_part(place), head).map().verify()
     except (ReadersError, OSError, ValueError, KeyError, TypeError):
@@ -230,13 +226,13 @@ def _beside(location: str, suffix: str) -> str:
     return type(location)(f"{location}{suffix}", *([options] if options else []))
 
 
-def _build(blob: Blob, scan: Scan, made_by: str, place: Path, descriptor: int) -> FoundIndex:
+def _build(blob: Blob, scan: Scan, place: Path, descriptor: int) -> FoundIndex:
     writer = IndexWriter(place.parent)
     try:
         for entry in _scanned(blob, scan):
             writer.add(entry)
         identity = {
-            "scan": made_by,
+            "scan": scan.identity,
             "size_bytes": blob.size_bytes,
             "content": _read(_pin, blob),
         }
@@ -273,7 +269,7 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
     forgotten = 0
     try:
         content = blob.content()
-        for entry in scan(content, blob.name):
+        for entry in scan.find(content, blob.name):
             yield entry
             place = entry[1][-1][2] if entry[1] else 0
             if place >= forgotten + _FORGET_BYTES and isinstance(content, memoryview):
@@ -293,7 +289,7 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
 
 def _places(blob: Blob, scan: Scan) -> list[Path]:
     """Where the index may lie, best first. That of an object belongs to one content of it."""
-    suffix = f"{_tag(scan)}{SUFFIX}"
+    suffix = f"{scan.tag}{SUFFIX}"
     if is_url(blob.location):
         return [_cached(f"{blob.location}\0{blob.stamp}", suffix)]
     shard = Path(blob.location)
@@ -303,21 +299,3 @@ def _places(blob: Blob, scan: Scan) -> list[Path]:
 def _cached(name: str, suffix: str) -> Path:
     folder = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
     return Path(folder, f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{suffix}")
-
-
-def _describe(scan: Any) -> str:
-    if dataclasses.is_dataclass(scan):
-        return f"{type(scan).__module__}.{scan!r}"
-    kind = scan if hasattr(scan, "__qualname__") else type(scan)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _tag(scan: Any) -> str:
-    """Tells the indexes apart that scans with other options than the usual ones make."""
-    if not dataclasses.is_dataclass(scan):
-        return ""
-    made: Any = type(scan)
-    with suppress(TypeError):  # options without a default are not the usual ones
-        if scan == made():
-            return ""
-    return f".{hashlib.sha256(_describe(scan).encode()).hexdigest()[:8]}"

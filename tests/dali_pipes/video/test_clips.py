@@ -24,6 +24,7 @@ from dali_pipes.video.join import ViewMean
 from dali_pipes.video.rate import ByTime, read_rate
 from dali_pipes.video.segment import cut
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Resize
+from gpu_aug.draws import SLOTS, philox4x32
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoError, VideoFolderDataset
@@ -565,6 +566,21 @@ class TestAsDataset:
 
         assert frames_of(again) == frames_of(clips)
         assert again.fingerprint == clips.fingerprint
+
+    def test_starts_are_drawn_from_a_slot_of_their_own(
+        self, videos: VideoFolderDataset, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """No operation of a recipe sees the numbers that say where clips begin."""
+        slots: set[int] = set()
+
+        def philox(counter: NDArray[np.uint32], key: NDArray[np.uint32]) -> NDArray[np.uint32]:
+            slots.update(counter[2].ravel().tolist())
+            return philox4x32(counter, key)
+
+        monkeypatch.setattr("gpu_aug.draws.philox4x32", philox)
+        frames_of(Clips(videos, num_frames=4, stride=2))
+
+        assert slots == set(SLOTS["starts of clips"])
 
     def test_fingerprints_tell_everything_apart(self, videos: VideoFolderDataset) -> None:
         """Each argument has its part in them, and so have the videos."""

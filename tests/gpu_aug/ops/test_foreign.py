@@ -1,7 +1,9 @@
 """Steps that are not ours: transforms, modules and functions of the user in a recipe."""
 
 import functools
+import importlib.util
 import random
+import sys
 import threading
 
 import albumentations as A
@@ -31,6 +33,7 @@ from gpu_aug import (
 )
 from gpu_aug.engines.seeded import seeded
 from gpu_aug.errors import EngineError, TargetsError
+from gpu_aug.ops.foreign.code import describe_code
 from gpu_aug.targets.move import move_batch
 from gpu_aug.targets.targets import Targets
 from readers import open_dataset
@@ -341,6 +344,89 @@ def test_fingerprints_differ_where_results_can():
     for steps in groups:
         found = prints(*steps)
         assert len(set(found)) == len(found)
+
+
+SOURCE = """
+import albumentations as A
+import torch
+
+class Blend(torch.nn.Module):
+    def forward(self, x):
+        return mixed(x, 2)
+
+class Darker(A.ImageOnlyTransform):
+    def apply(self, img, **params):
+        return img // 2
+
+def mixed(x, by):
+    {doc}
+    return x * by{comment}
+
+@torch.no_grad()
+def plain(x):
+    return mixed(x, {number}) + 1
+
+def scaled(factor):
+    return lambda x: mixed(x, factor), lambda x: x
+"""
+
+
+def steps_of(folder, name, **source):
+    """The steps of a module that is written, loaded and forgotten."""
+    usual = {"doc": '""', "comment": "", "number": 3}
+    (folder / f"{name}.py").write_text(SOURCE.format(**{**usual, **source}))
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        first, second = module.scaled(0.5)
+        steps = [module.plain, first, second, module.Blend(), module.Darker()]
+        return prints(
+            *steps, A.Lambda(image=module.plain, name="x"), functools.partial(module.mixed, by=2)
+        )
+
+
+def test_code_may_move_and_be_commented(tmp_path):
+    """Its module's name, comments, docstrings and blank space are no part of what it does."""
+    first = steps_of(tmp_path, "first")
+
+    assert steps_of(tmp_path, "second") == first
+    assert steps_of(tmp_path, "third", doc='"""More words."""', comment="  # more") == first
+    assert len(set(first)) == len(first)
+
+
+def test_what_a_function_names_in_its_module_counts(tmp_path):
+    """Another helper is another step, if the step names it."""
+    usual, other = steps_of(tmp_path, "usual"), steps_of(tmp_path, "other", comment=" + 1")
+    same = [one == two for one, two in zip(usual, other, strict=True)]
+
+    assert same == [False, False, True, False, True, False, False]
+    assert steps_of(tmp_path, "third", number=4)[1:5] == usual[1:5]
+
+
+def test_code_without_source_says_so():
+    """What exec made is known by its bytecode, which another version of Python makes in another way."""
+    made = {}
+    exec("def double(x): return x * 2\ndef triple(x): return x * 3", made)
+    described = describe_code(made["double"])
+
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert described["bytecode"].startswith(f"Python {version}: ")
+    assert described != describe_code(made["triple"])
+
+
+def test_libraries_are_told_by_public_names():
+    """Not by the private modules that they are written in, nor by what another version prints."""
+    assert (
+        describe_code(v2.functional.hflip) == "torchvision.transforms.v2.functional.horizontal_flip"
+    )
+    assert describe_code(K.RandomGamma) == "kornia.augmentation.RandomGamma"
+    assert describe_code(v2.InterpolationMode.BICUBIC) == [
+        "torchvision.transforms.functional.InterpolationMode",
+        "BICUBIC",
+    ]
+    assert describe_code(np.float32(0.5)) == describe_code(np.array(0.5, np.float32))
 
 
 def test_functions_are_saved_by_name(tmp_path):

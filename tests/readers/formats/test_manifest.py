@@ -13,7 +13,7 @@ from PIL import Image
 from dali_pipes.targets import TargetReader
 from gpu_aug import BoxParams, HorizontalFlip, KeypointParams, Recipe
 from readers import BadSample, Sample, SourceError
-from readers.formats.manifest import ManifestDataset, ManifestScan
+from readers.formats.manifest import LineReader, ManifestDataset
 from readers.video import read_seconds
 
 
@@ -235,7 +235,7 @@ def test_an_indexed_manifest_opens_without_being_read(
     """The second time the lines are not gone through."""
     path = write(folder, [{"image": "a.jpg", "label": number} for number in range(3000)])
     ManifestDataset(path)
-    monkeypatch.setattr(ManifestScan, "__call__", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(LineReader, "find_lines", lambda *_: pytest.fail("read again"))
     dataset = ManifestDataset(path)
 
     assert dataset.fetch([2999])[0].label == 2999

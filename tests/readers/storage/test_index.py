@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from readers.sample import BadSample, Payload
 from readers.storage.blob import Content, LocalBlob
 from readers.storage.blob.file import FileState
 from readers.storage.blob.pin import pin_content
-from readers.storage.index import DamagedIndexError, Entry, FoundIndex, open_index
+from readers.storage.index import DamagedIndexError, Entry, FoundIndex, Scan, open_index
 from readers.storage.index.format import BEFORE_TEXT, PREFIX
 from readers.storage.lock import one_at_a_time
 from readers.storage.shards import ShardDataset
@@ -32,8 +32,8 @@ ENTRIES = [
 ]
 
 
-class Scan:
-    """A scan that counts how often it was needed."""
+class Counting:
+    """Finds entries, and counts how often it was needed."""
 
     def __init__(self, entries: Sequence[Entry] = ENTRIES) -> None:
         self.count = 0
@@ -47,7 +47,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Tenths:
-    """A scan with an option: samples of ten bytes under the name of a field."""
+    """Finds samples of ten bytes under the name of a field."""
 
     field: str = "txt"
 
@@ -55,6 +55,11 @@ class Tenths:
         """Cut the content into pieces."""
         for start in range(0, len(content), 10):
             yield Entry(str(start), ((self.field, start, start + 10),), start)
+
+
+def tenths(field: str | None = None) -> Scan:
+    """A scan with an option."""
+    return Scan("tenths", 1, Tenths(field or "txt"), {"field": field})
 
 
 @pytest.fixture(autouse=True)
@@ -86,8 +91,8 @@ def beside(shard: Path) -> Path:
     return shard.with_name(f"{shard.name}.gpuaug-index")
 
 
-def find(shard: Path, scan: Callable[..., Sequence[Entry]] | Tenths) -> FoundIndex:
-    return open_index(LocalBlob(shard), scan)
+def find(shard: Path, scan: Callable[..., Iterable[Entry]] | Scan) -> FoundIndex:
+    return open_index(LocalBlob(shard), scan if isinstance(scan, Scan) else Scan("any", 1, scan))
 
 
 def without_stamp(index: Path) -> bytes:
@@ -115,8 +120,8 @@ def entries_of(found: FoundIndex) -> list[Entry]:
 
 def test_entries_come_back_as_they_were(shard: Path) -> None:
     """What was scanned is what the index says, when built and when read."""
-    built = find(shard, Scan())
-    read = find(shard, Scan())
+    built = find(shard, Counting())
+    read = find(shard, Counting())
 
     assert entries_of(built) == ENTRIES
     assert entries_of(read) == ENTRIES
@@ -126,7 +131,7 @@ def test_entries_come_back_as_they_were(shard: Path) -> None:
 
 def test_second_opening_does_not_scan(shard: Path) -> None:
     """The file beside the shard saves the scan, and nothing else is left in the folder."""
-    scan = Scan()
+    scan = Counting()
     find(shard, scan)
     find(shard, scan)
 
@@ -140,7 +145,7 @@ def test_second_opening_does_not_scan(shard: Path) -> None:
 @pytest.mark.parametrize("change", ["size", "time", "first byte", "last byte"])
 def test_changed_shard_is_scanned_again(shard: Path, change: str) -> None:
     """Another size, another time of change, earlier or later, and other bytes make an index void."""
-    scan = Scan()
+    scan = Counting()
     find(shard, scan)
     before = shard.stat().st_mtime_ns
     data = bytearray(shard.read_bytes())
@@ -167,7 +172,7 @@ def test_size_and_time_alone_do_not_make_an_index_fit(shard: Path, way: str, set
     os.utime(shard, (0, 0))
     if settled:
         time.sleep(0.15)
-    first = find(shard, Tenths())
+    first = find(shard, tenths())
     new = bytes(range(200, 0, -1))
     if way == "replaced":
         other = shard.with_name("other.tar")
@@ -178,8 +183,8 @@ def test_size_and_time_alone_do_not_make_an_index_fit(shard: Path, way: str, set
     os.utime(shard, (0, 0))
 
     assert first.built
-    assert find(shard, Tenths()).built
-    assert not find(shard, Tenths()).built
+    assert find(shard, tenths()).built
+    assert not find(shard, tenths()).built
 
 
 @pytest.mark.parametrize("size_bytes", [1_000, 3_000_000])
@@ -194,7 +199,7 @@ def test_another_shard_that_was_made_before_the_index_is_scanned(
     time.sleep(0.02)
     other.write_bytes(data)
     time.sleep(0.02)
-    scan = Scan()
+    scan = Counting()
     find(shard, scan)
     other.replace(shard)
     find(shard, scan)
@@ -207,7 +212,7 @@ def test_the_very_same_file_is_not_looked_into(
 ) -> None:
     """After other rights, another name or a copy the content is looked at, and then no more."""
     time.sleep(0.15)
-    scan = Scan()
+    scan = Counting()
     find(shard, scan)
     pins.clear()
     find(shard, scan)
@@ -230,14 +235,14 @@ def test_the_very_same_file_is_not_looked_into(
 def test_a_changed_copy_is_scanned(shard: Path, tmp_path: Path) -> None:
     """A copy of the index does not hide that a byte of the shard is other, though its time is early."""
     shard.write_bytes(bytes(1_000_000))
-    find(shard, Scan())
+    find(shard, Counting())
     there = tmp_path / "there"
     shutil.copytree(shard.parent, there)
     data = bytearray(1_000_000)
     data[500_000] = 1
     (there / shard.name).write_bytes(data)
     os.utime(there / shard.name, (1, 1))
-    scan = Scan()
+    scan = Counting()
     find(there / shard.name, scan)
 
     assert scan.count == 1
@@ -246,14 +251,14 @@ def test_a_changed_copy_is_scanned(shard: Path, tmp_path: Path) -> None:
 def test_a_copy_that_was_changed_after_its_index_is_scanned(shard: Path, tmp_path: Path) -> None:
     """Also where the change touches no piece of the content that is looked at."""
     shard.write_bytes(bytes(3_000_000))
-    find(shard, Scan())
+    find(shard, Counting())
     there = tmp_path / "there"
     shutil.copytree(shard.parent, there)
     time.sleep(0.02)
     with (there / shard.name).open("r+b") as file:
         file.seek(100_000)
         file.write(b"1")
-    scan = Scan()
+    scan = Counting()
     find(there / shard.name, scan)
 
     assert scan.count == 1
@@ -270,7 +275,7 @@ def test_a_time_that_tells_nothing_is_not_trusted(
         return FileState(status.st_size, now, now, 5)
 
     monkeypatch.setattr("readers.storage.blob.file._state", same_state)
-    scan = Scan()
+    scan = Counting()
     find(shard, scan)
     shard.write_bytes(bytes(200))
     find(shard, scan)
@@ -281,7 +286,7 @@ def test_a_time_that_tells_nothing_is_not_trusted(
 def test_a_damaged_stamp_costs_a_look_at_the_content(shard: Path, pins: list[str]) -> None:
     """And is written anew."""
     time.sleep(0.15)
-    scan = Scan()
+    scan = Counting()
     find(shard, scan)
     intact = beside(shard).read_bytes()
     for place in range(PREFIX.size, BEFORE_TEXT):
@@ -299,7 +304,7 @@ def test_an_index_that_cannot_be_stamped_is_used(
     shard: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a folder that was copied and is read-only."""
-    find(shard, Scan())
+    find(shard, Counting())
     there = tmp_path / "there"
     shutil.copytree(shard.parent, there)
 
@@ -307,7 +312,7 @@ def test_an_index_that_cannot_be_stamped_is_used(
         raise PermissionError
 
     monkeypatch.setattr("readers.storage.index.sidecar.write_stamp", refuse)
-    scan = Scan()
+    scan = Counting()
     find(there / shard.name, scan)
     find(there / shard.name, scan)
 
@@ -316,13 +321,13 @@ def test_an_index_that_cannot_be_stamped_is_used(
 
 def test_an_index_goes_with_a_copy(shard: Path, tmp_path: Path) -> None:
     """Shard and index that are copied together fit each other, though the times are new."""
-    find(shard, Scan())
+    find(shard, Counting())
     there = tmp_path / "there"
     there.mkdir()
     for path in sorted(shard.parent.iterdir()):
         shutil.copyfile(path, there / path.name)
     os.utime(there / shard.name, (1, 1))
-    scan = Scan()
+    scan = Counting()
 
     assert entries_of(find(there / shard.name, scan)) == ENTRIES
     assert scan.count == 0
@@ -379,14 +384,14 @@ URL = "s3://bucket/train.tar"
 
 def test_an_index_that_was_uploaded_is_used(shard: Path, store: dict[str, FakeBlob]) -> None:
     """What was built beside a shard fits the object that the shard became, and is fetched once."""
-    find(shard, Tenths())
+    find(shard, tenths())
     store[URL] = FakeBlob(URL, shard.read_bytes())
     store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", beside(shard).read_bytes())
-    local = ShardDataset([shard], Tenths())
-    remote = ShardDataset([URL], Tenths())
+    local = ShardDataset([shard], tenths())
+    remote = ShardDataset([URL], tenths())
     reads = store[f"{URL}.gpuaug-index"].num_reads
     sampled = store[URL].num_reads
-    again = ShardDataset([URL], Tenths())
+    again = ShardDataset([URL], tenths())
 
     assert remote.fingerprint == local.fingerprint == again.fingerprint
     assert [s.fields["txt"] for s in remote.fetch([3, 0])] == [
@@ -402,7 +407,7 @@ def test_an_index_that_does_not_fit_an_object_is_built_anew(
     shard: Path, store: dict[str, FakeBlob], cache: Path, change: str
 ) -> None:
     """The new one lies in the cache folder."""
-    find(shard, Tenths())
+    find(shard, tenths())
     data, index = bytearray(shard.read_bytes()), bytearray(beside(shard).read_bytes())
     if change == "other bytes":
         data[0] ^= 1
@@ -413,8 +418,8 @@ def test_an_index_that_does_not_fit_an_object_is_built_anew(
     store[URL] = FakeBlob(URL, bytes(data))
     if change != "no index":
         store[f"{URL}.gpuaug-index"] = FakeBlob(f"{URL}.gpuaug-index", bytes(index))
-    scan = Scan()
-    found = open_index(store[URL], scan if change == "no index" else Tenths())
+    scan = Counting()
+    found = open_index(store[URL], Scan("any", 1, scan) if change == "no index" else tenths())
 
     assert found.built
     assert found.place.parent == cache
@@ -422,36 +427,53 @@ def test_an_index_that_does_not_fit_an_object_is_built_anew(
 
 def test_a_replaced_object_has_another_index(store: dict[str, FakeBlob]) -> None:
     """The index in the cache belongs to one ETag."""
-    scan = Scan()
+    scan = Counting()
     store[URL] = FakeBlob(URL, b"content")
-    open_index(store[URL], scan)
-    open_index(store[URL], scan)
+    open_index(store[URL], Scan("any", 1, scan))
+    open_index(store[URL], Scan("any", 1, scan))
     store[URL] = FakeBlob(URL, b"content", '"other"')
-    open_index(store[URL], scan)
+    open_index(store[URL], Scan("any", 1, scan))
 
     assert scan.count == 2
 
 
 def test_options_of_a_scan_have_indexes_of_their_own(shard: Path) -> None:
     """Two datasets that read a shard in different ways do not take each other's index away."""
-    assert find(shard, Tenths()).built
-    assert find(shard, Tenths("jpg")).built
-    assert not find(shard, Tenths()).built
-    assert not find(shard, Tenths("jpg")).built
-    assert find(shard, Tenths("jpg")).map().entry(1).members == (("jpg", 10, 20),)
+    assert find(shard, tenths()).built
+    assert find(shard, tenths("jpg")).built
+    assert not find(shard, tenths()).built
+    assert not find(shard, tenths("jpg")).built
+    assert find(shard, tenths("jpg")).map().entry(1).members == (("jpg", 10, 20),)
     assert len(list(shard.parent.iterdir())) == 3
+
+
+@pytest.mark.parametrize("other", [Scan("any", 2, Tenths()), Scan("other", 1, Tenths())])
+def test_an_index_of_other_rules_is_made_anew(shard: Path, other: Scan) -> None:
+    """Another version and another format take no index that is not theirs, and leave one behind that is."""
+    find(shard, Scan("any", 1, Tenths("jpg")))
+
+    assert find(shard, other).built
+    assert not find(shard, other).built
+    assert find(shard, other).map().entry(1).members == (("txt", 10, 20),)
+
+
+def test_the_code_that_scans_is_no_part_of_an_index(shard: Path) -> None:
+    """It may be renamed and moved: an index that is there is taken."""
+    find(shard, tenths())
+
+    assert not find(shard, Scan("tenths", 1, Counting())).built
 
 
 def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
     """A flipped bit before the tables, and a lost end, are seen when it is opened."""
-    found = find(shard, Scan())
+    found = find(shard, Counting())
     intact, expected = beside(shard).read_bytes(), without_stamp(beside(shard))
     damaged = [intact[:length] for length in (0, 10, 24, 100, len(intact) - 1)]
     for place in (*range(28), *range(BEFORE_TEXT, found.head.start, 7)):
         damaged.append(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
     for content in damaged:
         beside(shard).write_bytes(content)
-        scan = Scan()
+        scan = Counting()
 
         assert entries_of(find(shard, scan)) == ENTRIES
         assert scan.count == 1
@@ -460,11 +482,11 @@ def test_a_damaged_head_leads_to_a_new_scan(shard: Path) -> None:
 
 def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
     """A flipped bit behind the head is no row, no key and no label, but an error."""
-    found = find(shard, Scan())
+    found = find(shard, Counting())
     intact = beside(shard).read_bytes()
     for place in range(found.head.start, len(intact), 5):
         beside(shard).write_bytes(intact[:place] + bytes([intact[place] ^ 1]) + intact[place + 1 :])
-        index = find(shard, Scan()).map()
+        index = find(shard, Counting()).map()
 
         with pytest.raises(DamagedIndexError):
             index.entry(0)
@@ -474,16 +496,16 @@ def test_a_damaged_table_is_seen_when_it_is_used(shard: Path) -> None:
 
 def test_a_dataset_builds_a_damaged_index_anew(shard: Path) -> None:
     """In the midst of its work, without a word."""
-    ShardDataset([shard], Tenths())
+    ShardDataset([shard], tenths())
     intact, expected = beside(shard).read_bytes(), without_stamp(beside(shard))
     beside(shard).write_bytes(intact[:-1] + b"?")
-    dataset = ShardDataset([shard], Tenths())
+    dataset = ShardDataset([shard], tenths())
     (sample,) = dataset.fetch([7])
 
     assert sample.fields["txt"] == bytes(range(70, 80))
     assert without_stamp(beside(shard)) == expected
 
-    dataset = ShardDataset([shard], Tenths())
+    dataset = ShardDataset([shard], tenths())
     beside(shard).write_bytes(intact[:-1] + b"?")
 
     assert dataset.column("label").tolist() == list(range(0, 200, 10))
@@ -492,9 +514,9 @@ def test_a_dataset_builds_a_damaged_index_anew(shard: Path) -> None:
 
 def test_a_shard_that_changed_with_its_index_gives_bad_samples(shard: Path) -> None:
     """What was opened is not mixed with what lies there now."""
-    dataset = ShardDataset([shard], Tenths())
+    dataset = ShardDataset([shard], tenths())
     shard.write_bytes(bytes(300))
-    ShardDataset([shard], Tenths())
+    ShardDataset([shard], tenths())
     (bad,) = dataset.fetch([7])
 
     assert isinstance(bad, BadSample)
@@ -512,12 +534,12 @@ def test_long_tables_are_spilled_and_come_back(
         for number in range(5000)
     ]
     entries[4000] = Entry("bad", (), fault="lost")
-    expected = find(shard, Scan(entries)).head.digest
+    expected = find(shard, Counting(entries)).head.digest
     intact = without_stamp(beside(shard))
     beside(shard).unlink()
     monkeypatch.setattr("readers.storage.index.writer._SPILL_BYTES", 1000)
     monkeypatch.setattr("readers.storage.index.writer._HASHES_PER_PASS", 999)
-    found = find(shard, Scan(entries))
+    found = find(shard, Counting(entries))
     index = found.map()
 
     assert found.head.digest == expected
@@ -535,13 +557,13 @@ def test_repeated_keys_are_counted(shard: Path, monkeypatch: pytest.MonkeyPatch)
     entries = [Entry(str(number % 700), ()) for number in range(1000)]
     monkeypatch.setattr("readers.storage.index.writer._HASHES_PER_PASS", 99)
 
-    assert find(shard, Scan(entries)).head.num_repeated_keys == 300
+    assert find(shard, Counting(entries)).head.num_repeated_keys == 300
 
 
 def test_index_is_as_readable_as_the_shard(shard: Path) -> None:
     """Whoever may read the shard may read its index; its owner may write it, to stamp it anew."""
     shard.chmod(0o440)
-    find(shard, Scan())
+    find(shard, Counting())
 
     assert stat.S_IMODE(beside(shard).stat().st_mode) == 0o640
 
@@ -550,7 +572,7 @@ def test_cache_folder_is_used_where_the_shards_cannot_be_written(
     lonely_shard: Path, cache: Path
 ) -> None:
     """The index then lies in the cache folder, and is found there."""
-    scan = Scan()
+    scan = Counting()
     find(lonely_shard, scan)
     found = find(lonely_shard, scan)
 
@@ -567,8 +589,8 @@ def test_shards_of_one_name_do_not_share_a_cached_index(
     other = tmp_path / "other" / lonely_shard.name
     other.parent.mkdir()
     other.write_bytes(b"content")
-    find(lonely_shard, Scan())
-    find(other, Scan())
+    find(lonely_shard, Counting())
+    find(other, Counting())
 
     assert len(list(cache.iterdir())) == 2
 
@@ -579,7 +601,7 @@ def test_home_is_the_place_of_the_cache(
     """Without GPU_AUG_CACHE the cache is ~/.cache/gpu-aug."""
     monkeypatch.delenv("GPU_AUG_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    find(lonely_shard, Scan())
+    find(lonely_shard, Counting())
 
     assert len(list((tmp_path / "home" / ".cache" / "gpu-aug").iterdir())) == 1
 
@@ -590,7 +612,7 @@ def test_no_place_for_the_index_is_an_error(lonely_shard: Path, cache: Path) -> 
     cache.write_bytes(b"a file where the folder should be")
 
     with pytest.raises(IndexFileError, match=r"can be written neither .* set GPU_AUG_CACHE to"):
-        find(lonely_shard, Scan())
+        find(lonely_shard, Counting())
 
 
 def test_a_failed_scan_leaves_nothing(shard: Path) -> None:
@@ -608,7 +630,7 @@ def test_a_failed_scan_leaves_nothing(shard: Path) -> None:
 
 BUILD = """
 import os, sys, time
-from readers.storage.index import Entry, open_index
+from readers.storage.index import Entry, Scan, open_index
 from readers.storage.blob import LocalBlob
 
 def scan(content, name):
@@ -620,7 +642,7 @@ def scan(content, name):
 
 print("ready", flush=True)
 sys.stdin.readline()
-found = open_index(LocalBlob(sys.argv[1]), scan)
+found = open_index(LocalBlob(sys.argv[1]), Scan("any", 1, scan))
 print(found.head.digest, found.map().entry(299).label, found.built)
 """
 
@@ -719,13 +741,13 @@ def test_a_lock_has_one_holder_though_its_file_comes_and_goes(tmp_path: Path) ->
 @pytest.mark.parametrize("moment", ["half written", "not yet renamed"])
 def test_what_a_killed_builder_left_is_written_over(shard: Path, moment: str) -> None:
     """Half an index, or a whole one under the name of a part, is no index."""
-    find(shard, Scan(ENTRIES[:1]))
+    find(shard, Counting(ENTRIES[:1]))
     left = beside(shard).read_bytes()
     beside(shard).unlink()
     part = shard.with_name(f"{shard.name}.gpuaug-index.part")
     part.write_bytes(left[: len(left) // 2] if moment == "half written" else left + bytes(5000))
 
-    assert entries_of(find(shard, Scan())) == ENTRIES
+    assert entries_of(find(shard, Counting())) == ENTRIES
     assert len(list(shard.parent.iterdir())) == 2
 
 
@@ -744,7 +766,7 @@ def test_more_shards_than_descriptors(tmp_path: Path) -> None:
     before, limits = num_descriptors(), resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (128, limits[1]))
     try:
-        dataset = ShardDataset(paths, Tenths())
+        dataset = ShardDataset(paths, tenths())
         samples = dataset.fetch(range(0, len(dataset), 20))
         again = dataset.fetch(range(0, len(dataset), 20))
     finally:
@@ -758,12 +780,12 @@ def test_more_shards_than_descriptors(tmp_path: Path) -> None:
 
 def test_version_before_is_replaced(shard: Path) -> None:
     """An index of another version is built anew without a word."""
-    find(shard, Scan())
+    find(shard, Counting())
     new = without_stamp(beside(shard))
     beside(shard).write_bytes(
         beside(shard).read_bytes().replace(b"gpu-aug index 4", b"gpu-aug index 3")
     )
-    scan = Scan()
+    scan = Counting()
     find(shard, scan)
 
     assert scan.count == 1

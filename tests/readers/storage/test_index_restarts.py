@@ -14,7 +14,7 @@ from PIL import Image
 
 from readers import FolderDataset, Sample, TarDataset, restart_offsets
 from readers.storage.blob import LocalBlob
-from readers.storage.index import Entry, ShardIndex, open_index
+from readers.storage.index import Entry, Scan, ShardIndex, open_index
 
 Jpeg = Callable[..., bytes]
 
@@ -190,7 +190,7 @@ def shard_index(path: Path, offsets: list[list[int] | None]) -> ShardIndex:
         Entry(str(number), (), restarts=None if given is None else np.array(given))
         for number, given in enumerate(offsets)
     ]
-    return open_index(LocalBlob(path), lambda _, __: entries).map()
+    return open_index(LocalBlob(path), Scan("any", 1, lambda _, __: entries)).map()
 
 
 def test_offsets_come_back_as_they_were(tmp_path: Path) -> None:

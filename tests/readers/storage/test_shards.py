@@ -14,7 +14,7 @@ import pytest
 from readers import BadSample, Sample, SourceError
 from readers.storage.blob import Content, LocalBlob
 from readers.storage.blob.pages import Foresight, address_of, map_file
-from readers.storage.index import Entry
+from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
 
 
@@ -35,7 +35,7 @@ class Tens(ShardDataset):
     """Shards that are read by the scan of these tests."""
 
     def __init__(self, shards: Any) -> None:
-        super().__init__(shards, scan)
+        super().__init__(shards, Scan("tens", 1, scan))
 
 
 class Decoded(Tens):
@@ -167,9 +167,9 @@ def test_a_block_is_about_eight_megabytes(tmp_path: Path) -> None:
         for number in range(200):
             yield Entry(str(number), (("jpg", number * 100_000, (number + 1) * 100_000),))
 
-    assert ShardDataset([path], few).block_size == 80
+    assert ShardDataset([path], Scan("few", 1, few)).block_size == 80
     path.write_bytes(bytes(2_000_000))
-    assert ShardDataset([path], few).block_size == 200
+    assert ShardDataset([path], Scan("few", 1, few)).block_size == 200
 
 
 def test_subclasses_decode_further(shards: list[Path]) -> None:

@@ -1,0 +1,48 @@
+"""How the samples of a shard are found, and what an index says of it."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from readers.storage.blob import Content
+from readers.storage.index.format import Entry
+
+
+@dataclass(frozen=True)
+class Scan:
+    """How the samples of a shard are found. An index says which scan made it, and serves no other.
+
+    Attributes:
+        name: Of the format, as in ``open_dataset(source, format=name)``.
+        version: Goes up whenever the same bytes may give other entries.
+        find: Yields the samples, in stored order, from the bytes and the name of a shard. It can be pickled. A
+            SourceError that it raises begins with the name.
+        options: What the caller asked for, by the names of the dataset's arguments, ready for JSON; None and False
+            are what nobody asked for.
+    """
+
+    name: str
+    version: int
+    find: Callable[[Content, str], Iterable[Entry]]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> str:
+        """Name, version and options in words, which stand in the index."""
+        return " ".join([self.name, str(self.version), *filter(None, [self._asked])])
+
+    @property
+    def tag(self) -> str:
+        """Tells the file names of indexes apart that were made with other options; empty without any."""
+        return f".{sha256(self.identity.encode()).hexdigest()[:8]}" if self._asked else ""
+
+    @property
+    def _asked(self) -> str:
+        asked = {
+            name: value
+            for name, value in self.options.items()
+            if value is not None and value is not False
+        }
+        return json.dumps(asked, sort_keys=True) if asked else ""
