@@ -121,7 +121,7 @@ def _named(code: Any, text: str) -> Iterator[Callable[..., Any]]:
     module = code.__module__
     known = getattr(code, "__globals__", None) or getattr(sys.modules.get(module), "__dict__", {})
     for name in sorted(set(_NAME.findall(text)) & set(known)):
-        value = inspect.unwrap(known[name]) if callable(known[name]) else None
+        value: Any = inspect.unwrap(known[name]) if callable(known[name]) else None
         is_code = inspect.isfunction(value) or inspect.isclass(value)
         if is_code and value.__module__ == module:
             yield value

@@ -1,4 +1,4 @@
-"""Write three samples in every format, for tests/test_identities.py: python -m tests.data.identities.write
+"""Write three samples in every format, for tests/test_identities.py, by `python -m tests.data.identities.write`.
 
 What lies beside it was written so, once: the libraries' own bytes change with their versions, and fingerprints of
 some formats see them.
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+
 from tests.support.videos import pan, write_video
 from tests.support.writers import Written
 
