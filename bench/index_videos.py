@@ -12,7 +12,7 @@ from bench.tiling import printable
 from readers import Dataset
 from readers.plural import counted
 from readers.video import VideoError, VideoIndex
-from readers.video.peculiar import told
+from readers.video.oddities import told
 
 _MOST_SHOWN = 5
 _MOST_BAD = 3  # named, for each reason

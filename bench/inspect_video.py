@@ -19,7 +19,7 @@ from readers.video import (
     read_seconds,
     scan_video,
 )
-from readers.video.peculiar import WORDS, count_peculiar, told
+from readers.video.oddities import WORDS, count_peculiar, told
 
 _MOST_RATES = 3
 _FRAMES_OF_A_CLIP = 100  # for which the time is enough that the loader gives to a clip
@@ -53,7 +53,7 @@ class VideoSurvey:
         frames: Of a video, or of the clip of it that a sample is.
         milliseconds: Likewise.
         rates: How often which number of frames per second, to a hundredth.
-        peculiar: How many are what people should know of, see `readers.video.peculiar.WORDS`.
+        peculiar: How many are what people should know of, see `readers.video.oddities.WORDS`.
         streams: How often which was taken, of videos with several streams of video.
         num_with_audio: Videos with sound.
     """

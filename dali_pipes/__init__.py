@@ -17,7 +17,7 @@ from dali_pipes.errors import (
 from dali_pipes.loader import Loader
 from dali_pipes.state import LoaderState
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.join import ViewMean
+from dali_pipes.video.scores import ViewMean
 
 __all__ = [
     "BadRecord",

@@ -8,7 +8,7 @@ from dali_pipes.ranks import Ranks
 from dali_pipes.schedule import Schedule
 from dali_pipes.targets import KINDS
 from readers.plural import counted
-from readers.video.peculiar import told
+from readers.video.oddities import told
 
 
 def explain(

@@ -168,7 +168,7 @@ def video_test(size: int = 256) -> Views:
     """Evaluate video classifiers on three squares of each clip, along its longer side; nothing is random.
 
     With ten clips, Clips(sampling="uniform", clips_per_video=10), these are the "30 views" of a video;
-    dali_pipes.video.join.ViewMean takes their mean.
+    dali_pipes.video.scores.ViewMean takes their mean.
 
     Args:
         size: Length of the shorter side, and height and width of the results: left, middle and right, or

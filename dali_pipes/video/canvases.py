@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from dali_pipes.targets import upload
 from dali_pipes.video.dali_colour import correction
-from dali_pipes.video.turning import stored_rect
+from dali_pipes.video.rotation import stored_rect
 from gpu_aug.resampling.crops import Windows
 from readers.video import VideoInfo
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.arguments import require_fetch, require_one_of, require_positive
 from dali_pipes.errors import LoaderError
-from dali_pipes.video.positions import Padding, Start, fixed_start, random_start, uniform_start
+from dali_pipes.video.frame_numbers import Padding, Start, fixed_start, random_start, uniform_start
 from dali_pipes.video.rate import Rate, read_rate
 from dali_pipes.video.segment import Segment, cut
 from gpu_aug.draws import SLOTS, uniforms

@@ -4,7 +4,7 @@ from functools import cache
 
 import torch
 
-from dali_pipes.video.colour import LUMA_WEIGHTS
+from dali_pipes.video.color import LUMA_WEIGHTS
 
 _BT601 = 5
 

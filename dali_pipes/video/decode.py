@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
 from dali_pipes.video.codec import ClipDeadline, UndecodableError, decode_run, stored_size
-from dali_pipes.video.colour import to_rgb
+from dali_pipes.video.color import to_rgb
 from dali_pipes.video.packets import packets_of, plan_runs
-from dali_pipes.video.sound import sound_frames
+from dali_pipes.video.undamaged import sound_frames
 from readers.sample import Payload
 from readers.video import VideoInfo
 

@@ -18,7 +18,7 @@ from dali_pipes.video.salvage import read_readable
 from dali_pipes.video.stencil import Stencil
 from readers import BadSample
 from readers.video import VideoInfo
-from readers.video.frames import FRAMES_CODEC
+from readers.video.frame_folder import FRAMES_CODEC
 
 Picture = Any
 """An `av.VideoFrame` as it is stored, or uint8 [height, width, 3]."""

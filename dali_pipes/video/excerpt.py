@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.video.codec import stored_size
+from dali_pipes.video.dali_support import Backend, decodes
 from dali_pipes.video.headers import begins_anew, shows_earlier
 from dali_pipes.video.matroska import LONGEST_GROUP, Group, write_matroska
 from dali_pipes.video.packets import Run, packets_of, plan_runs
-from dali_pipes.video.trust import Backend, decodes
 from readers.sample import Payload
 from readers.video import VideoError, VideoInfo, read_packets
 

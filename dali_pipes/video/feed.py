@@ -7,9 +7,8 @@ from typing import Any
 
 from dali_pipes.decode.dali.feed import INSTALL_DALI
 from dali_pipes.errors import MissingPackageError
+from dali_pipes.video.dali_support import Backend, Refusals
 from dali_pipes.video.excerpt import Excerpt
-from dali_pipes.video.refusals import Refusals
-from dali_pipes.video.trust import Backend
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """A loader's options that mean something else for clips, or nothing."""
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.video.dali_support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
-from dali_pipes.video.trust import LIBAVCODEC, NVDEC
 from readers.video import VideoInfo
-from readers.video.frames import FRAMES_CODEC
+from readers.video.frame_folder import FRAMES_CODEC
 
 
 def require_fits(clips: ClipSource | None, *, targets: object, decode: str) -> None:

@@ -11,7 +11,7 @@ from dali_pipes.errors import DecodeError
 from dali_pipes.video.codec import ClipDeadline, UndecodableError, decode_run
 from dali_pipes.video.decode import BACK, DECODE_SECONDS, has_size, read_frames
 from dali_pipes.video.packets import Run, packets_of
-from dali_pipes.video.sound import sound_frames
+from dali_pipes.video.undamaged import sound_frames
 from readers.sample import Payload
 from readers.video import VideoInfo
 

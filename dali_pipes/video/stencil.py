@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.pipeline.fetch import Work, needed_part
-from dali_pipes.video.colour import to_rgb
+from dali_pipes.video.color import to_rgb
 from readers.video import VideoInfo
 
 # Each thread's memory for resizing.

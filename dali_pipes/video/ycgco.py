@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.video.turning import Rect
+from dali_pipes.video.rotation import Rect
 
 
 def convert_ycgco(

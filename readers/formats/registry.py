@@ -88,7 +88,10 @@ FORMATS = {
             zero_copy=True,
         ),
         Format(
-            "frame-folder", "folders of frames", "readers.video.frames:FrameFolderDataset", "folder"
+            "frame-folder",
+            "folders of frames",
+            "readers.video.frame_folder:FrameFolderDataset",
+            "folder",
         ),
         Format(
             "tar",

@@ -3,7 +3,7 @@
 from readers.sample import VIDEO_FIELDS
 from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, VideoFolderDataset, read_seconds
-from readers.video.frames import FRAMES_CODEC, FrameFolderDataset
+from readers.video.frame_folder import FRAMES_CODEC, FrameFolderDataset
 from readers.video.index import VideoIndex
 from readers.video.info import HIDDEN, VideoInfo
 from readers.video.packets import read_packets

@@ -18,9 +18,9 @@ from readers.storage.blob.mapped import copied
 from readers.storage.lock import one_at_a_time
 from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, read_seconds
-from readers.video.frames import FrameFolderDataset
+from readers.video.frame_folder import FrameFolderDataset
 from readers.video.info import VideoInfo
-from readers.video.peculiar import count_peculiar
+from readers.video.oddities import count_peculiar
 from readers.video.progress import terminal_bar
 from readers.video.scan import scan_video
 from readers.video.store import DamagedStoreError, Store, StoreWriter
@@ -128,7 +128,7 @@ class VideoIndex:
 
     @property
     def peculiar(self) -> dict[str, int]:
-        """How many videos are what people should know of, see `readers.video.peculiar.WORDS`; each file counts once."""
+        """How many videos are what people should know of, see `readers.video.oddities.WORDS`; each file counts once."""
         rows = self.store.rows[np.unique(self._videos)]
         return count_peculiar(rows[rows["num_frames"] > 0])
 

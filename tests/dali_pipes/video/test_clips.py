@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError, StateMismatchError
-from dali_pipes.video import positions
+from dali_pipes.video import frame_numbers
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.join import ViewMean
 from dali_pipes.video.rate import ByTime, read_rate
+from dali_pipes.video.scores import ViewMean
 from dali_pipes.video.segment import cut
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Resize
 from gpu_aug.draws import SLOTS, philox4x32
@@ -132,8 +132,8 @@ class TestByStride:
         theirs = np.array(caught.value.args[0]).reshape(count, 8)
 
         ours = [
-            positions.frames_by_stride(
-                length, 8, stride, positions.uniform_start(number, count), "edge"
+            frame_numbers.frames_by_stride(
+                length, 8, stride, frame_numbers.uniform_start(number, count), "edge"
             )
             for number in range(count)
         ]
@@ -142,15 +142,19 @@ class TestByStride:
 
     def test_one_uniform_clip_lies_in_the_middle(self) -> None:
         """As with use_offset of SlowFast: half of the room, rounded down."""
-        start = positions.uniform_start(0, 1)
+        start = frame_numbers.uniform_start(0, 1)
 
-        assert positions.frames_by_stride(17, 4, 2, start, "edge").tolist() == [5, 7, 9, 11]
+        assert frame_numbers.frames_by_stride(17, 4, 2, start, "edge").tolist() == [5, 7, 9, 11]
 
     def test_random_clips_begin_wherever_they_fit(self) -> None:
         """At each of 0 to 9 equally often; the largest word reaches the last one, and no further."""
         words = np.linspace(0, 2**32 - 1, 5000).astype(np.int64).tolist()
         starts = [
-            int(positions.frames_by_stride(16, 4, 2, positions.random_start(word), "edge")[0])
+            int(
+                frame_numbers.frames_by_stride(16, 4, 2, frame_numbers.random_start(word), "edge")[
+                    0
+                ]
+            )
             for word in words
         ]
 
@@ -163,15 +167,15 @@ class TestByStride:
     )
     def test_short_videos_are_padded(self, padding: Any, expected: list[int]) -> None:
         """Eight frames, and a clip that goes 13 frames far."""
-        start = positions.random_start(2**31)
+        start = frame_numbers.random_start(2**31)
 
-        assert positions.frames_by_stride(8, 5, 3, start, padding).tolist() == expected
+        assert frame_numbers.frames_by_stride(8, 5, 3, start, padding).tolist() == expected
 
     def test_edge_is_what_slowfast_does(self) -> None:
         """torch.linspace from the first to the last place, clamped to the video."""
         theirs = torch.linspace(0, 31 * 2, 32).clamp(0, 20 - 1).long()
 
-        ours = positions.frames_by_stride(20, 32, 2, positions.fixed_start(0), "edge")
+        ours = frame_numbers.frames_by_stride(20, 32, 2, frame_numbers.fixed_start(0), "edge")
 
         assert ours.tolist() == theirs.tolist()
 
@@ -194,10 +198,10 @@ class TestByTime:
     def test_uneven_frames(self, start: Fraction, padding: Any, expected: list[int]) -> None:
         """Four frames that begin at 0, 0.2, 0.9 and 1 s and end at 1.5 s, at 4 a second."""
         pts, fps = np.array([50, 52, 59, 60]), Fraction(4)
-        unit, _ = positions.ticks(self.TENTH, fps)
-        begin = positions.fixed_start(int(start / self.TENTH * unit))
+        unit, _ = frame_numbers.ticks(self.TENTH, fps)
+        begin = frame_numbers.fixed_start(int(start / self.TENTH * unit))
 
-        places = positions.frames_by_time(pts, 65, self.TENTH, 5, fps, begin, padding)
+        places = frame_numbers.frames_by_time(pts, 65, self.TENTH, 5, fps, begin, padding)
 
         assert places.tolist() == expected
 
@@ -205,9 +209,9 @@ class TestByTime:
         """Moments 1001 / 30000 s apart meet frames so far apart; multiplied in float64 some miss theirs."""
         base, fps, num = Fraction(1, 30000), Fraction(30000, 1001), 20_000
         pts = np.arange(num) * 1001
-        start = positions.fixed_start(0)
+        start = frame_numbers.fixed_start(0)
 
-        ours = positions.frames_by_time(pts, num * 1001, base, num, fps, start, "edge")
+        ours = frame_numbers.frames_by_time(pts, num * 1001, base, num, fps, start, "edge")
 
         assert np.array_equal(ours, np.arange(num))
         floats = np.searchsorted(pts * (1 / 30000), np.arange(num) / (30000 / 1001), "right") - 1
@@ -221,13 +225,13 @@ class TestByTime:
     def test_random_clips_fit(self) -> None:
         """The last moment lies before the end, as in clips_at_random_timestamps of torchcodec, but no sooner."""
         pts, fps = np.arange(50), Fraction(10)
-        last = positions.random_start(2**32 - 1)
+        last = frame_numbers.random_start(2**32 - 1)
 
-        places = positions.frames_by_time(pts, 50, Fraction(1, 25), 5, fps, last, "edge")
+        places = frame_numbers.frames_by_time(pts, 50, Fraction(1, 25), 5, fps, last, "edge")
 
         assert places.tolist() == [39, 42, 44, 47, 49]  # at 1.6 s, less a hair
-        first = positions.random_start(0)
-        places = positions.frames_by_time(pts, 50, Fraction(1, 25), 5, fps, first, "edge")
+        first = frame_numbers.random_start(0)
+        places = frame_numbers.frames_by_time(pts, 50, Fraction(1, 25), 5, fps, first, "edge")
         assert places.tolist() == [0, 2, 5, 7, 10]
 
     @pytest.mark.parametrize("fps", [Fraction(30000, 1001), Fraction(10)], ids=["ntsc", "ten"])

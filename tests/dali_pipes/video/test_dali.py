@@ -13,16 +13,15 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes import Batch, Loader
-from dali_pipes.video import produce, trust
+from dali_pipes.video import dali_support, produce
 from dali_pipes.video.canvases import draw_canvases
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali_colour import correction
+from dali_pipes.video.dali_support import Refusals, decodes
 from dali_pipes.video.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.video.headers import shows_earlier
 from dali_pipes.video.matroska import Group, write_matroska
-from dali_pipes.video.refusals import Refusals
-from dali_pipes.video.trust import decodes
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe, TemporalReverse, Windows
 from gpu_aug.resampling.decoded import resample
 from readers.video import VideoFolderDataset, VideoInfo, scan_video
@@ -75,7 +74,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def cut(path: Path, frames: NDArray[np.int64], backend: trust.Backend) -> Excerpt | None:
+def cut(path: Path, frames: NDArray[np.int64], backend: dali_support.Backend) -> Excerpt | None:
     data = path.read_bytes()
     return make_excerpt(data, scan_video(data), frames, backend)
 
@@ -409,7 +408,7 @@ def test_a_bad_clip_costs_no_other(taken: Path, tmp_path: Path, policy: str) -> 
 @pytest.mark.needs_dali
 def test_what_dali_refuses_goes_to_the_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A codec that DALI does not have after all is noticed, said once, and decoded on the CPU from then on."""
-    limits = {**trust.LIBAVCODEC, "h264": trust.NVDEC["h264"]}
+    limits = {**dali_support.LIBAVCODEC, "h264": dali_support.NVDEC["h264"]}
     clips = Clips(VideoFolderDataset(folder), num_frames=3, stride=2)
     names = [entry.key for entry in clips.dataset.fetch(range(len(clips)))]  # type: ignore[union-attr]
     options: dict[str, Any] = {
@@ -420,8 +419,8 @@ def test_what_dali_refuses_goes_to_the_cpu(folder: Path, monkeypatch: pytest.Mon
         "device": "cpu",
     }
     expected = by_index(list(Loader(clips, CROPS, decoder="cpu", **options)))
-    monkeypatch.setattr(trust, "LIBAVCODEC", limits)
-    monkeypatch.setattr("dali_pipes.video.refusals._ENOUGH", 1)
+    monkeypatch.setattr(dali_support, "LIBAVCODEC", limits)
+    monkeypatch.setattr("dali_pipes.video.dali_support._ENOUGH", 1)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 import gpu_aug
 from dali_pipes import Batch, Loader, LoaderError
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.join import VideoScores, ViewMean
+from dali_pipes.video.scores import VideoScores, ViewMean
 from gpu_aug import MixUp, Normalize, Recipe, Resize, Views
 from gpu_aug.ops.operation import Operation
 from readers.video import VideoFolderDataset
@@ -248,7 +248,7 @@ GATHER = """
 import json, sys
 import torch, torch.distributed
 from dali_pipes.batch import Batch
-from dali_pipes.video.join import ViewMean
+from dali_pipes.video.scores import ViewMean
 
 rank, store = int(sys.argv[1]), sys.argv[2]
 torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import DecodeError
 from dali_pipes.video.codec import stored_size
-from dali_pipes.video.turning import Rect, stored_rect
+from dali_pipes.video.rotation import Rect, stored_rect
 from dali_pipes.video.ycgco import convert_ycgco
 from readers.video import VideoInfo
 from readers.video.codecs.color_matrices import YCGCO
