@@ -171,8 +171,13 @@ def can_keep() -> bool:
 def _place() -> Path:
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR).absolute() / "compiled"
-    base = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
-    return Path(base).expanduser().absolute() / "compiled"
+    return cache_folder() / "compiled"
+
+
+def cache_folder() -> Path:
+    """Return ``$GPU_AUG_CACHE``, or ``~/.cache/gpu-aug`` when not set, as `readers` know it too."""
+    given = os.environ.get("GPU_AUG_CACHE") or "~/.cache/gpu-aug"
+    return Path(given).expanduser().absolute()
 
 
 def _begin() -> None:

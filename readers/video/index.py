@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from readers.dataset import Subset
 from readers.sample import BadSample, Dataset, IndexFileError, Payload, Sample
 from readers.storage.blob.mapped import copied
+from readers.storage.cache_folder import cache_folder
 from readers.storage.lock import one_at_a_time
 from readers.video.containers.open import VideoError
 from readers.video.files import ClipListDataset, read_seconds
@@ -239,8 +240,7 @@ def _videos_of(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _places(dataset: Dataset) -> list[Path]:
-    folder = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
-    places = [Path(folder, f"{dataset.fingerprint}{SUFFIX}")]
+    places = [cache_folder() / f"{dataset.fingerprint}{SUFFIX}"]
     source = getattr(dataset, "source", None)
     if isinstance(source, Path) and source.name == "..":
         source = source.resolve()

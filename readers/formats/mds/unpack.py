@@ -14,6 +14,7 @@ from readers.formats.registry import require
 from readers.sample import Payload, SourceError
 from readers.storage.blob import Blob, LocalBlob
 from readers.storage.blob.mapped import copied
+from readers.storage.cache_folder import cache_folder
 from readers.storage.limits import check_bytes
 from readers.storage.lock import one_at_a_time
 
@@ -75,9 +76,8 @@ def _stream(compression: str, data: Payload) -> Any:
 
 
 def _place(packed: Blob) -> Path:
-    folder = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
     name = hashlib.sha256(os.fsencode(f"{packed.location}\n{packed.stamp}")).hexdigest()[:32]
-    return Path(folder, "unpacked", name)
+    return cache_folder() / "unpacked" / name
 
 
 def _unpack(packed: Blob, compression: str, num_bytes: int, file: IO[bytes]) -> None:

@@ -33,6 +33,7 @@ from readers.sample import IndexFileError, ReadersError, SourceError
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.pages import address_of, advise
 from readers.storage.blob.pin import pin_content
+from readers.storage.cache_folder import cache_folder
 from readers.storage.index.format import (
     Entry,
     Head,
@@ -297,5 +298,4 @@ def _places(blob: Blob, scan: Scan) -> list[Path]:
 
 
 def _cached(name: str, suffix: str) -> Path:
-    folder = os.environ.get("GPU_AUG_CACHE") or Path.home() / ".cache" / "gpu-aug"
-    return Path(folder, f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{suffix}")
+    return cache_folder() / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{suffix}"

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.sample import Payload, SourceError
+from readers.storage.cache_folder import cache_folder
 from readers.storage.unreadable import reason_of
 
 Range = tuple[int, int]
@@ -63,18 +64,13 @@ def open_cache(
     key = (folder, limit_bytes, block_bytes)
     with _opening:
         if key not in _open:
-            where = Path(folder) if folder is not None else _default_folder()
+            where = Path(folder) if folder is not None else cache_folder() / "blocks"
             try:
                 _open[key] = BlockCache(where, limit_bytes, block_bytes)
             except OSError as error:
                 _warn(where, error)
                 _open[key] = None
         return _open[key]
-
-
-def _default_folder() -> Path:
-    base = os.environ.get("GPU_AUG_CACHE")
-    return (Path(base) if base else Path.home() / ".cache" / "gpu-aug") / "blocks"
 
 
 class BlockCache:

@@ -10,6 +10,7 @@ import pytest
 import gpu_aug
 from gpu_aug.compiled import cache as kept
 from gpu_aug.compiled.turn import Turn
+from readers.storage.cache_folder import cache_folder
 
 _INNER = """
 from gpu_aug.compiled.jit import inlined
@@ -163,3 +164,24 @@ def test_turn(tmp_path: Path) -> None:
     assert second.try_now()
     second.end()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", [None, "", "~/mine", "here/below", "/there"])
+def test_all_packages_keep_what_they_keep_in_one_folder(
+    given: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers and gpu_aug, which know nothing of each other, mean the same folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("GPU_AUG_CACHE", raising=False)
+    if given is not None:
+        monkeypatch.setenv("GPU_AUG_CACHE", given)
+    expected = {
+        "~/mine": tmp_path / "home" / "mine",
+        "here/below": tmp_path / "here" / "below",
+        "/there": Path("/there"),
+    }
+
+    folder = cache_folder()
+    assert folder == kept.cache_folder()
+    assert folder == expected.get(given or "", tmp_path / "home" / ".cache" / "gpu-aug")
