@@ -14,10 +14,15 @@ import pytest
 import torch
 import typer.main
 
-from bench.cli import app
 from dali_pipes import Clips, Loader
+from gpu_aug import Recipe
 from tests.support.example_data import make_example_data
 from tests.support.pages import ROOT, Page, pages
+
+try:
+    from bench.cli.app import app
+except ImportError:
+    from bench.cli import app
 
 FOLDERS = ("readers", "gpu_aug", "dali_pipes", "bench", "tests", "examples", "docs")
 PAGES = pages()
@@ -60,6 +65,16 @@ def test_examples_run(page: Page, data: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(data)
     monkeypatch.setattr("torchvision.models.resnet18", small_model)
     run_python(page)
+
+
+def test_recipes_in_yaml_load(tmp_path: Path) -> None:
+    """A recipe that a page shows as a file is one."""
+    shown = [block.text for page in PAGES for block in page.blocks if block.language == "yaml"]
+    for number, text in enumerate(shown):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text)
+        assert Recipe.load(path).operations
+    assert shown
 
 
 def test_a_wrong_example_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
