@@ -1,0 +1,85 @@
+"""``make gpu``, or ``python -m bench.gpu --out folder``: see CONTRIBUTING.md."""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from bench import errors
+from bench.gpu.plan import Command, commands
+from bench.gpu.visit import Outcome, read_log, visit
+from bench.photographs import make_photographs
+from bench.report import document, wide_console, write_json
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def gpu(
+    out: Annotated[Path, typer.Option(help="The folder that gets everything.")],
+    rehearse: Annotated[bool, typer.Option(help="On the CPU, with tiny inputs.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A step, or right or fast for those that verify or measure; repeatable."),
+    ] = None,
+) -> None:
+    """Run the CUDA tests and the GPU benchmarks, go on past failures, and write all of it down."""
+    console = wide_console()
+    out = out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="gpu-aug-") as folder:
+        data, parts = Path(folder) / "photographs", Path(folder) / "parts"
+        data.mkdir()
+        parts.mkdir()
+        chosen = commands(parts, data, only or [], rehearse=rehearse)
+        try:
+            make_photographs(data)
+        except errors.BenchError as error:  # the steps that need them will fail and say so
+            console.print(str(error), style="red")
+
+        def keep(outcomes: Sequence[Outcome]) -> None:
+            _gather(parts, chosen, outcomes, out)
+            steps = [outcome.to_dict() for outcome in outcomes]
+            write_json(
+                out / "result.json", document("gpu", {"rehearse": rehearse}, [], steps=steps)
+            )
+
+        outcomes = visit(chosen, parts, lambda line: console.print(line, style="dim"), keep=keep)
+    _show(outcomes, console)
+    console.print(f"written: {out / 'result.json'} and {out / 'failures.log'}", soft_wrap=True)
+    if not all(outcome.good for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _gather(parts: Path, chosen: Sequence[Command], outcomes: Sequence[Outcome], out: Path) -> None:
+    """Bring the logs home in few files, since machines that are lent may hand back only a few."""
+    logs = {command.name: read_log(parts, command.name) for command in chosen}
+    texts = [f"==== {name}\n{log}\n" for name, log in logs.items()]
+    bad = [one for one in outcomes if not one.good]
+    failures = [f"==== {one.name}: {one.end}\n{logs[one.name]}\n" for one in bad]
+    (out / "logs.txt").write_text("".join(texts), encoding="utf-8")
+    (out / "failures.log").write_text("".join(failures), encoding="utf-8")
+    for path in parts.glob("*.xml"):
+        shutil.copyfile(path, out / path.name)
+
+
+def _show(outcomes: Sequence[Outcome], console: Console) -> None:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("step", "end", "seconds", "result"):
+        table.add_column(heading, overflow="fold")
+    for outcome in outcomes:
+        style = "" if outcome.good else "red"
+        cells = (outcome.name, outcome.end, f"{outcome.seconds:.0f}", Text(outcome.headline))
+        table.add_row(*cells, style=style)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    errors.call(app)

@@ -1,0 +1,132 @@
+"""Step: broken files in every row of a batch."""
+
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import torch
+
+from bench.gpu.broken import broken_files
+from bench.gpu.photographs import photographs, write_files
+from bench.gpu.rows import Row, Rows
+from bench.gpu.scale import Scale
+from dali_pipes import Loader
+from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from readers import open_dataset
+
+SIZE = (160, 213)
+"""Height and width of the sound pictures."""
+
+_RECIPE = Recipe([RandomResizedCrop(64), HorizontalFlip()])
+_CPU = torch.device("cpu")
+
+
+@dataclass
+class Run:
+    """What a loader made of a folder.
+
+    Attributes:
+        images: [3, height, width] on the CPU by the sample's index.
+        bad: Index and stage of each bad sample, in the order in which they were met.
+        reasons: Why they were bad.
+        num_refused: Batches that DALI refused though each of their images decodes.
+    """
+
+    images: dict[int, torch.Tensor] = field(default_factory=dict)
+    bad: list[tuple[int, str]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    num_refused: int = 0
+
+
+def damage(scale: Scale, data: Path, rows: Rows) -> None:
+    """Every kind of broken file in each row of a batch, and all kinds in one batch."""
+    num = 4 if scale.on_gpu else 3
+    sound = photographs(data, SIZE, num * (num + 2))
+    broken = broken_files(sound[0])
+    with TemporaryDirectory() as root:
+        folder = Path(root)
+        undamaged = load(write_files(folder / "sound", sound), scale.device, num)
+        with rows.check("no file is broken") as row:
+            judge(load(folder / "sound", scale.device, num), undamaged, undamaged, set(), row)
+        for number, (name, content) in enumerate(broken.items()):
+            with rows.check(name) as row:
+                damaged = {turn * num + turn for turn in range(num)}
+                files = [content if n in damaged else one for n, one in enumerate(sound)]
+                here = write_files(folder / f"{number:03d}", files)
+                actual, expected = load(here, scale.device, num), load(here, _CPU, num, "cpu")
+                judge(actual, expected, undamaged, damaged, row)
+        with rows.check("all kinds in one batch") as row:
+            files = [*broken.values(), *sound]
+            here = write_files(folder / "mixed", files)
+            actual, expected = (
+                load(here, device, len(files), decoder)
+                for device, decoder in ((scale.device, "dali"), (_CPU, "cpu"))
+            )
+            files[: len(broken)] = [sound[0]] * len(broken)
+            whole = load(write_files(folder / "whole", files), scale.device, len(files))
+            judge(actual, expected, whole, set(range(len(broken))), row)
+
+
+def load(
+    folder: Path,
+    device: torch.device,
+    batch_size: int,
+    decoder: Literal["dali", "cpu"] = "dali",
+    recipe: Recipe = _RECIPE,
+) -> Run:
+    """Load a folder in its order, without its bad samples."""
+    run = Run()
+    options: dict[str, Any] = {"shuffle": "none", "last_batch": "partial", "dtype": torch.float32}
+    options |= {"on_bad_sample": "skip", "max_bad_samples": 10**6, "engine": "fused"}
+    options |= {"decoder": decoder, "device": device, "batch_size": batch_size}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with Loader(open_dataset(folder), recipe, **options) as loader:
+            for batch in loader:
+                run.images |= dict(zip(batch.indices.tolist(), batch.images.cpu(), strict=True))
+        run.bad = [(record.index, record.stage) for record in loader.bad_samples]
+        run.reasons = [record.reason for record in loader.bad_samples]
+    run.num_refused = sum("DALI refused" in str(one.message) for one in said)
+    return run
+
+
+def judge(actual: Run, expected: Run, sound: Run, damaged: set[int], row: Row) -> None:
+    """Fill in a row: the largest difference that damage makes to a picture beside it, of 255.
+
+    Args:
+        actual: What the device made of a folder with broken files.
+        expected: What the CPU made of it.
+        sound: What the device made of the same folder without damage.
+        damaged: The indices of the broken files.
+        row: The row.
+
+    Raises:
+        AssertionError: A verdict is not the CPU's, a sample is lost, or a neighbour has another bit.
+    """
+    row.facts["verdicts"] = sorted({stage for _, stage in expected.bad}) or ["decodes"]
+    row.facts["batches that DALI alone refused"] = actual.num_refused
+    row.facts["same reasons"] = actual.reasons == expected.reasons
+    assert actual.bad == expected.bad, (
+        f"bad samples {actual.bad} instead of the CPU's {expected.bad}; reasons {actual.reasons[:2]}"
+    )
+    remaining = sound.images.keys() - {index for index, _ in expected.bad}
+    assert actual.images.keys() == remaining, (
+        f"samples {sorted(actual.images)} came instead of {sorted(remaining)}"
+    )
+    # What decodes though it is broken may be anything, and is only stated.
+    row.facts["broken pictures differ from the CPU's by"] = max(
+        (_gap(actual.images[n], expected.images[n]) for n in damaged & remaining), default=0.0
+    )
+    beside = sorted(remaining - damaged)
+    gaps = [_gap(actual.images[n], sound.images[n]) for n in beside]
+    others = [
+        _gap(actual.images[n], sound.images[m])
+        for n, m in zip(beside, beside[1:] + beside[:1], strict=True)
+    ]
+    row.judge(max(gaps), 0.0, control=min(others))
+
+
+def _gap(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float((one - other).abs().max()) * 255

@@ -1,0 +1,133 @@
+"""Step: the fused kernels beside a copy on the device in the same run."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench.batch import RECIPE
+from bench.gpu.rows import Rows
+from bench.gpu.scale import Scale, finish
+from bench.pictures import load_pictures
+from bench.turns import take_turns
+from gpu_aug import (
+    ColorJitter,
+    HorizontalFlip,
+    Normalize,
+    RandomAffine,
+    RandomErasing,
+    RandomPerspective,
+    Recipe,
+    compile_engine,
+)
+
+RECIPES = {
+    "flip, normalise": Recipe([HorizontalFlip(), Normalize()]),
+    "batch stage": RECIPE,
+    "affine, normalise": Recipe([RandomAffine(15.0, (0.1, 0.1), (0.9, 1.1)), Normalize()]),
+    "perspective, normalise": Recipe([RandomPerspective(p=1.0), Normalize()]),
+    "jitter, normalise": Recipe([ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()]),
+    "hue, normalise": Recipe([ColorJitter(hue=0.1), Normalize()]),
+    "erase, normalise": Recipe([RandomErasing(p=1.0), Normalize()]),
+}
+COPY = "a copy on the device"
+"""The name of the row that the others are compared with."""
+
+_LAYOUTS = {"channels last": torch.channels_last, "contiguous": torch.contiguous_format}
+_NUM_SETS = 4  # batches that take turns, so that none stays in the cache
+_CALLS = 20
+
+
+def kernel(scale: Scale, data: Path, rows: Rows) -> None:
+    """Gigabytes per second, each byte counted once, of each recipe, type and layout; and what the kernels alone take."""
+    copied = 2**30 if scale.on_gpu else 2**22
+    source = torch.randint(0, 255, (copied,), dtype=torch.uint8, device=scale.device)
+    target = torch.empty_like(source)
+    with rows.measure(COPY, "GB/s") as row:
+        copy = partial(target.copy_, source)
+        row.put_runs([2 * copied / seconds / 1e9 for seconds in _seconds(copy, scale)])
+    most = rows[COPY].value or 0.0
+    with rows.measure("host to device", "GB/s") as row:
+        pinned = torch.empty(copied // 4, dtype=torch.uint8, pin_memory=scale.on_gpu)
+        upload = partial(target[: len(pinned)].copy_, pinned, non_blocking=True)
+        row.put_runs([len(pinned) / seconds / 1e9 for seconds in _seconds(upload, scale)])
+    images = _images(scale, data)
+    for name, recipe in RECIPES.items():
+        for dtype, layout in ((torch.bfloat16, "channels last"), (torch.bfloat16, "contiguous"), (torch.float32, "contiguous")):  # fmt: skip
+            title = f"{name}, {str(dtype).removeprefix('torch.')}, {layout}"
+            with rows.measure(title, "GB/s") as row:
+                call, moved = _work(recipe, images, dtype, _LAYOUTS[layout], scale)
+                runs = _seconds(call, scale)
+                row.put_runs([moved / seconds / 1e9 for seconds in runs])
+                row.facts["images_per_second"] = round(len(images[0]) / min(runs))
+                row.facts["share of a copy"] = round((row.value or 0.0) / most, 3)
+                if scale.on_gpu:
+                    row.facts |= _kernels(call, moved, most, scale)
+
+
+def _work(
+    recipe: Recipe,
+    images: list[torch.Tensor],
+    dtype: torch.dtype,
+    layout: torch.memory_format,
+    scale: Scale,
+) -> tuple[Callable[[], Any], int]:
+    """A call of the engine on sets that take turns, and the bytes that it has to move."""
+    num, height, width = images[0].shape[:3]
+    engine = compile_engine("fused", recipe, device=scale.device)
+    sizes = np.tile(np.array([height, width], np.int64), (num, 1))
+    draws = [recipe.draw(0, epoch, np.arange(num), sizes) for epoch in range(_NUM_SETS)]
+    outs = [
+        torch.empty((num, 3, height, width), dtype=dtype, device=scale.device, memory_format=layout)
+        for _ in range(_NUM_SETS)
+    ]
+    calls = count()
+
+    def call() -> None:
+        turn = next(calls) % _NUM_SETS
+        engine.run(images[turn], draws[turn], outs[turn])
+
+    for _ in range(_NUM_SETS):
+        call()
+    return call, images[0].nbytes + outs[0].nbytes
+
+
+def _seconds(call: Callable[[], Any], scale: Scale) -> tuple[float, ...]:
+    """Seconds of a call, of calls that follow each other without a break, in five turns."""
+    call()
+    turns = take_turns(
+        {"": call}, turns=5, seconds=scale.seconds / 6, finish=partial(finish, scale.device)
+    )
+    return turns[""].runs
+
+
+def _kernels(call: Callable[[], Any], moved: int, most: float, scale: Scale) -> dict[str, Any]:
+    """Milliseconds of a call that kernels run, by name, and the share of a copy's rate without the gaps between them."""
+    from torch.profiler import ProfilerActivity, profile
+
+    finish(scale.device)
+    with profile(activities=[ProfilerActivity.CUDA]) as trace:
+        for _ in range(_CALLS):
+            call()
+        finish(scale.device)
+    spent = {
+        event.key[:80]: round(event.self_device_time_total / 1000 / _CALLS, 5)
+        for event in trace.key_averages()
+        if event.self_device_time_total > 0 and not event.key.startswith("Memcpy")
+    }
+    alone = moved / (sum(spent.values()) / 1000) / 1e9
+    return {
+        "milliseconds of kernels": spent,
+        "share of a copy, kernels alone": round(alone / most, 3),
+    }
+
+
+def _images(scale: Scale, data: Path) -> list[torch.Tensor]:
+    """Several batches of photographs on the device, uint8 [b, side, side, 3]."""
+    pictures = load_pictures(str(data), scale.batch_size, scale.side)
+    turns = (np.roll(pictures, 17 * turn, axis=1) for turn in range(_NUM_SETS))
+    return [torch.from_numpy(turned).to(scale.device) for turned in turns]

@@ -1,0 +1,139 @@
+"""What a step finds: rows of one shape, written down one by one, so that a crash costs only what follows."""
+
+import json
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+Verdict = Literal["right", "wrong", "open", "failed", "measured"]
+
+_INTERRUPTED = "the step ended while this was under way"
+_ERROR_LENGTH = 400
+
+
+@dataclass
+class Row:
+    """One thing that was verified or measured.
+
+    Attributes:
+        name: Unique within the step.
+        value: The largest difference that a check found, or the median of a measurement's runs.
+        unit: The unit of the value.
+        verdict: "right" or "wrong" for a check, "open" where nothing was compared; "measured" for a measurement; "failed" where an
+            error or a crash came first.
+        facts: All else by name: "allowed" and "control" of a check, "runs" of a measurement, "error", "percent of NVDEC" ...
+    """
+
+    name: str
+    value: float | None = None
+    unit: str = ""
+    verdict: Verdict = "failed"
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def judge(self, value: float, allowed: float, control: float) -> None:
+        """Require that a difference is allowed, and that the comparison can tell.
+
+        Args:
+            value: By how much the result differs from what it should be.
+            allowed: The most that it may differ.
+            control: By how much a result differs that is known to be wrong.
+
+        Raises:
+            AssertionError: The difference is larger (or not a number), or the wrong result would pass.
+        """
+        self.value = value
+        self.facts |= {"allowed": allowed, "control": control}
+        assert value <= allowed, f"differs by {value:.4g}, {allowed:.4g} is allowed"
+        assert control > allowed, (
+            f"control: a wrong result differs by {control:.4g} and would pass, {allowed:.4g} is allowed"
+        )
+
+    def put_runs(self, runs: Sequence[float]) -> None:
+        """Keep single runs; their median becomes the value."""
+        self.value = round(median(runs), 4)
+        self.facts["runs"] = [round(run, 4) for run in runs]
+
+
+class Rows:
+    """The rows of a step, in a JSON file that is whole at every moment.
+
+    Attributes:
+        faults: Tracebacks of what went wrong.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.faults: list[str] = []
+        self._path = path
+        self._rows: list[Row] = []
+        self._write()
+
+    @contextmanager
+    def check(self, name: str, **facts: Any) -> Iterator[Row]:
+        """Fill in a row: right if the block sets a value, wrong if it raises AssertionError, failed if anything else."""
+        with self._row(Row(name, facts=facts), "right") as row:
+            yield row
+
+    @contextmanager
+    def measure(self, name: str, unit: str = "images/s", **facts: Any) -> Iterator[Row]:
+        """Fill in a row of a measurement; whatever the block raises makes it "failed"."""
+        with self._row(Row(name, unit=unit, facts=facts), "measured") as row:
+            yield row
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Say why something takes no part; that is no fault."""
+        self._rows.append(Row(name, verdict="open", facts={"reason": reason}))
+        self._write()
+
+    @contextmanager
+    def _row(self, row: Row, verdict: Verdict) -> Iterator[Row]:
+        row.facts["error"] = _INTERRUPTED
+        self._rows.append(row)
+        self._write()
+        try:
+            yield row
+        except Exception as error:  # noqa: BLE001 - a library may raise anything; the row says so
+            is_wrong = verdict == "right" and isinstance(error, AssertionError)
+            row.verdict = "wrong" if is_wrong else "failed"
+            row.facts["error"] = f"{type(error).__name__}: {str(error)[:_ERROR_LENGTH]}"
+            self.faults.append(f"---- {row.name}\n{''.join(traceback.format_exception(error))}")
+        else:
+            row.verdict = "open" if row.value is None else verdict
+            del row.facts["error"]
+        self._write()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def __getitem__(self, name: str) -> Row:
+        return next(row for row in self._rows if row.name == name)
+
+    def _write(self) -> None:
+        part = self._path.with_suffix(".part")
+        rows = [asdict(row) for row in self._rows]
+        part.write_text(json.dumps({"rows": rows}, default=str), encoding="utf-8")
+        part.replace(self._path)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a step's file; none where it was never written."""
+    try:
+        return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+    except FileNotFoundError:
+        return []
+
+
+def headline(rows: Sequence[Row]) -> str:
+    """How many were right, which were not, and the largest value that was measured."""
+    parts = [f"{count} right"] if (count := sum(row.verdict == "right" for row in rows)) else []
+    for verdict in ("wrong", "failed", "open"):
+        if names := [row.name for row in rows if row.verdict == verdict]:
+            parts.append(f"{verdict}: {'; '.join(names)}")
+    measured = [row for row in rows if row.verdict == "measured" and row.value is not None]
+    if measured:
+        best = max(measured, key=lambda row: row.value or 0.0)
+        parts.append(f"{len(measured)} measured, most: {best.name} {best.value:,.6g} {best.unit}")
+    return "; ".join(parts)
