@@ -93,28 +93,24 @@ def apply(
             f"recipe must be a Recipe or Views, got {type(recipe).__name__}: give Recipe([...]) or "
             "Recipe.preset(name)"
         )
-    seed = _read_seed(seed, epoch, indices)
     if isinstance(samples, Mapping) or not isinstance(samples, Sequence):
         raise TargetsError(
             f"samples must be a list of dictionaries, got {type(samples).__name__}: put a single one "
             "into a list"
         )
-    numbers = _read_indices(indices, len(samples))
-    place = _read_device(device)
+    seed = _read_seed(seed, epoch, indices)
+    own_indices = _read_indices(indices, len(samples))
+    on = _read_device(device)
     read = [read_sample(sample, number) for number, sample in enumerate(samples)]
-    _check_fit(recipe, samples)
+    recipes = recipe.recipes if isinstance(recipe, Views) else (recipe,)
+    _check_fit(recipes, samples)
     sizes = np.array([one.size for one in read], np.int64).reshape(-1, 2)
-    if isinstance(recipe, Views):
-        drawn = recipe.draw(seed, epoch, numbers, sizes)
-        views = [
-            _apply(
-                view, read, draws, compile_engine(engine, view, device=place, exact=exact), place
-            )
-            for view, draws in zip(recipe.recipes, drawn, strict=True)
-        ]
-        return list(zip(*views, strict=True))
-    compiled = compile_engine(engine, recipe, device=place, exact=exact)
-    return _apply(recipe, read, recipe.draw(seed, epoch, numbers, sizes), compiled, place)
+    drawn = recipe.draw(seed, epoch, own_indices, sizes)
+    results = [
+        _apply(one, read, draws, compile_engine(engine, one, device=on, exact=exact), on)
+        for one, draws in zip(recipes, drawn if isinstance(drawn, tuple) else (drawn,), strict=True)
+    ]
+    return list(zip(*results, strict=True)) if isinstance(recipe, Views) else results[0]
 
 
 def _read_seed(seed: int | None, epoch: int, indices: Sequence[int] | None) -> int:
@@ -146,17 +142,16 @@ def _read_indices(indices: Sequence[int] | None, num: int) -> NDArray[np.int64]:
 
 def _read_device(device: str | torch.device) -> torch.device:
     try:
-        place = torch.device(device)
+        on = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise EngineError(f"device must be 'cpu', 'cuda' or 'cuda:N', got {device!r}") from error
-    if place.type == "cuda" and not torch.cuda.is_available():
+    if on.type == "cuda" and not torch.cuda.is_available():
         raise EngineError(f"device must be 'cpu' where torch sees no GPU, got {device!r}")
-    return place
+    return on
 
 
-def _check_fit(recipe: Recipe | Views, samples: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse targets of another form than the recipe's: torchvision's BoundingBoxes, one mask for all."""
-    recipes = recipe.recipes if isinstance(recipe, Views) else (recipe,)
+def _check_fit(recipes: Sequence[Recipe], samples: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse targets of another form than the recipes': torchvision's BoundingBoxes, one mask for all."""
     wanted = {view.boxes.format if view.boxes else "xyxy" for view in recipes}
     instances = any(view.boxes and view.boxes.instance_masks for view in recipes)
     for number, sample in enumerate(samples):

@@ -24,6 +24,22 @@ from gpu_aug.views import Views
 _VIDEO = Normalize((0.45, 0.45, 0.45), (0.225, 0.225, 0.225))
 
 
+def imagenet_train(size: int = 224) -> Recipe:
+    """RandomResizedCrop, HorizontalFlip, Normalize."""
+    return Recipe([RandomResizedCrop(size), HorizontalFlip(), Normalize()])
+
+
+def imagenet_train_jitter(size: int = 224) -> Recipe:
+    """As ``imagenet_train`` with ColorJitter on 80 % of the images."""
+    jitter = ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8)
+    return Recipe([RandomResizedCrop(size), HorizontalFlip(), jitter, Normalize()])
+
+
+def imagenet_eval(size: int = 224, resize: int = 256) -> Recipe:
+    """Resize of the shorter side, CenterCrop, Normalize; nothing is random."""
+    return Recipe([Resize(resize), CenterCrop(size), Normalize()])
+
+
 def deit3(size: int = 224, *, simple_crop: bool = False) -> Recipe:
     """Train image classifiers as DeiT III: a crop, a flip, 3-Augment, ColorJitter of 0.3.
 
@@ -187,9 +203,9 @@ _MAKERS: dict[str, Callable[..., Recipe | Views]] = {
         deit3,
         detection,
         dino,
-        Recipe.imagenet_eval,
-        Recipe.imagenet_train,
-        Recipe.imagenet_train_jitter,
+        imagenet_eval,
+        imagenet_train,
+        imagenet_train_jitter,
         segmentation,
         simclr,
         video_eval,
@@ -205,7 +221,7 @@ def make_preset(name: str, **options: Any) -> Recipe | Views:
     """Return the preset called ``name``, one of PRESETS.
 
     Args:
-        name: That of a function above, or imagenet_train, imagenet_train_jitter or imagenet_eval.
+        name: That of a function above.
         options: The arguments of that function, such as ``size``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Recipe: an ordered tuple of operations, its stages, its presets and its draws."""
+"""Recipe: an ordered tuple of operations, its stages and its draws."""
 
 import hashlib
 import json
@@ -13,25 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.calls import Called
-from gpu_aug.draws import Draws, Params, find_partners, slots_of_view, uniforms
+from gpu_aug.drawing import draw_operations, slot_numbers
+from gpu_aug.draws import Draws, find_partners
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import write_document
-from gpu_aug.ops.color.jitter import ColorJitter
-from gpu_aug.ops.color.simple import Normalize
-from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.foreign.wrapping import as_operation
-from gpu_aug.ops.geometric.crops import CenterCrop
-from gpu_aug.ops.geometric.flips import HorizontalFlip
-from gpu_aug.ops.geometric.resized_crops import RandomResizedCrop
-from gpu_aug.ops.geometric.resizes import Resize
-from gpu_aug.ops.geometric.spatial import Crop, Resample, Spatial
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.temporal import Temporal, check_place
 from gpu_aug.resampling.crops import compose_windows
+from gpu_aug.stages import check_range, num_decoded, num_single, possible_sizes
 from gpu_aug.targets.targets import BoxParams, KeypointParams, differences
 
 FORMAT_VERSION = 1
-_ANY_SIZES = np.array([[211, 307], [503, 401]])  # two sizes that no operation keeps by chance
 
 
 @dataclass(frozen=True, init=False)
@@ -65,6 +58,9 @@ class Recipe(metaclass=Called):
 
     # Made of recipes, or making them, in modules that import this one: gpu_aug/methods.py attaches them.
     preset: ClassVar[Callable[..., Any]]
+    imagenet_train: ClassVar[Callable[..., "Recipe"]]
+    imagenet_train_jitter: ClassVar[Callable[..., "Recipe"]]
+    imagenet_eval: ClassVar[Callable[..., "Recipe"]]
     load: ClassVar[Callable[..., "Recipe"]]
     from_albumentations: ClassVar[Callable[..., "Recipe"]]
     from_torchvision: ClassVar[Callable[..., Any]]
@@ -88,8 +84,8 @@ class Recipe(metaclass=Called):
             self,
             "operations",
             tuple(
-                as_operation(operation, f"operation {place} of the recipe")
-                for place, operation in enumerate(_flat(operations))
+                as_operation(operation, f"operation {number} of the recipe")
+                for number, operation in enumerate(_flat(operations))
             ),
         )
         for name, given, params in (
@@ -102,24 +98,8 @@ class Recipe(metaclass=Called):
                 )
             object.__setattr__(self, name, given)
         check_place(self.operations)
-        self._check_range()
+        check_range(self.leaves)
         self._sizes  # noqa: B018 - checks that the operations fit
-
-    @classmethod
-    def imagenet_train(cls, size: int = 224) -> Self:
-        """RandomResizedCrop, HorizontalFlip, Normalize."""
-        return cls([RandomResizedCrop(size), HorizontalFlip(), Normalize()])
-
-    @classmethod
-    def imagenet_train_jitter(cls, size: int = 224) -> Self:
-        """As ``imagenet_train`` with ColorJitter on 80 % of the images."""
-        jitter = ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8)
-        return cls([RandomResizedCrop(size), HorizontalFlip(), jitter, Normalize()])
-
-    @classmethod
-    def imagenet_eval(cls, size: int = 224, resize: int = 256) -> Self:
-        """Resize of the shorter side, CenterCrop, Normalize; nothing is random."""
-        return cls([Resize(resize), CenterCrop(size), Normalize()])
 
     @cached_property
     def temporal_operations(self) -> tuple[Temporal, ...]:
@@ -139,17 +119,7 @@ class Recipe(metaclass=Called):
     @cached_property
     def decode_operations(self) -> tuple[Operation, ...]:
         """The leading crops, at most one operation that resamples, and at most one crop after it."""
-        resampled = padded = False
-        for place, operation in enumerate(self.image_operations):
-            resamples = isinstance(operation, Resample)
-            # A border that is resampled would lie on the nearest whole pixel.
-            if not suits_decoding(operation) or (resamples and (resampled or padded)):
-                return self.image_operations[:place]
-            if resampled:
-                return self.image_operations[: place + 1]
-            resampled = resamples
-            padded = padded or (isinstance(operation, Spatial) and operation.may_pad)
-        return self.image_operations
+        return self.image_operations[: num_decoded(self.image_operations)]
 
     @cached_property
     def batch_leaves(self) -> tuple[Operation, ...]:
@@ -159,10 +129,7 @@ class Recipe(metaclass=Called):
     @cached_property
     def _sizes(self) -> tuple[NDArray[np.int64], ...]:
         """Every size, int64 [n, 2], possible before each of `image_operations` and after the last."""
-        sizes = [_ANY_SIZES]
-        for operation in self.image_operations:
-            sizes.append(np.unique(operation.possible_sizes(sizes[-1]), axis=0))
-        return tuple(sizes)
+        return possible_sizes(self.image_operations)
 
     @property
     def decode_size(self) -> tuple[int, int] | None:
@@ -196,16 +163,8 @@ class Recipe(metaclass=Called):
 
         After them all images have one size.
         """
-        single = leaves = 0
-        for place, operation in enumerate(self.image_operations):
-            leaves += len(operation.leaves)
-            before, after = self._sizes[place : place + 2]
-            inside = [before, after] if isinstance(operation, Combinator) else [after]
-            if any(len(sizes) > 1 for sizes in [before, *inside]) or (
-                len(inside) == 2 and (before != after).any()
-            ):
-                single = leaves
-        return max(single - len(self.decode_operations), 0)
+        num = num_single(self.image_operations, self._sizes)
+        return max(num - len(self.decode_operations), 0)
 
     @property
     def antialias(self) -> bool:
@@ -239,9 +198,9 @@ class Recipe(metaclass=Called):
             epoch: Not negative.
             indices: Sample indices in the dataset, int64 [B].
             sizes: Height and width of the source images after EXIF orientation, int64 [B, 2].
-            positions: Places in the epoch's order, int64 [B], which say who is mixed with whom;
+            positions: Positions in the epoch's order, int64 [B], which say who is mixed with whom;
                 None is 0, 1, 2 and so on.
-            length: Number of places in the epoch; None is one more than the largest.
+            length: Number of positions in the epoch; None is one more than the largest.
             view: Which of several views of each sample is drawn, from 0.
 
         Raises:
@@ -251,35 +210,21 @@ class Recipe(metaclass=Called):
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
                 raise RecipeError(f"{name} must be a whole number from 0, got {value!r}: give one")
         sizes = np.array(sizes, np.int64).reshape(-1, 2)
-        needs = list(chain.from_iterable(operation.slots for operation in self.operations))
-        slots = slots_of_view(view)
-        numbers = iter(uniforms(seed, epoch, indices, needs, slots=slots))
-        by_group = list(chain.from_iterable(op.slots_by_group for op in self.operations))
-        if any(by_group):
-            places = np.arange(len(sizes)) if positions is None else positions
-            groups = places // self.group
-            shared = uniforms(seed, epoch, groups, needs, slots=slots)
-            choices = zip(by_group, numbers, shared, strict=True)
-            numbers = iter([theirs if same else own for same, own, theirs in choices])
-        drawn: list[Params] = []
-        temporal: list[Params] = []
-        sizes_now = sizes
-        for operation in self.operations:
-            if isinstance(operation, Temporal):
-                temporal.append(operation.draw(next(numbers), sizes_now))
-                continue
-            params, sizes_now = operation.draw_leaves(numbers, sizes_now)
-            # Copies: an operation may give views, of which Draws.put could not change one row.
-            drawn += [{name: np.array(leaf[name]) for name in leaf} for leaf in params]
+        if positions is None:
+            positions = np.arange(len(sizes))
+        numbers = slot_numbers(
+            self.operations, seed, epoch, indices, positions // self.group, view=view
+        )
+        params, temporal = draw_operations(self.operations, numbers, sizes)
         num_decode = len(self.decode_operations)
-        decode_params = tuple(drawn[:num_decode])
+        mixes = self.group > 1
         return Draws(
-            compose_windows(decode_params, sizes, antialias=self.antialias),
-            tuple(drawn[num_decode:]),
-            decode_params,
+            compose_windows(params[:num_decode], sizes, antialias=self.antialias),
+            params[num_decode:],
+            params[:num_decode],
             sizes,
-            self._partners(positions, length, len(sizes)),
-            tuple(temporal),
+            find_partners(positions, length) if mixes else np.empty((len(sizes), 0), np.int64),
+            temporal,
         )
 
     def result_sizes(self, draws: Draws) -> NDArray[np.int64]:
@@ -294,24 +239,6 @@ class Recipe(metaclass=Called):
         """Return what was said of boxes and keypoints, if anything."""
         given = {"boxes": self.boxes, "keypoints": self.keypoints}
         return {name: params for name, params in given.items() if params is not None}
-
-    def _partners(
-        self, positions: NDArray[np.int64] | None, length: int | None, num: int
-    ) -> NDArray[np.int64]:
-        if self.group == 1:
-            return np.empty((num, 0), np.int64)
-        return find_partners(np.arange(num) if positions is None else positions, length)
-
-    def _check_range(self) -> None:
-        normalized = False
-        for leaf in self.leaves:
-            if normalized and leaf.needs_unit_range:
-                name = type(leaf).__name__
-                raise RecipeError(
-                    f"{name} must come before Normalize, got it after: it needs values in [0, 1], "
-                    "so change their order"
-                )
-            normalized = normalized or leaf.leaves_unit_range
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recipe as plain values, ready for JSON."""
@@ -371,18 +298,6 @@ def _flat(steps: Sequence[Any]) -> list[Any]:
     """Return steps in a row, also those of lists and tuples among them."""
     inner = [_flat(step) if isinstance(step, list | tuple) else [step] for step in steps]
     return list(chain.from_iterable(inner))
-
-
-def suits_decoding(operation: Operation) -> bool:
-    """Whether an operation can be part of the decode stage: always done, bilinear, black beside."""
-    if getattr(operation, "p", 1.0) != 1:
-        return False
-    if isinstance(operation, Resample):
-        area = getattr(operation, "area_for_downscale", False)
-        return operation.interpolation == "bilinear" and not operation.may_pad and not area
-    if isinstance(operation, Crop):
-        return operation.padding_mode == "constant" and not np.any(operation.fill)
-    return False
 
 
 def _only(sizes: NDArray[np.int64]) -> tuple[int, int] | None:

@@ -1,8 +1,10 @@
-"""Which package may import which, what an import costs, and what happens when a part is missing."""
+"""Which package may import which, that no modules import each other in a circle, what an import costs, and what happens when a part is missing."""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -19,14 +21,20 @@ ARROWS = {
 OPTIONAL = ["nvidia", "nvidia.dali", "albumentations", "kornia", "cv2"]
 
 
-def wrong_arrows(package: str, source: str) -> set[str]:
-    """The packages of ours that a module of a package imports and must not."""
-    imported = set()
+def imports(source: str) -> Iterator[tuple[str, str]]:
+    """Every import of a module, those inside functions and for type checkers too: (module, name or "")."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            imported |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            imported.add(node.module.split(".")[0])
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None
+            assert node.level == 0, "relative imports are not looked at"
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def wrong_arrows(package: str, source: str) -> set[str]:
+    """The packages of ours that a module of a package imports and must not."""
+    imported = {module.partition(".")[0] for module, _ in imports(source)}
     return imported & (ARROWS.keys() - ARROWS[package] - {package})
 
 
@@ -38,10 +46,33 @@ def walk(root: Path, package: str) -> dict[str, set[str]]:
     }
 
 
+def find_circle(root: Path, package: str) -> list[str]:
+    """Modules of a package that import each other in a circle, the first one again at the end; or none."""
+    files = {
+        ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in (root / package).rglob("*.py")
+    }
+    graph = {
+        name: {
+            target
+            for module, attribute in imports(file.read_text())
+            if (target := f"{module}.{attribute}" if f"{module}.{attribute}" in files else module)
+            in files
+        }
+        - {name}
+        for name, file in files.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 def run(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
     """Run code in a fresh interpreter with folders put in front of the import path."""
-    places = [str(place) for place in (*path, ROOT)]
-    code = f"import sys; sys.path[:0] = {places}\n{code}"
+    folders = [str(folder) for folder in (*path, ROOT)]
+    code = f"import sys; sys.path[:0] = {folders}\n{code}"
     command = [sys.executable, "-c", code]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd="/")
 
@@ -77,6 +108,43 @@ def test_the_walk_sees_every_file(tmp_path: Path) -> None:
 def test_a_wrong_arrow_is_noticed(package: str, source: str) -> None:
     """The check above can fail, for imports inside functions as well."""
     assert wrong_arrows(package, source)
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "readers",
+        "gpu_aug",
+        "dali_pipes",
+        pytest.param("bench", marks=pytest.mark.xfail(reason="bench.video: being taken apart")),
+    ],
+)
+def test_no_circles(package: str) -> None:
+    """No modules import each other in a circle, not even inside functions or for type checkers."""
+    assert find_circle(ROOT, package) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("from readers.second import b", "import readers.first"),
+        ("from readers import second", "def b():\n    from readers.first import a"),
+        (
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import readers.second",
+            "from readers.inner.third import c",
+        ),
+    ],
+)
+def test_a_circle_is_noticed(first: str, second: str, tmp_path: Path) -> None:
+    """At the top of a module, in a function, for type checkers, and through a third one."""
+    (tmp_path / "readers" / "inner").mkdir(parents=True)
+    (tmp_path / "readers" / "first.py").write_text(first)
+    (tmp_path / "readers" / "inner" / "third.py").write_text("from readers import first")
+    assert find_circle(tmp_path, "readers") == []
+
+    (tmp_path / "readers" / "second.py").write_text(second)
+
+    assert {"readers.first", "readers.second"} <= set(find_circle(tmp_path, "readers"))
 
 
 @pytest.mark.parametrize("package", ["readers", "gpu_aug", "dali_pipes"])

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from dali_pipes.tiling.tile import add_restarts
 
 from bench.contestant import Footing
 from bench.gpu.photographs import photographs, write_files
@@ -24,7 +25,6 @@ from bench.race import opened
 from bench.result import Comparison
 from bench.timer import time_slice
 from bench.usage import Busy, mean_of
-from dali_pipes.tiling.tile import add_restarts
 from gpu_aug import Recipe
 from readers import Dataset, open_dataset
 
