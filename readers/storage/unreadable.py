@@ -27,6 +27,6 @@ def reason_of(error: Exception) -> str:
 def _shown(place: str) -> str:
     if "://" not in place:
         return place
-    from readers.storage.remote.requests import shown
+    from readers.storage.remote.options import shown
 
     return shown(place)

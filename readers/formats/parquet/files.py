@@ -55,7 +55,7 @@ class Place:
         """For messages: a URL without what may be secret in it."""
         if not is_url(self.text):
             return self.text
-        from readers.storage.remote.requests import shown
+        from readers.storage.remote.options import shown
 
         return shown(self.text)
 

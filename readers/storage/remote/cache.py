@@ -4,47 +4,48 @@ A folder holds
 
     CACHEDIR.TAG      says that everything here may be deleted; without it a folder is left alone
     lock, total       one lock for all accounts, and the bytes that lie here
-    ab/ab12...        one file per block: its name is a digest of the file, its content's stamp and the place
+    ab/ab12...        one file per block: its name is a digest of the file, its content's stamp and the offset
 
-and a block holds a description, a CRC-32 for each 64 KiB, and the bytes. Only the 64 KiB that are asked for
-are read and checked. What is damaged is as good as missing.
+(see `readers.storage.remote.blocks`). What is damaged is as good as missing.
 
 A block is written under a name of its own and then renamed, while the writer holds the lock: so a reader sees
 whole blocks only, and whoever holds the lock knows that unfinished ones were left behind by the dead. The
 operating system gives back the locks of a process that is gone. A block that is being read may be deleted.
 """
 
-import errno
-import fcntl
-import hashlib
 import os
 import re
 import shutil
-import struct
 import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from readers.sample import Payload, SourceError
 from readers.storage.cache_folder import cache_folder
+from readers.storage.remote.blocks import (
+    Block,
+    Part,
+    Range,
+    cut,
+    describe,
+    find_blocks,
+    read_part,
+    write_file,
+)
+from readers.storage.remote.cache_lock import LOCK_SECONDS, lock_of
 from readers.storage.unreadable import reason_of
 
-Range = tuple[int, int]
 Fetch = Callable[[list[Range]], list[Payload]]
 
-PIECE_BYTES = 1 << 16
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# Blocks of remote files. Delete the folder at any time.\n"
 _ENTRY = re.compile(r"[0-9a-f]{32}")
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.new")
-_HEAD = struct.Struct("<4s16sII")  # format, name, bytes, CRC-32 of the rest of the description
-_FORMAT = b"gab1"
 _PATIENCE_SECONDS = 30.0
-_LOCK_SECONDS = 5.0
 _ROOM_AFTER_EVICTION = 0.9
 _TOUCH_SECONDS = 1.0
 _DEFAULT_BYTES = 10_000_000_000
@@ -89,7 +90,7 @@ class BlockCache:
     def __init__(self, folder: Path, limit_bytes: int | None, block_bytes: int = 1 << 18) -> None:
         self._folder, self._block_bytes = folder, block_bytes
         _claim_folder(folder)
-        self._lock = _lock_of(folder)
+        self._lock = lock_of(folder)
         self._writes = True
         self._total_file = os.open(folder / "total", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         with self._lock.accounts():
@@ -110,83 +111,69 @@ class BlockCache:
             fetch: Reads whole blocks of the file from where it lies.
         """
         size = self._block_bytes
-        spans: dict[int, Range] = {}
-        for start, stop in ranges:
-            for number in range(start // size, -(-stop // size) if start < stop else 0):
-                low, high = max(start - number * size, 0), min(stop - number * size, size)
-                old = spans.get(number, (low, high))
-                spans[number] = min(low, old[0]), max(high, old[1])
-        blocks = {number: _Block.of(key, number, size, length) for number in spans}
-        found = {n: part for n, span in spans.items() if (part := self._load(blocks[n], span))}
-        missing = [n for n in spans if n not in found]
+        blocks = find_blocks(key, size, length, ranges)
+        parts = self._load(blocks)
+        missing = {number: block for number, block in blocks.items() if number not in parts}
         if (
             missing and not self._writes
         ):  # whole blocks are worth their bytes only where they are kept
-            return self._mixed(ranges, found, fetch)
-        if missing:
-            self._fill(missing, blocks, spans, found, fetch)
-        return [_cut(found, start, stop, size) for start, stop in ranges]
+            return self._read_around(ranges, parts, fetch)
+        parts |= self._fill(missing, fetch)
+        return [cut(parts, start, stop, size) for start, stop in ranges]
 
-    def _mixed(
-        self, ranges: Sequence[Range], found: "dict[int, _Part]", fetch: Fetch
+    def _read_around(
+        self, ranges: Sequence[Range], parts: dict[int, Part], fetch: Fetch
     ) -> list[Payload]:
-        """Ranges out of what was found, and the others exactly."""
+        """Ranges out of what is here, and the others exactly."""
         size = self._block_bytes
         far = [
             (start, stop)
             for start, stop in ranges
-            if start < stop and any(n not in found for n in range(start // size, -(-stop // size)))
+            if start < stop and any(n not in parts for n in range(start // size, -(-stop // size)))
         ]
         fetched = dict(zip(far, fetch(far), strict=True))
-        return [
-            fetched[place] if place in fetched else _cut(found, *place, size) for place in ranges
-        ]
+        return [fetched[span] if span in fetched else cut(parts, *span, size) for span in ranges]
 
-    def _fill(
-        self,
-        missing: list[int],
-        blocks: "dict[int, _Block]",
-        spans: dict[int, Range],
-        found: "dict[int, _Part]",
-        fetch: Fetch,
-    ) -> None:
-        """Fetch blocks that are missing, but for those that another one fetches at this moment."""
-        patient_until = time.monotonic() + _PATIENCE_SECONDS
-        wait = 0.002
+    def _fill(self, missing: dict[int, Block], fetch: Fetch) -> dict[int, Part]:
+        """Fetch blocks that are missing; those that another one fetches at this moment are waited for."""
+        parts: dict[int, Part] = {}
+        patient_until, wait = time.monotonic() + _PATIENCE_SECONDS, 0.002
         while missing:
-            impatient = time.monotonic() > patient_until
-            mine = [n for n in missing if self._lock.claim(blocks[n].digest)]
+            claimed = [n for n, block in missing.items() if self._lock.claim(block.digest)]
             try:
-                for n in missing:
-                    if part := self._load(blocks[n], spans[n]):
-                        found[n] = part
-                wanted = [n for n in (missing if impatient else mine) if n not in found]
-                if wanted:
-                    answers = fetch([blocks[n].place for n in wanted])
-                    found.update(
-                        (n, _Part(0, memoryview(data)))
-                        for n, data in zip(wanted, answers, strict=True)
-                    )
-                    self._store(
-                        [(blocks[n], data) for n, data in zip(wanted, answers, strict=True)]
-                    )
+                parts |= self._load(missing)  # what another one has just fetched
+                wanted = claimed if time.monotonic() < patient_until else list(missing)
+                parts |= self._fetch({n: missing[n] for n in wanted if n not in parts}, fetch)
             finally:
-                for n in mine:
-                    self._lock.release(blocks[n].digest)
-            missing = [n for n in missing if n not in found]
-            if missing and not mine:
+                for n in claimed:
+                    self._lock.release(missing[n].digest)
+            missing = {n: block for n, block in missing.items() if n not in parts}
+            if missing and not claimed:
                 time.sleep(wait)
                 wait = min(2 * wait, 0.1)
+        return parts
 
-    def _load(self, block: "_Block", span: Range) -> "_Part | None":
-        """The bytes of a block from a multiple of 64 KiB on; None when it is not here or is damaged."""
+    def _fetch(self, blocks: dict[int, Block], fetch: Fetch) -> dict[int, Part]:
+        """Fetch blocks from where they lie, and keep them."""
+        if not blocks:
+            return {}
+        answers = fetch([block.span for block in blocks.values()])
+        self._store(list(zip(blocks.values(), answers, strict=True)))
+        return {n: Part(0, memoryview(data)) for n, data in zip(blocks, answers, strict=True)}
+
+    def _load(self, blocks: dict[int, Block]) -> dict[int, Part]:
+        """What is wanted of blocks, of those that are here and whole."""
+        found = ((number, self._load_one(block)) for number, block in blocks.items())
+        return {number: part for number, part in found if part}
+
+    def _load_one(self, block: Block) -> Part | None:
         path = self._path(block.digest.hex())
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
         try:
-            part = _read_entry(file, block, span)
+            part = read_part(file, block)
             if time.time() - os.fstat(file).st_mtime > _TOUCH_SECONDS:
                 with suppress(
                     OSError
@@ -200,12 +187,12 @@ class BlockCache:
         finally:
             os.close(file)
 
-    def _store(self, blocks: "list[tuple[_Block, Payload]]") -> None:
+    def _store(self, blocks: list[tuple[Block, Payload]]) -> None:
         if not self._writes:
             return
-        entries = [(block.digest.hex(), _description(block, data), data) for block, data in blocks]
+        entries = [(block.digest.hex(), describe(block, data), data) for block, data in blocks]
         try:
-            with self._lock.accounts(_LOCK_SECONDS):
+            with self._lock.accounts(LOCK_SECONDS):
                 for entry in entries:
                     self._store_one(*entry)
         except TimeoutError:
@@ -228,7 +215,7 @@ class BlockCache:
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_name(f"{name}.new")
         try:
-            _write(unfinished, description, data)
+            write_file(unfinished, description, data)
             unfinished.replace(path)
         except OSError:
             with suppress(OSError):
@@ -281,79 +268,6 @@ class _Scan(NamedTuple):
     total: int
 
 
-class _Part(NamedTuple):
-    """Bytes of a block, from the given one on."""
-
-    start: int
-    data: memoryview
-
-
-class _Block(NamedTuple):
-    """A block of a file: its name here, and its place there."""
-
-    digest: bytes
-    place: Range
-
-    @classmethod
-    def of(cls, key: str, number: int, size: int, length: int) -> "_Block":
-        digest = hashlib.sha256(
-            f"{key}\0{size}\0{number}".encode("utf-8", "surrogateescape")
-        ).digest()[:16]
-        return cls(digest, (number * size, min((number + 1) * size, length)))
-
-
-def _description(block: _Block, data: Payload) -> bytes:
-    pieces = [zlib.crc32(data[at : at + PIECE_BYTES]) for at in range(0, len(data), PIECE_BYTES)]
-    checks = struct.pack(f"<{len(pieces)}I", *pieces)
-    return _HEAD.pack(_FORMAT, block.digest, len(data), zlib.crc32(checks, len(data))) + checks
-
-
-def _write(path: Path, *parts: Payload) -> None:
-    with path.open("wb", buffering=0) as file:
-        for part in parts:
-            if file.write(part) != len(part):  # the disk was full just then
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _read_entry(file: int, block: _Block, span: Range) -> _Part:
-    """Raises ValueError where it is damaged."""
-    length = block.place[1] - block.place[0]
-    num_pieces = -(-length // PIECE_BYTES)
-    head = os.pread(file, _HEAD.size + 4 * num_pieces, 0)
-    if len(head) != _HEAD.size + 4 * num_pieces:
-        raise ValueError("cut off")
-    checks = head[_HEAD.size :]
-    if _HEAD.unpack(head[: _HEAD.size]) != (
-        _FORMAT,
-        block.digest,
-        length,
-        zlib.crc32(checks, length),
-    ):
-        raise ValueError("damaged description")
-    first = span[0] // PIECE_BYTES
-    start, stop = first * PIECE_BYTES, min(-(-span[1] // PIECE_BYTES) * PIECE_BYTES, length)
-    data = memoryview(os.pread(file, stop - start, len(head) + start))
-    if len(data) != stop - start:
-        raise ValueError("cut off")
-    expected = struct.unpack(f"<{num_pieces}I", checks)
-    for number in range(first, -(-stop // PIECE_BYTES)):
-        at = (number - first) * PIECE_BYTES
-        if zlib.crc32(data[at : at + PIECE_BYTES]) != expected[number]:
-            raise ValueError("damaged bytes")
-    return _Part(start, data)
-
-
-def _cut(found: dict[int, _Part], start: int, stop: int, size: int) -> Payload:
-    pieces = []
-    while start < stop:
-        number, at = divmod(start, size)
-        end = min(stop, (number + 1) * size)
-        part = found[number]
-        pieces.append(part.data[at - part.start : at - part.start + end - start])
-        start = end
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
 def _on_disk(size_bytes: int) -> int:
     return -(-size_bytes // _DISK_BLOCK_BYTES) * _DISK_BLOCK_BYTES
 
@@ -380,86 +294,14 @@ def _warn(folder: Path, error: OSError) -> None:
     )
 
 
-class _Lock:
-    """Claims of single blocks, and the lock of the accounts, among threads and processes.
-
-    Locks of the kind that belong to a process (fcntl) on bytes of one file. A child of a fork does not
-    inherit them, and closing the file would give all of them back: it stays open.
-    """
-
-    def __init__(self, file: int) -> None:
-        self._file = file
-        self._accounts = threading.Lock()
-        self._mutex = threading.Lock()
-        self._claimed: set[int] = set()
-
-    def claim(self, digest: bytes) -> bool:
-        """Try to become the one who fetches a block."""
-        place = _place(digest)
-        with self._mutex:
-            if place in self._claimed or not self._try(place):
-                return False
-            self._claimed.add(place)
-            return True
-
-    def release(self, digest: bytes) -> None:
-        """Give a claim back."""
-        place = _place(digest)
-        with self._mutex:
-            self._claimed.discard(place)
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
-
-    @contextmanager
-    def accounts(self, patience_seconds: float | None = None) -> Iterator[None]:
-        """Hold the lock of the accounts; TimeoutError when it cannot be had for so long."""
-        if not self._accounts.acquire(timeout=-1 if patience_seconds is None else patience_seconds):
-            raise TimeoutError
-        try:
-            self._wait(_LOCK_SECONDS * 12 if patience_seconds is None else patience_seconds)
-            try:
-                yield
-            finally:
-                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, 0)
-        finally:
-            self._accounts.release()
-
-    def _wait(self, seconds: float) -> None:
-        until, wait = time.monotonic() + seconds, 0.0005
-        while not self._try(0):
-            if time.monotonic() > until:
-                raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock")
-            time.sleep(wait)
-            wait = min(2 * wait, 0.02)
-
-    def _try(self, place: int) -> bool:
-        try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
-        except (BlockingIOError, PermissionError):
-            return False
-        return True
-
-
-def _place(digest: bytes) -> int:
-    return 1 + int.from_bytes(digest[:5], "little")
-
-
 _opening = threading.Lock()
 _open: dict[tuple[str | None, int | None, int], BlockCache | None] = {}
-_locks: dict[tuple[int, int], _Lock] = {}
-
-
-def _lock_of(folder: Path) -> _Lock:
-    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    status = os.fstat(file)
-    # A second descriptor of the same file is not closed either: that would free the locks of the first.
-    return _locks.setdefault((status.st_dev, status.st_ino), _Lock(file))
 
 
 def _after_fork() -> None:
     global _opening
     _opening = threading.Lock()
     _open.clear()
-    _locks.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

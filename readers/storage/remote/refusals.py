@@ -3,7 +3,7 @@
 import errno
 import re
 
-_STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
+STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
 _CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
 # Where machines of a provider are asked for credentials when the environment has none.
 _ASKED_THE_MACHINE = ("169.254.", "fd00:ec2::", "metadata.google.internal", "computeMetadata")
@@ -41,11 +41,11 @@ def refusal(error: Exception, scheme: str, *, reached: bool = False) -> OSError 
         EACCES where credentials may help, ENOENT where the bucket is not there, else EINVAL; strerror says what the store told, and what to set.
     """
     text = str(error).partition("\n\nDebug source")[0]  # which repeats it all
-    found = _STATUS.search(text)
+    found = STATUS.search(text)
     status = found[1] if found else ""
     if "redirect without LOCATION" in text:
         return PermissionError(errno.EACCES, _ADVICE["PermanentRedirect"])
-    if any(place in text for place in _ASKED_THE_MACHINE):
+    if any(host in text for host in _ASKED_THE_MACHINE):
         if reached:
             return None
         return PermissionError(errno.EACCES, _nothing_found(scheme))

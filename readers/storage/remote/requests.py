@@ -8,123 +8,22 @@ import importlib
 import os
 import random
 import re
-import shutil
 import sys
-import tempfile
-import threading
 import time
-import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from readers.formats.registry import require
 from readers.sample import Payload, SourceError
-from readers.storage.remote.refusals import refusal
+from readers.storage.remote.options import Address, StorageOptions, shown
+from readers.storage.remote.refusals import STATUS, refusal
 
 T = TypeVar("T")
 
-SCHEMES = ("s3", "gs", "http", "https")
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.1, 10.0
-_STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
 _ENDLESS = "3650days"
-
-
-@dataclass(frozen=True)
-class StorageOptions:
-    """How remote data is reached and kept.
-
-    Attributes:
-        cache_folder: Where blocks that were read are kept; None takes ``$GPU_AUG_CACHE/blocks``, or
-            ``~/.cache/gpu-aug/blocks``.
-        cache_bytes: The most that lies there, over all processes. None takes 10 GB, or a tenth of the
-            free disk if that is less; 0 keeps nothing, and only what is asked for is read.
-        block_bytes: Size of a block of the cache, a multiple of 64 KiB.
-        retries: How often a request that failed is made again.
-        timeout_seconds: Longest time for one request, its answer included.
-        deadline_seconds: Longest time for one read with all its attempts.
-        concurrency: Requests under way at once, per process.
-        endpoint: URL of a server that speaks S3 or GCS and is not the provider's own; None takes
-            ``AWS_ENDPOINT_URL`` for S3.
-        anonymous: Whether requests go out unsigned, for public buckets.
-        settings: Further settings of obstore's store, such as (("region", "eu-west-1"),). Credentials
-            are better left in the usual environment variables (AWS_ACCESS_KEY_ID, ...).
-    """
-
-    cache_folder: str | None = None
-    cache_bytes: int | None = None
-    block_bytes: int = 1 << 18
-    retries: int = 8
-    timeout_seconds: float = 30.0
-    deadline_seconds: float = 300.0
-    concurrency: int = 32
-    endpoint: str | None = None
-    anonymous: bool = False
-    settings: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
-
-    def __post_init__(self) -> None:
-        for name in ("timeout_seconds", "deadline_seconds", "concurrency"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be > 0, got {getattr(self, name)}")
-        for name in ("retries", "cache_bytes"):
-            if (getattr(self, name) or 0) < 0:
-                raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
-        if self.block_bytes <= 0 or self.block_bytes % (1 << 16):
-            raise ValueError(f"block_bytes must be a multiple of 65536, got {self.block_bytes}")
-        if isinstance(self.settings, Mapping):
-            object.__setattr__(self, "settings", tuple(sorted(self.settings.items())))
-
-
-_default = StorageOptions()
-
-
-def configure(**changes: Any) -> StorageOptions:
-    """Change the options of all remote data that this process opens from now on, and return them."""
-    global _default
-    _default = replace(_default, **changes)
-    return _default
-
-
-def is_remote(location: str | os.PathLike[str]) -> bool:
-    """Whether this is a URL of a kind that can be read."""
-    scheme, colon, _ = os.fspath(location).partition("://")
-    return bool(colon) and scheme.lower() in SCHEMES
-
-
-def shown(url: str) -> str:
-    """A URL for people: without the password and the signature that it may hold."""
-    if not url.lower().startswith("http"):
-        return url
-    parts = urllib.parse.urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-class Url(str):
-    """A URL that remembers how to reach it, in other processes too.
-
-    Attributes:
-        options: The options.
-    """
-
-    __slots__ = ("options",)
-    options: StorageOptions
-
-    def __new__(cls, url: str, options: StorageOptions) -> "Url":
-        """Give a URL its options."""
-        made = super().__new__(cls, url)
-        made.options = options
-        return made
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickled with its options."""
-        return Url, (str(self), self.options)
-
-
-def options_of(url: str, options: StorageOptions | None) -> StorageOptions:
-    """Those that are given, else those that the URL remembers, else those of `configure`."""
-    return options or (url.options if isinstance(url, Url) else _default)
 
 
 class State(NamedTuple):
@@ -140,51 +39,24 @@ class State(NamedTuple):
         return cls(int(meta["size"]), meta["e_tag"] or "", meta["last_modified"].isoformat())
 
 
-class Place(NamedTuple):
-    """A URL taken apart: which store, and what in it."""
-
-    scheme: str
-    root: str
-    path: str
-
-    @classmethod
-    def of(cls, url: str) -> "Place":
-        """Take a URL apart.
-
-        Raises:
-            SourceError: It is of no kind that can be read.
-        """
-        scheme, _, rest = url.partition("://")
-        if not is_remote(url):
-            kinds = ", ".join(f"{name}://" for name in SCHEMES)
-            raise SourceError(f"{shown(url)} cannot be read: give a URL that begins with {kinds}")
-        if scheme.lower() in ("s3", "gs"):
-            bucket, _, path = rest.partition("/")
-            return cls(scheme.lower(), bucket, path)
-        parts = urllib.parse.urlsplit(url)
-        query = f"?{parts.query}" if parts.query else ""
-        root = f"{parts.scheme}://{parts.netloc}{query}"
-        return cls(parts.scheme.lower(), root, urllib.parse.unquote(parts.path).lstrip("/"))
-
-
 class Connection:
     """One store: a bucket, or an HTTP server.
 
     Args:
-        place: Any place in it.
+        address: Of anything in it.
         options: How to reach it.
     """
 
-    def __init__(self, place: Place, options: StorageOptions) -> None:
-        self._place, self._options = place, options
+    def __init__(self, address: Address, options: StorageOptions) -> None:
+        self._address, self._options = address, options
 
     def head(self, path: str) -> State:
         """Ask for the state of an object, without its bytes."""
-        if self._place.scheme in ("s3", "gs"):
+        if self._address.scheme in ("s3", "gs"):
             try:
                 return State.of(_obstore().head(self._store(), path))
             except Exception as error:
-                if refusal(error, self._place.scheme) is None:
+                if refusal(error, self._address.scheme) is None:
                     raise
                 # The answer to HEAD has no room for the reason, that to GET has.
         # Of an HTTP server it must be known whether it gives parts; and a signed URL is for GET alone.
@@ -223,16 +95,16 @@ class Connection:
         return [path for path in map(str, found) if "/" not in path.removeprefix(start)]
 
     def _store(self, *, endless: bool = False) -> Any:
-        key = (self._place.scheme, self._place.root, self._options, endless)
+        key = (self._address.scheme, self._address.root, self._options, endless)
         runtime = _current
         if key not in runtime.stores:
-            runtime.stores[key] = _make_store(self._place, self._options, endless=endless)
+            runtime.stores[key] = _make_store(self._address, self._options, endless=endless)
         return runtime.stores[key]
 
 
-def _make_store(place: Place, options: StorageOptions, *, endless: bool) -> Any:
-    stores = importlib.import_module("obstore.store") if _obstore() else None
-    assert stores
+def _make_store(address: Address, options: StorageOptions, *, endless: bool) -> Any:
+    _obstore()
+    stores = importlib.import_module("obstore.store")
     seconds = f"{max(int(options.timeout_seconds * 1000), 1)}ms"
     settings = dict(options.settings)
     client = {
@@ -240,25 +112,25 @@ def _make_store(place: Place, options: StorageOptions, *, endless: bool) -> Any:
         "read_timeout": seconds,
         "connect_timeout": seconds,
         # Whoever names a server without TLS means it; HTTPS stays HTTPS.
-        "allow_http": (options.endpoint or place.root).startswith("http://")
-        or place.scheme == "http",
+        "allow_http": (options.endpoint or address.root).startswith("http://")
+        or address.scheme == "http",
         **settings.pop("client_options", {}),
     }
     once = {"max_retries": 0}  # it would not repeat what breaks off, and knows no deadline
-    if place.scheme in ("http", "https"):
-        return stores.HTTPStore.from_url(place.root, client_options=client, retry_config=once)
+    if address.scheme in ("http", "https"):
+        return stores.HTTPStore.from_url(address.root, client_options=client, retry_config=once)
     if options.anonymous:
         settings["skip_signature"] = True
     endpoint = options.endpoint
-    if place.scheme == "gs":
+    if address.scheme == "gs":
         if endpoint := endpoint or _emulator():
             settings.setdefault("base_url", endpoint)
             client["allow_http"] = endpoint.startswith("http://")
-        return stores.GCSStore(place.root, client_options=client, retry_config=once, **settings)
+        return stores.GCSStore(address.root, client_options=client, retry_config=once, **settings)
     if endpoint := endpoint or os.environ.get("AWS_ENDPOINT_URL"):
         settings.setdefault("endpoint", endpoint)
         client["allow_http"] = endpoint.startswith("http://")
-    return stores.S3Store(place.root, client_options=client, retry_config=once, **settings)
+    return stores.S3Store(address.root, client_options=client, retry_config=once, **settings)
 
 
 def _emulator() -> str | None:
@@ -280,8 +152,8 @@ def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline
             (EIO, ETIMEDOUT); strerror is a sentence without credentials.
     """
     began = time.monotonic()
-    place = Place.of(url)
-    host = place.root
+    address = Address.of(url)
+    host = address.root
     most = options.retries
     for number in range(options.retries + 1):
         try:
@@ -289,7 +161,7 @@ def attempt(action: Callable[[], T], url: str, options: StorageOptions, deadline
             _reached.add(host)
             return result
         except Exception as error:  # noqa: BLE001  # obstore's have no common base but this
-            if final := _final(error, place.scheme, host in _reached):
+            if final := _final(error, address.scheme, host in _reached):
                 raise final from None
             reason = _reason(error)
         if host not in _reached and "error sending request" in reason:
@@ -345,7 +217,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error)
-    if status := _STATUS.search(text):
+    if status := STATUS.search(text):
         return f"{status[1]} {status[2].strip()}".strip()
     for told, word in (
         ("operation timed out", "no answer in time"),
@@ -363,13 +235,10 @@ class _Runtime:
     def __init__(self) -> None:
         self.stores: dict[Any, Any] = {}
         self.pools: dict[tuple[str, int], ThreadPoolExecutor] = {}
-        self.obstore: ModuleType | None = None
-        self.loading = threading.Lock()
 
 
 _current = _Runtime()
 _obstore_is_inherited = False
-_obstore_folder = ""  # where the first copy lies; the others are gone from the disk
 _buried: list[object] = []  # of the parent: to free its threads from here would wait for ever
 
 
@@ -382,44 +251,12 @@ def pool(name: str, size: int) -> ThreadPoolExecutor:
 
 
 def _obstore() -> ModuleType:
-    runtime = _current
-    if runtime.obstore is not None:
-        return runtime.obstore
-    with runtime.loading:
-        if runtime.obstore is None:
-            found = require("obstore", extra="remote")
-            runtime.obstore = _second_copy(found) if _obstore_is_inherited else found
-        return runtime.obstore
-
-
-def _second_copy(module: ModuleType) -> ModuleType:
-    """Load obstore once more, from a copy of its files.
-
-    Its threads have stayed behind in the parent process, which it does not notice: every call would wait
-    for ever. They belong to the loaded library, so only a second library has threads of its own.
-
-    Raises:
-        SourceError: There is no room for the copy.
-    """
-    global _obstore_folder
-    _obstore_folder = _obstore_folder or os.path.dirname(str(module.__file__))  # noqa: PTH120
-    names = [name for name in sys.modules if name.split(".")[0] == "obstore"]
-    _buried.extend(sys.modules.pop(name) for name in names)
-    try:
-        with tempfile.TemporaryDirectory(prefix="gpu-aug-") as folder:
-            shutil.copytree(_obstore_folder, f"{folder}/obstore")
-            sys.path.insert(0, folder)
-            try:
-                importlib.invalidate_caches()
-                importlib.import_module("obstore.store")
-            finally:
-                sys.path.remove(folder)
-    except OSError as error:
+    if _obstore_is_inherited:  # its threads have stayed behind: every call would wait for ever
         raise SourceError(
-            f"remote data cannot be read in this forked process, since obstore could not be copied ({error}): "
-            "free 20 MB in the temporary folder, or start processes with spawn"
-        ) from None
-    return sys.modules["obstore"]
+            "remote data cannot be read in a process that was forked from one that has read some: start "
+            "processes with spawn or forkserver, such as DataLoader(multiprocessing_context='spawn')"
+        )
+    return require("obstore", extra="remote")
 
 
 def _after_fork() -> None:

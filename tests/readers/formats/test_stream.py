@@ -23,7 +23,7 @@ import pytest
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
 import readers.formats.stream.forward
-import readers.storage.remote.requests
+import readers.storage.remote.options
 from dali_pipes import Loader, LoaderError
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Sample, SourceError, TarDataset
@@ -353,10 +353,10 @@ def test_leaving_early_ends_the_command(tmp_path: Path) -> None:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A server without range requests; answers for "short" files end before they should."""
     pytest.importorskip("obstore")
-    options = readers.storage.remote.requests.StorageOptions(
+    options = readers.storage.remote.options.StorageOptions(
         retries=1, timeout_seconds=5, deadline_seconds=10
     )
-    monkeypatch.setattr(readers.storage.remote.requests, "_default", options)
+    monkeypatch.setattr(readers.storage.remote.options, "_default", options)
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:

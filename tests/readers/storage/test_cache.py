@@ -186,13 +186,13 @@ def test_a_full_disk_is_told_once(
     cache: BlockCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading goes on without a cache, after one warning."""
-    real = cache_module._write
+    real = cache_module.write_file
 
     def full(path: Path, *parts: bytes | memoryview) -> None:
         real(path, parts[0])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache_module, "_write", full)
+    monkeypatch.setattr(cache_module, "write_file", full)
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         read(cache, [(0, 10)])
     counted = Counted()

@@ -1,0 +1,131 @@
+"""A block of a remote file as a file on the local disk: a description, checksums, and the bytes.
+
+A block holds a description, a CRC-32 for each 64 KiB, and the bytes. Only the 64 KiB that are asked for are read
+and checked.
+"""
+
+import errno
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from readers.sample import Payload
+
+Range = tuple[int, int]
+
+PIECE_BYTES = 1 << 16
+_HEAD = struct.Struct("<4s16sII")  # format, name, bytes, CRC-32 of the rest of the description
+_FORMAT = b"gab1"
+
+
+class Block(NamedTuple):
+    """A block of a file, and what is wanted of it.
+
+    Attributes:
+        digest: Its name here.
+        span: Its bytes in the file, half open.
+        wanted: Which of its own bytes are asked for, half open.
+    """
+
+    digest: bytes
+    span: Range
+    wanted: Range
+
+
+class Part(NamedTuple):
+    """Bytes of a block, from the given one on."""
+
+    start: int
+    data: memoryview
+
+
+def find_blocks(key: str, size: int, length: int, ranges: Sequence[Range]) -> dict[int, Block]:
+    """The blocks that ranges of a file need, by their number.
+
+    Args:
+        key: Says which file, and which content of it.
+        size: Of a block, in bytes.
+        length: Of the file.
+        ranges: Half open, within the file.
+    """
+    wanted: dict[int, Range] = {}
+    for start, stop in ranges:
+        for number in range(start // size, -(-stop // size) if start < stop else 0):
+            low, high = max(start - number * size, 0), min(stop - number * size, size)
+            before = wanted.get(number, (low, high))
+            wanted[number] = min(low, before[0]), max(high, before[1])
+    return {
+        number: Block(
+            _digest(key, size, number), (number * size, min((number + 1) * size, length)), span
+        )
+        for number, span in wanted.items()
+    }
+
+
+def cut(parts: dict[int, Part], start: int, stop: int, size: int) -> Payload:
+    """Bytes of a file, out of parts of its blocks of this size."""
+    pieces = []
+    while start < stop:
+        number, offset = divmod(start, size)
+        end = min(stop, (number + 1) * size)
+        part = parts[number]
+        pieces.append(part.data[offset - part.start : offset - part.start + end - start])
+        start = end
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def describe(block: Block, data: Payload) -> bytes:
+    """What stands before the bytes of a block."""
+    starts = range(0, len(data), PIECE_BYTES)
+    pieces = [zlib.crc32(data[start : start + PIECE_BYTES]) for start in starts]
+    checks = struct.pack(f"<{len(pieces)}I", *pieces)
+    return _HEAD.pack(_FORMAT, block.digest, len(data), zlib.crc32(checks, len(data))) + checks
+
+
+def write_file(path: Path, *parts: Payload) -> None:
+    """Write a file, all of it.
+
+    Raises:
+        OSError: It cannot be written; ENOSPC where the disk is full.
+    """
+    with path.open("wb", buffering=0) as file:
+        for part in parts:
+            if file.write(part) != len(part):  # the disk was full just then
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def read_part(descriptor: int, block: Block) -> Part:
+    """Read what is wanted of a block, and what shares 64 KiB with it.
+
+    Raises:
+        ValueError: It is damaged.
+        OSError: It cannot be read.
+    """
+    length = block.span[1] - block.span[0]
+    num_pieces = -(-length // PIECE_BYTES)
+    head = os.pread(descriptor, _HEAD.size + 4 * num_pieces, 0)
+    if len(head) != _HEAD.size + 4 * num_pieces:
+        raise ValueError("cut off")
+    checks = head[_HEAD.size :]
+    expected = (_FORMAT, block.digest, length, zlib.crc32(checks, length))
+    if _HEAD.unpack(head[: _HEAD.size]) != expected:
+        raise ValueError("damaged description")
+    first = block.wanted[0] // PIECE_BYTES
+    start, stop = first * PIECE_BYTES, min(-(-block.wanted[1] // PIECE_BYTES) * PIECE_BYTES, length)
+    data = memoryview(os.pread(descriptor, stop - start, len(head) + start))
+    if len(data) != stop - start:
+        raise ValueError("cut off")
+    checksums = struct.unpack(f"<{num_pieces}I", checks)[first:]
+    for offset, checksum in zip(range(0, len(data), PIECE_BYTES), checksums, strict=False):
+        if zlib.crc32(data[offset : offset + PIECE_BYTES]) != checksum:
+            raise ValueError("damaged bytes")
+    return Part(start, data)
+
+
+def _digest(key: str, size: int, number: int) -> bytes:
+    name = f"{key}\0{size}\0{number}".encode("utf-8", "surrogateescape")
+    return hashlib.sha256(name).digest()[:16]

@@ -1,0 +1,93 @@
+"""Who fetches which block, and who keeps the accounts of a cache, among threads and processes."""
+
+import errno
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+LOCK_SECONDS = 5.0
+
+
+class CacheLock:
+    """Claims of single blocks, and the lock of the accounts, among threads and processes.
+
+    Locks of the kind that belong to a process (fcntl) on bytes of one file. A child of a fork does not
+    inherit them, and closing the file would give all of them back: it stays open.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._accounts = threading.Lock()
+        self._mutex = threading.Lock()
+        self._claimed: set[int] = set()
+
+    def claim(self, digest: bytes) -> bool:
+        """Try to become the one who fetches a block."""
+        byte = _byte_of(digest)
+        with self._mutex:
+            if byte in self._claimed or not self._try(byte):
+                return False
+            self._claimed.add(byte)
+            return True
+
+    def release(self, digest: bytes) -> None:
+        """Give a claim back."""
+        byte = _byte_of(digest)
+        with self._mutex:
+            self._claimed.discard(byte)
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
+
+    @contextmanager
+    def accounts(self, patience_seconds: float | None = None) -> Iterator[None]:
+        """Hold the lock of the accounts; TimeoutError when it cannot be had for so long."""
+        if not self._accounts.acquire(timeout=-1 if patience_seconds is None else patience_seconds):
+            raise TimeoutError
+        try:
+            self._wait(LOCK_SECONDS * 12 if patience_seconds is None else patience_seconds)
+            try:
+                yield
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 1, 0)
+        finally:
+            self._accounts.release()
+
+    def _wait(self, seconds: float) -> None:
+        until, wait = time.monotonic() + seconds, 0.0005
+        while not self._try(0):
+            if time.monotonic() > until:
+                raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock")
+            time.sleep(wait)
+            wait = min(2 * wait, 0.02)
+
+    def _try(self, byte: int) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+
+def _byte_of(digest: bytes) -> int:
+    return 1 + int.from_bytes(digest[:5], "little")
+
+
+_locks: dict[tuple[int, int], CacheLock] = {}
+
+
+def lock_of(folder: Path) -> CacheLock:
+    """The lock of the cache in a folder.
+
+    Raises:
+        OSError: Its file cannot be made.
+    """
+    file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    status = os.fstat(file)
+    # A second descriptor of the same file is not closed either: that would free the locks of the first.
+    return _locks.setdefault((status.st_dev, status.st_ino), CacheLock(file))
+
+
+os.register_at_fork(after_in_child=_locks.clear)

@@ -1,0 +1,81 @@
+"""Lists of the objects in a store: all below a prefix, or those that a pattern fits."""
+
+import time
+from fnmatch import fnmatchcase
+from functools import partial
+from glob import has_magic
+
+from readers.sample import SourceError
+from readers.storage.remote.options import Address, StorageOptions, Url, options_of, shown
+from readers.storage.remote.requests import Connection, attempt
+
+
+def list_remote(url: str, options: StorageOptions | None = None) -> list[str]:
+    """The URLs of all objects below a prefix (``s3://bucket/folder``), sorted.
+
+    Raises:
+        SourceError: There are none, the store cannot be listed, or as for `open_remote`.
+    """
+    options = options_of(url, options)
+    address = Address.of(url)
+    if address.scheme not in ("s3", "gs"):
+        raise SourceError(
+            f"{shown(url)} is a folder on an HTTP server, which cannot be listed: name its files, or "
+            "give a pattern such as train-{000..099}.tar"
+        )
+    connection = Connection(address, options)
+    prefix = address.path.rstrip("/")
+    deadline = time.monotonic() + options.deadline_seconds
+    try:
+        paths = attempt(lambda: connection.paths(prefix), url, options, deadline)
+    except OSError as error:
+        raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
+    if not paths:
+        raise SourceError(f"{shown(url)} holds no objects: correct the bucket or the folder")
+    return [Url(f"{address.scheme}://{address.root}/{path}", options) for path in sorted(paths)]
+
+
+def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
+    """The URLs of the objects that a pattern fits (``s3://bucket/*/train-*.tar``), sorted.
+
+    ``*``, ``?`` and ``[...]`` stand for characters other than a slash, as in a shell; each folder that may fit is
+    listed by a request of its own. An object of just this name comes before all others.
+
+    Raises:
+        SourceError: There are none, the store cannot be listed, or as for `open_remote`.
+    """
+    options = options_of(url, options)
+    address = Address.of(url)
+    connection = Connection(address, options)
+    parts = address.path.split("/")
+    fixed = next(number for number, part in enumerate(parts) if has_magic(part))
+    found = ["/".join(parts[:fixed])]
+    deadline = time.monotonic() + options.deadline_seconds
+    for number, part in enumerate(parts[fixed:], start=fixed):
+        is_last = number == len(parts) - 1
+        try:
+            levels = [
+                attempt(
+                    partial(connection.level, folder, folders=not is_last), url, options, deadline
+                )
+                for folder in found
+            ]
+        except OSError as error:
+            raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
+        found = [path for level in levels for path in _fitting(level, part)]
+    if not found:
+        raise SourceError(f"{shown(url)} fits no object: correct the pattern")
+    return [Url(f"{address.scheme}://{address.root}/{path}", options) for path in sorted(found)]
+
+
+def _fitting(paths: list[str], pattern: str) -> list[str]:
+    """Return the paths whose last part a pattern fits; like those of a shell it fits no hidden ones."""
+    names = {path.rpartition("/")[2]: path for path in paths}
+    if pattern in names:
+        return [names[pattern]]
+    hidden = pattern.startswith(".")
+    return [
+        path
+        for name, path in names.items()
+        if fnmatchcase(name, pattern) and (hidden or not name.startswith("."))
+    ]

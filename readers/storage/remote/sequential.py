@@ -1,0 +1,95 @@
+"""Remote files as streams: read once, from front to back, past the cache."""
+
+import errno
+import io
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from readers.storage.remote.files import NoRangesError, Windows, open_remote
+from readers.storage.remote.options import Address, StorageOptions, options_of
+from readers.storage.remote.requests import Connection, State, attempt, changed
+
+_WINDOW_BYTES = 8 << 20
+_BUFFER_BYTES = 1 << 20
+
+
+def stream(url: str, options: StorageOptions | None = None) -> io.BufferedReader:
+    """A binary file to be read once, from front to back, past the cache; of servers without ranges too.
+
+    Raises:
+        SourceError: As for `open_remote`.
+        OSError: While it is read: it has changed, or cannot be read on.
+    """
+    options = options_of(url, options)
+    try:
+        blob = open_remote(url, options)
+    except NoRangesError:
+        return io.BufferedReader(_Forward(url, options), _BUFFER_BYTES)
+    windows = Windows(blob, _WINDOW_BYTES, num_ahead=3, cached=False)
+    return io.BufferedReader(_ReadAhead(windows), _BUFFER_BYTES)
+
+
+class _ReadAhead(io.RawIOBase):
+    """A file that comes in windows, of which the next ones are on their way."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows, self._position = windows, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        target = memoryview(buffer).cast("B")
+        data = self._windows[self._position : self._position + len(target)]
+        target[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+
+class _Forward(io.RawIOBase):
+    """A file that comes in one answer; where that breaks off, it is asked for again and what was had is skipped."""
+
+    def __init__(self, url: str, options: StorageOptions) -> None:
+        self._url, self._options = url, options
+        self._address = Address.of(url)
+        self._connection = Connection(self._address, options)
+        self._state: State | None = None
+        self._chunks: Iterator[bytes] | None = None
+        self._position = 0
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        target = memoryview(buffer).cast("B")
+        if not self._rest and (self._state is None or self._position < self._state.size_bytes):
+            deadline = time.monotonic() + self._options.deadline_seconds
+            self._rest = attempt(self._next_chunk, self._url, self._options, deadline)
+            self._position += len(self._rest)
+        data = self._rest[: len(target)]
+        target[: len(data)] = data
+        self._rest = self._rest[len(data) :]
+        return len(data)
+
+    def _next_chunk(self) -> memoryview:
+        if self._chunks is None:
+            state, self._chunks = self._connection.chunks(self._address.path)
+            if self._state is not None and self._state != state:
+                raise changed(self._state, state)
+            self._state, skipped = state, 0
+        else:
+            skipped = self._position
+        try:
+            while True:
+                chunk = memoryview(next(self._chunks))
+                if skipped + len(chunk) > self._position:
+                    return chunk[self._position - skipped :]
+                skipped += len(chunk)
+        except StopIteration:
+            self._chunks = None
+            raise OSError(errno.EIO, f"it broke off at byte {skipped}") from None
+        except Exception:
+            self._chunks = None
+            raise
