@@ -315,6 +315,9 @@ class BatchFunction(Foreign):
     one size by then, so a crop or resize comes before. What it computes over the batch makes a sample depend on its
     batch, and with it on the batch size and the number of ranks.
 
+    The recipe's fingerprint holds its source, and that of functions and classes of its module that it names; comments,
+    docstrings, blank space and where it lies do not count, nor does the version of Python.
+
     A parameter called ``seeds`` gets int64 [b] on the CPU, one number per sample that is the same in every
     run; other randomness is not repeatable, and is warned about: where a generator of torch, NumPy or Python went on
     during the first call, further calls on the same images show whether results change.
