@@ -26,7 +26,7 @@ def draw_rows(
     """Draw the canvases of the sound baseline JPEGs at some places of sheets.
 
     Args:
-        work: Whose rows they are.
+        work: The batch to which the rows belong.
         sheets: The canvases.
         start: The first place.
         stop: The one after the last.

@@ -26,7 +26,7 @@ FAST_LENGTH = 1 << FAST_BITS
 END, SLOW = 128, 192
 
 SEARCH_LENGTH = 34
-"""Of the search table int32: first for each length of code the bound that the next 16 bits stay below (one more
+"""Length of the search table, int32: first for each length of code the bound that the next 16 bits stay below (one more
 than the last code of that length, followed by zeros), then what added to the code gives its symbol's place."""
 
 

@@ -119,7 +119,7 @@ class OneOf(Combinator):
     """One of the operations, with probability ``p``; otherwise none.
 
     Args:
-        operations: To choose from. Each keeps its own probability, if it has one.
+        operations: Operations to choose from. Each keeps its own probability, if it has one.
         weights: How often each is chosen, in proportion; None is equally often.
         p: Share of the images for which one is chosen.
 
@@ -182,7 +182,7 @@ class SomeOf(Combinator):
     """Several different operations, in the given order, with probability ``p``.
 
     Args:
-        operations: To choose from. Each keeps its own probability, if it has one.
+        operations: Operations to choose from. Each keeps its own probability, if it has one.
         n: How many; (smallest, largest) draws the number, both included.
         p: Share of the images for which some are chosen.
 

@@ -111,7 +111,7 @@ class Operation(metaclass=Called):
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return every size, int64 [n, 2], that images of ``sizes`` can have after it.
 
-        Of a range of sizes its ends are enough.
+        The ends of a range of sizes are enough.
 
         Raises:
             RecipeError: The operation cannot be done on an image of such a size.

@@ -1,4 +1,4 @@
-"""Of which format a source is: told by names, by what lies in folders and, last, by first bytes."""
+"""Which format a source has: told by names, by the contents of folders and, last, by first bytes."""
 
 import json
 import os

@@ -118,7 +118,7 @@ class Solarize(Operation):
     """Replace each value x that is at least a threshold by 1 - x.
 
     Args:
-        threshold: In [0, 1]: one number, or (smallest, largest), drawn evenly.
+        threshold: Threshold in [0, 1]: one number, or (smallest, largest), drawn evenly.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomSolarize, whose threshold is 255 times as large on uint8;

@@ -26,7 +26,7 @@ STAINS = {
     "light": ((0.57, 0.71, 0.38), (0.15, 0.89, 0.42)),
 }
 TISSUE_BELOW = 0.85
-"""Of luma; brighter pixels are background."""
+"""Bound of the luma; brighter pixels are background."""
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ class KorniaModule(Foreign):
 
     Args:
         module: Keeps the image's size.
-        name: By which a recipe file names it; without it the recipe cannot be saved.
+        name: Name in a recipe file; without it the recipe cannot be saved.
         spatial: Whether it moves pixels, which boxes, keypoints and masks would not follow. None:
             Kornia's class says it, where there is one.
     """
@@ -259,7 +259,7 @@ class TorchvisionTransform(Foreign):
         transform: Keeps the image's size.
         takes: What it gets: a "pil" image or a tensor [3, H, W], "uint8" (both rounded to 8 bits) or
             "float32".
-        name: By which a recipe file names it; without it the recipe cannot be saved.
+        name: Name in a recipe file; without it the recipe cannot be saved.
     """
 
     given_by_name: ClassVar[str | None] = "transform"
@@ -324,7 +324,7 @@ class BatchFunction(Foreign):
 
     Args:
         function: As described.
-        name: By which a recipe file names it; None is ``module:name`` of a function that has one.
+        name: Name in a recipe file; None is ``module:name`` of a function that has one.
         spatial: Whether it moves pixels, which boxes, keypoints and masks would not follow. None:
             not known, so a recipe with it refuses targets.
 

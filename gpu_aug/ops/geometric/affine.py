@@ -107,7 +107,7 @@ class Affine(Bordered, Warp):
     are a range for x and one for y; {"x": ..., "y": ...} will do too.
 
     Args:
-        scale: Of x and y.
+        scale: Ranges of the factors in x and y.
         translate_percent: Shift as a share of width and height, cut to whole pixels towards 0.
         translate_px: Shift in whole pixels; instead of ``translate_percent``.
         rotate: Degrees, counter-clockwise; one number is that angle.

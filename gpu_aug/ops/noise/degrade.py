@@ -253,7 +253,7 @@ class Spatter(Operation):
         cutout_threshold: Range of the value below which there is no liquid, within [0, 1].
         intensity: Range of the strength within [0, 1].
         mode: "rain" or "mud".
-        color: Of the liquid, three numbers in [0, 1]; None is a light blue or a brown.
+        color: Colour of the liquid, three numbers in [0, 1]; None is a light blue or a brown.
         p: Share of the images that are changed.
 
     Source: Albumentations Spatter.

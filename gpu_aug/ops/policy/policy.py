@@ -74,7 +74,7 @@ class RandAugment(Policy):
         num_ops: How many; one may be drawn again.
         magnitude: Index of the magnitude, below ``num_magnitude_bins``.
         num_magnitude_bins: Number of magnitudes.
-        interpolation: Of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations.
         fill: Value beside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -129,7 +129,7 @@ class TrivialAugmentWide(Policy):
 
     Args:
         num_magnitude_bins: Number of magnitudes.
-        interpolation: Of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations.
         fill: Value beside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -169,7 +169,7 @@ class AutoAugment(Policy):
 
     Args:
         policy: Which data the pairs were learned on.
-        interpolation: Of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations.
         fill: Value beside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -235,7 +235,7 @@ class AugMix(Operation):
         alpha: The image's share has the law Beta(alpha, alpha); the chains share the rest by
             the symmetric Dirichlet law of ``alpha``.
         all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
-        interpolation: Of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations.
         fill: Value beside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
