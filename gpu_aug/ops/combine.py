@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,9 @@ class RandomApply(Combinator):
     Source: torchvision v2 RandomApply.
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """One: the gate."""
+
     operations: Sequence[Operation]
     p: float = 0.5
 
@@ -96,11 +99,6 @@ class RandomApply(Combinator):
     def children(self) -> tuple[Operation, ...]:
         """The operations."""
         return tuple(self.operations)
-
-    @property
-    def num_uniforms(self) -> int:
-        """One: the gate."""
-        return 1
 
     def choose(self, u: Uniforms) -> Gates:
         """All or none."""
@@ -132,6 +130,9 @@ class OneOf(Combinator):
         (224, 224)
     """
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the choice."""
+
     operations: Sequence[Operation]
     _: KW_ONLY
     weights: Sequence[float] | None = None
@@ -158,11 +159,6 @@ class OneOf(Combinator):
     def children(self) -> tuple[Operation, ...]:
         """The operations."""
         return tuple(self.operations)
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the choice."""
-        return 2
 
     def choose(self, u: Uniforms) -> Gates:
         """One child or none."""

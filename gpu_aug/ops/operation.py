@@ -208,15 +208,13 @@ class Operation(metaclass=Called):
 class Gated(Operation, abstract=True):
     """An operation that is either done or not done, and has nothing else to draw."""
 
+    num_uniforms: ClassVar[int] = 1
+    """One: the gate."""
+
     p: float = 0.5
 
     def __post_init__(self) -> None:
         self._set(p=probability(type(self).__name__, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """One: the gate."""
-        return 1
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate alone."""

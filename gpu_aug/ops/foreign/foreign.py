@@ -50,10 +50,8 @@ class Foreign(Operation, abstract=True):
     given_by_name: ClassVar[str | None] = None
     """The field that a file names only, and that ``Recipe.load(path, functions=...)`` fills."""
 
-    @property
-    def num_uniforms(self) -> int:
-        """Two, which make a seed."""
-        return 2
+    num_uniforms: ClassVar[int] = 2
+    """Two, which make a seed."""
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``seed``, from [0, 2**62)."""
