@@ -95,3 +95,12 @@ def _alternatives(text: str) -> list[str]:
         step = 1 if first <= last else -1
         return [f"{number:0{width}d}" for number in range(first, last + step, step)]
     return text.split(",") if "," in text else ["{" + text + "}"]
+
+
+def with_options_of(url: str, changed: str) -> str:
+    """A changed URL with what the first one knows of how it is reached; a path as it is."""
+    if not is_url(url):
+        return changed
+    from readers.storage.remote import Url, options_of
+
+    return Url(changed, options_of(url, None))

@@ -1,10 +1,9 @@
 """Samples that lie at known places of shard files; the base of every format of that kind."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -25,41 +24,55 @@ from readers.sample import (
     checked_indices,
 )
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
-from readers.storage.blob.mapped import MappedFile, mapped_file
+from readers.storage.blob.mapped import mapped_file
 from readers.storage.blob.pages import Extent, Foresight
-from readers.storage.index import FoundIndex, Scan, open_index
+from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
-from readers.storage.index.format import ROW, DamagedIndexError, Head, Names, Row, ShardIndex
+from readers.storage.index.format import DamagedIndexError, Head, Names
+from readers.storage.index.shard_index import Row
 from readers.storage.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
 _MOST_THREADS = 16  # that wait for a server
 _MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a process
 
-
 _Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
-_Part = tuple[int, int, int]
-"""The samples of a batch that lie in one shard: its number, and their places in stored order."""
-_LookedUp = tuple[_Take, list[Row], int]
-"""What makes their fields, in turn; what the index says of them; address of the shard, 0 if not mapped."""
+"""Makes the fields of samples, in turn."""
 
 
-_Content = tuple[int, str, str]
-"""Number of samples, digest of the index, pin of the shard."""
+class _Part(NamedTuple):
+    """The samples of a batch that lie in one shard: those from begin to end in stored order."""
+
+    shard: int
+    begin: int
+    end: int
 
 
-class _Found(NamedTuple):
-    """What is known of a batch before it is read.
+class _Located(NamedTuple):
+    """Where samples of a shard lie.
 
     Attributes:
-        takes: For each part, what makes the fields of its samples, in turn.
-        addresses: For each part, where its shard is mapped, 0 if not.
-        entries: For each sample, in stored order, what the index says.
+        rows: What the index says of them.
+        take: Makes their fields.
+        address: Where the shard is mapped, 0 if it is not.
     """
 
-    takes: list[_Take]
-    addresses: list[int]
-    entries: list[Row]
+    rows: list[Row]
+    take: _Take
+    address: int
+
+
+class _Content(NamedTuple):
+    """What a shard held when the dataset was opened: what is read later must be the same."""
+
+    num_samples: int
+    digest: str
+    pin: str
+
+    @classmethod
+    def of(cls, head: Head) -> "_Content":
+        """By its index."""
+        return cls(len(head), head.digest, head.identity["content"])
 
 
 class ShardDataset(IndexedDataset):
@@ -91,20 +104,21 @@ class ShardDataset(IndexedDataset):
         for blob, found in zip(self._blobs, self._found, strict=True):
             if isinstance(blob, LocalBlob):
                 blob.pin = found.head.identity["content"]
-        self._number()
+        self._contents: list[_Content] = []
+        self._expect([_Content.of(found.head) for found in self._found])
         self._names = [blob.name for blob in self._blobs]
-        # Without a call in between where nothing is decoded further.
-        self._make = Sample if type(self)._sample is ShardDataset._sample else None
         self._is_remote = not all(isinstance(blob, LocalBlob) for blob in self._blobs)
         self._foresight = Foresight()
-        blobs, indexes = self._blobs, self._found  # not self, whose maps should go when it goes
+        # Not self, whose maps should go when it goes.
+        blobs, indexes, contents = self._blobs, self._found, self._contents
         self._open = lru_cache(maxsize=_MOST_OPEN_SHARDS)(
-            lambda shard: _OpenShard(blobs[shard], indexes[shard].map())
+            lambda shard: _OpenShard(blobs[shard], _map(indexes[shard], contents[shard]))
         )
 
-    def _number(self) -> None:
-        """Say which samples lie in which shard."""
-        self._starts = list(accumulate((len(found.head) for found in self._found), initial=0))
+    def _expect(self, contents: list[_Content]) -> None:
+        """Hold to what the shards held when the dataset was opened, here or where it was pickled."""
+        self._contents[:] = contents
+        self._starts = list(accumulate((one.num_samples for one in contents), initial=0))
         self._bounds = np.array(self._starts, np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,21 +132,7 @@ class ShardDataset(IndexedDataset):
         """
         del protocol
         make, arguments = self.__reduce__()
-        return _open_same, (make, arguments, [_content(found.head) for found in self._found])
-
-    def _expect(self, contents: list[_Content]) -> None:
-        """Hold to what was known of the shards when the dataset was pickled."""
-        for shard, (found, (length, digest, pin)) in enumerate(
-            zip(self._found, contents, strict=True)
-        ):
-            head = found.head
-            if _content(head) != (length, digest, pin):
-                # An index of no file: what is asked of it leads to `_trusted`, which says why.
-                places = {**head.places, "rows": (0, length * ROW.size)}
-                identity = {**head.identity, "content": pin}
-                lost = replace(head, identity=identity, digest=digest, places=places, mark=-1)
-                self._found[shard] = found._replace(head=lost)
-        self._number()
+        return _open_same, (make, arguments, self._contents)
 
     @property
     def shards(self) -> list[str]:
@@ -146,8 +146,8 @@ class ShardDataset(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits over shard names, keys, field sizes and labels."""
         digest = hashlib.sha256()
-        for name, found in zip(self._names, self._found, strict=True):
-            digest.update(f"{name!r} {found.head.digest}\n".encode())
+        for name, content in zip(self._names, self._contents, strict=True):
+            digest.update(f"{name!r} {content.digest}\n".encode())
         return digest.hexdigest()[:32]
 
     @property
@@ -172,98 +172,102 @@ class ShardDataset(IndexedDataset):
         Samples are read in the order in which they are stored, shard by shard.
         """
         wanted = np.asarray(checked_indices(indices, len(self)), np.int64)
-        result: list[Any] = [None] * len(wanted)
         order = np.argsort(wanted, kind="stable")
         stored = wanted[order]
-        shards = np.searchsorted(self._bounds, stored, side="right") - 1
+        parts, shards = self._parts(stored)
         rows: list[int] = (stored - self._bounds[shards]).tolist()
-        changes = (np.flatnonzero(shards[1:] != shards[:-1]) + 1).tolist()
-        numbers, positions = shards.tolist(), order.tolist()
-        parts = [
-            (numbers[begin], begin, end)
-            for begin, end in pairwise([0, *changes, len(rows)])
-            if begin < end
-        ]
-        found = self._look_up_all(parts, rows)
+        located = self._locate_all(parts, rows)
         if not self._is_remote and parts:
-            self._foresight.look(partial(_address, parts, found), partial(_extents, parts, found))
-        starts, shard_names, entries = self._starts, self._names, found.entries
-        make = self._make or self._sample
-        for (shard, begin, end), take in zip(parts, found.takes, strict=True):
-            start, shard_name = starts[shard], shard_names[shard]
-            for place in range(begin, end):
-                key, names, bounds, label, size, fault, restarts, image_field = entries[place]
-                index, key = start + rows[place], f"{shard_name}/{key}"
-                try:
-                    result[positions[place]] = (
-                        BadSample(index, key, "read", fault)
-                        if fault
-                        else make(
-                            index, key, take(names, bounds), label, size, restarts, image_field
-                        )
-                    )
-                except OSError as error:
-                    reason = f"the shard cannot be read: {reason_of(error)}"
-                    result[positions[place]] = BadSample(index, key, "read", reason)
+            self._foresight.look(partial(_address, located), partial(_extents, located))
+        result: list[Any] = [None] * len(wanted)
+        positions = order.tolist()
+        for part, found in zip(parts, located, strict=True):
+            self._make_samples(part, found, rows, positions, result)
         return result
 
-    def _look_up_all(self, parts: list[_Part], rows: list[int]) -> "_Found":
+    def _parts(self, stored: NDArray[np.int64]) -> tuple[list[_Part], NDArray[np.int64]]:
+        """Divide increasing indices by shard; also the shard of each."""
+        shards = np.searchsorted(self._bounds, stored, side="right") - 1
+        begins = np.flatnonzero(np.diff(shards, prepend=-1))
+        ends = np.append(begins[1:], len(shards))
+        parts = zip(shards[begins].tolist(), begins.tolist(), ends.tolist(), strict=False)
+        return list(map(_Part._make, parts)), shards
+
+    @staticmethod
+    def _decode(
+        fields: dict[str, Payload],
+        size: tuple[int, int] | None,  # noqa: ARG004
+    ) -> dict[str, Payload]:
+        """Make the fields of a sample of what is stored; for formats where they are not the same.
+
+        Raises:
+            ValueError: They cannot be made; the text is the reason.
+            OSError: The shard cannot be read.
+        """
+        return fields
+
+    def _make_samples(
+        self,
+        part: _Part,
+        located: _Located,
+        rows: list[int],
+        positions: list[int],
+        result: list[Any],
+    ) -> None:
+        """Read the samples of one shard, and put each where it was asked for."""
+        start, name = self._starts[part.shard], self._names[part.shard]
+        take, decode = located.take, self._decode
+        for number, row in enumerate(located.rows, part.begin):
+            key, names, bounds, label, size, fault, restarts, image_field = row
+            index, key = start + rows[number], f"{name}/{key}"
+            made: Sample | BadSample
+            try:
+                if fault:
+                    raise ValueError(fault)
+                fields = decode(take(names, bounds), size)
+                made = Sample(index, key, fields, label, size, restarts, image_field)
+            except OSError as error:
+                made = BadSample(index, key, "read", _unread(error))
+            except ValueError as error:
+                made = BadSample(index, key, "read", str(error))
+            result[positions[number]] = made
+
+    def _locate_all(self, parts: list[_Part], rows: list[int]) -> list[_Located]:
         """Find the samples of a batch; remote shards side by side."""
-        # Few lists that live on: the garbage collector looks at all of them ever again.
-        found = _Found([], [], [])
-        looked_up: Iterable[_LookedUp]
+
+        def locate(part: _Part) -> _Located:
+            return self._locate(part.shard, rows[part.begin : part.end])
+
         if self._is_remote and len(parts) > 1:
             with ThreadPoolExecutor(min(len(parts), _MOST_THREADS)) as pool:
-                looked_up = list(
-                    pool.map(lambda part: self._look_up(part[0], rows[part[1] : part[2]]), parts)
-                )
-        else:
-            looked_up = (self._look_up(shard, rows[begin:end]) for shard, begin, end in parts)
-        for take, entries, address in looked_up:
-            found.takes.append(take)
-            found.entries.extend(entries)
-            found.addresses.append(address)
-        return found
+                return list(pool.map(locate, parts))
+        return list(map(locate, parts))
 
-    def _look_up(self, shard: int, rows: list[int]) -> _LookedUp:
+    def _locate(self, shard: int, rows: list[int]) -> _Located:
         """Find samples of one shard."""
         try:
             opened = self._open(shard)
-            entries = opened.index.entries(rows)
-            return opened.take or opened.read(entries), entries, opened.start
+            found = opened.index.rows(rows)
+            return _Located(found, opened.take or opened.read(found), opened.start)
         except (DamagedIndexError, OSError):
-            return self._look_up_anyway(shard, rows)
+            return self._locate_anyway(shard, rows)
 
-    def _look_up_anyway(self, shard: int, rows: list[int]) -> _LookedUp:
-        """What `_look_up` gives, where the index is damaged or the shard cannot be read."""
-        entries: list[Row] = [(f"(sample {row})", (), (), -1, None, "", None, None) for row in rows]
+    def _locate_anyway(self, shard: int, rows: list[int]) -> _Located:
+        """What `_locate` gives, where the index is damaged or the shard cannot be read."""
+        found = [Row(f"(sample {row})") for row in rows]
         try:
             try:
-                entries = self._open(shard).index.entries(rows)
+                found = self._open(shard).index.rows(rows)
             except (DamagedIndexError, OSError):
-                entries = self._trusted(shard).entries(rows)
-            return self._open(shard).read(entries), entries, 0
+                found = self._trusted(shard).rows(rows)
+            return _Located(found, self._open(shard).read(found), 0)
         except OSError as error:
-            reason = f"the shard cannot be read: {reason_of(error)}"
+            reason = _unread(error)
         except ReadersError as error:
             reason = str(error)
-        lost: list[Row] = [
-            (key, (), (), -1, None, fault or reason, None, None) for key, *_, fault, _, _ in entries
-        ]
-        return _take_nothing, lost, 0
-
-    def _sample(
-        self,
-        index: int,
-        key: str,
-        fields: Mapping[str, Payload],
-        label: int,
-        size: tuple[int, int] | None,
-        restarts: NDArray[np.int64] | None,
-        image_field: str | None,
-    ) -> Sample | BadSample:
-        """Make a sample of what a shard holds of it; for formats that decode further."""
-        return Sample(index, key, fields, label, size, restarts, image_field)
+        return _Located(
+            [Row(row.key, fault=row.fault or reason) for row in found], _take_nothing, 0
+        )
 
     def _trusted(self, shard: int) -> ShardIndex:
         """Return an index all of which is as it was written, built anew where it was not.
@@ -273,13 +277,12 @@ class ShardDataset(IndexedDataset):
             IndexFileError: It can be kept nowhere.
             OSError: The shard cannot be read.
         """
-        before = self._found[shard]
         with suppress(DamagedIndexError, OSError):
-            index = before.map()
+            index = _map(self._found[shard], self._contents[shard])
             index.verify()
             return index
         after = open_index(self._blobs[shard], self._scan, distrust=True)
-        if _content(after.head) != _content(before.head):
+        if _Content.of(after.head) != self._contents[shard]:
             raise SourceError("the shard has changed since it was opened, open it anew")
         self._found[shard] = after
         self._open.cache_clear()
@@ -303,7 +306,7 @@ class _OpenShard:
         self.take: _Take | None = None
         self.start = 0
 
-    def read(self, entries: list[Row]) -> _Take:
+    def read(self, rows: list[Row]) -> _Take:
         """Return what makes fields of these samples, to be called for each of them in turn.
 
         Raises:
@@ -313,10 +316,11 @@ class _OpenShard:
             # A map of its own, which goes with this object; the next time it is there.
             file = mapped_file(self._blob.unmapped().view())
             assert file is not None  # it has samples
-            self.start, self.take = file.address, partial(_fields_of_file, file)
+            self.start, self.take = file.address, partial(_fields_of_file, file.payload)
             return self.take
-        bounds = [entry[2] for entry in entries]
-        ranges = [pair for one in bounds for pair in zip(one[::2], one[1::2], strict=True)]
+        ranges = [
+            pair for row in rows for pair in zip(row.bounds[::2], row.bounds[1::2], strict=True)
+        ]
         payloads = iter(self._blob.read(ranges))
         return lambda names, _: {name: next(payloads) for name in names}
 
@@ -326,8 +330,16 @@ def _indexed(blob: Blob, scan: Scan) -> FoundIndex:
         return open_index(blob, scan)
 
 
-def _content(head: Head) -> _Content:
-    return len(head), head.digest, head.identity["content"]
+def _map(found: FoundIndex, content: _Content) -> ShardIndex:
+    """Open an index.
+
+    Raises:
+        DamagedIndexError: It is not that of this content.
+        OSError: It is gone.
+    """
+    if _Content.of(found.head) != content:
+        raise DamagedIndexError("of other content than the dataset was opened with")
+    return found.map()
 
 
 def _open_same(
@@ -339,29 +351,35 @@ def _open_same(
     return dataset
 
 
-def _address(parts: list[_Part], found: _Found, number: int) -> int:
+def _unread(error: OSError) -> str:
+    return f"the shard cannot be read: {reason_of(error)}"
+
+
+def _address(located: list[_Located], number: int) -> int:
     """Where one of the samples begins in memory; 0 if nowhere."""
-    turn, part = divmod(number, len(parts))
-    _, begin, end = parts[part]
-    bounds, start = found.entries[begin + turn % (end - begin)][2], found.addresses[part]
-    return start + bounds[0] if start and bounds else 0
+    turn, part = divmod(number, len(located))
+    rows, _, address = located[part]
+    bounds = rows[turn % len(rows)].bounds
+    return address + bounds[0] if address and bounds else 0
 
 
-def _extents(parts: list[_Part], found: _Found) -> Iterator[Extent]:
+def _extents(located: list[_Located]) -> Iterator[Extent]:
     """From the first to the last byte of every sample."""
-    for (_, begin, end), start in zip(parts, found.addresses, strict=True):
-        for entry in found.entries[begin:end]:
-            if start and (bounds := entry[2]):
-                yield start + bounds[0], start + bounds[-1]
+    for rows, _, address in located:
+        for row in rows:
+            if address and row.bounds:
+                yield address + row.bounds[0], address + row.bounds[-1]
 
 
 def _take_nothing(names: Names, bounds: tuple[int, ...]) -> dict[str, Payload]:
     raise AssertionError(f"{names} at {bounds} of a shard that cannot be read")
 
 
-def _fields_of_file(file: MappedFile, names: Names, bounds: tuple[int, ...]) -> dict[str, Payload]:
-    places = iter(bounds)
-    return {name: file.payload(next(places), next(places)) for name in names}
+def _fields_of_file(
+    payload: Callable[[int, int], Payload], names: Names, bounds: tuple[int, ...]
+) -> dict[str, Payload]:
+    offsets = iter(bounds)
+    return {name: payload(next(offsets), next(offsets)) for name in names}
 
 
 def _open_all(shards: Sequence[PathLike]) -> list[Blob]:

@@ -5,7 +5,7 @@ walked once, and the values' places are kept in an index as those of a tar shard
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from readers.formats.columns import to_label
 from readers.formats.lmdb.tree import Node, Tree
@@ -23,7 +22,6 @@ from readers.formats.protobuf.wire import WireError
 from readers.image.header import read_header
 from readers.image.restarts import restart_offsets
 from readers.sample import (
-    BadSample,
     HeaderError,
     PathLike,
     Payload,
@@ -113,21 +111,14 @@ class LmdbDataset(ShardDataset):
                 names[entry.label] = entry.key.split("/")[1]  # behind the file's name
         return tuple(names)
 
-    def _sample(
-        self,
-        index: int,
-        key: str,
-        fields: Mapping[str, Payload],
-        label: int,
-        size: tuple[int, int] | None,
-        restarts: NDArray[np.int64] | None,
-        image_field: str | None,
-    ) -> Sample | BadSample:
+    @staticmethod
+    def _decode(fields: dict[str, Payload], size: tuple[int, int] | None) -> dict[str, Payload]:
+        """Make an image file of the pixels of a Datum."""
         planes = fields.get("planes")
-        if planes is not None and size is not None:  # pixels of a Datum
-            image_field, image = to_pnm(copied(planes), *size)
-            fields = {image_field: image}
-        return Sample(index, key, fields, label, size, restarts, image_field)
+        if planes is None or size is None:
+            return fields
+        field, image = to_pnm(copied(planes), *size)
+        return {field: image}
 
 
 def _data_file(path: PathLike) -> PathLike:

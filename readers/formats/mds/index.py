@@ -4,9 +4,14 @@ import json
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from readers.sample import Payload, SourceError
+from readers.sample import PathLike, SourceError
+from readers.storage.blob import is_url, open_blob
+from readers.storage.blob.mapped import copied
+from readers.storage.paths import with_options_of
+from readers.storage.unreadable import unreadable
 
 NAME = "index.json"
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -46,17 +51,40 @@ class MdsShard:
     columns: tuple[tuple[str, str, int], ...]
 
 
-def read_mds_index(data: Payload, source: str) -> list[MdsShard]:
-    """Read the content of an index.json.
+def folder_of(location: PathLike) -> str:
+    """The folder, absolute or a URL, that is meant by itself or by its index."""
+    text = os.fspath(location)
+    if is_url(text):
+        return with_options_of(text, text.removesuffix(NAME).rstrip("/"))
+    path = Path(text).absolute()
+    return str(path.parent if path.name == NAME else path)
 
-    Args:
-        data: The file.
-        source: Its path, for errors.
+
+def inside(folder: str, name: str) -> str:
+    """Path or URL of a file in a folder."""
+    return with_options_of(folder, f"{folder}/{name}")
+
+
+def read_mds_index(folder: str) -> list[MdsShard]:
+    """Read the index.json of a folder.
 
     Raises:
-        SourceError: It is no index of version 2 with shards of the format mds, or names a file outside its
-            folder.
+        SourceError: There is none; it is no index of version 2 with shards of the format mds, or names a file
+            outside its folder.
     """
+    source = inside(folder, NAME)
+    try:
+        blob = open_blob(source)
+    except SourceError as error:
+        if is_url(folder) and "no such object" not in str(error):
+            raise
+        splits = [] if is_url(folder) else sorted(Path(folder).glob(f"*/{NAME}"))
+        hint = (
+            f"give one of its splits, such as {splits[0].parent}" if splits else "correct the path"
+        )
+        raise SourceError(f"{folder} holds no {NAME}, as an MDS folder does: {hint}") from None
+    with unreadable(source):
+        (data,) = map(copied, blob.read([(0, blob.size_bytes)]))
     try:
         found = json.loads(bytes(data))
         version, shards = found["version"], found["shards"]
@@ -88,7 +116,7 @@ def _read_shard(shard: dict[str, Any], source: str) -> MdsShard:
     packed = shard.get("zip_data")
     compression = _text(shard.get("compression") or "")
     num_samples, raw = _count(shard["samples"]), _read_file(shard["raw_data"], source)
-    if raw.num_bytes < 4 * (num_samples + 2):  # its number of samples, and their places
+    if raw.num_bytes < 4 * (num_samples + 2):  # its number of samples, and their offsets
         raise ValueError(f"{num_samples} samples in {raw.num_bytes} bytes")
     return MdsShard(
         num_samples,

@@ -1,10 +1,10 @@
 """How a sample of an MDS shard becomes fields, a label and a key."""
 
 import struct
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from readers.formats.columns import find_roles, remarks_on, to_label
+from readers.formats.columns import Roles, find_roles, remarks_on, to_label
 from readers.formats.mds.encoding import IMAGES, LISTS, get_decoder, scalar_type, split_list
 from readers.sample import Payload, SourceError
 from readers.storage.blob.mapped import copied, copied_if_small
@@ -17,7 +17,7 @@ class Column(NamedTuple):
 
     Attributes:
         name: Name of the field.
-        number: Place among all columns.
+        number: Number of the column among all that are stored.
         decode: Makes the payload, None where the bytes are it.
         list_of: Its encoding where it holds several images, else "".
     """
@@ -82,8 +82,8 @@ class Plan(NamedTuple):
             for name, number, decode, list_of in self.columns:
                 value = values[number]
                 if list_of:
-                    for place, item in enumerate(split_list(list_of, copied(value))):
-                        fields[f"{name}.{place}"] = item
+                    for row, item in enumerate(split_list(list_of, copied(value))):
+                        fields[f"{name}.{row}"] = item
                 else:
                     fields[name] = decode(copied(value)) if decode else copied_if_small(value)
         except ValueError as error:
@@ -96,8 +96,13 @@ class Plan(NamedTuple):
             key = str(value, "utf-8", "replace")[:_MAX_KEY_CHARACTERS]
         return key, fields, label
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the stored bytes of all fields are their payloads."""
+        return not any(column.decode or column.list_of for column in self.columns)
+
     def count_bytes(self, values: list[Payload]) -> int:
-        """Size of all fields together, where their stored bytes are the payloads."""
+        """Size of all fields together, where `is_stored`."""
         return sum(len(values[column.number]) for column in self.columns)
 
     def read_label(self, values: list[Payload]) -> int:
@@ -141,37 +146,30 @@ def make_plan(
         SourceError: A column is missing, pickled or of an unfit or unknown encoding.
     """
     encodings = {name: encoding for name, encoding, _ in stored}
-    missing = [name for name in chosen or () if name not in encodings]
-    if missing:
-        raise SourceError(
-            f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(encodings)}"
-        )
-    find_roles(encodings, image=image, label=label, key=key, source=source)
-    wanted = {name: code for name, code in encodings.items() if chosen is None or name in chosen}
-
-    def pick(role: str, asked: str | None, fits: Callable[[str], bool]) -> str | None:
-        if asked is not None:
-            if not fits(encodings[asked]):
-                raise SourceError(
-                    f"{source} has {encodings[asked]} values in the column {asked}, which is unfit for {role}="
-                )
-            return asked
-        there = [name for name, encoding in wanted.items() if fits(encoding)]
-        found: str | None = getattr(
-            find_roles(
-                there,
-                image=None,
-                label=None,
-                key=None,
-                source=source,
-                encoded=there,
-                whole=[name for name in there if _is_whole(encodings[name])],
-            ),
-            role,
-        )
-        if found is None and role == "image":
-            found = next((name for name in there if encodings[name] in IMAGES), None)
-        return found
+    for name in chosen or ():
+        if name not in encodings:
+            raise SourceError(
+                f"{source} has no column {name!r} for columns=: its columns are {', '.join(encodings)}"
+            )
+    wanted = [name for name in encodings if chosen is None or name in chosen]
+    asked = find_roles(encodings, image=image, label=label, key=key, source=source)
+    pictures = [name for name in encodings if encodings[name] in (*IMAGES, "bytes")]
+    plain = [name for name in encodings if _is_plain(encodings[name])]
+    for role, taken, able in (
+        ("image", image, pictures),
+        ("label", label, plain),
+        ("key", key, plain),
+    ):
+        if taken is not None and taken not in able:
+            raise SourceError(
+                f"{source} has {encodings[taken]} values in the column {taken}, which is unfit for {role}="
+            )
+    roles = _usual(
+        encodings, [n for n in pictures if n in wanted], [n for n in plain if n in wanted]
+    )
+    picture = asked.image if image else roles.image
+    number = asked.label if label else roles.label
+    title = asked.key if key else roles.key
 
     def column(name: str) -> Column:
         encoding = encodings[name]
@@ -179,26 +177,31 @@ def make_plan(
         decode = None if several else get_decoder(encoding, source, name)
         return Column(name, list(encodings).index(name), decode, encoding if several else "")
 
-    picture = pick("image", image, lambda encoding: encoding in (*IMAGES, "bytes"))
-    number = pick("label", label, _is_plain)
-    title = pick("key", key, _is_plain)
-    head = struct.Struct(f"<{sum(not size for _, _, size in stored)}I")
-    field = f"{picture}.0" if picture and encodings[picture] in LISTS else picture
     return Plan(
         tuple(size for _, _, size in stored),
-        head,
-        tuple(column(name) for name in wanted),
+        struct.Struct(f"<{sum(not size for _, _, size in stored)}I"),
+        tuple(map(column, wanted)),
         column(number) if number else None,
         column(title) if title else None,
-        field,
+        f"{picture}.0" if picture and encodings[picture] in LISTS else picture,
         remarks_on(
             source,
             image=picture if image is None else None,
             label=number if label is None else None,
-            encoded=[name for name in wanted if encodings[name] in (*IMAGES, "bytes")],
+            encoded=[name for name in pictures if name in wanted],
             whole=[name for name in wanted if _is_whole(encodings[name])],
         ),
     )
+
+
+def _usual(encodings: Mapping[str, str], pictures: list[str], plain: list[str]) -> Roles:
+    """The roles of columns by their names, the image also by its encoding."""
+    nobody: dict[str, Any] = {"image": None, "label": None, "key": None, "source": ""}
+    first = next((name for name in pictures if encodings[name] in IMAGES), None)
+    image = find_roles(pictures, encoded=pictures, **nobody).image or first
+    whole = [name for name in plain if _is_whole(encodings[name])]
+    others = find_roles(plain, whole=whole, **nobody)
+    return Roles(image, others.label, others.key)
 
 
 def _is_whole(encoding: str) -> bool:

@@ -1,4 +1,4 @@
-"""Protocol buffers without their library: places of fields in bytes, and tf.train.Example on top of it.
+"""Protocol buffers without their library: where fields lie in bytes, and tf.train.Example on top of it.
 
 Nothing is copied and nothing is trusted: a length that leads out of its message is an error, unknown fields are
 passed over, and the work is linear in the number of bytes.
@@ -113,33 +113,35 @@ def find_features(data: Payload) -> dict[str, Feature]:
         while position < part.stop:
             entry = _usual_entry(data, position, part.stop)
             if entry is None:
-                position = _any_entry(data, position, part.stop, found)
+                item = next(walk(data, position, part.stop))
+                entry = _map_entry(data, item) if item.wire == _BLOCK and item.number == 1 else None
+                position = item.stop
             else:
-                name, feature = entry
-                found[name] = feature
-                position = feature.stop
+                position = entry[1].stop
+            if entry is not None:
+                found[entry[0]] = entry[1]
     return found
 
 
 def find_values(data: Payload, start: int, stop: int) -> list[tuple[int, int]]:
-    """Find the values of the bytes feature data[start:stop]: the place of each in the data.
+    """Find the values of the bytes feature data[start:stop]: where each lies in the data.
 
     Raises:
         WireError: The list is damaged.
     """
-    place = _only_block(data, start, stop, _BYTES_LIST)
-    only = place and _only_block(data, *place, _VALUES)
-    if only:
+    listed = _block(data, start, stop, _BYTES_LIST)
+    only = listed and listed[1] == stop and _block(data, *listed, _VALUES)
+    if only and only[1] == stop:
         return [only]
-    places = []
+    found = []
     for part in walk(data, start, stop):
         if part.wire == _BLOCK and part.number == 1:
             for value in walk(data, part.start, part.stop):
                 if value.wire == _BLOCK and value.number == 1:
-                    places.append((value.start, value.stop))
+                    found.append((value.start, value.stop))
         elif part.wire == _BLOCK and part.number in _LISTS:
-            places = []  # of several lists the last one counts
-    return places
+            found = []  # of several lists the last one counts
+    return found
 
 
 def read_numbers(data: Payload, start: int, stop: int) -> list[int] | list[float]:
@@ -149,9 +151,9 @@ def read_numbers(data: Payload, start: int, stop: int) -> list[int] | list[float
         WireError: The list is damaged, or holds bytes.
     """
     if stop - start > 1 and data[start] in (_FLOAT_LIST, _INT64_LIST):
-        place = _only_block(data, start, stop, data[start])
-        values = place and _only_block(data, *place, _VALUES)
-        if values:  # packed, as nearly all are
+        listed = _block(data, start, stop, data[start])
+        values = listed and listed[1] == stop and _block(data, *listed, _VALUES)
+        if values and values[1] == stop:  # packed, as nearly all are
             packed = Piece(1, _BLOCK, *values)
             is_float = data[start] == _FLOAT_LIST
             return _read_floats(data, packed) if is_float else _read_integers(data, packed)
@@ -178,57 +180,33 @@ def read_numbers(data: Payload, start: int, stop: int) -> list[int] | list[float
 
 def _usual_entry(data: Payload, start: int, stop: int) -> tuple[str, Feature] | None:
     """Read the feature, with its name, at the beginning of data[start:stop], if it is written as nearly all are."""
-    if stop - start < 6 or data[start] != _MAP_ENTRY:
+    entry = _block(data, start, stop, _MAP_ENTRY)
+    key = entry and _block(data, *entry, _MAP_KEY)
+    value = entry and key and _block(data, key[1], entry[1], _MAP_VALUE)
+    if not entry or not key or not value or value[0] == value[1] or value[1] != entry[1]:
         return None
-    length, start = data[start + 1], start + 2
+    kind = _KINDS.get(data[value[0]])
+    listed = kind and _block(data, *value, data[value[0]])
+    if not listed or listed[1] != value[1]:
+        return None
+    try:
+        return str(data[slice(*key)], "utf-8"), Feature(kind, *value)
+    except UnicodeDecodeError:
+        return None
+
+
+def _block(data: Payload, start: int, stop: int, tag: int) -> tuple[int, int] | None:
+    """The content of the block at the beginning of data[start:stop], None where none with this tag is whole."""
+    if stop - start < 2 or data[start] != tag:
+        return None
+    length = data[start + 1]
+    start += 2
     if length >= 128:
         try:
             length, start = _varint(data, start - 1, stop)
         except WireError:
             return None
-    end = start + length
-    if end > stop or length < 4 or data[start] != _MAP_KEY or data[start + 1] >= 128:
-        return None
-    name_stop = start + 2 + data[start + 1]
-    feature = _only_block(data, name_stop, end, _MAP_VALUE)
-    if feature is None or feature[0] == end:
-        return None
-    tag = data[feature[0]]
-    if tag not in _KINDS or _only_block(data, *feature, tag) is None:
-        return None
-    try:
-        name = str(data[start + 2 : name_stop], "utf-8")
-    except UnicodeDecodeError:
-        return None
-    return name, Feature(_KINDS[tag], *feature)
-
-
-def _any_entry(data: Payload, start: int, stop: int, found: dict[str, Feature]) -> int:
-    """Read the next field of a message Features, whatever it is; returns the place behind it."""
-    item = next(walk(data, start, stop))
-    if item.wire == _BLOCK and item.number == 1:
-        name, feature = _map_entry(data, item)
-        found[name] = feature
-    return item.stop
-
-
-def _only_block(data: Payload, start: int, stop: int, tag: int) -> tuple[int, int] | None:
-    """The content of the message data[start:stop] where it is one block with this tag, else None."""
-    if stop - start < 2 or data[start] != tag:
-        return None
-    length = data[start + 1]
-    start += 2
-    shift = 7
-    if length >= 128:
-        length &= 127
-        while start < stop and shift < 63:
-            byte = data[start]
-            start += 1
-            length |= (byte & 127) << shift
-            if byte < 128:
-                break
-            shift += 7
-    return (start, stop) if start + length == stop else None
+    return (start, start + length) if start + length <= stop else None
 
 
 def _map_entry(data: Payload, item: Piece) -> tuple[str, Feature]:
@@ -276,7 +254,7 @@ def _read_integers(data: Payload, value: Piece) -> list[int]:
 
 
 def _varint(data: Payload, position: int, stop: int) -> tuple[int, int]:
-    """Read a number of 7 bits a byte; returns it and the place behind it."""
+    """Read a number of 7 bits a byte; returns it and the offset behind it."""
     number = shift = 0
     while position < stop and shift < 70:
         byte = data[position]

@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,15 +17,7 @@ from readers.formats.protobuf.wire import WireError
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
 from readers.image.header import read_header
 from readers.image.restarts import restart_offsets
-from readers.sample import (
-    BadSample,
-    ColumnName,
-    HeaderError,
-    PathLike,
-    Payload,
-    Sample,
-    SourceError,
-)
+from readers.sample import BadSample, ColumnName, HeaderError, PathLike, Payload, SourceError
 from readers.storage.blob import Content, open_blob
 from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
@@ -291,19 +283,13 @@ class TfRecordDataset(ShardDataset):
                     yield BadSample(index, f"{blob.name}/{number}", "read", fault)
                 index += 1
 
-    def _sample(
-        self,
-        index: int,
-        key: str,
-        fields: Mapping[str, Payload],
-        label: int,
-        size: tuple[int, int] | None,
-        restarts: NDArray[np.int64] | None,
-        image_field: str | None,
-    ) -> Sample | BadSample:
+    @staticmethod
+    def _decode(
+        fields: dict[str, Payload],
+        size: tuple[int, int] | None,  # noqa: ARG004
+    ) -> dict[str, Payload]:
         """Make JSON of the features that hold numbers."""
         try:
-            payloads = decode_fields(fields)
+            return decode_fields(fields)
         except WireError as error:
-            return BadSample(index, key, "read", f"a feature cannot be read: {error}")
-        return Sample(index, key, payloads, label, size, restarts, image_field)
+            raise ValueError(f"a feature cannot be read: {error}") from None

@@ -15,11 +15,9 @@ over, when the index is found to fit a shard that is another file than before.
 """
 
 import json
-import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -27,19 +25,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.storage.blob.mapped import mapped_file
-from readers.storage.blob.pages import advise, map_file
-
 FORMAT = b"gpu-aug index 4\n"
-PREFIX = struct.Struct(
-    "<16sIII4x"
-)  # format, bytes of JSON, number of checksums, CRC-32 of these two
+PREFIX = struct.Struct("<16sIII4x")
+"""Format, bytes of JSON, number of checksums, CRC-32 of these two."""
 STAMP = struct.Struct("<QqqQII")
 """inode of the shard, its times of change, inode of the index, settled, CRC-32 of those before."""
 BEFORE_TEXT = PREFIX.size + STAMP.size
-CHUNK_SHIFT = 14
-CHUNK_BYTES = 1 << CHUNK_SHIFT
-_DROP_CHUNKS = 128
+CHUNK_BYTES = 1 << 14
 
 ROW = struct.Struct("<QQqIIIi")
 ROW_TYPE = np.dtype(
@@ -53,7 +45,7 @@ ROW_TYPE = np.dtype(
         (
             "kind",
             "<i4",
-        ),  # place in the list of kinds; -1: its one member is a place in the text, its fault
+        ),  # number in the list of kinds; -1: its one member lies in the text, its fault
     ]
 )
 PAIR = struct.Struct("<QQ")  # start and stop of a member in the shard
@@ -66,24 +58,11 @@ TABLES = {
     "restart_length": 2,  # uint16, bytes of each interval with the marker behind it, the last one without
     "text": 1,  # keys and faults in UTF-8
 }
-_ROW_BYTES, _PAIR_BYTES = ROW.size, PAIR.size
 _STAMPED_BYTES = STAMP.size - 4
 
 Names = tuple[str, ...]
 Kind = tuple[Names, str | None, struct.Struct]
 """Field names, image field, and what reads the members' starts and stops."""
-_FAULT: Kind = ((), None, PAIR)
-
-Row = tuple[
-    str,  # key
-    Names,
-    tuple[int, ...],  # start and stop of each member, in turn
-    int,  # label
-    tuple[int, int] | None,  # size
-    str,  # fault
-    NDArray[np.int64] | None,  # restarts
-    str | None,  # image field
-]
 
 
 class Entry(NamedTuple):
@@ -234,7 +213,7 @@ class Head:
         return prefix + bytes(STAMP.size) + text + checksums
 
 
-def read_head(place: Path) -> tuple[Head, Stamp | None]:
+def read_head(path: Path) -> tuple[Head, Stamp | None]:
     """Read what stands before the tables of an index file.
 
     Returns:
@@ -244,7 +223,7 @@ def read_head(place: Path) -> tuple[Head, Stamp | None]:
         DamagedIndexError: It is no index, or a damaged one, or cut off.
         OSError: It cannot be read.
     """
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
         data = os.pread(descriptor, 1 << 13, 0)
@@ -274,179 +253,3 @@ def write_stamp(descriptor: int, stamp: Stamp) -> None:
 
 def _mark(rest: bytes | memoryview, num_text: int) -> int:
     return zlib.crc32(rest, num_text)
-
-
-class ShardIndex:
-    """The index of one shard, mapped from its file.
-
-    Args:
-        place: The file.
-        head: As `read_head` found it.
-    """
-
-    def __init__(self, place: Path, head: Head) -> None:
-        self.place = place
-        self.head = head
-        data = map_file(place)
-        if len(data) != head.file_bytes or Head.mark_of(data) != head.mark:
-            raise DamagedIndexError("another index than the one that was opened")
-        file = mapped_file(data)
-        assert file is not None
-        self._file, self._data = file, data[head.start :]
-        self._address = file.address + head.start
-        # Rows are asked for here and there: no readahead but what `_check` asks for.
-        advise((self._address, self._address + len(self._data)), mmap.MADV_RANDOM)
-        starts = {name: start for name, (start, _) in head.places.items()}
-        self._members, self._text = starts["members"], starts["text"]
-        start, stop = head.places["restart_bounds"]
-        self._restart_bounds = starts["restart_bounds"] if stop > start else -1
-        self._scan_start, self._restart_length = starts["scan_start"], starts["restart_length"]
-        self._checked = bytearray(len(head.checksums) // 4)
-        self._num_unchecked = len(self._checked)
-
-    def __len__(self) -> int:
-        return len(self.head)
-
-    @property
-    def digest(self) -> str:
-        """See `Head.digest`."""
-        return self.head.digest
-
-    def entry(self, row: int) -> Entry:
-        """Return one sample.
-
-        Raises:
-            DamagedIndexError: What the file says of it is not what was written.
-        """
-        (found,) = self.entries([row])
-        key, names, bounds, label, size, fault, restarts, image_field = found
-        members = tuple(zip(names, bounds[::2], bounds[1::2], strict=True))
-        return Entry(key, members, label, size, fault, restarts, image_field)
-
-    def entries(self, rows: Iterable[int]) -> list[Row]:
-        """Return samples in plain tuples; it is what a fetch spends most of its time in.
-
-        Raises:
-            DamagedIndexError: What the file says of a sample is not what was written.
-            OSError: The file has shrunk.
-        """
-        self._file.check()
-        data, kinds, unpack_row = self._data, self.head.kinds, ROW.unpack_from
-        text_place, member_place, has_restarts = (
-            self._text,
-            self._members,
-            self._restart_bounds >= 0,
-        )
-        check = self._check if self._num_unchecked else None
-        found: list[Row] = []
-        for row in rows:
-            place = _ROW_BYTES * row
-            if check:
-                check(place, place + _ROW_BYTES)
-            key_place, first, label, height, width, key_bytes, kind = unpack_row(data, place)
-            key_place += text_place
-            first = member_place + _PAIR_BYTES * first
-            names, image_field, unpack = kinds[kind] if kind >= 0 else _FAULT
-            if check:
-                check(key_place, key_place + key_bytes)
-                check(first, first + unpack.size)
-            key = str(data[key_place : key_place + key_bytes], "utf-8", "surrogateescape")
-            bounds = unpack.unpack_from(data, first)
-            if kind < 0:
-                found.append((key, (), (), label, None, self._fault(*bounds), None, None))
-                continue
-            size = (height, width) if height else None
-            restarts = self._restarts(row) if has_restarts else None
-            found.append((key, names, bounds, label, size, "", restarts, image_field))
-        return found
-
-    def column(self, name: str) -> NDArray[np.int64]:
-        """``label``, ``height``, ``width`` or ``num_bytes`` of every sample, int64 [len].
-
-        Raises:
-            DamagedIndexError: The file is not as it was written.
-            OSError: It has shrunk.
-        """
-        self._file.check()
-        start, stop = self.head.places["rows"]
-        self._check(start, stop)
-        rows = np.frombuffer(self._data[start:stop], ROW_TYPE)
-        if name != "num_bytes":
-            return rows[name].astype(np.int64)
-        start, stop = self.head.places["members"]
-        self._check(start, stop)
-        members = np.frombuffer(self._data[start:stop], "<u8").reshape(-1, 2)
-        # In pieces, so that no temporary array is as long as the shard.
-        result = np.empty(len(rows), np.int64)
-        for begin in range(0, len(rows), 1 << 16):
-            piece = rows[begin : begin + (1 << 16)]
-            first = piece["first"].astype(np.int64)
-            end = begin + len(piece)
-            last = int(rows["first"][end]) if end < len(rows) else len(members)
-            places = members[first[0] : last].astype(np.int64)
-            sums = np.zeros(len(places) + 1, np.int64)
-            np.cumsum(places[:, 1] - places[:, 0], out=sums[1:])
-            bounds = np.append(first, last) - first[0]
-            result[begin:end] = sums[bounds[1:]] - sums[bounds[:-1]]
-            result[begin:end][piece["kind"] < 0] = -1
-        return result
-
-    def verify(self) -> None:
-        """Check all of it.
-
-        Raises:
-            DamagedIndexError: It is not as it was written.
-            OSError: It has shrunk.
-        """
-        self._file.check()
-        self._check(0, len(self._data))
-
-    def _check(self, start: int, stop: int) -> None:
-        checked = self._checked
-        first, last = start >> CHUNK_SHIFT, (stop - 1) >> CHUNK_SHIFT
-        if last < len(checked) and checked[first] and checked[last] and last <= first + 1:
-            return
-        begin, end = first << CHUNK_SHIFT, min((last + 1) << CHUNK_SHIFT, len(self._data))
-        advise((self._address + begin, self._address + end), mmap.MADV_WILLNEED)
-        for chunk in range(first, last + 1):
-            if chunk >= len(checked) or not checked[chunk]:
-                self._check_chunk(chunk)
-
-    def _check_chunk(self, chunk: int) -> None:
-        begin = chunk << CHUNK_SHIFT
-        expected = self.head.checksums[4 * chunk : 4 * chunk + 4]
-        found = zlib.crc32(self._data[begin : begin + CHUNK_BYTES]).to_bytes(4, "little")
-        if found != expected:
-            raise DamagedIndexError(f"damaged at byte {self.head.start + begin}")
-        if not self._checked[chunk]:
-            self._checked[chunk] = 1
-            self._num_unchecked -= (
-                1  # threads may count a chunk twice: the last word is counted anew
-            )
-            if self._num_unchecked <= 0:
-                self._num_unchecked = self._checked.count(0)
-            if chunk % _DROP_CHUNKS == 0:
-                # Else the neighbours that come with a page would count as memory of this process.
-                advise((self._address, self._address + len(self._data)), mmap.MADV_DONTNEED)
-
-    def _fault(self, start: int, stop: int) -> str:
-        start, stop = self._text + start, self._text + stop
-        self._check(start, stop)
-        return str(self._data[start:stop], "utf-8", "surrogateescape")
-
-    def _restarts(self, row: int) -> NDArray[np.int64] | None:
-        place = self._restart_bounds + 8 * row
-        if self._num_unchecked:
-            self._check(place, place + 16)
-        first, last = PAIR.unpack_from(self._data, place)
-        if first == last:
-            return None
-        start, stop = self._restart_length + 2 * first, self._restart_length + 2 * last
-        place = self._scan_start + 4 * row
-        if self._num_unchecked:
-            self._check(place, place + 4)
-            self._check(start, stop)
-        offsets = np.empty(last - first + 1, np.int64)
-        offsets[0] = int.from_bytes(self._data[place : place + 4], "little")
-        offsets[1:] = np.frombuffer(self._data[start:stop], "<u2")
-        return np.cumsum(offsets, out=offsets)

@@ -37,12 +37,12 @@ from readers.storage.cache_folder import cache_folder
 from readers.storage.index.format import (
     Entry,
     Head,
-    ShardIndex,
     Stamp,
     read_head,
     write_stamp,
 )
 from readers.storage.index.scan import Scan
+from readers.storage.index.shard_index import ShardIndex
 from readers.storage.index.writer import IndexWriter, WriteError, write_all
 from readers.storage.lock import one_at_a_time
 

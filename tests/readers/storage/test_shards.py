@@ -3,7 +3,7 @@
 import os
 import pickle
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,12 @@ class Tens(ShardDataset):
 class Decoded(Tens):
     """A dataset that makes more of what is stored, or refuses it."""
 
-    def _sample(
-        self, index: int, key: str, fields: Mapping[str, Any], *_: Any
-    ) -> Sample | BadSample:
+    @staticmethod
+    def _decode(fields: dict[str, Any], size: Any) -> dict[str, Any]:
+        assert size
         if bytes(fields["img"])[0] == 17:
-            return BadSample(index, key, "read", "seventeen")
-        return Sample(index, key, {"double": bytes(fields["img"]) * 2}, 5)
+            raise ValueError("seventeen")
+        return {"double": bytes(fields["img"]) * 2}
 
 
 @pytest.fixture
@@ -173,10 +173,12 @@ def test_a_block_is_about_eight_megabytes(tmp_path: Path) -> None:
 
 
 def test_subclasses_decode_further(shards: list[Path]) -> None:
-    """What `_sample` returns is what comes, a BadSample too."""
+    """What `_decode` returns are the fields, and what it raises is the reason."""
     found = Decoded(shards).fetch([1, 0])
 
-    assert found[0] == Sample(1, "a.bin/1", {"double": shards[0].read_bytes()[14:20] * 2}, 5)
+    assert found[0] == Sample(
+        1, "a.bin/1", {"double": shards[0].read_bytes()[14:20] * 2}, 1, (2, 2), None, "img"
+    )
     shards[0].write_bytes(bytes([0, 1, 1, 1, 17, 1, 1, 1, 1, 1]))
     assert Decoded(shards[:1]).fetch([0]) == [BadSample(0, "a.bin/0", "read", "seventeen")]
 

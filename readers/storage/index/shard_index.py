@@ -1,0 +1,251 @@
+"""The index of one shard, in use: what it says of samples, checked before it is believed."""
+
+import mmap
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.storage.blob.mapped import mapped_file
+from readers.storage.blob.pages import advise, map_file
+from readers.storage.index.format import (
+    CHUNK_BYTES,
+    PAIR,
+    ROW,
+    ROW_TYPE,
+    DamagedIndexError,
+    Entry,
+    Head,
+    Kind,
+    Names,
+)
+
+_DROP_CHUNKS = 128
+_FAULT: Kind = ((), None, PAIR)
+_PIECE_ROWS = 1 << 16
+
+
+class Row(NamedTuple):
+    """What an index says of one sample, as a fetch wants it.
+
+    Attributes:
+        key: See `Entry`.
+        names: Of its fields.
+        bounds: Start and stop of each field, in turn.
+        label: See `Entry`.
+        size: See `Entry`.
+        fault: See `Entry`.
+        restarts: See `Entry`.
+        image_field: See `Entry`.
+    """
+
+    key: str
+    names: Names = ()
+    bounds: tuple[int, ...] = ()
+    label: int = -1
+    size: tuple[int, int] | None = None
+    fault: str = ""
+    restarts: NDArray[np.int64] | None = None
+    image_field: str | None = None
+
+
+class ShardIndex:
+    """The index of one shard, mapped from its file.
+
+    Args:
+        path: Of the file.
+        head: As `read_head` found it.
+
+    Raises:
+        DamagedIndexError: The file is not the one that the head was read from.
+        OSError: It cannot be read.
+    """
+
+    def __init__(self, path: Path, head: Head) -> None:
+        self.path, self.head = path, head
+        data = map_file(path)
+        if len(data) != head.file_bytes or Head.mark_of(data) != head.mark:
+            raise DamagedIndexError("another index than the one that was opened")
+        file = mapped_file(data)
+        assert file is not None
+        self._file, self._data = file, data[head.start :]
+        self._chunks = _Chunks(self._data, file.address + head.start, head)
+        self._starts = {name: start for name, (start, _) in head.places.items()}
+        self._first_text, self._first_member = self._starts["text"], self._starts["members"]
+        start, stop = head.places["restart_bounds"]
+        self._has_restarts = stop > start
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    @property
+    def digest(self) -> str:
+        """See `Head.digest`."""
+        return self.head.digest
+
+    def entry(self, row: int) -> Entry:
+        """Return one sample.
+
+        Raises:
+            DamagedIndexError: What the file says of it is not what was written.
+        """
+        [found] = self.rows([row])
+        key, names, bounds, label, size, fault, restarts, image_field = found
+        members = tuple(zip(names, bounds[::2], bounds[1::2], strict=True))
+        return Entry(key, members, label, size, fault, restarts, image_field)
+
+    def rows(self, rows: Iterable[int]) -> list[Row]:
+        """Return what is said of samples; it is what a fetch spends most of its time in.
+
+        Raises:
+            DamagedIndexError: What the file says of a sample is not what was written.
+            OSError: The file has shrunk.
+        """
+        self._file.check()
+        data, kinds, check = self._data, self.head.kinds, self._chunks.check_if_needed()
+        first_text, first_member = self._first_text, self._first_member
+        found: list[Row] = []
+        for row in rows:
+            start = ROW.size * row
+            if check:
+                check(start, start + ROW.size)
+            key_start, member, label, height, width, key_bytes, kind = ROW.unpack_from(data, start)
+            key_start += first_text
+            start = first_member + PAIR.size * member
+            names, image_field, bounds_of = kinds[kind] if kind >= 0 else _FAULT
+            if check:
+                check(key_start, key_start + key_bytes)
+                check(start, start + bounds_of.size)
+            key = str(data[key_start : key_start + key_bytes], "utf-8", "surrogateescape")
+            bounds = bounds_of.unpack_from(data, start)
+            if kind < 0:
+                found.append(Row(key, label=label, fault=self._fault(*bounds)))
+                continue
+            size = (height, width) if height else None
+            restarts = self._restarts(row) if self._has_restarts else None
+            told = (key, names, bounds, label, size, "", restarts, image_field)
+            found.append(tuple.__new__(Row, told))  # in half the time of Row(...)
+        return found
+
+    def column(self, name: str) -> NDArray[np.int64]:
+        """``label``, ``height``, ``width`` or ``num_bytes`` of every sample, int64 [len].
+
+        Raises:
+            DamagedIndexError: The file is not as it was written.
+            OSError: It has shrunk.
+        """
+        self._file.check()
+        rows = np.frombuffer(self._table("rows"), ROW_TYPE)
+        if name != "num_bytes":
+            return rows[name].astype(np.int64)
+        members = np.frombuffer(self._table("members"), "<u8").reshape(-1, 2)
+        # In pieces, so that no temporary array is as long as the shard.
+        pieces = [
+            _num_bytes(rows, members, start, start + _PIECE_ROWS)
+            for start in range(0, len(rows), _PIECE_ROWS)
+        ]
+        return np.concatenate([np.empty(0, np.int64), *pieces])
+
+    def verify(self) -> None:
+        """Check all of it.
+
+        Raises:
+            DamagedIndexError: It is not as it was written.
+            OSError: It has shrunk.
+        """
+        self._file.check()
+        self._chunks.check(0, len(self._data))
+
+    def _table(self, name: str) -> memoryview:
+        start, stop = self.head.places[name]
+        self._chunks.check(start, stop)
+        return self._data[start:stop]
+
+    def _fault(self, start: int, stop: int) -> str:
+        start, stop = self._first_text + start, self._first_text + stop
+        self._chunks.check(start, stop)
+        return str(self._data[start:stop], "utf-8", "surrogateescape")
+
+    def _restarts(self, row: int) -> NDArray[np.int64] | None:
+        check = self._chunks.check_if_needed()
+        start = self._starts["restart_bounds"] + 8 * row
+        if check:
+            check(start, start + 16)
+        first, last = PAIR.unpack_from(self._data, start)
+        if first == last:
+            return None
+        scan = self._starts["scan_start"] + 4 * row
+        lengths = self._starts["restart_length"]
+        start, stop = lengths + 2 * first, lengths + 2 * last
+        if check:
+            check(scan, scan + 4)
+            check(start, stop)
+        offsets = np.empty(last - first + 1, np.int64)
+        offsets[0] = int.from_bytes(self._data[scan : scan + 4], "little")
+        offsets[1:] = np.frombuffer(self._data[start:stop], "<u2")
+        return np.cumsum(offsets, out=offsets)
+
+
+class _Chunks:
+    """The tables in pieces of 16 KiB, each compared with its checksum when it is first needed."""
+
+    def __init__(self, data: memoryview, address: int, head: Head) -> None:
+        self._data, self._address, self._head = data, address, head
+        self._checked = bytearray(len(head.checksums) // 4)
+        self._num_unchecked = len(self._checked)
+        # Rows are asked for here and there: no readahead but what `check` asks for.
+        advise((address, address + len(data)), mmap.MADV_RANDOM)
+
+    def check_if_needed(self) -> Callable[[int, int], None] | None:
+        """`check`, None where all has been checked."""
+        return self.check if self._num_unchecked else None
+
+    def check(self, start: int, stop: int) -> None:
+        """See that bytes of the tables are what was written.
+
+        Raises:
+            DamagedIndexError: They are not.
+        """
+        checked = self._checked
+        first, last = start // CHUNK_BYTES, (stop - 1) // CHUNK_BYTES
+        if last < len(checked) and checked[first] and checked[last] and last <= first + 1:
+            return
+        begin, end = first * CHUNK_BYTES, min((last + 1) * CHUNK_BYTES, len(self._data))
+        advise((self._address + begin, self._address + end), mmap.MADV_WILLNEED)
+        for chunk in range(first, last + 1):
+            if chunk >= len(checked) or not checked[chunk]:
+                self._check_chunk(chunk)
+
+    def _check_chunk(self, chunk: int) -> None:
+        begin = chunk * CHUNK_BYTES
+        expected = self._head.checksums[4 * chunk : 4 * chunk + 4]
+        found = zlib.crc32(self._data[begin : begin + CHUNK_BYTES]).to_bytes(4, "little")
+        if found != expected:
+            raise DamagedIndexError(f"damaged at byte {self._head.start + begin}")
+        if self._checked[chunk]:
+            return
+        self._checked[chunk] = 1
+        self._num_unchecked -= 1
+        if (
+            self._num_unchecked <= 0
+        ):  # threads may count a chunk twice: the last word is counted anew
+            self._num_unchecked = self._checked.count(0)
+        if chunk % _DROP_CHUNKS == 0:
+            # Else the neighbours that come with a page would count as memory of this process.
+            advise((self._address, self._address + len(self._data)), mmap.MADV_DONTNEED)
+
+
+def _num_bytes(
+    rows: NDArray[np.void], members: NDArray[np.uint64], start: int, stop: int
+) -> NDArray[np.int64]:
+    """Bytes of the samples start to stop, -1 of those with a fault; each has the members up to the next one's."""
+    first = rows["first"][start : stop + 1].astype(np.int64)
+    if stop >= len(rows):
+        first = np.append(first, len(members))
+    spans = members[first[0] : first[-1]].astype(np.int64)
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans[:, 1] - spans[:, 0])])
+    sizes = np.diff(sums[first - first[0]])
+    return np.where(rows["kind"][start:stop] < 0, -1, sizes)
