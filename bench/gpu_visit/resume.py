@@ -20,7 +20,8 @@ from bench.gpu_visit.loop import Decoder, decoders, write_files
 from bench.gpu_visit.photographs import photographs
 from bench.gpu_visit.scale import Notes, Scale
 from dali_pipes import Loader
-from dali_pipes.pipeline.fetch import Work, Workshop
+from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.stages import Fetched
 from dali_pipes.schedule import Plan
 from gpu_aug import ColorJitter, HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
@@ -162,22 +163,22 @@ def run(
 @contextmanager
 def recorded(found: Run) -> Iterator[None]:
     """Write down what the loaders of this process draw."""
-    prepare = Workshop.prepare
+    fetch = Fetcher.fetch
 
-    def listening(self: Workshop, plan: Plan) -> Work:
-        work = prepare(self, plan)
+    def listening(self: Fetcher, plan: Plan) -> Fetched:
+        fetched = fetch(self, plan)
         for row, position in enumerate(plan.positions.tolist()):
-            drawn = (int(work.indices[row]), _digest(work, row))
+            drawn = (int(fetched.indices[row]), _digest(fetched, row))
             found.draws[plan.epoch, position] = drawn
-        return work
+        return fetched
 
-    with mock.patch.object(Workshop, "prepare", listening):
+    with mock.patch.object(Fetcher, "fetch", listening):
         yield
 
 
-def _digest(work: Work, row: int) -> str:
+def _digest(fetched: Fetched, row: int) -> str:
     """A hash of everything that was drawn for a row."""
-    drawn = work.draws[0].rows(row, row + 1)
+    drawn = fetched.draws[0].rows(row, row + 1)
     windows = [getattr(drawn.windows, name) for name in ("start", "shape", "resize", "paste")]
     params = [values for one in drawn.params for _, values in sorted(one.items())]
     parts = [np.ascontiguousarray(values).tobytes() for values in (*windows, *params)]

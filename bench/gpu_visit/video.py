@@ -17,7 +17,7 @@ from bench.gpu_visit.scale import Notes, Scale, rate
 from bench.gpu_visit.videos import KINDS, Kind, pan, write_video
 from bench.machine import num_cores
 from dali_pipes import Loader
-from dali_pipes.video.canvases import draw_canvases
+from dali_pipes.video.canvases import render_canvases
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.decode import decode_frames
 from dali_pipes.video.excerpt import Excerpt, make_excerpt
@@ -78,7 +78,7 @@ def _decode(feed: ClipFeed, excerpt: Excerpt) -> torch.Tensor | str:
     size = np.array([[excerpt.info.height, excerpt.info.width]], np.int32)
     zero = np.zeros((1, 2), np.int32)
     windows = Windows(zero, size, size, zero, size)
-    canvases = draw_canvases(from_dlpack(decoded), excerpt.info, windows, 0)
+    canvases = render_canvases(from_dlpack(decoded), excerpt.info, windows, 0)
     return canvases.cpu()[torch.from_numpy(excerpt.picks)]
 
 
