@@ -41,6 +41,7 @@ from gpu_aug import Recipe, compile_engine
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.views import Views
 from readers import Dataset
+from readers.cores import usable_cores
 from readers.order import Shuffle
 
 _LOOPS: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
@@ -195,7 +196,7 @@ class Loader:
         )
         arguments.require_two_files(audit, ledger)
         if num_threads is None:
-            num_threads = arguments.usable_cores()
+            num_threads = usable_cores()
         arguments.require_positive(num_threads=num_threads)
         self._ranks = Ranks(rank, world_size)
         clips = find_clips(dataset)

@@ -9,8 +9,8 @@ import torch
 from bench.compare.contestant import Contestant, Distant, Footing, Kind, Made, Unable
 from bench.compare.lineup import Entry
 from bench.compare.result import Absent, Comparison, Row
+from bench.compare.timer import Rate, Slice, time_slice
 from bench.compare.usage import Busy, mean_of
-from bench.timer import Rate, Slice, time_slice
 
 Progress = Callable[[str], None]
 

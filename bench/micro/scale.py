@@ -7,11 +7,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from bench.arguments import check_writable, recipe_from
-from bench.compare.images import Repeated, sound_samples
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
-from bench.machine import num_cores
+from bench.cli.arguments import check_writable, recipe_from
+from bench.cli.errors import BenchError
+from bench.cli.results import document, write_json
+from bench.cli.text import wide_console
+from bench.compare.images import Repeated
+from bench.compare.timer import Rate
 from bench.micro.overhead import measure_overhead
 from bench.micro.scale_parts import (
     Build,
@@ -25,10 +26,11 @@ from bench.micro.scale_parts import (
 )
 from bench.micro.scale_result import ScaleResult, ScaleSettings
 from bench.micro.scale_show import draw_scale, show_scale
-from bench.timer import Rate
 from dali_pipes.choose import choose
+from dali_pipes.preview.sound import sound_samples
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe, Views
 from readers import Dataset, Sample, open_dataset
+from readers.cores import usable_cores
 
 Progress = Callable[[str], None]
 
@@ -88,7 +90,7 @@ def measure_scale(
         choice.decoder,
         choice.engine,
         settings.batch_size,
-        num_cores(),
+        usable_cores(),
     )
     result = ScaleResult(_described(source, settings, build))
     progress("threads")
@@ -110,7 +112,7 @@ def measure_scale(
 
 
 def _threads(result: ScaleResult, dataset: Dataset, build: Build, settings: ScaleSettings) -> None:
-    powers = tuple(2**power for power in range(10) if 2**power <= num_cores())
+    powers = tuple(2**power for power in range(10) if 2**power <= usable_cores())
     counts = settings.threads or powers
     result.threads = race_loaders(
         {number: partial(build.loader, dataset, num_threads=number) for number in counts},

@@ -5,10 +5,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.chart import Panel, Series, draw_chart
+from bench.compare.timer import Rate
+from bench.micro.chart import Panel, Series, draw_chart
 from bench.micro.scale_parts import growth_mib
 from bench.micro.scale_result import ScaleResult
-from bench.timer import Rate
 
 FLAT_MIB = 16.0
 """Memory that grows by less than this between the second and the last quarter of a run counts as flat."""

@@ -16,14 +16,14 @@ from bench.baselines.peers import catalog, install
 from bench.baselines.peers.process import PeerError, PeerProcess, spec_of
 from bench.baselines.peers.serve import serve
 from bench.baselines.peers.spec import Spec
+from bench.cli.errors import BenchError
 from bench.compare import lineup as lining
 from bench.compare.compare import Settings, compare
 from bench.compare.contestant import Footing, Unable
 from bench.compare.lineup import Entry, lineup
 from bench.compare.ratios import ratios
 from bench.compare.result import Row
-from bench.errors import BenchError
-from bench.timer import Rate
+from bench.compare.timer import Rate
 from gpu_aug import Recipe
 from readers import open_dataset
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from bench.chart import Panel, Series, draw_chart
 from bench.cli import main
 from bench.compare.images import sound_samples
+from bench.micro.chart import Panel, Series, draw_chart
 from bench.micro.scale_parts import Build, growth_mib, photographs_of, predicted_rate, resident_mib
 from gpu_aug import Recipe
 from readers import open_dataset
