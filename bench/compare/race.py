@@ -67,7 +67,8 @@ def race(
     running = list(contestants)
     for number in range(rounds):
         # Another one begins each round, so that nobody always follows the same neighbour.
-        for contestant in running[number:] + running[:number]:
+        first = number % max(len(running), 1)
+        for contestant in running[first:] + running[:first]:
             progress(f"round {number + 1} of {rounds}: {contestant.name}")
             try:
                 with Busy(footing.device) as busy:

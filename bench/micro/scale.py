@@ -10,7 +10,7 @@ import numpy as np
 from bench.cli.arguments import check_writable, recipe_from
 from bench.cli.errors import BenchError
 from bench.cli.results import document, write_json
-from bench.cli.text import wide_console
+from bench.cli.text import print_written, wide_console
 from bench.compare.images import Repeated
 from bench.compare.timer import Rate
 from bench.micro.overhead import measure_overhead
@@ -25,7 +25,7 @@ from bench.micro.scale_parts import (
     watch_memory,
 )
 from bench.micro.scale_result import ScaleResult, ScaleSettings
-from bench.micro.scale_show import draw_scale, show_scale
+from bench.micro.scale_show import draw_scale, require_matplotlib, show_scale
 from dali_pipes.choose import choose
 from dali_pipes.preview.sound import sound_samples
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe, Views
@@ -52,8 +52,10 @@ def scale_and_show(
     """
     check_writable(json_path)
     check_writable(plot_path)
-    if plot_path is not None and plot_path.suffix.lower() != ".svg":
-        raise BenchError(f"the plot's name must end in .svg, got {plot_path}")
+    if plot_path is not None:
+        if plot_path.suffix.lower() != ".svg":
+            raise BenchError(f"the plot's name must end in .svg, got {plot_path}")
+        require_matplotlib()
     parsed = recipe_from(recipe)
     if isinstance(parsed, Views):
         raise BenchError(f"the recipe must make one view, got {len(parsed)}: give a Recipe")
@@ -62,8 +64,8 @@ def scale_and_show(
         result = measure_scale(source, parsed, settings, status.update)
     show_scale(result, console)
     if plot_path is not None:
-        plot_path.write_text(draw_scale(result), encoding="utf-8")
-        console.print(f"written: {plot_path}", soft_wrap=True)
+        draw_scale(result, plot_path)
+        print_written(console, plot_path)
     if json_path is not None:
         write_json(json_path, _document(result))
         console.print(f"written: {json_path}", soft_wrap=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 import av
 import numpy as np
-from bench.gpu.videos import usual_priority
 from numpy.typing import NDArray
 
+from bench.gpu.videos import usual_priority
 from tests.support.jpegs import picture
 
 TIME_BASE = Fraction(1, 12800)
