@@ -238,10 +238,3 @@ def budget_of(max_bad_samples: int | None, length: int) -> int:
     if max_bad_samples is None:
         return min(max(100, length // 100), length // 2)
     return max_bad_samples
-
-
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

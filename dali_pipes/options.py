@@ -22,6 +22,7 @@ from gpu_aug import Recipe, compile_engine
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.views import Views
 from readers import Dataset
+from readers.cores import usable_cores
 from readers.order import Shuffle
 
 
@@ -171,7 +172,7 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         )
         for recipe in views.recipes
     )
-    num_threads = options.num_threads or arguments.usable_cores()
+    num_threads = options.num_threads or usable_cores()
     num_classes = arguments.num_classes_of(views.recipes[0], options.dataset)
     return Setup(options, choice, fetcher, compiled, num_threads, num_classes)
 

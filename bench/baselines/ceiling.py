@@ -12,7 +12,7 @@ import torch
 
 from bench.baselines.dali import decoding_pipeline
 from bench.compare.contestant import Footing, Kind, Share
-from bench.timer import time_slice
+from bench.compare.timer import time_slice
 from dali_pipes import available_decoders
 from dali_pipes.decode import opencv
 from readers import Sample, read_header

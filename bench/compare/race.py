@@ -9,8 +9,8 @@ import torch
 from bench.compare.contestant import Contestant, Distant, Footing, Kind, Made, Unable
 from bench.compare.lineup import Entry
 from bench.compare.result import Absent, Comparison, Row
+from bench.compare.timer import Rate, Slice, time_slice
 from bench.compare.usage import Busy, mean_of
-from bench.timer import Rate, Slice, time_slice
 
 Progress = Callable[[str], None]
 
@@ -67,7 +67,8 @@ def race(
     running = list(contestants)
     for number in range(rounds):
         # Another one begins each round, so that nobody always follows the same neighbour.
-        for contestant in running[number:] + running[:number]:
+        first = number % max(len(running), 1)
+        for contestant in running[first:] + running[:first]:
             progress(f"round {number + 1} of {rounds}: {contestant.name}")
             try:
                 with Busy(footing.device) as busy:

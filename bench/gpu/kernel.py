@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.batch import RECIPE
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, finish
-from bench.pictures import load_pictures
-from bench.turns import take_turns
+from bench.micro.batch import RECIPE
+from bench.micro.pictures import load_pictures
+from bench.micro.turns import take_turns
 from gpu_aug import (
     ColorJitter,
     HorizontalFlip,

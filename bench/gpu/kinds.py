@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from dali_pipes.image import suits_dali
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
@@ -18,6 +17,7 @@ from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, Size
 from dali_pipes import Loader
+from dali_pipes.decode.dali.graph import suits_dali
 from gpu_aug import CenterCrop, Recipe
 from readers import open_dataset
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from bench.errors import BenchError
+from bench.cli.errors import BenchError
 
 Kind = Literal["right", "fast"]
 

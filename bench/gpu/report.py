@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench import errors
+from bench.cli import errors
 from bench.gpu.aims import AIMS
 from bench.gpu.plan import STEPS
 from bench.gpu.rows import Row

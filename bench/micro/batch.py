@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.arguments import check_writable
+from bench.cli.arguments import check_writable
+from bench.cli.errors import BenchError
+from bench.cli.results import document, write_json
+from bench.cli.text import wide_console
 from bench.compare.contestant import Unable
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
 from bench.micro.batch_peers import albumentations_work, kornia_module, torchvision_work
 from bench.micro.pictures import load_pictures
 from bench.micro.turns import Turns, Work, one_thread, take_turns

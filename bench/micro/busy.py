@@ -13,13 +13,14 @@ import torch
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bench.arguments import check_writable, recipe_from
+from bench.cli.arguments import check_writable, recipe_from
+from bench.cli.results import document, write_json
+from bench.cli.text import wide_console
 from bench.compare.compare import Settings
 from bench.compare.images import collect
-from bench.compare.ours import row_name
-from bench.compare.report import document, wide_console, write_json
-from bench.timer import Rate, time_slice
+from bench.compare.timer import Rate, time_slice
 from dali_pipes import Loader
+from dali_pipes.preview.pairs import pair_name
 
 ALONE, CONSUMER, SECOND = "alone", "busy consumer", "busy second thread"
 
@@ -80,7 +81,7 @@ def busy_and_show(
         )
     kept = kept_shares(rates)
     title = (
-        f"{row_name(loader.decoder, loader.engine)} on {loader.device}, {recipe}, "
+        f"{pair_name(loader.decoder, loader.engine)} on {loader.device}, {recipe}, "
         f"{options['num_threads']} decoding and augmenting threads"
         + (" in a helper process" if helper_process else "")
     )

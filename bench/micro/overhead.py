@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from bench.compare.images import Repeated
-from bench.timer import Rate
+from bench.compare.timer import Rate
 from dali_pipes import Loader
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Augmenter

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.compare.images import sound_samples
-from bench.errors import BenchError
-from bench.photographs import make_photographs
+from bench.cli.errors import BenchError
+from bench.compare.photographs import make_photographs
 from dali_pipes.decode import opencv
+from dali_pipes.preview.sound import sound_samples
 from gpu_aug import RandomResizedCrop, Recipe
 from gpu_aug.resampling.decoded import resample
 from readers import Sample, open_dataset, read_header

@@ -7,11 +7,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from bench.arguments import check_writable, recipe_from
-from bench.compare.images import Repeated, sound_samples
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
-from bench.machine import num_cores
+from bench.cli.arguments import check_writable, recipe_from
+from bench.cli.errors import BenchError
+from bench.cli.results import document, write_json
+from bench.cli.text import print_written, wide_console
+from bench.compare.images import Repeated
+from bench.compare.timer import Rate
 from bench.micro.overhead import measure_overhead
 from bench.micro.scale_parts import (
     Build,
@@ -24,11 +25,12 @@ from bench.micro.scale_parts import (
     watch_memory,
 )
 from bench.micro.scale_result import ScaleResult, ScaleSettings
-from bench.micro.scale_show import draw_scale, show_scale
-from bench.timer import Rate
+from bench.micro.scale_show import draw_scale, require_matplotlib, show_scale
 from dali_pipes.choose import choose
+from dali_pipes.preview.sound import sound_samples
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe, Views
 from readers import Dataset, Sample, open_dataset
+from readers.cores import usable_cores
 
 Progress = Callable[[str], None]
 
@@ -50,8 +52,10 @@ def scale_and_show(
     """
     check_writable(json_path)
     check_writable(plot_path)
-    if plot_path is not None and plot_path.suffix.lower() != ".svg":
-        raise BenchError(f"the plot's name must end in .svg, got {plot_path}")
+    if plot_path is not None:
+        if plot_path.suffix.lower() != ".svg":
+            raise BenchError(f"the plot's name must end in .svg, got {plot_path}")
+        require_matplotlib()
     parsed = recipe_from(recipe)
     if isinstance(parsed, Views):
         raise BenchError(f"the recipe must make one view, got {len(parsed)}: give a Recipe")
@@ -60,8 +64,8 @@ def scale_and_show(
         result = measure_scale(source, parsed, settings, status.update)
     show_scale(result, console)
     if plot_path is not None:
-        plot_path.write_text(draw_scale(result), encoding="utf-8")
-        console.print(f"written: {plot_path}", soft_wrap=True)
+        draw_scale(result, plot_path)
+        print_written(console, plot_path)
     if json_path is not None:
         write_json(json_path, _document(result))
         console.print(f"written: {json_path}", soft_wrap=True)
@@ -88,7 +92,7 @@ def measure_scale(
         choice.decoder,
         choice.engine,
         settings.batch_size,
-        num_cores(),
+        usable_cores(),
     )
     result = ScaleResult(_described(source, settings, build))
     progress("threads")
@@ -110,7 +114,7 @@ def measure_scale(
 
 
 def _threads(result: ScaleResult, dataset: Dataset, build: Build, settings: ScaleSettings) -> None:
-    powers = tuple(2**power for power in range(10) if 2**power <= num_cores())
+    powers = tuple(2**power for power in range(10) if 2**power <= usable_cores())
     counts = settings.threads or powers
     result.threads = race_loaders(
         {number: partial(build.loader, dataset, num_threads=number) for number in counts},

@@ -13,15 +13,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.arguments import check_writable
-from bench.compare.images import sound_samples
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
+from bench.cli.arguments import check_writable
+from bench.cli.errors import BenchError
+from bench.cli.results import document, write_json
+from bench.cli.text import wide_console
 from bench.micro import window_ways as ways
 from bench.micro.turns import Turns, one_thread, take_turns
 from bench.micro.window_ways import Task, Way
 from dali_pipes.decode import opencv
 from dali_pipes.jpeg.tiling.tile import Untiled, add_restarts
+from dali_pipes.preview.sound import sound_samples
 from readers import Sample, open_dataset, read_header
 
 SIZE = (1080, 1920)

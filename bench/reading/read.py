@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 
 import bench
-from bench.arguments import check_writable
 from bench.baselines.peers.catalog import environment, python_of
 from bench.baselines.peers.install import why_not
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
-from bench.machine import num_cores
+from bench.cli.arguments import check_writable
+from bench.cli.errors import BenchError
+from bench.cli.results import document, write_json
+from bench.cli.text import wide_console
 from bench.reading.copies import Image, files
 from bench.reading.result import ENTRIES, Entry, Result, Turn, rows_of, show
 from bench.reading.ways import Task, text_of
 from readers import Order, Sample, open_dataset
+from readers.cores import usable_cores
 
 _PREPARE_SECONDS_MAX = 900.0
 _ANSWER_SECONDS_MORE = 120.0
@@ -146,7 +147,7 @@ class Reader:
         """
         if entry.peer and (reason := why_not(entry.peer)):
             raise ReaderError(reason)
-        num_threads = settings.num_threads or num_cores()
+        num_threads = settings.num_threads or usable_cores()
         self.ahead = _AHEAD * num_threads
         task = Task(copy, settings.batch_size, num_threads, seed=0)
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__

@@ -16,7 +16,7 @@ from llvmlite.binding import address_of_symbol
 from PIL import Image
 
 from bench.cli import main
-from bench.timer import time_slice
+from bench.compare.timer import time_slice
 from dali_pipes import Clips, Loader, warm
 from dali_pipes.batch import Timings
 from dali_pipes.decode.dali.feed import cut_tiles
