@@ -10,7 +10,7 @@ from torch.utils.dlpack import from_dlpack
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
 from bench.gpu.videos import KINDS, pan, write_video
-from dali_pipes.video.canvases import draw_canvases
+from dali_pipes.video.canvases import render_canvases
 from dali_pipes.video.decode import decode_frames
 from dali_pipes.video.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
@@ -80,7 +80,7 @@ def decode(feed: ClipFeed, excerpt: Excerpt) -> torch.Tensor | str:
     size = np.array([[excerpt.info.height, excerpt.info.width]], np.int32)
     zero = np.zeros((1, 2), np.int32)
     windows = Windows(zero, size, size, zero, size)
-    canvases = draw_canvases(from_dlpack(decoded), excerpt.info, windows, 0)
+    canvases = render_canvases(from_dlpack(decoded), excerpt.info, windows, 0)
     return canvases.cpu()[torch.from_numpy(excerpt.picks)]
 
 
