@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from readers.dataset import IndexedDataset
 from readers.formats.arrayrecord.files import OpenFiles
 from readers.formats.protobuf.example import ExampleReader, decode_fields
-from readers.image.header import read_header
+from readers.image.header import image_size
 from readers.sample import (
     BadSample,
     ColumnName,
-    HeaderError,
     PathLike,
     Payload,
     Sample,
@@ -218,9 +217,6 @@ def _count_records(files: OpenFiles, number: int, path: str) -> int:
 
 
 def _plain_record(index: int, key: str, record: Payload) -> Sample:
-    try:
-        header = read_header(record)
-    except HeaderError:
-        return Sample(index, key, {"record": record})
-    size = (header.height, header.width)
-    return Sample(index, key, {"record": record}, size=size, image_field="record")
+    size = image_size(record)
+    image_field = None if size is None else "record"
+    return Sample(index, key, {"record": record}, size=size, image_field=image_field)

@@ -19,7 +19,7 @@ from readers.formats.columns import to_label
 from readers.formats.lmdb.tree import Node, Tree
 from readers.formats.protobuf.datum import read_datum, to_pnm
 from readers.formats.protobuf.wire import WireError
-from readers.image.header import read_header
+from readers.image.header import image_size, read_header
 from readers.image.restarts import restart_offsets
 from readers.sample import (
     HeaderError,
@@ -317,10 +317,7 @@ def _entry(
     size = restarts = None
     if image is not None:
         data = content[slice(*places[image])]
-        with suppress(HeaderError):  # whoever needs its size will see
-            header = read_header(data)
-            size = (header.height, header.width)
-        restarts = restart_offsets(data)
+        size, restarts = image_size(data), restart_offsets(data)
     members = tuple((name, start, stop) for name, (start, stop) in places.items())
     return Entry(key, members, label, size, restarts=restarts, image_field=image)
 

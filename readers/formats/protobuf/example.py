@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from readers.formats.columns import FURTHER_LABEL_NAMES, Roles, find_roles, to_label, to_payload
+from readers.formats.columns import (
+    FURTHER_LABEL_NAMES,
+    Roles,
+    find_roles,
+    require_columns,
+    to_label,
+    to_payload,
+    usual_roles,
+)
 from readers.formats.protobuf.wire import (
     Feature,
     WireError,
@@ -80,11 +88,7 @@ class ExampleReader:
             )
         if features:
             find_roles(features, image=self.image, label=self.label, key=self.key, source=source)
-        missing = [name for name in self.columns or () if name not in features]
-        if missing:
-            raise SourceError(
-                f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(features)}"
-            )
+        require_columns(self.columns, features, source)
         if self.image is not None and features[self.image].kind not in ("bytes", None):
             raise SourceError(
                 f"{source} has {features[self.image].kind} values in the feature {self.image}, which was asked "
@@ -183,20 +187,9 @@ def _member(record: Payload, name: str, feature: Feature) -> tuple[str, int, int
 def _roles(reader: ExampleReader, kinds: tuple[tuple[str, str | None], ...]) -> Roles:
     wanted = [(n, k) for n, k in kinds if reader.columns is None or n in reader.columns]
     pictures = [n for n, k in wanted if k == "bytes"]
-    found = find_roles(pictures, image=None, label=None, key=None, source="", encoded=pictures)
-    others = find_roles(
-        [n for n, _ in wanted],
-        image=None,
-        label=None,
-        key=None,
-        source="",
-        whole=[n for n, k in wanted if k == "int64"],
-    )
-    return Roles(
-        reader.image or found.image,
-        reader.label or others.label,
-        reader.key or others.key,
-    )
+    whole = [n for n, k in wanted if k == "int64"]
+    usual = usual_roles(pictures, [n for n, _ in wanted], whole)
+    return Roles(reader.image or usual.image, reader.label or usual.label, reader.key or usual.key)
 
 
 def _is_one(record: Payload, feature: Feature) -> bool:

@@ -1,7 +1,6 @@
 """Tar shards in the convention of WebDataset, read at random."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 
@@ -10,9 +9,9 @@ import numpy as np
 from readers.formats.splits import in_order, split_alone
 from readers.formats.tar.walk import TarError, stored_files
 from readers.formats.tar.webdataset import key_and_field, label_of
-from readers.image.header import read_header
+from readers.image.header import image_size
 from readers.image.restarts import restart_offsets
-from readers.sample import HeaderError, PathLike, Payload, SourceError, is_image_field
+from readers.sample import PathLike, Payload, SourceError, is_image_field
 from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
@@ -126,10 +125,7 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
     size = restarts = None
     image = next((data for name, data in fields.items() if is_image_field(name)), None)
     if image is not None:
-        with suppress(HeaderError):  # the sample itself is whole; whoever needs its size will see
-            header = read_header(image)
-            size = (header.height, header.width)
-        restarts = restart_offsets(image)
+        size, restarts = image_size(image), restart_offsets(image)
     members = tuple([file[1:4] for file in files])
     try:
         label = label_of(fields)
