@@ -84,7 +84,7 @@ class Audit:
         Args:
             epoch: Where it starts.
             consumed: Positions of that epoch that were handed over before, to all ranks.
-            place: Whose loop it is.
+            place: Rank and world size of the loop.
             run: Returns what identifies the run; asked only if a file needs it.
         """
         self.tally = Tally(epoch=epoch)

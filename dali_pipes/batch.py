@@ -30,9 +30,9 @@ class Batch:
         labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
             [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label
             (int64 and -1 if neither the recipe nor the data has classes).
-        indices: int64 [B] on the CPU: the positions of the samples in the dataset.
+        indices: int64 [B] on the CPU: the samples' indices in the dataset.
         keys: The samples' names, for people.
-        valid: bool [B] on the CPU: False in rows that repeat a sample to fill up the last batch.
+        valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
         views: One tensor like `images` for each recipe of Views, whose sizes may differ; a loader of one
             recipe has one view.
         masks: int64 [B, H, W] where each sample has one mask; a list of B int64 [Ni, H, W] where samples
@@ -42,13 +42,13 @@ class Batch:
         box_labels: B int64 [Ni]; -1 where the data has no label.
         keypoints: B float32 [Ni, 2], (x, y) in pixels.
         keypoint_labels: B int64 [Ni]; -1 where the data has no label.
-        frames: int64 [B, T] on the CPU: which frames of its video each clip is made of, counted from 0 in
-            the order of presentation; where a damaged one was replaced, the one that is shown. None where
-            samples are images, as the next three.
+        frames: int64 [B, T] on the CPU: which frames of its video each clip is made of, counted from 0 in the
+            order of presentation; if a damaged frame was replaced, the one that is shown. None if samples are
+            images, as the next three.
         seconds: float64 [B, T] on the CPU: when these frames are shown, in seconds after the video's first.
         videos: The keys of the videos, for people; two videos may have one.
-        video_numbers: int64 [B] on the CPU: a number for each video, which the clips of a sample of the
-            dataset of videos have in common, and others have not.
+        video_numbers: int64 [B] on the CPU: a number for each video, which all clips of one sample of the
+            dataset of videos share.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)

@@ -17,7 +17,7 @@ def labels_of(
 
     Args:
         work: The step, with its bad samples dealt with.
-        recipe: Of the images.
+        recipe: Recipe of the images.
         num_classes: How many classes there are; None where it need not be known.
 
     Returns:

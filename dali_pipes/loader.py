@@ -54,77 +54,79 @@ class Loader:
     threads. The first loop is epoch 0 and every further loop the next one; a loop that was left early is
     not continued, unless its state is loaded. So ``next(iter(loader))`` uses up an epoch; `peek` does not.
 
-    As it stands a loader is for training: shuffled, in full batches. `Loader.eval` makes one for evaluation.
+    A loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
 
     Args:
-        dataset: What `readers.open_dataset` returns, or anything with its interface. Clips of a dataset of
+        dataset: What `readers.open_dataset` returns, or anything with its interface. `Clips` of a dataset of
             videos, and selections and mixtures of them, give clips of T frames.
-        recipe: What happens to each image; all frames of a clip get the same. Views make several pictures of each sample, which is read and
-            decoded once. A recipe that mixes samples makes `batch.labels` soft; who is mixed with whom
-            follows from the order alone. All images of a view must end with one size.
+        recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
+            of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
+            soft; which samples are mixed follows from the order alone. All images of a view must end with one
+            size.
         batch_size: Samples per rank and step.
-        device: Where the batches end up and the engine runs; "auto" takes a GPU where there is one: torch's present one,
-            or before torch.cuda.set_device the one that LOCAL_RANK names, as torchrun sets it.
-        decoder: "dali", or "cpu" for our own decoder of ordinary JPEGs, OpenCV for other images and FFmpeg for
-            videos; "auto" takes DALI on a GPU, where it is installed. What DALI is not trusted with is decoded
-            on the CPU. `from_dali(pipeline)` decodes with a pipeline of your own.
-        engine: What carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU.
-        exact: Whether the fused engine resamples warps that follow each other one by one, as the other
-            engines always do, instead of once.
-        decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size where
-            the crop is shrunk by at least twice as much; pixels then differ a little. "exact" decodes as
-            everybody does, and so does DALI in any case, and so are clips.
-        seed: Of the order and the draws, not negative.
+        device: Where the batches are returned and the engine runs; "auto" takes a GPU if there is one: torch's
+            current one, or before torch.cuda.set_device the one that LOCAL_RANK names, as torchrun sets it.
+        decoder: "dali"; or "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for
+            videos. "auto" takes DALI on a GPU if it is installed. What DALI is not trusted with is decoded on
+            the CPU. `from_dali(pipeline)` decodes with a DALI pipeline of your own.
+        engine: Which engine carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU.
+        exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
+            instead of once.
+        decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the
+            crop is shrunk by at least twice as much; pixels then differ slightly. "exact" decodes at full size,
+            as DALI and clips always do.
+        seed: Seed of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
-            blocks of neighbouring samples and mixes the samples of some blocks at a time, for storage
-            that is best read in large pieces; see readers.Order.
-        shuffle_window: For "block": how many samples these blocks hold together. None is 4096, or 16 blocks
-            where that is more.
-        rank: This process among `world_size`. None asks when it is first needed (by `len`, a loop, a state): the
-            process group of torch.distributed, without one RANK and WORLD_SIZE in the environment, as torchrun
-            sets them, and without these it is 0 of 1. What is found later must not contradict what was used.
-        world_size: Number of processes that share each step; None as for `rank`. Where both are given they hold,
-            whatever the process group says: less than it has, as for models that are spread over processes.
+            blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
+            read in large pieces; see readers.Order.
+        shuffle_window: For "block": how many samples the open blocks hold together. None is 4096, or 16 blocks
+            if that is more.
+        rank: Rank of this process among `world_size`. None asks when it is first needed (by `len`, a loop, a
+            state): the process group of torch.distributed, or without one RANK and WORLD_SIZE in the
+            environment, as torchrun sets them, or else 0 of 1. What is found later must not contradict what was
+            used.
+        world_size: Number of processes that share each step; None as for `rank`. If both are given they hold
+            whatever the process group says, for example fewer than it has, for models that are spread over
+            processes.
         dtype: torch.uint8, float16, bfloat16 or float32. Floats are in [0, 1] unless the recipe
             normalises; uint8 is for recipes that do not.
         channels_last: The memory format of the images; their shape is [B, 3, H, W] either way, for clips
             [B, T, 3, H, W].
-        last_batch: What becomes of an incomplete last batch: "drop" it, hand it over "partial", or "pad"
-            it with repeated samples for which `batch.valid` is False.
-        on_bad_sample: "raise", "replace" by another sample drawn from the dataset, or "skip", which makes
-            the batch smaller, down to no sample at all. Mean losses of none are NaN, so say
-            ``if len(batch) == 0: continue``, or "replace" where all ranks must step together. The number
-            of steps stays the same on every rank.
-        max_bad_samples: A run in which more different samples are bad on this rank is stopped; None
-            allows one in a hundred, or a hundred, but never more than half of the dataset.
-        ledger: A file that gets a line of JSON for every bad sample, and every damaged clip that was kept
+        last_batch: What happens to an incomplete last batch: "drop" leaves it out, "partial" returns it
+            smaller, and "pad" fills it with repeated samples for which `batch.valid` is False.
+        on_bad_sample: "raise", "replace" by another sample of the dataset, or "skip", which makes the batch
+            smaller, possibly empty. The mean loss of an empty batch is NaN, so write
+            ``if len(batch) == 0: continue``, or use "replace" if all ranks must step together. The number of
+            steps stays the same on every rank.
+        max_bad_samples: A run in which more different samples are bad on this rank is stopped. None is 1 % of
+            the dataset, at least 100, but at most half of it.
+        ledger: A file that gets one line of JSON for every bad sample, and for every damaged clip that was kept
             (see Clips); "{rank}" in its name stands for the rank. None keeps them in memory only.
-        audit: A file that gets a line of JSON for every step, with hashes of the samples that were handed
-            over; "{rank}" in its name stands for the rank. ``gpu-aug audit`` compares such files of two
-            runs, on any number of ranks. None keeps the latest hashes in `audit` only.
-        num_threads: Decoding and augmenting threads; None takes the cores this process may use.
-        prefetch: Batches that the decoder works on ahead of the one that is waited for; with DALI up to
-            two more are on their way through the other stages. A pipeline of `from_dali` goes by its own
-            prefetch_queue_depth.
-        max_pixels: Images that claim more pixels count as bad and are not decoded.
-        targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and handed
-            over, moved as `batch.images` are; "auto" takes all that the data has. See TargetReader for
-            how they are stored: `mask.png`, `json`, in coordinates of the upright image. Where they
-            are damaged or do not fit their image the sample is bad. Clips have none.
-        helper_process: Whether one process beside this one reads, decodes and, on a CPU, augments with
-            `num_threads` threads of its own; this process takes finished batches out of shared memory,
-            so Python code that computes here does not hold the loader up. The batches are the same. It
-            is started by the first loop, which takes seconds, serves later ones, and ends with `close`,
-            with the loader, or with a loop that is left early. For decoder="cpu"; dataset and recipe
-            are pickled, and their classes must be importable: not those of the script itself.
+        audit: A file that gets one line of JSON for every step, with hashes of its samples; "{rank}" in its
+            name stands for the rank. ``gpu-aug audit`` compares such files of two runs, on any number of ranks.
+            None keeps only the latest hashes, in `audit`.
+        num_threads: Decoding and augmenting threads; None is the number of cores this process may use.
+        prefetch: Batches that the decoder prepares ahead; with DALI up to two more are in the other stages. A
+            pipeline of `from_dali` uses its own prefetch_queue_depth.
+        max_pixels: Images that claim more pixels are bad samples and are not decoded.
+        targets: Which of "masks", "boxes" and "keypoints" are read from the samples' fields and returned, moved
+            as `batch.images` are; "auto" takes all that the data has. See TargetReader for how they are stored:
+            `mask.png`, `json`, in coordinates of the upright image. If they are damaged or do not fit their
+            image the sample is bad. Clips have none.
+        helper_process: Whether a separate process reads, decodes and, on a CPU, augments with `num_threads`
+            threads of its own. This process takes finished batches out of shared memory, so Python code that
+            computes here does not slow the loader down. The batches are the same. The process is started by the
+            first loop, which takes seconds, serves later loops, and ends with `close`, with the loader, or with
+            a loop that is left early. It needs decoder="cpu". Dataset and recipe are pickled, so their classes
+            must be importable, not defined in the script itself.
 
     Attributes:
         device: The device that was chosen.
         decoder: The decoder that was chosen.
         engine: The engine that was chosen.
-        timings: Where the time of the current epoch went.
-        schedule: The steps of an epoch; who replaces it changes them from the next loop on. Nothing else can be
-            set: make another loader.
+        timings: How long reading, decoding, augmenting, copying and waiting took in the current epoch.
+        schedule: The steps of an epoch. Replacing it changes them from the next loop on. No other attribute can
+            be set: make another loader.
 
     Raises:
         LoaderError: An argument that cannot work; the text says what would. Later: a rank or world size that
@@ -290,10 +292,11 @@ class Loader:
             dataset: As for Loader; no mixture by weights.
             recipe: As for Loader; it should draw nothing at random.
             batch_size: As for Loader.
-            last_batch: "partial" hands over what is left, so that the last batch of a rank may be smaller, down to no
-                sample, and every row counts. "pad" gives all batches one size, with rows that are not valid.
-            options: All other arguments of Loader but `shuffle`. on_bad_sample="skip" leaves bad samples out of the
-                counts, "replace" is not allowed.
+            last_batch: "partial" returns what is left, so that the last batch of a rank may be smaller,
+                possibly empty, and every row counts. "pad" gives all batches one size, with rows that are not
+                valid.
+            options: All other arguments of Loader but `shuffle`. on_bad_sample="skip" leaves bad samples out of
+                the counts, "replace" is not allowed.
 
         Raises:
             LoaderError: As Loader, or samples would be left out or come twice.
@@ -377,7 +380,7 @@ class Loader:
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next loop this epoch; the place within it, from a loaded state, is kept."""
+        """Make the next loop this epoch; the position within it, from a loaded state, is kept."""
         arguments.require_epoch(epoch)
         if epoch == self._ended:
             warnings.warn(
@@ -401,9 +404,9 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next loop go on where the state was taken, on any number of ranks.
 
-        A state taken at the end of an epoch, or where fewer samples are left than this loader makes a step of, goes
-        on with the next epoch. Who means to go on with another recipe puts the present one's fingerprint into
-        the state: ``{**state, "recipe": recipe.fingerprint}``.
+        A state taken at the end of an epoch, or with fewer samples left than one step of this loader takes,
+        continues with the next epoch. To continue with another recipe on purpose, put its fingerprint into the
+        state: ``{**state, "recipe": recipe.fingerprint}``.
 
         Raises:
             StateMismatchError: If the state belongs to another dataset, recipe, seed or version.

@@ -26,7 +26,7 @@ class Plan:
         rows: int64 [B], the rows of `positions` that are this rank's share and are handed over.
         valid: bool [B]: False where a position is repeated to fill up the last batch.
         consumed: Positions of the epoch that all ranks together have had after this step.
-        rank: Whose step it is.
+        rank: The rank to which the step belongs.
     """
 
     epoch: int

@@ -21,11 +21,11 @@ class RunIdentity(TypedDict):
     """What decides which samples stand where, and how they are drawn.
 
     Attributes:
-        version: Of a state and of the order and draws behind it.
+        version: Version of the state and of the order and draws behind it.
         dataset: Fingerprint of the dataset.
         length: Positions in an epoch.
         recipe: Fingerprint of the recipe.
-        seed: Of the order and the draws.
+        seed: Seed of the order and the draws.
         shuffle: Kind of the order.
         order: 16 hex digits over some places of epoch 0, which no other order has.
     """

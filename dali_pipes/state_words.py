@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
+from gpu_aug.ops.foreign.foreign import Foreign
 from gpu_aug.targets.targets import differences
 from gpu_aug.views import Views
 from readers import Dataset
@@ -21,6 +22,10 @@ _LINE_CHARS = 160
 _DATASET_CHARS = 300
 _RECIPE_CHARS = 1260  # a state stays below 2 kB
 _CALL = re.compile(r"(.*?)(\w+)\((.*)\)", re.DOTALL)
+_OWN_STEP = (
+    "; such a step is known by its code, which earlier versions told in other words: if it does what it did, load "
+    "{**state, 'recipe': recipe.fingerprint}"
+)
 _NEXT_ARGUMENT = re.compile(r", (?=\w+=)")
 
 
@@ -108,7 +113,10 @@ def explain_recipe(theirs: Sequence[str], ours: Sequence[str]) -> str:
     found = list(_changes(theirs, ours))
     if not found:
         return "in something that the lines of the state do not show"
-    return "; ".join(found[:4]) + (f"; and {len(found) - 4} more" if len(found) > 4 else "")
+    words = "; ".join(found[:4]) + (f"; and {len(found) - 4} more" if len(found) > 4 else "")
+    if any(f"{kind.__name__}(" in change for change in found for kind in Foreign.__subclasses__()):
+        words += _OWN_STEP
+    return words
 
 
 def _lines(recipe: Recipe) -> Iterator[str]:

@@ -60,7 +60,7 @@ def warm(
     was prepared when it was built. See `gpu_aug.compiled.cache`.
 
     Args:
-        num_processes: That compile side by side, at least 1.
+        num_processes: Processes that compile in parallel, at least 1.
         progress: Is told how many functions are done, and of how many.
 
     Raises:
@@ -94,7 +94,7 @@ def compile_ahead(recipes: Sequence[Recipe]) -> None:
     Nothing happens where it is kept already, or cannot be kept.
 
     Args:
-        recipes: Of the Loader's views that the fused engine carries out on the CPU.
+        recipes: Recipes of the Loader's views that the fused engine carries out on the CPU.
     """
     if _helpers or not sys.executable:
         return

@@ -38,13 +38,12 @@ def apply(
     epoch: int = 0,
     indices: Sequence[int] | None = None,
 ) -> list[Any]:
-    """Augment decoded images and all that belongs to them.
+    """Augment decoded images and their masks, boxes, keypoints and labels.
 
-    With ``indices``, the numbers of the samples in their dataset, the draws are those of a Loader of the same
-    seed in the same epoch: they depend on nothing else, and come again. Without, every call draws anew, by a seed from torch's
-    generator, which ``torch.manual_seed`` sets and the workers of torch's DataLoader have one each of: that is
-    what the ``__getitem__`` of a dataset wants, and no part of the promise that draws do not depend
-    on workers, ranks or the order of calls.
+    With ``indices``, the samples' indices in their dataset, the draws are those of a Loader of the same seed in
+    the same epoch. Without, every call draws anew, with a seed from torch's generator, which
+    ``torch.manual_seed`` sets and of which each worker of torch's DataLoader has its own: that is what the
+    ``__getitem__`` of a dataset needs, but it depends on workers, ranks and the order of calls.
 
     A sample is a dictionary with ``image`` or ``images``, and any of the other keys:
 
@@ -62,10 +61,9 @@ def apply(
     Args:
         recipe: What to do. A sample's result depends on (seed, epoch, its index) and, where images are
             mixed, on its neighbours: samples 2k and 2k + 1 are a pair, 4k to 4k + 3 are four.
-        samples: Of any sizes.
-        engine: "fused", "kornia" or "albumentations"; "auto" is chosen as the Loader chooses.
-        exact: Whether the fused engine resamples warps that follow each other one by one, as the
-            other engines do.
+        samples: Samples of any sizes.
+        engine: "fused", "kornia" or "albumentations"; "auto" chooses as the Loader does.
+        exact: Whether the fused engine resamples consecutive warps one by one, as the other engines do.
         device: Where the engine runs and the images of the results lie.
         seed: Not negative; None is 0 with ``indices``, else drawn. A seed without indices stands for the
             indices 0, 1, 2 and so on: the same draws at every call.

@@ -72,7 +72,7 @@ def simclr(size: int = 224, *, strength: float = 1.0) -> Views:
 
     Args:
         size: Height and width of the views.
-        strength: Of the colour jitter.
+        strength: Strength of the colour jitter.
 
     Source: Chen et al. 2020, https://arxiv.org/abs/2002.05709, appendix A, and data_util.py in
     https://github.com/google-research/simclr, which resizes bicubically and does not normalise.

@@ -39,7 +39,7 @@ def uniform_field(
 
     Args:
         key: uint32 [B, 2], on the host.
-        shape: Of one sample's field. Its element at flat place i is a function of (key, i, stream).
+        shape: Shape of one sample's field. Its element at flat index i is a function of (key, i, stream).
         device: Where the field shall lie.
         stream: Another number gives other fields of the same key.
     """

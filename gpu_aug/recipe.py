@@ -198,10 +198,10 @@ class Recipe(metaclass=Called):
             epoch: Not negative.
             indices: Sample indices in the dataset, int64 [B].
             sizes: Height and width of the source images after EXIF orientation, int64 [B, 2].
-            positions: Positions in the epoch's order, int64 [B], which say who is mixed with whom;
-                None is 0, 1, 2 and so on.
+            positions: Positions in the epoch's order, int64 [B], which decide which samples are mixed; None is
+                0, 1, 2 and so on.
             length: Number of positions in the epoch; None is one more than the largest.
-            view: Which of several views of each sample is drawn, from 0.
+            view: Which of several views of each sample is drawn; not negative.
 
         Raises:
             RecipeError: An argument is not allowed, or there are more views or operations than slots of random numbers.

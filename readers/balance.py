@@ -19,7 +19,7 @@ def group_classes(
     """Return the samples class by class, how many each class has, and its share; without those of weight 0.
 
     Args:
-        labels: Of each sample, int64 [n].
+        labels: Label of each sample, int64 [n].
         weights: How often a class comes, 1 where it is not given.
 
     Raises:

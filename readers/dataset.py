@@ -85,7 +85,7 @@ class IndexedDataset(ABC):
     def order(
         self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
     ) -> AnyOrder:
-        """The order of the samples in every epoch.
+        """Return the order of the samples in every epoch.
 
         Args:
             seed: >= 0.
@@ -98,12 +98,12 @@ class IndexedDataset(ABC):
         )
 
     def where(self, condition: str | NDArray[np.bool_] | Sequence[bool]) -> "Subset":
-        """The samples for which a condition holds, in their order.
+        """Select the samples for which a condition holds, in their order.
 
         Args:
             condition: Text such as ``"label in [1, 2] and height >= 224"``, over the columns label, height,
-                width and num_bytes; see `readers.expression`. Labels may be named where the data names its
-                classes: ``"label == 'cat'"``. Or a truth for every sample, bool [len].
+                width and num_bytes; see `readers.expression`. Labels may be given by name if the data names its
+                classes: ``"label == 'cat'"``. Or one truth value per sample, bool [len].
 
         The columns that the text names are read once. 4 bytes are kept for every selected sample, 8 where
         there are more than 2**32.
@@ -115,7 +115,7 @@ class IndexedDataset(ABC):
         return Subset(self, pick_where(condition, len(self), self.column, self.class_names))
 
     def take(self, which: int | slice | range | Sequence[int] | NDArray[np.int64]) -> "Subset":
-        """The first n samples, those of a slice or range, or those at the indices given, in that order.
+        """Select the first n samples, those of a slice or range, or those at the given indices, in that order.
 
         Indices may be repeated; they are kept, in 4 or 8 bytes each. Everything else takes no memory.
 
@@ -131,7 +131,7 @@ class IndexedDataset(ABC):
         Args:
             shares: Parts of the whole, such as 0.9 and 0.1, or whole numbers of samples. What they leave
                 over is in no part.
-            seed: Of the division, >= 0.
+            seed: Seed of the division, >= 0.
 
         The sizes are exact: shares are rounded so that shares of 1 together are all samples. Every 256
         neighbours are divided in the same proportions, give or take a sample, so data that is sorted by
@@ -147,10 +147,10 @@ class IndexedDataset(ABC):
     def balanced(
         self, weights: Mapping[int | str, float] | None = None, *, length: int | None = None
     ) -> "Balanced":
-        """The same samples, drawn so that all classes come equally often.
+        """Return the same samples, drawn so that all classes come equally often.
 
-        Each class is gone through completely, in an order of its own, before one of its samples comes
-        again; that goes on from epoch to epoch. The labels are read, and 4 or 8 bytes a sample are kept.
+        Each class is gone through completely, in an order of its own, before one of its samples comes again;
+        that continues from epoch to epoch. The labels are read, and 4 or 8 bytes per sample are kept.
 
         Args:
             weights: How often a class comes, by number or name, 1 where it is not given; 0 leaves it out.

@@ -176,13 +176,13 @@ def mix(
     """Make one dataset of several.
 
     Args:
-        datasets: Anything with the interface of a dataset.
+        datasets: Datasets, or anything with their interface.
         weights: How often each dataset comes, in any unit. Every stretch of the order has them in these
-            proportions. A dataset is gone through completely, in an order of its own each time, before one
-            of its samples comes again; that goes on from epoch to epoch. A sample that comes again in an
-            epoch is augmented in another way. None: every sample once an epoch, all shuffled together.
+            proportions. A dataset is gone through completely, in a new order each time, before one of its
+            samples comes again; that continues from epoch to epoch. A sample that comes again within an epoch
+            is augmented differently. None: every sample once an epoch, all shuffled together.
         length: Samples in an epoch; None is as many as the datasets have together.
-        names: Of the datasets; each is put before the keys of its samples.
+        names: Names of the datasets; each is put before the keys of its samples.
         labels: "same" keeps class numbers, for datasets with one list of classes, or without names of
             classes. "offset" puts the classes of the datasets one behind the other; all must name them.
 

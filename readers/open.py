@@ -53,7 +53,7 @@ def open_dataset(
     split: str | None = None,
     **options: object,
 ) -> "IndexedDataset | TarStream":
-    """Open whatever there is.
+    """Open a dataset; the format is recognised from what is there.
 
     Args:
         source: One of
@@ -68,13 +68,13 @@ def open_dataset(
             a video,
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``http://``, ``https://``,
             a sequence of files or patterns of one format, of image files, or of videos.
-        format: Name of the format, where name and content of the source do not tell it. "stream" reads
-            tars forward only, which is all that compressed ones, pipes and some servers allow.
+        format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
+            forward only, which is all that compressed ones, pipes and some servers allow.
         split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
             ``val/``), by Hugging Face's rules (see `readers.formats.splits`). Several splits are never opened as one
             without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
-        options: Of the format's class, such as ``image="photo"`` to name a column; for URLs also those of
-            `readers.storage.remote.StorageOptions`, such as ``cache_bytes=0``.
+        options: Options of the format's class, such as ``image="photo"`` to name a column; for URLs also those
+            of `readers.storage.remote.StorageOptions`, such as ``cache_bytes=0``.
 
     Warns:
         UserWarning: Something lies there that is not read, such as boxes in files of a kind that no reader knows,

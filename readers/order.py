@@ -47,19 +47,19 @@ class AnyOrder(Protocol):
 class Order:
     """The order of a dataset's samples, epoch by epoch.
 
-    Every epoch holds every index once. The order depends on its attributes and the epoch alone, so any
-    rank can ask for any slice of any epoch, and a run can be taken up again anywhere.
+    Every epoch holds every index once. The order depends on its attributes and the epoch alone, so any rank can
+    ask for any slice of any epoch, and a run can continue anywhere.
 
-    "global" permutes the whole dataset anew in each epoch. "none" keeps its order.
+    "global" permutes the whole dataset, differently in each epoch. "none" keeps its order.
 
-    "block" keeps reads together: blocks of `block_size` neighbouring samples are permuted, and
-    `window_blocks` of them are open at any time. The next samples are one from each open block, in an order
-    of their own every time; the samples of a block come in an order of their own, too. Blocks do not end
-    together: about every `block_size` positions one is done, and the next one begins. So the blocks of a
-    batch are at most `window_blocks` and those that began meanwhile; and of every `window_blocks`
-    positions each comes from another block. An epoch begins in the middle of its first blocks, whose other
-    samples come at its end: up to 2 * `window_blocks` blocks are opened twice. Where `window_blocks` blocks
-    are the whole dataset, this is the global order.
+    "block" keeps reads together: blocks of `block_size` neighbouring samples are permuted, and `window_blocks`
+    of them are open at any time. The next samples are one from each open block, in a new order every time; the
+    samples of a block come in an order of their own, too. Blocks end at different times: about every
+    `block_size` positions one is done and the next one begins. So the blocks of a batch are at most
+    `window_blocks` and those that began meanwhile, and of every `window_blocks` positions each comes from
+    another block. An epoch begins in the middle of its first blocks, whose other samples come at its end: up to
+    2 * `window_blocks` blocks are opened twice. If `window_blocks` blocks are the whole dataset, this is the
+    global order.
 
     Attributes:
         length: Number of samples, >= 0.

@@ -34,7 +34,7 @@ def permute(
 
     Args:
         values: int64 [n], each 0 <= value < length.
-        lengths: Of the permutation, or int64 [n], those of n permutations.
+        lengths: Length of the permutation, or int64 [n] for n permutations.
         keys: As `make_keys` gives them. Other keys are another permutation.
         salts: int64 [n], numbers of permutations: each is another one under the same keys.
 

@@ -91,7 +91,7 @@ class Interleaving:
     Attributes:
         length: Positions of an epoch.
         seed: >= 0.
-        weights: Of each group, > 0.
+        weights: Weight of each group, > 0.
         shuffled: Whether groups are shuffled among `stretch` neighbouring positions.
     """
 
@@ -168,7 +168,7 @@ class ProportionalOrder:
         length: Positions of an epoch.
         seed: >= 0.
         sizes: Samples in each group.
-        weights: Of each group, > 0.
+        weights: Weight of each group, > 0.
         members: Index of every sample, group by group; None where they follow one another.
         orders: For "block": the order of each group, of which cycles are the epochs.
         shuffled: Whether the shuffle is not "none".

@@ -98,7 +98,7 @@ class Sample:
     """One sample as it is stored: nothing is decoded.
 
     Attributes:
-        index: Place in the dataset, 0 <= index < len(dataset).
+        index: Index in the dataset, 0 <= index < len(dataset).
         key: Name for people, such as ``train-0003.tar/n01440764_10026``.
         fields: Encoded bytes by field name (lower case, no leading dot), in stored order.
         label: Class number, -1 when the data has none.
@@ -156,10 +156,10 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class BadSample:
-    """A sample that could not be had, in the place where it would have been.
+    """A sample that could not be read, in the place where it would have been.
 
     Attributes:
-        index: Place in the dataset, 0 <= index < len(dataset).
+        index: Index in the dataset, 0 <= index < len(dataset).
         key: Name for people, as in `Sample`.
         stage: What failed: fetching the bytes, reading the image's size, decoding it, or reading what
             belongs to it (masks, boxes, keypoints).

@@ -106,10 +106,10 @@ class Share:
     the last ones, which are fewer, would always be in the same part.
 
     Attributes:
-        length: Of the whole.
-        sizes: Of the parts.
+        length: Length of the whole dataset.
+        sizes: Sizes of the parts.
         number: Which part this is.
-        seed: Of the division.
+        seed: Seed of the division.
     """
 
     length: int

@@ -36,14 +36,14 @@ class Settings:
         batch_size: Images, or clips, in a batch.
         device: "cpu", "cuda" or "auto".
         num_threads: Worker threads or processes; None takes the cores.
-        seed: Of the shuffling and the draws.
+        seed: Seed of the shuffling and the draws.
         only: Names of rows; empty means all.
-        dtype: Of the batches: "bfloat16", as people train, or "float32".
+        dtype: Data type of the batches: "bfloat16", as people train, or "float32".
         peers: Names of baselines; ("all",), ("none",), or empty for those that need no environment of
             their own.
         tiled: Whether our fused rows also run on tiled copies of the images.
         clips: How clips are taken out of the data, where these are videos; None for images.
-        format: Of the data, where its name does not tell it.
+        format: Format of the data, if its name does not tell it.
     """
 
     seconds: float = 10.0

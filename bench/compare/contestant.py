@@ -33,8 +33,8 @@ class Footing:
         batch_size: Images in every batch, which is [batch_size, 3, height, width].
         device: Where the batch has to arrive.
         num_threads: Worker threads or worker processes.
-        seed: Of the shuffling and the draws.
-        dtype: Of every batch; its memory format is everyone's own.
+        seed: Seed of the shuffling and the draws.
+        dtype: Data type of every batch; each pipeline chooses its own memory format.
         tiled: As `dataset`, of tiled copies of the same images; None unless they were asked for.
     """
 
@@ -56,7 +56,7 @@ class Footing:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of every batch."""
+        """Shape of every batch."""
         clip = (self.num_frames,) if self.num_frames else ()
         return (self.batch_size, *clip, 3, *self.recipe.fixed_size)
 

@@ -47,7 +47,7 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     Args:
         source: Whatever `readers.open_dataset` takes.
         folder: Where images go that are not files already, such as those in tar shards.
-        format: Of the source, where it does not tell it.
+        format: Format of the source, if its name does not tell it.
 
     Raises:
         readers.ReadersError: There is nothing to read.

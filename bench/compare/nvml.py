@@ -25,7 +25,7 @@ class Meter:
     """The engines of one GPU.
 
     Args:
-        uuid: Of the GPU, without "GPU-".
+        uuid: UUID of the GPU, without "GPU-".
         library: NVML; None loads the driver's.
 
     Raises:

@@ -57,7 +57,7 @@ def race(
     Args:
         contestants: Open ones.
         footing: What everyone got.
-        seconds: Of each turn.
+        seconds: Length of each turn.
         rounds: Turns of each.
         comparison: Gets the rows, and those that crash on the way.
         progress: Gets a line of text for every turn.

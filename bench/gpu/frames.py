@@ -24,7 +24,7 @@ _LEFT = "left to the CPU"
 
 
 def frames(scale: Scale, data: Path, rows: Rows) -> None:
-    """Of every kind of video: are the frames of an excerpt FFmpeg's? What DALI makes of the whole file is stated."""
+    """Are the frames of an excerpt FFmpeg's, for every kind of video? What DALI makes of the whole file is stated."""
     pictures = pan(data, (192, 256), _NUM_FRAMES)
     feed = open_feed(scale, 1)
     for name, kind in KINDS.items():

@@ -108,7 +108,7 @@ def judge(part: str, text: str, row: Row, *, plainly: bool = False) -> None:
     """Fill in a row: how many errors of our kernels, or torch's, a tool reports; those of others are only stated.
 
     Args:
-        part: Of the program.
+        part: Part of the program.
         text: What was printed.
         row: The row.
         plainly: Whether no tool took part.

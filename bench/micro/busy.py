@@ -108,7 +108,7 @@ def measure(
 
     Args:
         next_images: Hands over a batch; more often than all turns need.
-        seconds: Of each turn.
+        seconds: Length of each turn.
         rounds: Turns of each kind.
     """
     runs: dict[str, list[float]] = {ALONE: [], CONSUMER: [], SECOND: []}

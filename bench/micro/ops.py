@@ -46,7 +46,7 @@ class OpsSettings:
         seconds: Per turn.
         num_ops: How many of OPS.
         with_compiled: Whether to try torch.compile, which takes seconds per cell.
-        classic_side: Of the single image of the classic table.
+        classic_side: Side of the single image of the classic table.
     """
 
     side: int = 224

@@ -17,7 +17,7 @@ class Op:
 
     Attributes:
         name: As it is printed.
-        ours: Of this package.
+        ours: The operation of this package.
         torchvision: Makes it from torchvision.transforms.v2.
         albumentations: Makes it from albumentations.
         kornia: Makes it from kornia.augmentation.

@@ -20,9 +20,9 @@ class ScaleSettings:
         batch_size: Where it is not what varies.
         threads: Measured; None is 1, 2, 4 and so on up to the cores.
         predicted_threads: Computed, beyond those.
-        megapixels: Of images.
-        batch_sizes: Of batches.
-        lengths: Of datasets.
+        megapixels: Sizes of images.
+        batch_sizes: Sizes of batches.
+        lengths: Lengths of datasets.
         memory_batches: To take while the memory is watched.
         idle_epoch: Samples of an epoch without pixels, by which the loader's own cost is measured.
     """

@@ -84,14 +84,20 @@ def _sizes(task: Task) -> NDArray[np.int32]:
 def _decode_with_ours(
     data: Sequence[Payload], windows: NDArray[np.int32], sizes: NDArray[np.int32]
 ) -> list[Pixels]:
-    from dali_pipes.jpeg import REASONS, decode_windows
+    from dali_pipes.jpeg import REASONS
+    from dali_pipes.jpeg.crop import decode_crop, scratch_bytes
 
-    outs: list[Pixels] = [
-        np.empty((height, width, 3), np.uint8) for _, _, height, width in windows.tolist()
-    ]
-    status = decode_windows(data, windows, sizes, np.ones(len(windows), np.int32), outs)
-    if status.any():
-        raise RuntimeError(f"our decoder refuses a JPEG: {REASONS[int(status.max())]}")
+    scratch, no_offsets = np.empty(scratch_bytes(int(sizes.max())), np.uint8), np.empty(0, np.int64)
+    outs: list[Pixels] = []
+    for encoded, window, size in zip(data, windows.tolist(), sizes.tolist(), strict=True):
+        view, out = np.frombuffer(encoded, np.uint8), np.empty((*window[2:], 3), np.uint8)
+        status = decode_crop(
+            *(view.ctypes.data, view.size, tuple(window), tuple(size), 1, no_offsets),
+            *(out.ctypes.data, out.strides[0], scratch),
+        )
+        if status:
+            raise RuntimeError(f"our decoder refuses a JPEG: {REASONS[status]}")
+        outs.append(out)
     return outs
 
 

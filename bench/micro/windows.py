@@ -98,7 +98,7 @@ def measure(task: Task, *, seconds: float, rounds: int) -> Found:
 
     Args:
         task: What to decode.
-        seconds: Of each turn.
+        seconds: Length of each turn.
         rounds: Turns of every way.
     """
     judge = ways.whole_and_crop(task)()

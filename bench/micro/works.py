@@ -123,7 +123,7 @@ def ours(
         recipe: Without a decode stage that changes the size.
         case: The images.
         engine: One of ENGINES.
-        dtype: Of the result, [b, 3, H, W] in the channels-last format.
+        dtype: Data type of the result, [b, 3, H, W] in the channels-last format.
         drawn_ahead: Whether to leave the drawing out, using the same draws in every call.
 
     Raises:

@@ -37,7 +37,7 @@ class Quality:
     """What is measured of an order.
 
     Attributes:
-        name: Of the order.
+        name: Name of the order.
         of_samples: Entropy in bits of the distances of neighbours.
         of_blocks: Entropy in bits of the distances of the neighbours' blocks.
         num_open: Mean number of blocks that have begun and are not done.

@@ -27,7 +27,7 @@ class Task:
         source: The copy of the data in one format: a folder or a file.
         batch_size: Samples per batch.
         num_threads: Threads or worker processes.
-        seed: Of the order.
+        seed: Seed of the order.
     """
 
     source: Path

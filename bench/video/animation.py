@@ -15,7 +15,7 @@ MOVING = (".webp", ".gif", ".png")
 """How the name of a moving picture ends."""
 
 HEIGHT, WIDTH, GAP, HEADING = 256, 480, 6, 24
-"""Of the frames at most; between them; above them for words. In pixels."""
+"""In pixels: the largest height and width of the frames, the gap between them, and the room above them for words."""
 
 _FONT_SIZE = 13
 _USUAL_MS = 40  # where a clip does not tell, having one frame

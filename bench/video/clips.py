@@ -56,7 +56,7 @@ class ClipSettings:
         """Make clips of videos.
 
         Args:
-            dataset: Of videos.
+            dataset: A dataset of videos.
             more: Arguments of `Clips` that take the place of these settings.
 
         Raises:
@@ -77,7 +77,7 @@ def clip_settings(source: str, format: str | None = None, **asked: Any) -> ClipS
 
     Args:
         source: Whatever `readers.open_dataset` takes.
-        format: Of the source, where it does not tell it.
+        format: Format of the source, if its name does not tell it.
         asked: Attributes of `ClipSettings`; None for what was not asked for.
 
     Raises:
@@ -105,5 +105,5 @@ def usual_batch_size(clips: ClipSettings | None) -> int:
 
 
 def usual_dtype(clips: ClipSettings | None) -> str:
-    """Of the batches of a comparison, for those who say nothing."""
+    """Default data type of the batches of a comparison."""
     return "bfloat16" if clips is None else "float32"

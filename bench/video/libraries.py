@@ -178,7 +178,7 @@ def torchcodec_frames(clip: Clip, seek: str) -> torch.Tensor:
     """Decode a clip with torchcodec: uint8 [T, 3, height, width].
 
     Args:
-        clip: Of any video.
+        clip: A clip of any video.
         seek: "approximate", "exact", or "mapped", which is exact with an index made ahead, as ours is.
     """
     way = {"custom_frame_mappings": _mapping(clip)} if seek == "mapped" else {"seek_mode": seek}

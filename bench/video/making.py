@@ -57,7 +57,7 @@ def make_videos(
         folder: Gets one folder per class.
         size: (height, width) in pixels, both even.
         count: Videos in all.
-        seconds: Of each.
+        seconds: Length of each.
         seed: The same seed gives the same pictures.
 
     Returns:

@@ -37,7 +37,7 @@ class Clip(NamedTuple):
         path: The video's file.
         info: What is known of it.
         frames: int64 [T], places in the order of presentation.
-        label: Of the video, 0 where it has none.
+        label: Label of the video, 0 if it has none.
     """
 
     path: Path
@@ -57,8 +57,8 @@ class ClipPlan:
 
     Attributes:
         clips: What our loader reads.
-        files: Of each video.
-        labels: Of each video.
+        files: File of each video.
+        labels: Label of each video.
         videos: int64 [n], the video at each position.
         frames: int64 [n, T], its frames.
     """
@@ -117,10 +117,10 @@ def make_plan(
     Args:
         source: Whatever `readers.open_dataset` takes.
         settings: How long clips are, and how far their frames are apart.
-        seed: Of the order and of the frames.
+        seed: Seed of the order and of the frames.
         folder: Where videos go that are not files already, such as those in tar shards.
         num_clips: So many at least.
-        format: Of the source, where it does not tell it.
+        format: Format of the source, if its name does not tell it.
 
     Returns:
         The plan, and why videos were left out for everybody, one sentence each.
@@ -149,7 +149,7 @@ def sound_videos(
         source: Whatever `readers.open_dataset` takes.
         settings: How long clips are, and how far their frames are apart.
         most: So many videos at most.
-        format: Of the source, where it does not tell it.
+        format: Format of the source, if its name does not tell it.
 
     Returns:
         The videos, and what is wrong with the others, one sentence each.

@@ -29,7 +29,7 @@ class ClipPictures:
     """A clip, ready to be drawn.
 
     Attributes:
-        key: Of the video.
+        key: Key of the video.
         label: The name of its class, "" where it has none.
         numbers: int64 [T], its frames, places in the order of presentation.
         seconds: float64 [T], when each is shown, after the first frame of the video.
@@ -64,9 +64,9 @@ def draw_clips(
         settings: How clips are taken out of videos.
         out: The picture.
         count: Clips, each of another video.
-        seed: Of the frames and of the draws.
+        seed: Seed of the frames and of the draws.
         animate: Gets the first clip as a moving picture, before and after.
-        format: Of the source, where it does not tell it.
+        format: Format of the source, if its name does not tell it.
 
     Raises:
         BenchError: Nothing can be drawn, or not there.

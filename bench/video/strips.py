@@ -13,7 +13,7 @@ NUM_SHOWN = 8
 """Frames of a strip; of longer clips so many are taken, evenly spread, the first and the last among them."""
 
 HEIGHT, WIDTH = 160, 216
-"""Of every frame that is drawn at most, in pixels; smaller ones stay as they are."""
+"""Largest height and width of a frame that is drawn, in pixels; smaller ones stay as they are."""
 
 MARGIN, GAP, HEADING, CAPTION = 84, 4, 34, 20
 """To the left for words; between frames; above each clip; under the source frames."""

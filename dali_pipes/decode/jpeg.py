@@ -26,7 +26,7 @@ def draw_rows(
     """Draw the canvases of the sound baseline JPEGs at some places of sheets.
 
     Args:
-        work: Whose rows they are.
+        work: The batch to which the rows belong.
         sheets: The canvases.
         start: The first place.
         stop: The one after the last.
@@ -136,7 +136,7 @@ def _memory(
     sizes: NDArray[np.int64], parts: NDArray[np.int64], windows: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint8], ...]:
     """Scratch for decoding any of the images, room for any of the parts, and scratch for resizing."""
-    from dali_pipes.jpeg.job import scratch_bytes as decoding_bytes
+    from dali_pipes.jpeg.memory import scratch_bytes as decoding_bytes
     from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
 
     largest = windows.reshape(-1, windows.shape[2]).max(axis=0).tolist()

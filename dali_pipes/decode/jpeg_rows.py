@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dali_pipes.jpeg.window import decode_window
+from dali_pipes.jpeg.crop import decode_crop
 from gpu_aug.compiled.jit import kernel, view_u8
 from gpu_aug.resampling.bilinear import resize_into
 
@@ -48,7 +48,7 @@ def draw_rows(
             parts[row, 3],
         )
         shape = (-(-height // times), -(-width // times), 3)
-        statuses[row] = decode_window(
+        statuses[row] = decode_crop(
             encoded[row, 0],
             encoded[row, 1],
             (part_top, part_left, height, width),

@@ -13,14 +13,15 @@ Tensors = dict[str, torch.Tensor | list[torch.Tensor]]
 def to_jax(batch: Batch) -> dict[str, Any]:
     """Return a batch as JAX arrays on the device on which its images are.
 
-    Nothing is copied on a GPU but what is named here. An array keeps the memory that it shares alive, after the
-    batch is gone, too. JAX takes its arrays for constants: do not write to the tensors of the batch any more.
+    On a GPU nothing is copied except where the entries below say so. An array keeps the memory it shares alive,
+    even after the batch is gone. JAX treats its arrays as constants: do not write to the tensors of the batch
+    any more.
 
-    JAX takes three quarters of a GPU's memory when it is first used; XLA_PYTHON_CLIENT_PREALLOCATE=false in the
-    environment leaves it to those who need it.
+    JAX allocates three quarters of a GPU's memory when it is first used; XLA_PYTHON_CLIENT_PREALLOCATE=false in
+    the environment prevents that.
 
     Args:
-        batch: B samples, as a Loader hands them over.
+        batch: B samples, as a Loader returns them.
 
     Returns:
         A dictionary:
@@ -64,12 +65,12 @@ def to_jax(batch: Batch) -> dict[str, Any]:
 def to_cupy(batch: Batch) -> dict[str, Any]:
     """Return a batch as CuPy arrays on the GPU on which its images are.
 
-    Nothing is copied but what is named here. An array keeps the memory that it shares alive, after the
-    batch is gone, too. It is ready for CuPy's current stream, and its memory is given out again only when
-    that stream is through with it; a kernel on another stream is for the caller to wait for.
+    Nothing is copied except where the entries of `to_jax` say so. An array keeps the memory it shares alive,
+    even after the batch is gone. It is ready for CuPy's current stream, and its memory is reused only when that
+    stream has finished with it; if a kernel runs on another stream, the caller has to wait for it.
 
     Args:
-        batch: B samples, as a Loader on a GPU hands them over.
+        batch: B samples, as a Loader on a GPU returns them.
 
     Returns:
         A dictionary as that of `to_jax`, whose whole numbers are int64. "images" are [B, H, W, 3], copied

@@ -201,7 +201,7 @@ class TrainingEpochs(Epochs):
 
     Args:
         loader: What is looped over.
-        trainer: Whose epochs it follows.
+        trainer: The trainer whose epochs it follows.
         num_steps: How many steps an epoch had where the state was saved.
         ended: The epoch at whose end it was saved. Where Lightning asks for that, it has counted all of its steps.
     """

@@ -20,8 +20,8 @@ except ImportError as error:
 class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typed
     """A loader as a source of torchdata.nodes: gives batches, and resumes exactly.
 
-    It stands where other pipelines have a sampler, a mapper and a batcher. Around it make sense `Loader`, which loops
-    over it, `Batcher`, which gives lists of batches to accumulate gradients over, `Mapper` and
+    It replaces the sampler, mapper and batcher of other pipelines. Useful nodes around it are `Loader`, which
+    loops over it, `Batcher`, which gives lists of batches to accumulate gradients over, `Mapper` and
     `ParallelMapper` in threads, `Prefetcher`, and `MultiNodeWeightedSampler`, which mixes several loaders.
 
     Give torchdata's `Loader` restart_on_stop_iteration=False: with True, version 0.11 keeps the state that it was resumed
@@ -32,7 +32,7 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
     That of a node around it, which reads ahead, may come when this node has given batches that nobody received.
 
     Args:
-        loader: Serves this node alone.
+        loader: A loader that nothing else uses.
 
     Example:
         >>> import torchdata.nodes
@@ -83,7 +83,7 @@ class LoaderDataset(torch.utils.data.IterableDataset[Batch]):
     an epoch, which begins with its first batch, and the DataLoader's `state_dict` and `load_state_dict` resume exactly.
 
     Args:
-        loader: Serves this dataset alone.
+        loader: A loader that nothing else uses.
 
     Example:
         >>> from torchdata.stateful_dataloader import StatefulDataLoader

@@ -1,6 +1,5 @@
-"""Own decoder for baseline JPEGs: compiled at the first call, and bit for bit like libjpeg-turbo."""
+"""Our decoder for baseline JPEGs: compiled at the first call, and bit for bit like libjpeg-turbo."""
 
-from dali_pipes.jpeg.decode import decode_windows as decode_windows
 from dali_pipes.jpeg.reasons import REASONS as REASONS
 
-__all__ = ["REASONS", "decode_windows"]
+__all__ = ["REASONS"]

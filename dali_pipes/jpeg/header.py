@@ -18,15 +18,7 @@ from dali_pipes.jpeg.reasons import (
     NOT_SUPPORTED,
     NOT_YCBCR,
 )
-from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed, view_i16, view_i64, view_u8
-
-# Places in `header`, int64 [HEADER_LENGTH].
-HEIGHT, WIDTH, COMPONENTS, ORIENTATION, RESTART, SCAN, ADOBE = range(7)
-"""Size as stored, number of components, EXIF orientation, MCUs between restarts, start of the scan's bytes,
-and Adobe's colour transform + 1 (0 without Adobe's segment)."""
-IDS, ACROSS, DOWN, QUANT, DC, AC = 8, 11, 14, 17, 20, 23
-"""First of three: component number, sampling factors, numbers of the tables."""
-HEADER_LENGTH = 26
+from gpu_aug.compiled.jit import inlined, kernel, load_u8, signed
 
 TABLE_BYTES = 16 + 256
 """A Huffman table as stored: 16 counts, then the symbols."""
@@ -50,69 +42,60 @@ ZIGZAG = np.array(
 
 
 @kernel
-def read_header(
-    data: int, length: int, header_address: int, quant_address: int, huffman_address: int
-) -> int:
-    """Read everything in front of the scan.
-
-    Args:
-        data: Address of the file's bytes.
-        length: How many there are.
-        header_address: Address of int64 [HEADER_LENGTH], written.
-        quant_address: Address of int16 [4, 64], written: the quantisation tables, row by row.
-        huffman_address: Address of uint8 [8, TABLE_BYTES], written: four tables for DC, four for AC.
-
-    Returns:
-        A status.
-    """
+def read_header(memory: Any) -> int:
+    """Read everything in front of the scan into the memory's header, quant and huffman; returns a status."""
+    data, length = memory.job.data, memory.job.length
     if length < 4 or _be16(data) != 0xFF00 | _SOI or _be16(data + length - 2) != 0xFF00 | _EOI:
         return NOT_JPEG
-    header = view_i64(header_address, (HEADER_LENGTH,))
-    quant = view_i16(quant_address, (4, 64))
-    huffman = view_u8(huffman_address, (8, TABLE_BYTES))
-    header[:] = 0
-    quant[:, 0] = 0
-    huffman[:, 0] = _MISSING
+    header = memory.header
+    header.height = header.components = header.orientation = header.restart = header.adobe = 0
+    header.across[:] = 0
+    header.down[:] = 0
+    memory.quant[:, 0] = 0
+    memory.huffman[:, 0] = _MISSING
     position = 2
     while position + 4 <= length:
         marker = _be16(data + position)
         if marker == 0xFFFF:  # padding
             position += 1
             continue
-        marker -= 0xFF00
         size = _be16(data + position + 2)
         body = data + position + 4
         position += 2 + size
         if size < 2 or position > length:
             return BAD_HEADER
-        size -= 2
-        status = GOOD
-        if marker == _SOS:
-            header[SCAN] = position
-            return _finish(body, size, header, quant, huffman)
-        if marker in (_SOF0, _SOF1):
-            status = _read_frame(body, size, header)
-        elif marker == _DHT:
-            status = _read_huffman(body, size, huffman)
-        elif marker == _DQT:
-            status = _read_quant(body, size, quant)
-        elif marker == _DRI:
-            if size != 2:
-                return BAD_HEADER
-            header[RESTART] = _be16(body)
-        elif marker == _APP1:
-            if header[ORIENTATION] == 0:  # the first one that has the tag counts
-                header[ORIENTATION] = read_orientation(body, size)
-                if header[ORIENTATION] == BAD:
-                    return BAD_HEADER
-        elif marker == _APP14:
-            if size >= 12 and load_u8(body) == 65 and load_u8(body + 1) == 100:
-                header[ADOBE] = 1 + signed(load_u8(body + 11))
-        elif marker != _COM and (marker < _APP0 or marker > _APP15):
-            return NOT_BASELINE
+        if marker == 0xFF00 | _SOS:
+            header.scan = position
+            return _finish(body, size - 2, header, memory.quant, memory.huffman)
+        status = _read_segment(marker - 0xFF00, body, size - 2, memory)
         if status != GOOD:
             return status
     return BAD_HEADER
+
+
+@inlined
+def _read_segment(marker: int, body: int, size: int, memory: Any) -> int:
+    header, status = memory.header, GOOD
+    if marker in (_SOF0, _SOF1):
+        status = _read_frame(body, size, header)
+    elif marker == _DHT:
+        status = _read_huffman(body, size, memory.huffman)
+    elif marker == _DQT:
+        status = _read_quant(body, size, memory.quant)
+    elif marker == _DRI:
+        if size != 2:
+            return BAD_HEADER
+        header.restart = _be16(body)
+    elif marker == _APP1:
+        if header.orientation == 0:  # the first one that has the tag counts
+            header.orientation = read_orientation(body, size)
+            status = BAD_HEADER if header.orientation == BAD else GOOD
+    elif marker == _APP14:
+        if size >= 12 and load_u8(body) == 65 and load_u8(body + 1) == 100:
+            header.adobe = 1 + signed(load_u8(body + 11))
+    elif marker != _COM and (marker < _APP0 or marker > _APP15):
+        status = NOT_BASELINE
+    return status
 
 
 @inlined
@@ -122,7 +105,7 @@ def _be16(address: int) -> int:
 
 @inlined
 def _read_frame(body: int, size: int, header: Any) -> int:
-    if header[HEIGHT] != 0 or size < 6:
+    if header.height != 0 or size < 6:
         return BAD_HEADER
     height, width, components = _be16(body + 1), _be16(body + 3), signed(load_u8(body + 5))
     if load_u8(body) != 8:
@@ -133,16 +116,16 @@ def _read_frame(body: int, size: int, header: Any) -> int:
         return BAD_HEADER
     if components != 1 and components != 3:
         return NOT_YCBCR
-    header[HEIGHT], header[WIDTH], header[COMPONENTS] = height, width, components
+    header.height, header.width, header.components = height, width, components
     for component in range(components):
         entry = body + 6 + 3 * component
         factors = signed(load_u8(entry + 1))
-        header[IDS + component] = load_u8(entry)
-        header[ACROSS + component] = factors >> 4
-        header[DOWN + component] = factors & 15
+        header.ids[component] = load_u8(entry)
+        header.across[component] = factors >> 4
+        header.down[component] = factors & 15
         if not (1 <= factors >> 4 <= 4 and 1 <= factors & 15 <= 4):
             return NOT_SUPPORTED
-        header[QUANT + component] = load_u8(entry + 2)
+        header.quant[component] = load_u8(entry + 2)
     return GOOD
 
 
@@ -188,7 +171,7 @@ def _read_quant(body: int, size: int, quant: Any) -> int:
 @inlined
 def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
     """Read the scan's header, and look whether all it names is there."""
-    components = header[COMPONENTS]
+    components = header.components
     if components == 0:
         return NOT_BASELINE
     if size != 4 + 2 * components or load_u8(body) != components:
@@ -198,37 +181,37 @@ def _finish(body: int, size: int, header: Any, quant: Any, huffman: Any) -> int:
         return NOT_BASELINE
     for component in range(components):
         tables = signed(load_u8(body + 2 + 2 * component))
-        if load_u8(body + 1 + 2 * component) != header[IDS + component]:
+        if load_u8(body + 1 + 2 * component) != header.ids[component]:
             return NOT_BASELINE
-        if tables >> 4 > 3 or tables & 15 > 3 or header[QUANT + component] > 3:
+        if tables >> 4 > 3 or tables & 15 > 3 or header.quant[component] > 3:
             return BAD_TABLE
-        header[DC + component] = tables >> 4
-        header[AC + component] = 4 + (tables & 15)
-        if quant[header[QUANT + component], 0] == 0:
+        header.dc[component] = tables >> 4
+        header.ac[component] = 4 + (tables & 15)
+        if quant[header.quant[component], 0] == 0:
             return BAD_TABLE
-        for table in (header[DC + component], header[AC + component]):
+        for table in (header.dc[component], header.ac[component]):
             if huffman[table, 0] == _MISSING:
                 return BAD_TABLE
     if components == 3:
         return _check_three(header)
-    header[ACROSS], header[DOWN] = 1, 1  # one component stands alone: its factors say nothing
+    header.across[0] = header.down[0] = 1  # one component stands alone: its factors say nothing
     return GOOD
 
 
 @inlined
 def _check_three(header: Any) -> int:
-    if header[ADOBE] != 0 and header[ADOBE] != 2:  # 2 is transform 1: YCbCr
+    if header.adobe != 0 and header.adobe != 2:  # 2 is transform 1: YCbCr
         return NOT_YCBCR
-    first, second, third = header[IDS], header[IDS + 1], header[IDS + 2]
+    first, second, third = header.ids[0], header.ids[1], header.ids[2]
     if first == 82 and second == 71 and third == 66:  # "RGB"
         return NOT_YCBCR
     if first in (second, third) or second == third:
         return BAD_HEADER
     blocks = 0
-    most_across = max(header[ACROSS], header[ACROSS + 1], header[ACROSS + 2])
-    most_down = max(header[DOWN], header[DOWN + 1], header[DOWN + 2])
+    most_across = max(header.across[0], header.across[1], header.across[2])
+    most_down = max(header.down[0], header.down[1], header.down[2])
     for component in range(3):
-        across, down = header[ACROSS + component], header[DOWN + component]
+        across, down = header.across[component], header.down[component]
         blocks += across * down
         if most_across % across != 0 or most_down % down != 0:
             return NOT_SUPPORTED

@@ -1,79 +1,91 @@
-"""Which blocks of each component a window needs, and where their pixels go.
+"""Which blocks of each component a crop needs, and the memory for their pixels.
 
 Source: libjpeg-turbo's jdmaster.c (sizes of components under scaling) and jdsample.c (which upsampling).
+The fields of the records are in ``memory.py``.
 """
 
 from typing import Any
 
-from dali_pipes.jpeg.header import ACROSS, COMPONENTS, DOWN, HEIGHT, WIDTH
+from dali_pipes.jpeg.colour import STEP
+from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES
 from gpu_aug.compiled.jit import inlined, kernel, signed
-
-# Places in a row of `parts`, int64 [3, PART_FIELDS], one for each component.
-SIDE, GROW_ACROSS, GROW_DOWN, FANCY, PART_WIDTH, PART_HEIGHT = range(6)
-"""Pixels of a block's side after scaling; how often a pixel is repeated in either direction; which directions
-are interpolated (ALONG_ROWS, ALONG_COLUMNS); size of the component in pixels."""
-FIRST_COLUMN, LAST_COLUMN, FIRST_ROW, LAST_ROW = 6, 7, 8, 9
-"""Range of blocks that the window needs, the last one included."""
-PLANE, ROW_BYTES = 10, 11
-"""Address of the pixels that are kept: a row of context, then those of one row of MCUs; bytes from row to row."""
-PART_FIELDS = 12
 
 ALONG_ROWS, ALONG_COLUMNS = 1, 2
 
-# Places in `grid`, int64 [GRID_FIELDS].
-MCUS_ACROSS, MCUS_DOWN, FIRST_MCU, LAST_MCU, FIRST_MCU_ROW, LAST_MCU_ROW = range(6)
-"""MCUs in the image; those that the window needs, the last ones included."""
-MCU_HEIGHT, DELAY, TOP, LEFT, ROWS, COLUMNS = range(6, 12)
-"""Pixels of an MCU's height after scaling; rows that wait for the next row of MCUs; the window in pixels of
-the stored, scaled image."""
-GRID_FIELDS = 12
 
-MARGIN = 64
-"""Bytes on either side of a row of pixels, for a vector that reaches over its end."""
+@inlined
+def find_crop(memory: Any) -> None:
+    """Find the crop in the stored, scaled image; where its first pixel goes, and the next ones."""
+    job, header, grid, target = memory.job, memory.header, memory.grid, memory.target
+    orientation, shrink = header.orientation, job.shrink
+    top, left = job.top // shrink, job.left // shrink
+    height, width = _round_up(job.height, shrink), _round_up(job.width, shrink)
+    out, row_step, pixel_step = job.out, job.row_bytes, 3
+    if orientation >= 5:
+        top, left, height, width = left, top, width, height
+        row_step, pixel_step = pixel_step, row_step
+    if orientation == 3 or orientation == 4 or orientation == 6 or orientation == 7:
+        top = _round_up(header.height, shrink) - top - height
+        out += (height - 1) * row_step
+        row_step = -row_step
+    if orientation == 2 or orientation == 3 or orientation == 7 or orientation == 8:
+        left = _round_up(header.width, shrink) - left - width
+        out += (width - 1) * pixel_step
+        pixel_step = -pixel_step
+    grid.top, grid.left, grid.rows, grid.columns = top, left, height, width
+    target.out, target.next_row = out, top
+    target.row_step, target.pixel_step = row_step, pixel_step
 
 
 @kernel
-def lay_out(header: Any, shrink: int, parts: Any, grid: Any) -> int:
-    """Find the blocks that a window needs.
-
-    Args:
-        header: int64 [HEADER_LENGTH], see ``header.py``.
-        shrink: 1, 2, 4 or 8.
-        parts: int64 [3, PART_FIELDS], written but for PLANE.
-        grid: int64 [GRID_FIELDS], written but for the window.
-
-    Returns:
-        How many bytes the planes of all components take.
-    """
-    across = max(header[ACROSS], header[ACROSS + 1], header[ACROSS + 2])
-    down = max(header[DOWN], header[DOWN + 1], header[DOWN + 2])
-    grid[MCUS_ACROSS] = _round_up(header[WIDTH], 8 * across)
-    grid[MCUS_DOWN] = _round_up(header[HEIGHT], 8 * down)
-    grid[MCU_HEIGHT] = down * 8 // shrink
-    grid[DELAY] = 0
-    grid[FIRST_MCU], grid[FIRST_MCU_ROW] = grid[MCUS_ACROSS], grid[MCUS_DOWN]
-    grid[LAST_MCU], grid[LAST_MCU_ROW] = 0, 0
+def find_blocks(memory: Any) -> int:
+    """Find the blocks that the crop needs; returns how many bytes the planes of all components take."""
+    header, shrink, grid = memory.header, memory.job.shrink, memory.grid
+    across = max(header.across[0], header.across[1], header.across[2])
+    down = max(header.down[0], header.down[1], header.down[2])
+    grid.mcus_across = _round_up(header.width, 8 * across)
+    grid.mcus_down = _round_up(header.height, 8 * down)
+    grid.mcu_height = down * 8 // shrink
+    grid.delay = 0
+    grid.first_mcu, grid.first_mcu_row = grid.mcus_across, grid.mcus_down
+    grid.last_mcu, grid.last_mcu_row = 0, 0
     total_bytes = 0
-    for component in range(header[COMPONENTS]):
-        part = parts[component]
-        blocks_across, blocks_down = header[ACROSS + component], header[DOWN + component]
-        _scale(part, header, shrink, (across, down), (blocks_across, blocks_down))
-        part[FIRST_COLUMN], part[LAST_COLUMN] = _needed(
-            grid[LEFT], grid[COLUMNS], part[GROW_ACROSS], part[PART_WIDTH], part[SIDE]
+    for component in range(header.components):
+        plane = memory.planes[component]
+        blocks_across, blocks_down = header.across[component], header.down[component]
+        _scale(plane, header, shrink, (across, down), (blocks_across, blocks_down))
+        plane.first_column, plane.last_column = _needed(
+            grid.left, grid.columns, plane.grow_across, plane.width, plane.side
         )
-        part[FIRST_ROW], part[LAST_ROW] = _needed(
-            grid[TOP], grid[ROWS], part[GROW_DOWN], part[PART_HEIGHT], part[SIDE]
+        plane.first_row, plane.last_row = _needed(
+            grid.top, grid.rows, plane.grow_down, plane.height, plane.side
         )
-        grid[FIRST_MCU] = min(grid[FIRST_MCU], part[FIRST_COLUMN] // blocks_across)
-        grid[LAST_MCU] = max(grid[LAST_MCU], part[LAST_COLUMN] // blocks_across)
-        grid[FIRST_MCU_ROW] = min(grid[FIRST_MCU_ROW], part[FIRST_ROW] // blocks_down)
-        grid[LAST_MCU_ROW] = max(grid[LAST_MCU_ROW], part[LAST_ROW] // blocks_down)
-        if part[FANCY] & ALONG_COLUMNS:
-            grid[DELAY] = 1
-        blocks = part[LAST_COLUMN] - part[FIRST_COLUMN] + 1
-        part[ROW_BYTES] = _round_up(blocks * part[SIDE], 64) * 64 + 2 * MARGIN
-        total_bytes += part[ROW_BYTES] * (1 + blocks_down * part[SIDE])
+        grid.first_mcu = min(grid.first_mcu, plane.first_column // blocks_across)
+        grid.last_mcu = max(grid.last_mcu, plane.last_column // blocks_across)
+        grid.first_mcu_row = min(grid.first_mcu_row, plane.first_row // blocks_down)
+        grid.last_mcu_row = max(grid.last_mcu_row, plane.last_row // blocks_down)
+        if plane.fancy & ALONG_COLUMNS:
+            grid.delay = 1
+        blocks = plane.last_column - plane.first_column + 1
+        plane.row_bytes = _round_up(blocks * plane.side, 64) * 64 + 2 * MARGIN
+        total_bytes += plane.row_bytes * (1 + blocks_down * plane.side)
     return signed(total_bytes + MARGIN)
+
+
+@inlined
+def give_out(memory: Any, address: int, plane_bytes: int) -> bool:
+    """Give out the memory for pixels, which begins at an address; whether there is enough."""
+    grid, job = memory.grid, memory.job
+    line_bytes = _round_up(grid.columns + 2 * STEP + 3 * 16, 64) * 64
+    if MEMORY_BYTES + plane_bytes + NUM_LINES * line_bytes > job.num_bytes:
+        return False
+    memory.target.lines, memory.target.line_bytes = address, line_bytes
+    address += NUM_LINES * line_bytes
+    for component in range(memory.header.components):
+        plane = memory.planes[component]
+        plane.pixels = address
+        address += plane.row_bytes * (1 + grid.mcu_height // plane.grow_down)
+    return True
 
 
 @inlined
@@ -82,7 +94,7 @@ def _round_up(number: int, step: int) -> int:
 
 
 @inlined
-def _scale(part: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
+def _scale(plane: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
     """Set the size of a component's blocks, and by what its pixels become the image's."""
     smallest = 8 // shrink
     side = smallest
@@ -92,17 +104,17 @@ def _scale(part: Any, header: Any, shrink: int, most: Any, own: Any) -> None:
         and (most[1] * smallest) % (own[1] * side * 2) == 0
     ):
         side *= 2
-    part[SIDE] = side
-    part[GROW_ACROSS] = most[0] * smallest // (own[0] * side)
-    part[GROW_DOWN] = most[1] * smallest // (own[1] * side)
-    part[PART_WIDTH] = _round_up(header[WIDTH] * own[0] * side, most[0] * 8)
-    part[PART_HEIGHT] = _round_up(header[HEIGHT] * own[1] * side, most[1] * 8)
-    part[FANCY] = 0
-    if smallest > 1 and part[GROW_DOWN] <= 2:
-        if part[GROW_ACROSS] == 2 and part[PART_WIDTH] > 2:
-            part[FANCY] = ALONG_ROWS
-        if part[GROW_DOWN] == 2 and (part[GROW_ACROSS] == 1 or part[FANCY]):
-            part[FANCY] |= ALONG_COLUMNS
+    plane.side = side
+    plane.grow_across = most[0] * smallest // (own[0] * side)
+    plane.grow_down = most[1] * smallest // (own[1] * side)
+    plane.width = _round_up(header.width * own[0] * side, most[0] * 8)
+    plane.height = _round_up(header.height * own[1] * side, most[1] * 8)
+    plane.fancy = 0
+    if smallest > 1 and plane.grow_down <= 2:
+        if plane.grow_across == 2 and plane.width > 2:
+            plane.fancy = ALONG_ROWS
+        if plane.grow_down == 2 and (plane.grow_across == 1 or plane.fancy):
+            plane.fancy |= ALONG_COLUMNS
 
 
 @inlined

@@ -4,114 +4,130 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.feed import (
-    BITS,
-    BUFFER,
-    ENDED,
-    FILLED,
-    MCU_BYTES,
-    POSITION,
-    PREDICTION,
-    STATE_LENGTH,
-    top_up,
-)
+from dali_pipes.jpeg.feed import MCU_BYTES, top_up
 from dali_pipes.jpeg.idct import OVERFLOW, invert_block, invert_corner, invert_flat
 from dali_pipes.jpeg.idct_small import invert_small
+from dali_pipes.jpeg.memory import MARGIN, Record, memory_at
 from dali_pipes.jpeg.reasons import BAD_CODE, BAD_NUMBER, CUT_SHORT, GOOD
 from dali_pipes.jpeg.symbols import pass_block, read_block, read_level, refill
 from dali_pipes.jpeg.tables import FAST_BITS
-from gpu_aug.compiled.jit import inlined, load_i64, separate, signed, store_i16, view_i64
-
-# Places in a row of `blocks`, int64 [num_blocks, BLOCK_FIELDS], one for each block of an MCU.
-COMPONENT, STEPS, LEVELS, PAIRS, HOPS = range(5)
-"""Number of the component; addresses of quantisation steps and of the fast tables."""
-DC_SEARCH, AC_SEARCH, DC_SYMBOLS, AC_SYMBOLS = range(5, 9)
-"""Addresses of search tables and symbols."""
-COLUMN, DOWN, ACROSS, FIRST, WANTED, OUT, STRIDE, SIDE = range(9, 17)
-"""Block column and row in the MCU; block columns to an MCU; first block column that is wanted, and how many (0:
-none); address where that one's pixels go, and bytes from one row of pixels to the next; side of a block in pixels."""
-BLOCK_FIELDS = 17
+from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, store_i16
 
 _U3, _U63 = np.uint64(3), np.uint64(63)
 _BLOCK_BITS = np.uint64(4 * FAST_BITS)
 
 
-def _read_mcus(
-    state_address: int, blocks_address: int, num_blocks: int, first: int, last: int, block: int
-) -> int:
+@kernel
+def list_blocks(memory: Record) -> None:
+    """Describe each block of an MCU; none is wanted yet."""
+    header, count = memory.header, 0
+    for component in range(header.components):
+        dc, ac = header.dc[component], header.ac[component]
+        across, down = header.across[component], header.down[component]
+        plane = memory.planes[component]
+        for place in range(across * down):
+            block = memory.blocks[count]
+            block.component = component
+            block.steps = signed(memory.quant[header.quant[component]].ctypes.data)
+            block.levels = signed(memory.single[dc].ctypes.data)
+            block.pairs = signed(memory.pairs[ac - 4].ctypes.data)
+            block.hops = signed(memory.hops[ac - 4].ctypes.data)
+            block.dc_search = signed(memory.search[dc].ctypes.data)
+            block.ac_search = signed(memory.search[ac].ctypes.data)
+            block.dc_symbols = signed(memory.huffman[dc].ctypes.data) + 16
+            block.ac_symbols = signed(memory.huffman[ac].ctypes.data) + 16
+            block.column, block.row = place % across, place // across
+            block.across, block.first = across, plane.first_column
+            block.stride, block.side = plane.row_bytes, plane.side
+            block.wanted = 0
+            count += 1
+    memory.grid.num_blocks = count
+
+
+@kernel
+def aim_blocks(memory: Record, mcu_row: int) -> None:
+    """Say which blocks of a row of MCUs are wanted, and where their pixels go."""
+    for number in range(memory.grid.num_blocks):
+        block = memory.blocks[number]
+        plane = memory.planes[block.component]
+        row = mcu_row * memory.header.down[block.component] + block.row
+        block.wanted = 0
+        if plane.first_row <= row <= plane.last_row:
+            block.wanted = plane.last_column - plane.first_column + 1
+        block.out = plane.pixels + (1 + block.row * plane.side) * plane.row_bytes + MARGIN
+
+
+def _read_mcus(address: int, first: int, last: int) -> int:
     """Read the MCUs of one row from column `first` up to `last`.
 
     Args:
-        state_address: Address of int64 [STATE_LENGTH], see ``feed.py``.
-        blocks_address: Address of int64 [num_blocks, BLOCK_FIELDS], see above.
-        num_blocks: Blocks of an MCU.
+        address: Of the memory; its coefficients are zero, and are zero again afterwards.
         first: MCU column.
         last: The MCU column behind the last one.
-        block: Address of int16 [64] that are zero, and are zero again afterwards, and more bytes.
 
     Returns:
         A status.
     """
-    state = view_i64(state_address, (STATE_LENGTH,))
-    blocks = view_i64(blocks_address, (num_blocks, BLOCK_FIELDS))
-    buffer, bits = np.uint64(state[BUFFER]), np.uint64(state[BITS])
-    position = state[POSITION]
+    memory = memory_at(address)
+    feed, num_blocks, coefficients = (
+        memory.feed,
+        memory.grid.num_blocks,
+        signed(memory.coefficients.ctypes.data),
+    )
+    buffer, bits = np.uint64(feed.buffer), np.uint64(feed.bits)
+    position = feed.position
     for column in range(first, last):
-        if position > state[FILLED] - MCU_BYTES:
-            if not state[ENDED]:
-                state[POSITION] = position
-                top_up(state)
-                position = state[POSITION]
-            if position - signed((bits & _U63) >> _U3) > state[FILLED]:
+        if position > feed.filled - MCU_BYTES:
+            if not feed.ended:
+                feed.position = position
+                top_up(feed)
+                position = feed.position
+            if position - signed((bits & _U63) >> _U3) > feed.filled:
                 return CUT_SHORT
-        for entry in blocks:
-            buffer, bits, position = refill(buffer, bits, position)
-            buffer, bits, number, good = read_level(
-                buffer, bits, entry[LEVELS], entry[DC_SEARCH], entry[DC_SYMBOLS]
-            )
+        for number in range(num_blocks):
+            block = memory.blocks[number]
+            buffer, bits, position, good = _read_dc(buffer, bits, position, block, feed)
             if not good:
                 return BAD_CODE
-            if bits & _U63 < _BLOCK_BITS:
-                buffer, bits, position = refill(buffer, bits, position)
-            prediction = state[PREDICTION + entry[COMPONENT]] + number
-            state[PREDICTION + entry[COMPONENT]] = prediction
-            which = column * entry[ACROSS] + entry[COLUMN] - entry[FIRST]
-            if 0 <= which < entry[WANTED]:
-                store_i16(block, prediction)
+            which = column * block.across + block.column - block.first
+            if 0 <= which < block.wanted:
+                store_i16(coefficients, feed.prediction[block.component])
                 buffer, bits, position, depth = read_block(
-                    buffer,
-                    bits,
-                    position,
-                    entry[PAIRS],
-                    entry[AC_SEARCH],
-                    entry[AC_SYMBOLS],
-                    block,
+                    buffer, bits, position, block, coefficients
                 )
-                if depth < 0:
-                    return BAD_CODE
-                _invert(depth, block, entry, entry[OUT] + which * entry[SIDE])
+                if depth >= 0:
+                    _invert(depth, coefficients, block, block.out + which * block.side)
             else:
-                buffer, bits, position, depth = pass_block(
-                    buffer, bits, position, entry[HOPS], entry[AC_SEARCH], entry[AC_SYMBOLS]
-                )
-                if depth < 0:
-                    return BAD_CODE
-    if load_i64(block + OVERFLOW) | load_i64(block + OVERFLOW + 8):
+                buffer, bits, position, depth = pass_block(buffer, bits, position, block)
+            if depth < 0:
+                return BAD_CODE
+    if load_i64(coefficients + OVERFLOW) | load_i64(coefficients + OVERFLOW + 8):
         return BAD_NUMBER
-    state[BUFFER], state[BITS], state[POSITION] = signed(buffer), signed(bits & _U63), position
+    feed.buffer, feed.bits, feed.position = signed(buffer), signed(bits & _U63), position
     return GOOD
 
 
 @inlined
-def _invert(depth: int, block: int, entry: Any, out: int) -> None:
-    if entry[SIDE] != 8:
-        invert_small(entry[SIDE], block, entry[STEPS], out, entry[STRIDE])
+def _read_dc(buffer: Any, bits: Any, position: int, block: Record, feed: Record) -> Any:
+    """Read the first coefficient into the feed's prediction, and be ready for the others."""
+    buffer, bits, position = refill(buffer, bits, position)
+    buffer, bits, number, good = read_level(buffer, bits, block)
+    if bits & _U63 < _BLOCK_BITS:
+        buffer, bits, position = refill(buffer, bits, position)
+    feed.prediction[block.component] += number
+    return buffer, bits, position, good
+
+
+@inlined
+def _invert(depth: int, coefficients: int, block: Record, out: int) -> None:
+    if block.side != 8:
+        invert_small(block.side, coefficients, block.steps, out, block.stride)
     elif depth == 0:
-        invert_flat(block, entry[STEPS], out, entry[STRIDE])
+        invert_flat(coefficients, block.steps, out, block.stride)
     elif depth < 10:
-        invert_corner(block, entry[STEPS], out, entry[STRIDE])
+        invert_corner(coefficients, block.steps, out, block.stride)
     else:
-        invert_block(block, entry[STEPS], out, entry[STRIDE])
+        invert_block(coefficients, block.steps, out, block.stride)
 
 
 read_mcus = separate(_read_mcus)

@@ -1,20 +1,22 @@
 """Why a JPEG is left to another decoder, as numbers that compiled code can return."""
 
-GOOD = 0
-NOT_JPEG = 1
-NOT_BASELINE = 2
-BAD_HEADER = 3
-NOT_YCBCR = 4
-NOT_SUPPORTED = 5
-BAD_TABLE = 6
-BAD_CODE = 7
-CUT_SHORT = 8
-LEFT_OVER = 9
-WRONG_RESTART = 10
-WRONG_SIZE = 11
-WRONG_WINDOW = 12
-SCRATCH_SHORT = 13
-BAD_NUMBER = 14
+(
+    GOOD,
+    NOT_JPEG,
+    NOT_BASELINE,
+    BAD_HEADER,
+    NOT_YCBCR,
+    NOT_SUPPORTED,
+    BAD_TABLE,
+    BAD_CODE,
+    CUT_SHORT,
+    LEFT_OVER,
+    WRONG_RESTART,
+    WRONG_SIZE,
+    WRONG_CROP,
+    SCRATCH_SHORT,
+    BAD_NUMBER,
+) = range(15)
 
 REASONS = (
     "decoded",
@@ -29,7 +31,7 @@ REASONS = (
     "damaged: the scan ends too late",
     "damaged: a restart marker is missing",
     "another size than expected",
-    "the window lies outside the image",
+    "the crop lies outside the image",
     "the scratch memory is too small",
     "damaged: coefficients out of range",
 )

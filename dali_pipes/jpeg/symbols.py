@@ -20,7 +20,7 @@ from gpu_aug.compiled.jit import (
 BAD = -1
 """In place of a depth: a code that no table has, or a block that is too long."""
 
-BLOCK_SCRATCH = 192
+BLOCK_BYTES = 192
 """Bytes of a block of coefficients and of what is written behind it."""
 
 _U3, _U48, _U56, _U63, _U64 = (np.uint64(number) for number in (3, 48, 56, 63, 64))
@@ -49,14 +49,14 @@ def refill(buffer: Any, bits: Any, position: int) -> Any:
 
 
 @inlined
-def read_level(buffer: Any, bits: Any, table: int, search: int, symbols: int) -> Any:
+def read_level(buffer: Any, bits: Any, block: Any) -> Any:
     """Read the difference of a DC value: 27 bits at most; returns buffer, bits, number and whether it is good."""
-    found = signed(load_i32(table + signed(buffer >> _INDEX) * 4))
+    found = signed(load_i32(block.levels + signed(buffer >> _INDEX) * 4))
     buffer <<= np.uint64(found) & _U63
     bits -= np.uint64(found)
     number, good = found >> 16, True
     if found >> 8 & 255 == SLOW:
-        symbol, length = _finish_code(buffer, found >> 16, search, symbols)
+        symbol, length = _finish_code(buffer, found >> 16, block.dc_search, block.dc_symbols)
         buffer <<= np.uint64(length)
         bits -= np.uint64(length)
         good = symbol >= 0
@@ -69,9 +69,7 @@ def read_level(buffer: Any, bits: Any, table: int, search: int, symbols: int) ->
 
 
 @inlined
-def read_block(
-    buffer: Any, bits: Any, position: int, table: int, search: int, symbols: int, block: int
-) -> Any:
+def read_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: int) -> Any:
     """Read the 63 coefficients behind the first one, at least 4 * FAST_BITS bits being read ahead.
 
     Returns:
@@ -81,13 +79,13 @@ def read_block(
     while True:
         for _ in range(4):
             old_buffer, old_bits, old_place = buffer, bits, place
-            found = load_i64(table + signed(buffer >> _INDEX) * 8)
+            found = load_i64(block.pairs + signed(buffer >> _INDEX) * 8)
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
             first = place + (found >> 8 & 255)
             place += found >> 16 & 255
-            store_i16(block + signed(_PLACES[np.uint64(first)]), found >> 32)
-            store_i16(block + signed(_PLACES[np.uint64(place)]), found >> 48)
+            store_i16(coefficients + signed(_PLACES[np.uint64(first)]), found >> 32)
+            store_i16(coefficients + signed(_PLACES[np.uint64(place)]), found >> 48)
             if place >= 63:
                 break
         if place >= 63:
@@ -95,25 +93,27 @@ def read_block(
             if depth >= 0:
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            buffer, bits, place, number = _read_slowly(buffer, bits, old_place, search, symbols)
+            buffer, bits, place, number = _read_slowly(
+                buffer, bits, old_place, block.ac_search, block.ac_symbols
+            )
             depth = place if place == 63 else place - END
             if place >= 63:
                 if place == 63:
-                    store_i16(block + signed(_PLACES[np.uint64(63)]), number)
+                    store_i16(coefficients + signed(_PLACES[np.uint64(63)]), number)
                 break
-            store_i16(block + signed(_PLACES[np.uint64(place)]), number)
+            store_i16(coefficients + signed(_PLACES[np.uint64(place)]), number)
         buffer, bits, position = refill(buffer, bits, position)
     return buffer, bits, position, depth
 
 
 @inlined
-def pass_block(buffer: Any, bits: Any, position: int, table: int, search: int, symbols: int) -> Any:
-    """The same without keeping the coefficients; `table` is the one of hops."""
+def pass_block(buffer: Any, bits: Any, position: int, block: Any) -> Any:
+    """The same without keeping the coefficients."""
     place = signed(0)
     while True:
         for _ in range(4):
             old_buffer, old_bits, old_place = buffer, bits, place
-            found = signed(load_i32(table + signed(buffer >> _INDEX) * 4))
+            found = signed(load_i32(block.hops + signed(buffer >> _INDEX) * 4))
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
             place += found >> 8 & 255
@@ -124,7 +124,9 @@ def pass_block(buffer: Any, bits: Any, position: int, table: int, search: int, s
             if depth >= 0:
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            buffer, bits, place, _ = _read_slowly(buffer, bits, old_place, search, symbols)
+            buffer, bits, place, _ = _read_slowly(
+                buffer, bits, old_place, block.ac_search, block.ac_symbols
+            )
             depth = place if place == 63 else place - END
             if place >= 63:
                 break

@@ -17,57 +17,34 @@ Source: ITU-T T.81, annexes C and F.2.2.
 
 from typing import Any
 
-from dali_pipes.jpeg.header import AC, COMPONENTS, DC, TABLE_BYTES
 from dali_pipes.jpeg.reasons import BAD_TABLE, GOOD
-from gpu_aug.compiled.jit import inlined, kernel, signed, view_i32, view_i64, view_u8
+from gpu_aug.compiled.jit import inlined, kernel, signed
 
 FAST_BITS = 10
 FAST_LENGTH = 1 << FAST_BITS
 END, SLOW = 128, 192
 
 SEARCH_LENGTH = 34
-"""Of the search table int32: first for each length of code the bound that the next 16 bits stay below (one more
+"""Length of the search table, int32: first for each length of code the bound that the next 16 bits stay below (one more
 than the last code of that length, followed by zeros), then what added to the code gives its symbol's place."""
 
 
 @kernel
-def build_tables(
-    header: Any,
-    stored_address: int,
-    single_address: int,
-    pairs_address: int,
-    hops_address: int,
-    search_address: int,
-) -> int:
-    """Make the tables that a scan uses.
-
-    Args:
-        header: int64 [HEADER_LENGTH], see ``header.py``: which are used.
-        stored_address: Address of uint8 [8, TABLE_BYTES]: four tables for DC, four for AC.
-        single_address: Address of int32 [8, FAST_LENGTH], written where used: DC, and a step on the way for AC.
-        pairs_address: Address of int64 [4, FAST_LENGTH], written where used: AC.
-        hops_address: Address of int32 [4, FAST_LENGTH], written where used.
-        search_address: Address of int32 [8, SEARCH_LENGTH], written where used.
-
-    Returns:
-        A status.
-    """
-    stored = view_u8(stored_address, (8, TABLE_BYTES))
-    single = view_i32(single_address, (8, FAST_LENGTH))
-    pairs = view_i64(pairs_address, (4, FAST_LENGTH))
-    hops = view_i32(hops_address, (4, FAST_LENGTH))
-    search = view_i32(search_address, (8, SEARCH_LENGTH))
+def build_tables(memory: Any) -> int:
+    """Make the tables that a scan uses out of the memory's huffman; returns a status."""
+    header = memory.header
     for number in range(8):
         used = False
-        for component in range(header[COMPONENTS]):
-            used |= header[DC + component] == number or header[AC + component] == number
+        for component in range(header.components):
+            used |= header.dc[component] == number or header.ac[component] == number
         if used:
-            status = _build(stored[number], number < 4, single[number], search[number])
+            single = memory.single[number]
+            status = _build(memory.huffman[number], number < 4, single, memory.search[number])
             if status != GOOD:
                 return status
             if number >= 4:
-                _pair(single[number], pairs[number - 4])
-                _join(single[number], hops[number - 4])
+                _pair(single, memory.pairs[number - 4])
+                _join(single, memory.hops[number - 4])
     return GOOD
 
 

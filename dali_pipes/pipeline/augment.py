@@ -40,8 +40,8 @@ class View:
     Attributes:
         recipe: What happens to it.
         engine: Carries out the recipe's batch stage.
-        dtype: Of the finished images.
-        memory_format: Of the finished images.
+        dtype: Data type of the finished images.
+        memory_format: Memory format of the finished images.
         device: Where the engine runs.
         num_frames: Frames of a clip; 0 where samples are images.
     """
@@ -88,9 +88,9 @@ class Sheets:
     """Memory for what the decode stage draws of some rows, in every view.
 
     Args:
-        work: Whose rows they are.
+        work: The batch to which the rows belong.
         rows: The rows; "places" are places in this sequence.
-        views: Those whose decode stage gives all images one size are drawn into one tensor.
+        views: The views; if the decode stage of a view gives all images one size they share one tensor.
         pinned: Whether it goes on to a GPU.
 
     Attributes:

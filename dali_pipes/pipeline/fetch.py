@@ -205,7 +205,7 @@ class Workshop:
             work: The batch.
             row: The clip, which is drawn.
             held: Its frames that cannot be decoded, each with the one that is shown in its place.
-            num_frames: Of its video.
+            num_frames: Number of frames of its video.
         """
         assert self.clips is not None
         frames = np.array([held.get(frame, frame) for frame in work.frames[row].tolist()])

@@ -165,7 +165,7 @@ def _engine_of(job: Job, recipe: Any) -> Engine:
 
 
 def _num_draws(job: Job) -> int:
-    """Of how many views the training process needs the draws: for a GPU, or for the labels of mixing."""
+    """For how many views the training process needs the draws: for a GPU, or for the labels of mixing."""
     recipes = job.parts["views"].recipes
     if job.canvases:
         return len(recipes)

@@ -25,12 +25,12 @@ class Job:
         parts: The arguments of Workshop but `timings`.
         engine: Name of the engine.
         exact: As for Loader.
-        dtype: Of the finished images.
-        memory_format: Of the finished images.
+        dtype: Data type of the finished images.
+        memory_format: Memory format of the finished images.
         num_frames: Frames of a clip; 0 where samples are images.
         canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
         fast: Whether JPEGs may be decoded at a smaller size.
-        num_threads: Of the helper process.
+        num_threads: Threads of the helper process.
         prefetch: As for Loader.
         frames: What the slots of the ring hold; it has one more than `prefetch`.
     """

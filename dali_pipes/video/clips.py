@@ -35,39 +35,41 @@ _MOST_KNOWN = 128  # videos; about as many as there are in the batches under way
 class Clips(IndexedDataset):
     """Clips of a fixed number of frames, taken from videos.
 
-    A clip is a sample whose key is that of its video with ``#0``, ``#1`` and so on behind it, and whose
-    label is its video's. Which frames it is made of depends on the seed, the epoch, the clip's place in the
-    dataset and the video, and on nothing else. Where a sample has the field ``clip`` (as from a list of clips,
-    and from the shards that such a list is packed into) or the fields ``start_seconds`` and ``end_seconds``, it
-    is these seconds of its video that count as the video here: frames that begin to be shown before or after
-    them are not taken. See `readers.video.read_seconds`; tables leave columns out with ``columns=``.
+    A clip is a sample whose key is that of its video followed by ``#0``, ``#1`` and so on, and whose label is
+    its video's. Which frames it is made of depends on the seed, the epoch, the clip's index in the dataset and
+    the video, and on nothing else. If a sample has the field ``clip`` (as from a list of clips, and from the
+    shards that such a list is packed into) or the fields ``start_seconds`` and ``end_seconds``, only these
+    seconds of its video count: frames that begin to be shown before or after them are not taken. See
+    `readers.video.read_seconds`; tables leave columns out with ``columns=``.
 
-    Frames are turned upright and otherwise handed over as they are coded: interlaced ones hold both fields, nothing
-    is deinterlaced. Of several streams of video in a file that is read which FFmpeg takes for the best, never a cover
-    picture. `Loader.explain`, ``gpu-aug index`` and ``gpu-aug inspect`` tell how many videos that concerns.
+    Frames are turned upright and otherwise returned as they are coded: interlaced ones hold both fields,
+    nothing is deinterlaced. If a file has several video streams, the one that FFmpeg considers the best is
+    read, never a cover picture. `Loader.explain`, ``gpu-aug index`` and ``gpu-aug inspect`` report how many
+    videos that concerns.
 
-    The videos are looked through once, see `readers.video.VideoIndex`. A selection of clips costs nothing;
-    clips of selected videos look through these videos alone.
+    The videos are indexed once, see `readers.video.VideoIndex`. A selection of clips costs nothing; clips of
+    selected videos index these videos alone.
 
     Args:
-        dataset: Samples of which each holds a video. Not one that says itself how often a sample comes: clips
-            can be mixed and balanced, not the videos before.
+        dataset: Samples each of which holds a video. Mixtures and balanced datasets are refused: mix or balance
+            the clips instead.
         num_frames: Frames of a clip, T.
-        stride: Places from one frame of a clip to the next; 1 takes all. Either this or `fps`.
-        fps: Frames per second of the clip. The frame that is shown at a moment is taken, which is exact
-            for videos of variable frame rate, too. Taken as the nearest fraction with a denominator up to
+        stride: Every Nth frame is taken; 1 takes all. Give either this or `fps`.
+        fps: Frames per second of the clip: the frame that is shown at each moment is taken, which is right for
+            videos of variable frame rate, too. Rounded to the nearest fraction with a denominator up to
             100,000, so 30000 / 1001 and 29.97 are what they should be.
-        sampling: "random" draws where each clip begins, anew in every epoch, among all places at which
-            the whole clip fits; "uniform" spreads `clips_per_video` from the beginning to the end (one: in
-            the middle); "all" cuts the whole video into clips that follow each other, the last one padded,
-            so that with stride=1 every frame is in one of them; "first" begins at the first frame.
-        clips_per_video: For "random" and "uniform".
-        padding: What becomes of a clip that reaches beyond the end: "edge" holds the last frame, "loop" goes
-            on from the beginning, "repeat" shows every frame from the clip's first one on equally often.
-        on_damaged_video: What becomes of a video that breaks off: "raise" makes its clips bad samples (see
-            `on_bad_sample` of Loader), "truncate" takes clips from the readable part, where a frame that
-            cannot be decoded is replaced by the last one before it. `Batch.frames` then says which is shown,
-            and `Loader.bad_samples` has the clip, as kept.
+        sampling: "random" draws where each clip begins, in every epoch, among all starts at which the whole
+            clip fits; "uniform" spreads `clips_per_video` from the beginning to the end (one: in the middle);
+            "all" cuts the whole video into consecutive clips, the last one padded, so that with stride=1 every
+            frame is in one of them; "first" begins at the first frame.
+        clips_per_video: How many clips "random" and "uniform" take of each video.
+        padding: What happens to a clip that reaches beyond the end: "edge" holds the last frame, "loop"
+            continues from the beginning, and "repeat" shows every frame from the clip's first one on equally
+            often.
+        on_damaged_video: What happens to a video that breaks off: "raise" makes its clips bad samples (see
+            `on_bad_sample` of Loader), "truncate" takes clips from the readable part and replaces a frame that
+            cannot be decoded by the last one before it. `Batch.frames` then says which is shown, and
+            `Loader.bad_samples` lists the clip as kept.
 
     Raises:
         LoaderError: An argument that cannot work.

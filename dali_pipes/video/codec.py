@@ -28,8 +28,8 @@ class ClipDeadline(Deadline):
     """A moment after which a clip is given up.
 
     Args:
-        seconds: From now on.
-        info: Of its video, which may be the reason why it takes long.
+        seconds: Time from now on.
+        info: What the index knows of its video, which may be the reason why it takes long.
     """
 
     def __init__(self, seconds: float, info: VideoInfo | None = None) -> None:

@@ -75,7 +75,7 @@ def to_rgb(frame: Any, info: VideoInfo, part: Rect | None = None) -> NDArray[np.
     Args:
         frame: An `av.VideoFrame` of the size that `info` says.
         info: Says how colours are made, and how the frame is turned.
-        part: Of the upright frame, inside it; None is all.
+        part: Part of the upright frame; None is all of it.
 
     Returns:
         uint8 [height, width, 3], RGB, upright, of any strides. Each thread's result may be overwritten by its next call.

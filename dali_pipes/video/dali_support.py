@@ -87,9 +87,9 @@ class Refusals:
         """Remember what became of a video; warn when its kind has become hopeless.
 
         Args:
-            info: Of the video.
+            info: What the index knows of the video.
             decoded: Whether DALI decoded it.
-            said: By DALI, otherwise.
+            said: What DALI said, otherwise.
         """
         kind = _kind(info)
         if decoded:

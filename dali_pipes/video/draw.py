@@ -24,7 +24,7 @@ Picture = Any
 """An `av.VideoFrame` as it is stored, or uint8 [height, width, 3]."""
 
 _SHARED_BYTES = 1 << 28
-"""Of decoded frames that several clips of one video share; what would be more is decoded for each clip."""
+"""Bytes of decoded frames that several clips of one video may share; beyond that each clip is decoded by itself."""
 
 
 class ClipDrawer:
@@ -33,7 +33,7 @@ class ClipDrawer:
     Args:
         workshop: Deals with clips that cannot be decoded.
         work: The batch.
-        rows: Those that it will draw; None is all.
+        rows: Rows that it will draw; None is all.
     """
 
     def __init__(self, workshop: Workshop, work: Work, rows: Sequence[int] | None = None) -> None:

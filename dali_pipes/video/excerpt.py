@@ -49,7 +49,7 @@ def make_excerpt(
         data: The whole file.
         info: What was found in it.
         frames: int64 [T], the clip's, places in the order of presentation.
-        backend: That of DALI's decoder.
+        backend: Backend of DALI's decoder.
     """
     if not decodes(info, backend):
         return None

@@ -89,7 +89,7 @@ def frames_by_time(
     Args:
         pts: int64 [n], when each frame begins to be shown, ascending, at least one.
         stop: When the last one ends, after it began; all in units of `time_base`.
-        time_base: In seconds.
+        time_base: Time base, in seconds.
         num_frames: Frames of the clip.
         fps: Moments per second.
         start: Where it begins, in `ticks` after `pts[0]`.

@@ -46,7 +46,7 @@ def write_matroska(
         codec: A key of CODEC_IDS.
         extradata: What the decoder is given before the first packet.
         size: Height and width of the frames as they are stored, not turned.
-        groups: In the order of decoding.
+        groups: Groups of packets, in the order of decoding.
     """
     height, width = size
     track = b"".join(

@@ -35,7 +35,7 @@ class Prepared:
 
     Attributes:
         work: The batch.
-        excerpts: By row; rows that are not there are decoded on the CPU.
+        excerpts: Excerpts by row; rows without one are decoded on the CPU.
         parts: The rows that are pushed together.
         drawn: What is decoded and drawn.
     """

@@ -65,7 +65,7 @@ class ByStride:
 
 @dataclass(frozen=True)
 class ByTime:
-    """So many frames a second."""
+    """A number of frames per second."""
 
     fps: Fraction
 

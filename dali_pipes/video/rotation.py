@@ -10,7 +10,7 @@ def stored_rect(upright: Rect, size: tuple[int, int], rotation: int) -> Rect:
     Args:
         upright: In pixels of the upright frame.
         size: Height and width of the stored frame.
-        rotation: By how many degrees the stored frame is turned clockwise to be upright: 0, 90, 180, 270.
+        rotation: Degrees by which the stored frame is turned clockwise to be upright: 0, 90, 180, 270.
     """
     top, left, height, width = upright
     rows, columns = size

@@ -94,7 +94,7 @@ class ViewMean:
         """Count the scores of a batch.
 
         Args:
-            batch: Of clips, B of them.
+            batch: A batch of B clips.
             scores: [B, C] of logits, or one such tensor for each view.
 
         Raises:

@@ -32,7 +32,7 @@ def cut(info: VideoInfo, seconds: tuple[float, float] | None) -> Segment:
     Where none does, it is the one that is shown at their start.
 
     Args:
-        info: Of the video.
+        info: What the index knows of the video.
         seconds: From and to (half open), counted from the first frame on; None is the whole video. Taken
             as fractions with denominators up to a million: 0.1 is a tenth.
 

@@ -139,7 +139,7 @@ class MixedClips:
     """Clips of several datasets; see ClipSource. Video v of dataset d of n is number v * n + d.
 
     Args:
-        mixture: Of the datasets.
+        mixture: Mixture of the datasets.
         parts: The clips of each.
 
     Raises:

@@ -32,7 +32,7 @@ class Stencil:
     Args:
         work: The batch.
         row: Which row.
-        info: Of its video.
+        info: What the index knows of its video.
     """
 
     def __init__(self, work: Work, row: int, info: VideoInfo) -> None:

@@ -21,7 +21,7 @@ def convert_ycgco(
         frame: An `av.VideoFrame` of planes of Y, Cg and Co.
         depth: Bits of a sample.
         shifts: How many times chroma is halved, down and across.
-        part: Of the frame as it is stored.
+        part: Part of the frame as it is stored.
         full_range: Whether samples use all of their bits.
 
     Returns:

@@ -49,7 +49,7 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
     It calls these methods with its compiler's lock held, so one thread of a process at a time is here.
 
     Args:
-        function: Of a module that can be imported.
+        function: A function of a module that can be imported.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -146,6 +146,21 @@ view_u8, view_i16, view_i32, view_i64 = (
 )
 """The numbers at an address as an array: takes the address and a tuple of lengths."""
 
+
+def record_at(kind: "np.dtype[np.void]") -> Any:
+    """Make a function for kernels that gives the record at an address, whose fields are read and written by name."""
+    record = numba.from_dtype(kind)
+
+    def view(_context: Any, _address: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(record))
+
+        return record(types.uintp), generate
+
+    make: Any = intrinsic
+    return make(view)
+
+
 load_u8 = _load(types.uint8)
 """The byte at an address (an unsigned number, as in ``uintp``)."""
 

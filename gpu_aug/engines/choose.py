@@ -27,9 +27,9 @@ def compile_engine(
     Args:
         name: Which one; "auto" is ``best_engine(device)``.
         recipe: The recipe.
-        device: Where images are.
-        exact: Whether warps that follow each other are resampled one by one. Only "fused" makes one of them
-            otherwise; the other engines always keep operations apart.
+        device: Where the images are.
+        exact: Whether consecutive warps are resampled one by one. Only "fused" composes them otherwise; the
+            other engines always keep operations apart.
 
     Raises:
         EngineError: The name is unknown, the package is missing, the device is not supported,
@@ -88,7 +88,7 @@ def explain_recipe(recipe: Recipe, device: str = "cpu", *, exact: bool = False) 
     Args:
         recipe: The recipe.
         device: Where it would run, "cpu" or "cuda".
-        exact: Whether warps that follow each other are resampled one by one.
+        exact: Whether consecutive warps are resampled one by one.
 
     Returns:
         The passes over an image, what each holds, the bytes that it reads and writes, and why it was split

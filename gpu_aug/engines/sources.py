@@ -14,8 +14,8 @@ def padded_places(start: int, length: int, size: int, padding_mode: str) -> Plac
 
     Args:
         start: First pixel of the result, in pixels of a side of ``size``; may lie beside it.
-        length: Of the result.
-        size: Of the side.
+        length: Length of the result.
+        size: Length of the side, in pixels.
         padding_mode: See Spatial.
     """
     places = np.arange(start, start + length)

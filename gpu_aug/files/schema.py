@@ -10,7 +10,7 @@ A file holds a version and the operations, each in full or short::
     - HorizontalFlip                  # all fields have their defaults
     - OneOf: [GaussianBlur: 5, Grayscale: 1]
 
-``views``, a list of such lists of operations, stands in the place of ``operations`` where each sample
+``views``, a list of such lists of operations, takes the place of ``operations`` where each sample
 is to give several pictures. ``Recipe.save`` writes the full form.
 """
 
@@ -21,7 +21,8 @@ from os import PathLike
 from typing import Any
 
 from gpu_aug.errors import RecipeError
-from gpu_aug.files.document import Document, Place, read_document
+from gpu_aug.files.document import Document, read_document
+from gpu_aug.files.limits import Keys
 from gpu_aug.names import closest, hint
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
@@ -93,14 +94,14 @@ def build_recipe(document: Document, *, functions: Functions | None = None) -> R
 
 
 def _recipe(
-    document: Document, place: Place, value: Any, functions: Functions, keys: Sequence[str]
+    document: Document, keys: Keys, value: Any, functions: Functions, known: Sequence[str]
 ) -> Recipe:
     """Build a recipe from a list of operations, or a dictionary that has one."""
     if not isinstance(value, dict):
-        value, at = {"operations": value}, place
+        value, at = {"operations": value}, keys
     else:
-        at = (*place, "operations")
-    _check_keys(document, place, value, (*keys, *_TARGETS), "a recipe")
+        at = (*keys, "operations")
+    _check_keys(document, keys, value, (*known, *_TARGETS), "a recipe")
     steps = value.get("operations")
     if not isinstance(steps, list) or not steps:
         raise document.fault(
@@ -112,7 +113,7 @@ def _recipe(
         _operation(document, (*at, number), step, functions) for number, step in enumerate(steps)
     ]
     extra = {
-        name: _plain_class(document, (*place, name), value[name], cls)
+        name: _plain_class(document, (*keys, name), value[name], cls)
         for name, cls in _TARGETS.items()
         if value.get(name) is not None
     }
@@ -124,7 +125,7 @@ def _recipe(
 
 
 def _first_wrong(operations: list[Operation]) -> int | None:
-    """Return the place of the operation that does not fit those before it."""
+    """Return the number of the operation that does not fit those before it."""
     for number in range(len(operations)):
         try:
             Recipe(operations[: number + 1])
@@ -133,13 +134,13 @@ def _first_wrong(operations: list[Operation]) -> int | None:
     return None
 
 
-def _operation(document: Document, place: Place, value: Any, functions: Functions) -> Operation:
+def _operation(document: Document, keys: Keys, value: Any, functions: Functions) -> Operation:
     """Build an operation from its full or short form."""
-    name, values, places = _spread(document, place, value)
-    cls = _find_class(document, place, name)
-    _check_fields(document, place, places, cls, values)
+    name, values, keys_of = _spread(document, keys, value)
+    cls = _find_class(document, keys, name)
+    _check_fields(document, keys, keys_of, cls, values)
     for field, inner in list(values.items()):
-        at = places[field]
+        at = keys_of[field]
         if field == "operations" and isinstance(inner, list):
             values[field] = tuple(
                 _operation(document, (*at, number), child, functions)
@@ -159,29 +160,29 @@ def _operation(document: Document, place: Place, value: Any, functions: Function
         if ":" in str(error) and str(error).startswith(document.name):
             raise
         blamed = next((f for f in values if str(error).startswith(f"{name} {f} ")), None)
-        raise document.fault(places[blamed] if blamed else place, str(error)) from error
+        raise document.fault(keys_of[blamed] if blamed else keys, str(error)) from error
 
 
-def _spread(document: Document, place: Place, value: Any) -> tuple[str, dict[str, Any], Any]:
-    """Return the name, the fields and the place of each field of an operation in any form."""
+def _spread(document: Document, keys: Keys, value: Any) -> tuple[str, dict[str, Any], Any]:
+    """Return the name, the fields, and the keys of each field, of an operation in any form."""
     if isinstance(value, str):
         return value, {}, {}
     if isinstance(value, dict) and "name" in value:
         values = {field: item for field, item in value.items() if field != "name"}
-        return value["name"], values, {field: (*place, field) for field in values}
+        return value["name"], values, {field: (*keys, field) for field in values}
     if isinstance(value, dict) and len(value) == 1:
         ((name, inner),) = value.items()
-        place = (*place, name)
+        keys = (*keys, name)
         if inner is None:
             return name, {}, {}
         if isinstance(inner, dict) and not _is_short(inner):
-            return name, dict(inner), {field: (*place, field) for field in inner}
-        first = next(iter(signature(_find_class(document, place, name)).parameters), None)
+            return name, dict(inner), {field: (*keys, field) for field in inner}
+        first = next(iter(signature(_find_class(document, keys, name)).parameters), None)
         if first is None:
-            raise document.fault(place, f"{name} has no fields, got {inner!r}: write {name} alone")
-        return name, {first: inner}, {first: place}
+            raise document.fault(keys, f"{name} has no fields, got {inner!r}: write {name} alone")
+        return name, {first: inner}, {first: keys}
     raise document.fault(
-        place,
+        keys,
         "an operation must be a name, or a name and its fields such as "
         f"{{name: HorizontalFlip, p: 0.5}}, got {value!r}",
     )
@@ -192,25 +193,25 @@ def _is_short(value: dict[str, Any]) -> bool:
     return len(value) == 1 and next(iter(value)) in Operation._classes
 
 
-def _find_class(document: Document, place: Place, name: Any) -> type[Operation]:
+def _find_class(document: Document, keys: Keys, name: Any) -> type[Operation]:
     known = Operation._classes
     if isinstance(name, str) and name in known:
         return known[name]
     way = hint(name, known) if isinstance(name, str) else ""
     listed = "the name of one" if way else f"one of {', '.join(sorted(known))}"
     way = way or "correct the name in the recipe"
-    raise document.fault((*place, "name"), f"operation must be {listed}, got {name!r}: {way}")
+    raise document.fault((*keys, "name"), f"operation must be {listed}, got {name!r}: {way}")
 
 
 def _check_fields(
-    document: Document, place: Place, places: Any, cls: type[Operation], values: dict[str, Any]
+    document: Document, keys: Keys, keys_of: Any, cls: type[Operation], values: dict[str, Any]
 ) -> None:
     known = {field.name: field for field in fields(cls)}
     for field in values:
         if field not in known:
             close = closest(field, known)
             raise document.fault(
-                places[field],
+                keys_of[field],
                 f"{cls.__name__} has no field {field!r}; it has: {', '.join(known) or 'none'}"
                 + (f" (did you mean {close}?)" if close else ""),
             )
@@ -220,29 +221,29 @@ def _check_fields(
         if field.default is MISSING and field.default_factory is MISSING and name not in values
     ]
     if missing:
-        raise document.fault(place, f"{cls.__name__} lacks its field {', '.join(missing)}")
+        raise document.fault(keys, f"{cls.__name__} lacks its field {', '.join(missing)}")
 
 
 def _check_keys(
-    document: Document, place: Place, value: dict[str, Any], known: Sequence[str], what: str
+    document: Document, keys: Keys, value: dict[str, Any], known: Sequence[str], what: str
 ) -> None:
     for key in value:
         if key not in known:
             close = closest(key, known)
             raise document.fault(
-                (*place, key),
+                (*keys, key),
                 f"{what} has no {key!r}; it has: {', '.join(known)}"
                 + (f" (did you mean {close}?)" if close else ""),
             )
 
 
-def _plain_class(document: Document, place: Place, value: Any, cls: Any) -> Any:
+def _plain_class(document: Document, keys: Keys, value: Any, cls: Any) -> Any:
     """Build a dataclass of plain values from a dictionary."""
     if not isinstance(value, dict):
-        raise document.fault(place, f"{place[-1]} must be fields of {cls.__name__}, got {value!r}")
-    _check_keys(document, place, value, [field.name for field in fields(cls)], cls.__name__)
+        raise document.fault(keys, f"{keys[-1]} must be fields of {cls.__name__}, got {value!r}")
+    _check_keys(document, keys, value, [field.name for field in fields(cls)], cls.__name__)
     try:
         return cls(**value)
     except (RecipeError, TypeError) as error:
         blamed = next((field for field in value if f" {field} " in str(error)), None)
-        raise document.fault((*place, blamed) if blamed else place, str(error)) from error
+        raise document.fault((*keys, blamed) if blamed else keys, str(error)) from error

@@ -1,6 +1,7 @@
 """Operations that change boxes alone; images pass as they are."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gpu_aug.ops import fields
 from gpu_aug.ops.operation import Operation
@@ -11,10 +12,8 @@ __all__ = ["ClampBoundingBoxes", "OnTargets", "SanitizeBoundingBoxes"]
 class OnTargets(Operation, abstract=True):
     """An operation that no engine has to carry out: ``gpu_aug.targets.move`` does it."""
 
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Always: pixels stay as they are."""
-        return True
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: pixels stay as they are."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,9 @@ class RandomApply(Combinator):
     Source: torchvision v2 RandomApply.
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """One: the gate."""
+
     operations: Sequence[Operation]
     p: float = 0.5
 
@@ -96,11 +99,6 @@ class RandomApply(Combinator):
     def children(self) -> tuple[Operation, ...]:
         """The operations."""
         return tuple(self.operations)
-
-    @property
-    def num_uniforms(self) -> int:
-        """One: the gate."""
-        return 1
 
     def choose(self, u: Uniforms) -> Gates:
         """All or none."""
@@ -119,7 +117,7 @@ class OneOf(Combinator):
     """One of the operations, with probability ``p``; otherwise none.
 
     Args:
-        operations: To choose from. Each keeps its own probability, if it has one.
+        operations: Operations to choose from. Each keeps its own probability, if it has one.
         weights: How often each is chosen, in proportion; None is equally often.
         p: Share of the images for which one is chosen.
 
@@ -131,6 +129,9 @@ class OneOf(Combinator):
         >>> Recipe([RandomResizedCrop(224), choice, Normalize()]).size
         (224, 224)
     """
+
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the choice."""
 
     operations: Sequence[Operation]
     _: KW_ONLY
@@ -159,11 +160,6 @@ class OneOf(Combinator):
         """The operations."""
         return tuple(self.operations)
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the choice."""
-        return 2
-
     def choose(self, u: Uniforms) -> Gates:
         """One child or none."""
         weights = np.array(self.weights or [1.0] * len(self.operations))
@@ -182,7 +178,7 @@ class SomeOf(Combinator):
     """Several different operations, in the given order, with probability ``p``.
 
     Args:
-        operations: To choose from. Each keeps its own probability, if it has one.
+        operations: Operations to choose from. Each keeps its own probability, if it has one.
         n: How many; (smallest, largest) draws the number, both included.
         p: Share of the images for which some are chosen.
 

@@ -86,6 +86,9 @@ class MixUp(Mixing):
     tolerance: ClassVar[float] = 0.0001
     group: ClassVar[int] = 2
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate, two for the beta law."""
+
     alpha: float = 1.0
     num_classes: int | None = None
     _: KW_ONLY
@@ -93,11 +96,6 @@ class MixUp(Mixing):
 
     def __post_init__(self) -> None:
         _check(self)
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, two for the beta law."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``lam``, float64 [B]."""
@@ -127,6 +125,12 @@ class CutMix(Mixing):
 
     group: ClassVar[int] = 2
 
+    moves_pixels_only: ClassVar[bool] = True
+    """Always."""
+
+    num_uniforms: ClassVar[int] = 5
+    """The gate, two for the beta law, the rectangle's centre."""
+
     alpha: float = 1.0
     num_classes: int | None = None
     _: KW_ONLY
@@ -134,16 +138,6 @@ class CutMix(Mixing):
 
     def __post_init__(self) -> None:
         _check(self)
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, two for the beta law, the rectangle's centre."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2], and ``lam``, the share that the image keeps."""
@@ -180,6 +174,12 @@ class Mosaic(Mixing):
 
     group: ClassVar[int] = 4
 
+    moves_pixels_only: ClassVar[bool] = True
+    """Always."""
+
+    num_uniforms: ClassVar[int] = 3
+    """The gate and the window's corner."""
+
     center_range: tuple[float, float] = (0.3, 0.7)
     _: KW_ONLY
     num_classes: int | None = None
@@ -195,16 +195,6 @@ class Mosaic(Mixing):
             num_classes=_classes(name, self.num_classes),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the window's corner."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start``, int64 [B, 2]: the window's top-left corner on the four tiles; its ``size``."""

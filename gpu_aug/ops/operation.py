@@ -111,7 +111,7 @@ class Operation(metaclass=Called):
     def possible_sizes(self, sizes: Sizes) -> Sizes:
         """Return every size, int64 [n, 2], that images of ``sizes`` can have after it.
 
-        Of a range of sizes its ends are enough.
+        The ends of a range of sizes are enough.
 
         Raises:
             RecipeError: The operation cannot be done on an image of such a size.
@@ -208,15 +208,13 @@ class Operation(metaclass=Called):
 class Gated(Operation, abstract=True):
     """An operation that is either done or not done, and has nothing else to draw."""
 
+    num_uniforms: ClassVar[int] = 1
+    """One: the gate."""
+
     p: float = 0.5
 
     def __post_init__(self) -> None:
         self._set(p=probability(type(self).__name__, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """One: the gate."""
-        return 1
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate alone."""

@@ -41,7 +41,7 @@ class SomeOfRepeated(Combinator):
     An operation that is drawn k times is done k times in a row, with its own draws each time.
 
     Args:
-        operations: To choose from, equally often. Each keeps its own probability, if it has one.
+        operations: Operations to choose from, equally often. Each keeps its own probability, if it has one.
         n: How many, from 1.
         p: Share of the images for which some are chosen.
 

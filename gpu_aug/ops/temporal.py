@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,15 +55,13 @@ class TemporalReverse(Temporal):
     Source: InverseOrder of vidaug, https://github.com/okankop/vidaug.
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """One: the gate."""
+
     p: float = 0.5
 
     def __post_init__(self) -> None:
         self._set(p=fields.probability("TemporalReverse", self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """One: the gate."""
-        return 1
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate alone."""
@@ -90,6 +89,9 @@ class FrameDrop(Temporal):
     frame skipping on video quality".
     """
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate, and a key of which the frames' numbers are made."""
+
     dropout_prob: float = 0.1
     p: float = 0.5
 
@@ -104,11 +106,6 @@ class FrameDrop(Temporal):
         self._set(
             dropout_prob=float(self.dropout_prob) + 0.0, p=fields.probability("FrameDrop", self.p)
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, and a key of which the frames' numbers are made."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate and ``key``, int64 [B]."""
@@ -141,6 +138,9 @@ class SpeedJitter(Temporal):
         >>> recipe = Recipe([SpeedJitter(), RandomResizedCrop(112)])
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """The factor."""
+
     speed: tuple[float, float] = (0.5, 2.0)
 
     def __post_init__(self) -> None:
@@ -148,11 +148,6 @@ class SpeedJitter(Temporal):
             "SpeedJitter", "speed", self.speed, low=0, high=1000, above=True, example="(0.5, 2.0)"
         )
         self._set(speed=speed)
-
-    @property
-    def num_uniforms(self) -> int:
-        """The factor."""
-        return 1
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``speed``, int64 [B], in units of 1 / SPEED_UNIT."""

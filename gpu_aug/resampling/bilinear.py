@@ -29,8 +29,8 @@ def scratch_bytes(height: int, width: int, resize_h: int, resize_w: int) -> int:
     """The bytes of scratch that `resize_into` needs at most.
 
     Args:
-        height: Of the source, in pixels.
-        width: Of the source.
+        height: Height of the source, in pixels.
+        width: Width of the source, in pixels.
         resize_h: Height to resize to.
         resize_w: Width to resize to.
     """
@@ -109,7 +109,7 @@ def _resize(
         source: Address and the strides of rows, pixels and channels.
         shape: Height and width of the source.
         span: As in `resize_into`.
-        size: To resize to.
+        size: Size after resizing.
         seen: The part: first row, row after the last, first column, column after the last.
         target: Address and row stride.
         antialias: As in `resize_into`.
@@ -151,8 +151,8 @@ def _resize_rows(
 
     Args:
         source: Address and the strides of rows, pixels and channels.
-        num_rows: Of the source; the target has room for 16 at least.
-        table: Of the pixels to compute.
+        num_rows: Rows of the source; the target has room for 16 at least.
+        table: Table of the pixels to compute.
         target: Address and row stride.
         block: Address of the scratch for 16 rows and their results.
     """
@@ -203,9 +203,9 @@ def _resize_columns(
 
     Args:
         source: Address and row stride; the first row is the first that the table names.
-        num_rows: Of the target.
-        num_bytes: Of a row; where there are less than 64, a row of the source has room for 64.
-        table: Of the rows to compute.
+        num_rows: Rows of the target.
+        num_bytes: Bytes of a row; if there are fewer than 64, a row of the source has room for 64.
+        table: Table of the rows to compute.
         target: Address and row stride.
         spare: Address of 64 bytes of scratch.
     """

@@ -42,9 +42,9 @@ def weight_table(
     Every pixel has the same count of weights, of which some may be 0, all for pixels inside the source.
 
     Args:
-        length: Of the source's side, in pixels.
+        length: Length of the source's side, in pixels.
         span: Where the part of it begins that is resized, and how long that is; (0.0, length) is all.
-        size: Of the resized side.
+        size: Length of the resized side, in pixels.
         first: The first pixel of the resized side that is needed.
         last: The one after the last.
         antialias: Whether to average where the side shrinks.

@@ -108,7 +108,7 @@ def move_points_along(points: Points, field: NDArray[np.float32], *, search: boo
     """Return where points of the source lie in the result of a remapping.
 
     Args:
-        points: In the source.
+        points: Points in the source.
         field: [2, H, W], (dx, dy) at pixel centres: result(x, y) = source(x + dx, y + dy). Between
             them it is bilinear, beside the image that of the nearest pixel.
         search: Whether a point that settles beside the image is looked for in it as well, which

@@ -97,7 +97,7 @@ def check_targets(recipe: Recipe, targets: Targets, size: tuple[int, int]) -> No
 
     Args:
         recipe: One recipe.
-        targets: In the recipe's own form of boxes.
+        targets: Targets with boxes in the recipe's own form.
         size: Height and width of the source image.
 
     Raises:

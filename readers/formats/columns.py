@@ -68,8 +68,8 @@ def find_roles(
         label: Likewise.
         key: Likewise.
         source: The data, for the error.
-        encoded: Those of them that may hold encoded images; among them further names are looked for.
-        whole: Those of them that hold whole numbers, likewise.
+        encoded: The columns that may hold encoded images; further names are looked for among them.
+        whole: The columns that hold whole numbers, likewise.
 
     Raises:
         SourceError: A column that was asked for is not there.

@@ -1,4 +1,4 @@
-"""Of which format a source is."""
+"""Which format a source has: told by names, by the contents of folders and, last, by first bytes."""
 
 from pathlib import Path
 

@@ -152,7 +152,7 @@ class Record(NamedTuple):
     """What one line says.
 
     Attributes:
-        path: Of the image or video, as written.
+        path: Path of the image or video, as written.
         key: Names the sample.
         label: Class number, -1 when there is none.
         columns: All others than the image's.

@@ -38,7 +38,7 @@ class Format:
         title: For tables.
         reader: ``module:class``, imported when it is first needed.
         takes: What the class is given: one "folder", one "file", or a list of "files".
-        suffixes: Of its files, in lower case.
+        suffixes: Endings of its files' names, in lower case.
         extra: The optional extra of this package that brings its library, "" when none is needed.
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.

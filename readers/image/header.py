@@ -45,7 +45,7 @@ class Header:
         height: Pixels, >= 1, after EXIF orientation.
         width: Pixels, >= 1, after EXIF orientation.
         orientation: EXIF orientation, 1 to 8; 1 when there is none or it cannot be read.
-        bits: Of a channel, such as 16; where formats pack several pixels into a byte, or use a palette, 8.
+        bits: Bits per channel, such as 16; 8 for formats that pack several pixels into a byte or use a palette.
         has_alpha: Whether a PNG, WebP or TIFF says that pixels can be transparent.
 
     Example:

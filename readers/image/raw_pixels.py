@@ -15,8 +15,8 @@ class RowFile:
     Attributes:
         field: Name of the sample's field: "ppm" (RGB), "pgm" (grey) or "npy".
         head: Bytes in front of the row's own.
-        shape: Of the row.
-        dtype: Of the row.
+        shape: Shape of the row.
+        dtype: Data type of the row.
     """
 
     field: str
@@ -45,9 +45,9 @@ def row_file(shape: tuple[int, ...], dtype: DTypeLike) -> RowFile:
     """Choose the file for rows of one kind.
 
     Args:
-        shape: Of a row. uint8 [H, W, 3] is an RGB image and becomes "ppm"; uint8 [H, W] and [H, W, 1] are
+        shape: Shape of a row. uint8 [H, W, 3] is an RGB image and becomes "ppm"; uint8 [H, W] and [H, W, 1] are
             grey and become "pgm"; all others become "npy".
-        dtype: Of a row; no Python objects.
+        dtype: Data type of a row; no Python objects.
     """
     dtype = np.dtype(dtype)
     grey = len(shape) == 2 or shape[2:] == (1,)

@@ -30,7 +30,7 @@ def bytes_from_environment(name: str, default: int, *, least: int = 1) -> int:
     """Return the number of bytes that an environment variable tells.
 
     Args:
-        name: Of the variable.
+        name: Name of the variable.
         default: Where it is not set, or empty.
         least: Smaller numbers are refused.
 
@@ -55,7 +55,7 @@ def check_bytes(num_bytes: int, what: str) -> None:
     """See that something may be taken into memory, before it is.
 
     Args:
-        num_bytes: That it would take.
+        num_bytes: Bytes that it would take.
         what: It is, with its article: "a page".
 
     Raises:

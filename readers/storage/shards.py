@@ -293,7 +293,7 @@ class _OpenShard:
     """A shard in use.
 
     Attributes:
-        index: Of its samples.
+        index: Index of its samples.
         start: Address of the mapped shard, 0 where it is not mapped.
         take: Makes fields of names and of starts and stops, where the bytes are at hand; else see `read`.
     """

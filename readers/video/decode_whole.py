@@ -17,7 +17,7 @@ class Learned(NamedTuple):
     """What FFmpeg gives for a video from its beginning.
 
     Attributes:
-        packets: Of each frame the packet that holds it, in the order of presentation.
+        packets: For each frame, in the order of presentation, the packet that holds it.
         keys: The packets with whose frames decoding can begin.
         first: The first frame.
     """
@@ -32,7 +32,7 @@ def learn_frames(data: Payload, sizes: list[int], deadline: Deadline) -> Learned
 
     Args:
         data: The whole file.
-        sizes: Of the packets that count, in bytes; what follows them is left out.
+        sizes: Sizes of the packets that count, in bytes; what follows them is left out.
         deadline: When to give up.
 
     Raises:

@@ -111,7 +111,7 @@ class FrameFolderDataset(IndexedDataset):
         """Read some pictures of a video.
 
         Args:
-            index: Of the video, 0 <= index < len.
+            index: Index of the video, 0 <= index < len.
             frames: Places in the order of presentation, repetitions allowed; each picture is read once.
 
         Returns:
@@ -197,7 +197,7 @@ class FrameFolderDataset(IndexedDataset):
 
 
 _Found = tuple[list[str], list[int], list[int], tuple[str, ...]]
-"""Of each video its folder, label and bound on frames (0 for none); and the names of the classes."""
+"""For each video its folder, label and bound on frames (0 for none); and the names of the classes."""
 
 
 def _find_folders(root: Path) -> _Found:

@@ -35,7 +35,7 @@ class VideoInfo:
         extradata: What the decoder is given before the first packet.
         height: In pixels, upright.
         width: In pixels, upright.
-        rotation: By how many degrees decoded frames are turned clockwise to be upright: 0, 90, 180 or 270.
+        rotation: Degrees by which decoded frames are turned clockwise to be upright: 0, 90, 180 or 270.
         pixel_format: FFmpeg's name, such as ``yuv420p`` or ``yuv420p10le``.
         matrix: How colours are made of luma and chroma, by the numbers of ITU-T H.273: 1 is BT.709, 5 and
             6 are BT.601, 8 is YCgCo, 9 is BT.2020, 2 is unknown. 12, for which primaries decide, is looked up;

@@ -217,7 +217,7 @@ class _Packets:
         """Let recordings that were put together go on one from the other.
 
         Args:
-            jump: By how many units of the time base time goes back at least where another one begins.
+            jump: By how many units of the time base, at least, time goes back if another recording begins.
 
         Returns:
             Whether there is such a place.

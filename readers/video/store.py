@@ -81,7 +81,7 @@ class StoreWriter:
     """Writes videos one by one into an open file, in any order.
 
     Args:
-        descriptor: Of the file, which is written over.
+        descriptor: Open descriptor of the file, which is written over.
         num_videos: How many will come.
     """
 
@@ -158,8 +158,8 @@ class Store:
     """A file that `StoreWriter` wrote, mapped.
 
     Args:
-        path: Of the file.
-        fingerprint: Of the data that it must be of.
+        path: Path of the file.
+        fingerprint: Fingerprint of the data that it must belong to.
 
     Attributes:
         rows: A structured array of the type `ROW`, [videos].

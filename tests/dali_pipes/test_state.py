@@ -274,6 +274,21 @@ class TestOldAndEdited:
         assert next(iter(after)).images.shape[-1] == 24
         assert after.state_dict()["consumed"] == 3 * 4
 
+    def test_a_step_of_an_earlier_version(self, dataset: MemoryDataset) -> None:
+        """What was told by its module and syntax tree is refused, and the words say how to go on."""
+        recipe = Recipe([RandomResizedCrop(16), _halved])
+        state = loader(dataset, recipe).state_dict()
+        before = (
+            f"BatchFunction(function={__name__}:_halved(code=645e273e0140c63aefc947..#824cf859)"
+        )
+        told = {**state["about"], "recipe": [state["about"]["recipe"][0], before]}
+        message = refused(loader(dataset, recipe), {**state, "recipe": "6842" * 16, "about": told})
+
+        assert "{**state, 'recipe': recipe.fingerprint}" in message
+        loader(dataset, recipe).load_state_dict({**state, "recipe": recipe.fingerprint})
+        larger = loader(dataset, Recipe([RandomResizedCrop(24), Normalize()]))
+        assert "recipe.fingerprint" not in refused(loader(dataset), larger.state_dict())
+
 
 def test_order_check_tells_orders_apart() -> None:
     """Every seed, length and kind has another check value, on one sample as on a billion."""
@@ -291,6 +306,10 @@ def test_order_check_tells_orders_apart() -> None:
         lambda positions: (Order(10**9, seed=4).indices(0, positions), np.zeros_like(positions)),
         10**9,
     )
+
+
+def _halved(x: Any) -> Any:
+    return x / 2
 
 
 def _choice(last: int) -> Operation:

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes.jpeg import decode_windows
+from dali_pipes.jpeg.crop import decode_crop, scratch_bytes
 
 Pixels = NDArray[np.uint8]
 Window = tuple[int, int, int, int]
+
+NO_OFFSETS = np.empty(0, np.int64)
 
 SAMPLINGS = {
     "4:4:4": cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
@@ -66,6 +68,24 @@ def pillow(data: bytes) -> Pixels:
         return np.asarray(opened.convert("RGB"))
 
 
+def decode(
+    data: bytes | memoryview,
+    size: tuple[int, int],
+    window: Window,
+    out: Pixels,
+    *,
+    shrink: int = 1,
+    offsets: NDArray[np.int64] = NO_OFFSETS,
+) -> int:
+    """Decode a window into ``out`` with our decoder; the status."""
+    view = np.frombuffer(data, np.uint8)
+    scratch = np.full(scratch_bytes(max(size)), 85, np.uint8)  # what an earlier call may leave
+    return decode_crop(
+        *(view.ctypes.data, view.size, window, size, shrink, offsets),
+        *(out.ctypes.data, out.strides[0], scratch),
+    )
+
+
 def ours(
     data: bytes, size: tuple[int, int], window: Window | None = None, shrink: int = 1
 ) -> tuple[int, Pixels]:
@@ -74,16 +94,10 @@ def ours(
     # Canaries around the pixels tell of writes beside them.
     memory = np.full(-(-height // shrink) * -(-width // shrink) * 3 + 256, 171, np.uint8)
     out = memory[128:-128].reshape(-(-height // shrink), -(-width // shrink), 3)
-    statuses = decode_windows(
-        [data],
-        np.array([(top, left, height, width)], np.int32),
-        np.array([size], np.int32),
-        np.array([shrink], np.int32),
-        [out],
-    )
+    status = decode(data, size, (top, left, height, width), out, shrink=shrink)
     assert (memory[:128] == 171).all()
     assert (memory[-128:] == 171).all()
-    return int(statuses[0]), out
+    return status, out
 
 
 def draw_window(rng: np.random.Generator, height: int, width: int) -> Window:

@@ -20,9 +20,9 @@ class Spec:
         recipe: What happens to each image.
         batch_size: Images in every batch.
         num_threads: Worker threads or worker processes.
-        dtype: Of the batches that are handed over.
+        dtype: Data type of the batches that are returned.
         device: Where the batches have to arrive.
-        seed: Of the shuffling.
+        seed: Seed of the shuffling.
         folder: An empty folder for data in the peer's own format.
     """
 

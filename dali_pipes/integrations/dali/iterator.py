@@ -23,10 +23,10 @@ _BY_NAME = {"mask": "masks"} | {
 
 
 class DALIGenericIterator:
-    """Hands over what loaders make, as `nvidia.dali.plugin.pytorch.DALIGenericIterator` does what pipelines make.
+    """Iterates over loaders as `nvidia.dali.plugin.pytorch.DALIGenericIterator` iterates over pipelines.
 
     Each step is a list with a dictionary of tensors for each loader. Arguments have DALI's order, names and
-    defaults. What a loader decides better than DALI's readers can:
+    defaults. There are these differences:
 
     - Every epoch begins at the beginning of its order and, but for DROP, has every sample, whatever the policy. With
       DALI that holds for readers with `pad_last_batch`, whose `size` and length these iterators have;
@@ -48,16 +48,16 @@ class DALIGenericIterator:
         size: Samples of an epoch on these loaders together; -1 for all there are. A smaller number ends
             each epoch early. The whole of it divided by the number of ranks is taken as all, however it was
             rounded. A fraction is cut off.
-        reader_name: Accepted and not looked at: a loader knows how many samples it has. (Without it, and
-            without `size`, DALI's iterator over a reader has no length and no end.)
-        auto_reset: True or "yes": the next epoch is begun where one ends. False, None or "no": `reset()`, or
+        reader_name: Accepted and ignored: a loader knows how many samples it has. (Without it, and without
+            `size`, DALI's iterator over a reader has no length and no end.)
+        auto_reset: True or "yes": the next epoch begins where one ends. False, None or "no": `reset()`, or
             `iter()`, begins it.
         fill_last_batch: Deprecated: True is FILL, False is PARTIAL.
-        dynamic_shape: Accepted and not looked at, as by DALI.
-        last_batch_padded: Accepted and not looked at: no epoch runs into the next one.
+        dynamic_shape: Accepted and ignored, as by DALI.
+        last_batch_padded: Accepted and ignored: no epoch runs into the next one.
         last_batch_policy: Ours or DALI's. FILL fills up with samples from the start of the epoch's order
             where DALI repeats the last one or reads on; ask for "valid" to tell them apart.
-        prepare_first_batch: Whether the first batch is made here, and not when it is asked for.
+        prepare_first_batch: Whether the first batch is made here, or when it is asked for.
 
     Attributes:
         batch_size: Samples per loader and step.

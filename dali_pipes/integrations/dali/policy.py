@@ -10,12 +10,12 @@ from dali_pipes.schedule import LastBatch
 
 @unique
 class LastBatchPolicy(Enum):
-    """What becomes of a last batch for which an epoch has not enough samples; names and values are DALI's.
+    """What happens to an incomplete last batch of an epoch; names and values are DALI's.
 
     Attributes:
-        FILL: It is filled up with samples from the start of the epoch's order.
+        FILL: It is filled with samples from the start of the epoch's order.
         DROP: It is left out.
-        PARTIAL: It is handed over as it is; a rank may have one sample less than another, or none.
+        PARTIAL: It is returned as it is; a rank may have one sample less than another, or none.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)

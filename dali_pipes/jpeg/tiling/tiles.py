@@ -20,7 +20,7 @@ FRAME, SCAN = 3, 4
 INTERVAL = 5
 """How many units an interval has; 0 without restart markers."""
 ROWS, COLUMNS, TILE_HEIGHT, TILE_WIDTH = 6, 7, 8, 9
-"""Of the grid; columns are 0 where the intervals are no grid."""
+"""Rows and columns of the grid; columns are 0 if the intervals are no grid."""
 MARGINS = 10
 """Whether chroma is halved or more: 1 across, 2 down, 3 both, 0 not at all."""
 NUM_PLACES = 11

@@ -6,12 +6,14 @@ from typing import Any
 
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.albumentations.processors import read_processors
+from gpu_aug.convert.containers import as_one, choice, probe, sometimes, times_255
 from gpu_aug.convert.eight_bits import rounded_once, within_8_bits
 from gpu_aug.convert.registry import ALBUMENTATIONS, Changed, Refused
 from gpu_aug.convert.report import Walk
+from gpu_aug.engines.seeded import albumentations_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
-from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
+from gpu_aug.ops.combine import OneOf, RandomOrder, SomeOf
 from gpu_aug.ops.foreign.foreign import AlbumentationsTransform
 from gpu_aug.ops.geometric.spatial import Spatial
 from gpu_aug.ops.operation import Operation
@@ -155,7 +157,7 @@ class _Composer:
         if self.walk.unit == 255:
             return args
         return args | {
-            name: _times_255(args[name]) for name in _VALUES if args.get(name) is not None
+            name: times_255(args[name]) for name in _VALUES if args.get(name) is not None
         }
 
     def _follow_range(self, name: str) -> None:
@@ -172,7 +174,7 @@ class _Composer:
         operation = AlbumentationsTransform(transform, takes=takes)  # type: ignore[arg-type]
         if self.has_targets and operation.spatial:
             raise RecipeError("boxes and keypoints would not follow it")
-        _probe(operation)
+        probe(albumentations_function(operation), operation.takes)
         return operation
 
     def _sequence(self, node: Node, path: str, forced: bool) -> list[Operation]:
@@ -184,7 +186,7 @@ class _Composer:
             children[0] = [Identity()]
         inner = rounded_once([op for child in children for op in child])
         p = 1.0 if forced else node.args["p"]
-        return inner if p == 1 or not inner else [RandomApply(inner, p)]
+        return sometimes(inner, p)
 
     def _one_of(self, node: Node, path: str, forced: bool) -> list[Operation]:
         assert node.children is not None
@@ -195,49 +197,33 @@ class _Composer:
             self.walk.refuse(path, node.source, "the probabilities of its transforms are all 0")
             return []
         children = self._children(node, path, forced=True)
-        return self._choice(children, weights, 1.0 if forced else node.args["p"])
+        return choice(children, weights, 1.0 if forced else node.args["p"])
 
     def _one_or_other(self, node: Node, path: str, forced: bool) -> list[Operation]:  # noqa: ARG002
         assert node.children
         inner = Node(node.name, node.args, [node.children[0], node.children[-1]])
         p = node.args["p"]
-        return self._choice(self._children(inner, path, forced=True), [p, 1 - p], 1.0)
-
-    @staticmethod
-    def _choice(children: list[list[Operation]], weights: list[float], p: float) -> list[Operation]:
-        """One of the children; those that do nothing lower the probability of all."""
-        kept = [(_one(c), w) for c, w in zip(children, weights, strict=True) if c and w]
-        if not kept or p == 0:
-            return []
-        left = [weight for _, weight in kept]
-        share = p if len(kept) == len(weights) else p * sum(left) / sum(weights)
-        if len(kept) == 1 and share == 1:
-            return [kept[0][0]]
-        if len(kept) == 1:
-            return [RandomApply([kept[0][0]], share)]
-        return [OneOf([operation for operation, _ in kept], weights=left, p=share)]
+        return choice(self._children(inner, path, forced=True), [p, 1 - p], 1.0)
 
     def _some_of(self, node: Node, path: str, forced: bool) -> list[Operation]:  # noqa: ARG002
         children, n, p = self._children(node, path, forced=False), node.args["n"], node.args["p"]
         if n <= 0 or not any(children):
             return []
         if node.args.get("replace") and n > 1:
-            return [SomeOfRepeated([_one(child) for child in children], n, p=p)]
+            return [SomeOfRepeated([as_one(child) for child in children], n, p=p)]
         if n >= len(children):
-            inner = [op for child in children for op in child]
-            return inner if p == 1 else [RandomApply(inner, p)]
-        return [SomeOf([_one(child) for child in children], n, p=p)]
+            return sometimes([op for child in children for op in child], p)
+        return [SomeOf([as_one(child) for child in children], n, p=p)]
 
     def _random_order(self, node: Node, path: str, forced: bool) -> list[Operation]:  # noqa: ARG002
         children, n, p = self._children(node, path, forced=False), node.args["n"], node.args["p"]
         if n <= 0 or not any(children):
             return []
         if node.args.get("replace"):
-            inner: list[Operation] = [OneOf([_one(child) for child in children])] * n
-            return inner if p == 1 else [RandomApply(inner, p)]
+            return sometimes([OneOf([as_one(child) for child in children])] * n, p)
         if n >= len(children):
-            return [RandomOrder([_one(child) for child in children if child], p=p)]
-        return [RandomOrder([_one(child) for child in children], n=n, p=p)]
+            return [RandomOrder([as_one(child) for child in children if child], p=p)]
+        return [RandomOrder([as_one(child) for child in children], n=n, p=p)]
 
     def _selective(self, node: Node, path: str, forced: bool) -> list[Operation]:
         channels = node.args.get("channels")
@@ -252,7 +238,9 @@ class _Composer:
             )
             return []
         inner = self._sequence(node, path, forced)
-        if not all(leaf.group == 1 and _keeps_places(leaf) for op in inner for leaf in op.leaves):
+        if not all(
+            leaf.group == 1 and _keeps_positions(leaf) for op in inner for leaf in op.leaves
+        ):
             self.walk.refuse(
                 path, node.source, "it moves the image without its masks, boxes and keypoints"
             )
@@ -273,43 +261,5 @@ def _mirrors(name: str, args: dict[str, Any]) -> bool:
     return bool(pads) and args.get("border_mode") in _MIRRORED
 
 
-def _keeps_places(leaf: Operation) -> bool:
+def _keeps_positions(leaf: Operation) -> bool:
     return not isinstance(leaf, Spatial) or isinstance(leaf, Identity)
-
-
-def _one(operations: list[Operation]) -> Operation:
-    """Return one operation that does all of these, in order."""
-    if not operations:
-        return Identity()
-    return operations[0] if len(operations) == 1 else RandomApply(operations, 1.0)
-
-
-def _times_255(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return tuple(_times_255(item) for item in value)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value * 255 if is_number else value
-
-
-def _probe(operation: AlbumentationsTransform) -> None:
-    """Run a transform that is not ours a few times, to find now what would fail later.
-
-    Raises:
-        RecipeError: It fails, or changes the image's size.
-    """
-    import random
-
-    import numpy as np
-
-    image = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)
-    if operation.takes == "float32":
-        image = image.astype(np.float32) / 255  # type: ignore[assignment]
-    transform = deepcopy(operation.transform)
-    for seed in range(4):
-        transform.set_random_state(np.random.default_rng(seed), random.Random(seed))
-        try:
-            result = transform(image=image.copy())["image"]
-        except Exception as error:
-            raise RecipeError(f"it fails on an image: {' '.join(str(error).split())}") from error
-        if result.shape != image.shape:
-            raise RecipeError("it changes the size of images")

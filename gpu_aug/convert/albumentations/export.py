@@ -228,7 +228,7 @@ def _written(name: str, value: Any, given: dict[str, Any]) -> Iterator[tuple[str
     elif name == "area_for_downscale":
         yield name, "image" if value else None
     elif name in ("fill", "color"):
-        yield name, _times_255(value)
+        yield name, _whole_times_255(value)
     elif name == "gamma":
         yield "gamma_limit", tuple(_near_whole(100 * end) for end in value)
     elif name == "scale" and "translate_percent" not in given and isinstance(value, tuple):
@@ -255,9 +255,9 @@ def _is_pair_of_pairs(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple)
 
 
-def _times_255(value: Any) -> Any:
+def _whole_times_255(value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(_times_255(item) for item in value)
+        return tuple(map(_whole_times_255, value))
     return _near_whole(value * 255) if isinstance(value, int | float) else value
 
 

@@ -4,19 +4,18 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any
 
-import numpy as np
-
+from gpu_aug.convert.containers import as_one, choice, probe, sometimes, times_255
 from gpu_aug.convert.eight_bits import within_8_bits
 from gpu_aug.convert.registry import TORCHVISION, Changed, Refused
 from gpu_aug.convert.report import Walk
 from gpu_aug.convert.torchvision.compound import expand
+from gpu_aug.convert.torchvision.targets import TARGETS
 from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
 from gpu_aug.engines.seeded import torchvision_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest, policy_reason
-from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
 from gpu_aug.ops.color.simple import Normalize
-from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder
+from gpu_aug.ops.combine import OneOf, RandomOrder
 from gpu_aug.ops.foreign.foreign import TorchvisionTransform
 from gpu_aug.ops.geometric.crops import FixedCrop
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
@@ -147,8 +146,8 @@ class _Composer:
         if name == "ConvertBoundingBoxFormat":
             self._convert_boxes(transform)
             return None
-        if name in _BOXES:
-            return _BOXES[name](transform)
+        if name in TARGETS:
+            return TARGETS[name](transform)
         if name == "Normalize" and self.state == "float255":
             transform = _over_255(transform)
         elif self.state == "float255":
@@ -185,7 +184,7 @@ class _Composer:
     def _foreign(self, transform: Any) -> Operation:
         takes = {"pil": "pil", "uint8": "uint8"}.get(self.state, "float32")
         operation = TorchvisionTransform(transform, takes=takes)  # type: ignore[arg-type]
-        _probe(operation)
+        probe(torchvision_function(operation), operation.takes)
         return operation
 
     def _children(self, transforms: Iterable[Any], path: str) -> list[list[Operation]]:
@@ -231,26 +230,17 @@ class _Composer:
             self.walk.refuse(path, repr(transform), "it changes the type of some images only")
         self.state = state
         self._depth -= 1
-        p = float(transform.p)
-        if not inner or p == 0:
-            return []
-        return inner if p == 1 else [RandomApply(inner, p)]
+        return sometimes(inner, float(transform.p))
 
     def _random_choice(self, transform: Any, path: str) -> list[Operation]:
         children = self._children(_inner(transform), path)
         weights = [float(w) for w in transform.p] if transform.p else [1.0] * len(children)
-        left = [(_one(c), w) for c, w in zip(children, weights, strict=True) if c and w]
-        if not left:
-            return []
-        if len(left) == len(children):
-            return [OneOf([op for op, _ in left], weights=[w for _, w in left])]
-        share = sum(w for _, w in left) / sum(weights)
-        if len(left) == 1:
-            return [left[0][0] if share == 1 else RandomApply([left[0][0]], share)]
-        return [OneOf([op for op, _ in left], weights=[w for _, w in left], p=share)]
+        if len(children) == 1 and children[0] and weights[0]:
+            return [OneOf([as_one(children[0])])]
+        return choice(children, weights)
 
     def _random_order(self, transform: Any, path: str) -> list[Operation]:
-        children = [_one(child) for child in self._children(_inner(transform), path) if child]
+        children = [as_one(child) for child in self._children(_inner(transform), path) if child]
         return [RandomOrder(children)] if len(children) > 1 else children
 
     def _several_crops(self, transform: Any, path: str) -> None:
@@ -277,56 +267,6 @@ def _corner_crops(transform: Any) -> list[list[Operation]]:
         return crops
     flip = VerticalFlip(1.0) if transform.vertical_flip else HorizontalFlip(1.0)
     return crops + [[flip, *crop] for crop in crops]
-
-
-def _sanitize_boxes(transform: Any) -> Operation:
-    getter = transform.labels_getter
-    if getter not in ("default", None):
-        raise Refused(
-            "its labels_getter looks into samples, and labels are told by name here",
-            "SanitizeBoundingBoxes(), with box_labels beside the boxes",
-        )
-    return SanitizeBoundingBoxes(transform.min_size, transform.min_area)
-
-
-def _clamp_boxes(transform: Any) -> Operation:
-    if transform.clamping_mode not in ("auto", "soft", "hard", None):
-        raise Refused(f"its clamping_mode is {transform.clamping_mode!r}")
-    if transform.clamping_mode is None:
-        raise Refused("with clamping_mode=None it leaves boxes beyond the image", "no transform")
-    return ClampBoundingBoxes()
-
-
-def _refuse(reason: str, nearest: str) -> Callable[[Any], Operation | None]:
-    def refuse(_: Any) -> Operation | None:
-        raise Refused(reason, nearest)
-
-    return refuse
-
-
-_BOXES: dict[str, Callable[[Any], Operation | None]] = {
-    "SanitizeBoundingBoxes": _sanitize_boxes,
-    "ClampBoundingBoxes": _clamp_boxes,
-    "SanitizeKeyPoints": _refuse(
-        "keypoints are dropped by the recipe, after each operation or at the end",
-        "Recipe(..., keypoints=KeypointParams(remove_invisible=True, check_each=False))",
-    ),
-    "ClampKeyPoints": _refuse(
-        "keypoints beyond the image are dropped or kept where they are, and not moved to its border",
-        "KeypointParams(remove_invisible=True)",
-    ),
-    "SetClampingMode": _refuse(
-        "whether boxes are cut at the border is said once for the whole recipe",
-        "Recipe(..., boxes=BoxParams(check_each=...)), ClampBoundingBoxes()",
-    ),
-    "UniformTemporalSubsample": _refuse(
-        "which frames of a video are read is said to the loader",
-        "the clip's number of frames and their stride in the loader",
-    ),
-    "Lambda": _refuse(
-        "it holds a function, which a recipe cannot look into", "BatchFunction(function)"
-    ),
-}
 
 
 def _name(transform: Any) -> str:
@@ -358,10 +298,6 @@ def _is_random(operations: list[Operation]) -> bool:
     )
 
 
-def _one(operations: list[Operation]) -> Operation:
-    return operations[0] if len(operations) == 1 else RandomApply(operations, 1.0)
-
-
 def _over_255(normalize: Any) -> Any:
     changed = copy(normalize)
     changed.mean = [value / 255 for value in normalize.mean]
@@ -374,32 +310,6 @@ def _with_white_255(transform: Any) -> Any:
     changed = copy(transform)
     for name in ("fill", "_fill", "threshold", "value"):
         if getattr(transform, name, None) is not None:
-            setattr(changed, name, _times_255(getattr(transform, name)))
+            setattr(changed, name, times_255(getattr(transform, name)))
     changed.white = 1.0  # masks are filled with the value itself
     return changed
-
-
-def _times_255(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _times_255(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_times_255(item) for item in value)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value * 255 if is_number else value
-
-
-def _probe(operation: TorchvisionTransform) -> None:
-    """Run a transform that is not ours, to find now what would fail later.
-
-    Raises:
-        RecipeError: It fails, or changes the image's size.
-    """
-    image = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)
-    if operation.takes == "float32":
-        image = image.astype(np.float32) / 255  # type: ignore[assignment]
-    run = torchvision_function(operation)
-    try:
-        for seed in range(4):
-            run(image, {"seed": np.array([seed])}, 0)
-    except Exception as error:
-        raise RecipeError(f"it fails on an image: {' '.join(str(error).split())}") from error

@@ -10,7 +10,6 @@ from gpu_aug.engines.albumentations import (
     noise,
     policy,
     tables,
-    targets,
     warps,
 )
 from gpu_aug.engines.albumentations.engine import AlbumentationsEngine
@@ -26,6 +25,5 @@ __all__ = [
     "noise",
     "policy",
     "tables",
-    "targets",
     "warps",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from albumentations.augmentations.pixel import functional as pixel
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare, transform
+from gpu_aug.engines.albumentations.step import Image, Step, carries_out, inject, prepare, transform
 from gpu_aug.ops import (
     CLAHE,
     ColorJitter,
@@ -30,13 +30,10 @@ def normalize(operation: Normalize, *, unit: float = 1.0) -> Step:
     return transform(A.Normalize(operation.mean, operation.std, max_pixel_value=unit))
 
 
-@prepare.register
-def _grayscale(operation: Grayscale) -> Step:
+@carries_out
+def _grayscale(operation: Grayscale, image: Image, _params: Params, _row: int) -> Image:
     # The class ToGray loses an axis of images that are one pixel wide or high.
-    def gray(image: Image, _params: Params, _row: int) -> Image:
-        return np.repeat(pixel.to_gray(image, 1, operation.method)[..., None], 3, axis=2)
-
-    return gray
+    return np.repeat(pixel.to_gray(image, 1, operation.method)[..., None], 3, axis=2)
 
 
 @prepare.register
@@ -56,12 +53,9 @@ def _jitter_step(operation: JitterStep) -> Step:
     return lambda image, params, row: function(image, params["factor"][row])
 
 
-@prepare.register
-def _gamma(_: Gamma) -> Step:
-    def gamma(image: Image, params: Params, row: int) -> Image:
-        return np.asarray(np.power(np.maximum(image, 0), np.float32(params["gamma"][row])))
-
-    return gamma
+@carries_out
+def _gamma(_: Gamma, image: Image, params: Params, row: int) -> Image:
+    return np.asarray(np.power(np.maximum(image, 0), np.float32(params["gamma"][row])))
 
 
 @prepare.register
@@ -69,29 +63,23 @@ def _invert(_: Invert) -> Step:
     return transform(A.InvertImg())
 
 
-@prepare.register
-def _solarize(_: Solarize) -> Step:
-    def solarize(image: Image, params: Params, row: int) -> Image:
-        whole = image.dtype == np.uint8
-        value = image.astype(np.float32) / np.float32(255) if whole else image
-        inverse = image.dtype.type(255 if whole else 1) - image
-        return np.where(value >= np.float32(params["threshold"][row]), inverse, image)
-
-    return solarize
+@carries_out
+def _solarize(_: Solarize, image: Image, params: Params, row: int) -> Image:
+    whole = image.dtype == np.uint8
+    value = image.astype(np.float32) / np.float32(255) if whole else image
+    inverse = image.dtype.type(255 if whole else 1) - image
+    return np.where(value >= np.float32(params["threshold"][row]), inverse, image)
 
 
-@prepare.register
-def _sharpness(_: Sharpness) -> Step:
-    def sharpen(image: Image, params: Params, row: int) -> Image:
-        if min(image.shape[:2]) <= 2:
-            return image
-        smooth = image.copy()
-        smooth[1:-1, 1:-1] = cv2.filter2D(image, -1, _SMOOTH)[1:-1, 1:-1]
-        factor = float(params["factor"][row])
-        blended: Image = np.clip(cv2.addWeighted(image, factor, smooth, 1 - factor, 0), 0, 1)
-        return blended
-
-    return sharpen
+@carries_out
+def _sharpness(_: Sharpness, image: Image, params: Params, row: int) -> Image:
+    if min(image.shape[:2]) <= 2:
+        return image
+    smooth = image.copy()
+    smooth[1:-1, 1:-1] = cv2.filter2D(image, -1, _SMOOTH)[1:-1, 1:-1]
+    factor = float(params["factor"][row])
+    blended: Image = np.clip(cv2.addWeighted(image, factor, smooth, 1 - factor, 0), 0, 1)
+    return blended
 
 
 @prepare.register
@@ -99,15 +87,12 @@ def _clahe(operation: CLAHE) -> Step:
     return transform(A.CLAHE(tile_grid_size=operation.tile_grid_size), "clip_limit")
 
 
-@prepare.register
-def _to_dtype(operation: ToDtype) -> Step:
-    def convert(image: Image, _params: Params, _row: int) -> Image:
-        if image.dtype == np.uint8 or operation.dtype != "uint8":
-            return image
-        rounded: Image = (np.clip(np.rint(image * 255), 0, 255) / 255).astype(np.float32)
-        return rounded
-
-    return convert
+@carries_out
+def _to_dtype(operation: ToDtype, image: Image, _params: Params, _row: int) -> Image:
+    if image.dtype == np.uint8 or operation.dtype != "uint8":
+        return image
+    rounded: Image = (np.clip(np.rint(image * 255), 0, 255) / 255).astype(np.float32)
+    return rounded
 
 
 @prepare.register

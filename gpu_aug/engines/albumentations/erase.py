@@ -5,7 +5,7 @@ import torch
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.geometry import colour
-from gpu_aug.engines.albumentations.step import Image, Step, prepare
+from gpu_aug.engines.albumentations.step import Image, Step, carries_out, prepare
 from gpu_aug.ops import PixelDropout, RandomGridShuffle
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.random_fields import normal_field, uniform_field
@@ -32,27 +32,21 @@ def _holes(operation: Holes) -> Step:
     return fill
 
 
-@prepare.register
-def _pixels(operation: PixelDropout) -> Step:
-    def drop(image: Image, params: Params, row: int) -> Image:
-        channels = 3 if operation.per_channel else 1
-        numbers = field(params["key"][row], image, channels=channels)
-        values = np.array(colour(params["colour"][row], image)[:3], image.dtype)
-        return np.where(numbers < operation.dropout_prob, values, image)
-
-    return drop
+@carries_out
+def _pixels(operation: PixelDropout, image: Image, params: Params, row: int) -> Image:
+    channels = 3 if operation.per_channel else 1
+    numbers = field(params["key"][row], image, channels=channels)
+    values = np.array(colour(params["colour"][row], image)[:3], image.dtype)
+    return np.where(numbers < operation.dropout_prob, values, image)
 
 
-@prepare.register
-def _shuffle(_: RandomGridShuffle) -> Step:
-    def shuffle(image: Image, params: Params, row: int) -> Image:
-        shuffled = np.empty_like(image)
-        pairs = zip(params["tiles"][row], params["sources"][row], strict=True)
-        for (top, left, bottom, right), (above, before, below, beside) in pairs:
-            shuffled[top:bottom, left:right] = image[above:below, before:beside]
-        return shuffled
-
-    return shuffle
+@carries_out
+def _shuffle(_: RandomGridShuffle, image: Image, params: Params, row: int) -> Image:
+    shuffled = np.empty_like(image)
+    pairs = zip(params["tiles"][row], params["sources"][row], strict=True)
+    for (top, left, bottom, right), (above, before, below, beside) in pairs:
+        shuffled[top:bottom, left:right] = image[above:below, before:beside]
+    return shuffled
 
 
 def field(key: np.ndarray, image: Image, *, normal: bool = False, channels: int = 3) -> Image:

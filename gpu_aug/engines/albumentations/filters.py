@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import Image, Step, prepare
+from gpu_aug.engines.albumentations.step import Image, Step, carries_out, prepare
 from gpu_aug.engines.hosted import hosted
 from gpu_aug.ops import (
     JPEG,
@@ -24,14 +24,11 @@ from gpu_aug.ops.blur.edges import THRESHOLD_MARGIN
 from gpu_aug.ops.blur.kernels import Kernels
 
 
-@prepare.register
-def _filter(operation: Filter) -> Step:
-    def apply(image: Image, params: Params, row: int) -> Image:
-        [kernel] = operation.kernel(only(params, row))
-        filtered = convolve(image, kernel)
-        return np.clip(filtered, 0, 1, out=filtered) if operation.clamps else filtered
-
-    return apply
+@carries_out
+def _filter(operation: Filter, image: Image, params: Params, row: int) -> Image:
+    [kernel] = operation.kernel(only(params, row))
+    filtered = convolve(image, kernel)
+    return np.clip(filtered, 0, 1, out=filtered) if operation.clamps else filtered
 
 
 @prepare.register

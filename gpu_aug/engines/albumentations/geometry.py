@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare
+from gpu_aug.engines.albumentations.step import Image, Step, carries_out, inject, prepare
 from gpu_aug.engines.sources import nearest_places
 from gpu_aug.ops.geometric.spatial import Crop, Reorient, Resample, Spatial
 
@@ -41,23 +41,17 @@ def _reorient(_: Reorient) -> Step:
     return reorient
 
 
-@prepare.register
-def _crop(operation: Crop) -> Step:
-    def crop(image: Image, params: Params, row: int) -> Image:
-        return cut(operation, image, params["start"][row], params["shape"][row])
-
-    return crop
+@carries_out
+def _crop(operation: Crop, image: Image, params: Params, row: int) -> Image:
+    return cut(operation, image, params["start"][row], params["shape"][row])
 
 
-@prepare.register
-def _resample(operation: Resample) -> Step:
-    def resample(image: Image, params: Params, row: int) -> Image:
-        part = cut(operation, image, params["start"][row], params["shape"][row])
-        area = "area" in params and params["area"][row]
-        way = "area" if area else operation.interpolation
-        return resize(part, params["resize"][row].tolist(), way, antialias=operation.antialias)
-
-    return resample
+@carries_out
+def _resample(operation: Resample, image: Image, params: Params, row: int) -> Image:
+    part = cut(operation, image, params["start"][row], params["shape"][row])
+    area = "area" in params and params["area"][row]
+    way = "area" if area else operation.interpolation
+    return resize(part, params["resize"][row].tolist(), way, antialias=operation.antialias)
 
 
 def cut(operation: Spatial, image: Image, start: np.ndarray, shape: np.ndarray) -> Image:

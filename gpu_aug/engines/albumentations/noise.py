@@ -7,7 +7,7 @@ import torch
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.filters import only
-from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare
+from gpu_aug.engines.albumentations.step import Image, Step, carries_out, inject, prepare
 from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
 from gpu_aug.random_fields import poisson
 
@@ -43,34 +43,28 @@ def _salt(operation: SaltAndPepper) -> Step:
     return apply
 
 
-@prepare.register
-def _shot(operation: ShotNoise) -> Step:
-    def apply(image: Image, params: Params, row: int) -> Image:
-        scale = float(params["scale"][row])
-        # Albumentations' own function rounds the rates to float32, which moves some thresholds.
-        rate = np.maximum(image, 0).astype(np.float64) ** 2.2 / scale + 1e-6
-        dice = operation.dice(only(params, row), image.shape[:2], _CPU)[0].permute(1, 2, 0)
-        count = poisson(dice, torch.from_numpy(rate), 1 / scale + 1e-6).double().numpy()
-        bright: Image = (np.clip(count * scale, 0, 1) ** (1 / 2.2)).astype(np.float32)
-        return bright
-
-    return apply
+@carries_out
+def _shot(operation: ShotNoise, image: Image, params: Params, row: int) -> Image:
+    scale = float(params["scale"][row])
+    # Albumentations' own function rounds the rates to float32, which moves some thresholds.
+    rate = np.maximum(image, 0).astype(np.float64) ** 2.2 / scale + 1e-6
+    dice = operation.dice(only(params, row), image.shape[:2], _CPU)[0].permute(1, 2, 0)
+    count = poisson(dice, torch.from_numpy(rate), 1 / scale + 1e-6).double().numpy()
+    bright: Image = (np.clip(count * scale, 0, 1) ** (1 / 2.2)).astype(np.float32)
+    return bright
 
 
-@prepare.register
-def _iso(operation: ISONoise) -> Step:
-    def apply(image: Image, params: Params, row: int) -> Image:
-        # As Albumentations' iso_noise, with our numbers, and hues wrapped: OpenCV's vector code
-        # continues negative hues beyond the colours there are, its scalar code does not.
-        intensity, mine = np.float32(params["intensity"][row]), only(params, row)
-        hls = cv2.cvtColor(image, cv2.COLOR_RGB2HLS)
-        size, (hue, lightness, _) = image.shape[:2], cv2.split(hls)
-        deviation = cv2.meanStdDev(hls)[1][1] * params["intensity"][row]
-        dice = operation.lightness_dice(mine, size, _CPU)[0]
-        count = poisson(dice, torch.from_numpy(deviation), operation.largest_rate).numpy()
-        hls[..., 0] = (hue + operation.hue_noise(mine, size, _CPU)[0].numpy()) % 360
-        hls[..., 1] = np.clip(lightness + count * intensity * (1 - lightness), 0, 1)
-        noisy: Image = np.clip(cv2.cvtColor(hls, cv2.COLOR_HLS2RGB), 0, 1)
-        return noisy
-
-    return apply
+@carries_out
+def _iso(operation: ISONoise, image: Image, params: Params, row: int) -> Image:
+    # As Albumentations' iso_noise, with our numbers, and hues wrapped: OpenCV's vector code
+    # continues negative hues beyond the colours there are, its scalar code does not.
+    intensity, mine = np.float32(params["intensity"][row]), only(params, row)
+    hls = cv2.cvtColor(image, cv2.COLOR_RGB2HLS)
+    size, (hue, lightness, _) = image.shape[:2], cv2.split(hls)
+    deviation = cv2.meanStdDev(hls)[1][1] * params["intensity"][row]
+    dice = operation.lightness_dice(mine, size, _CPU)[0]
+    count = poisson(dice, torch.from_numpy(deviation), operation.largest_rate).numpy()
+    hls[..., 0] = (hue + operation.hue_noise(mine, size, _CPU)[0].numpy()) % 360
+    hls[..., 1] = np.clip(lightness + count * intensity * (1 - lightness), 0, 1)
+    noisy: Image = np.clip(cv2.cvtColor(hls, cv2.COLOR_HLS2RGB), 0, 1)
+    return noisy

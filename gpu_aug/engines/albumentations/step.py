@@ -6,14 +6,14 @@ threads can share them.
 
 import os
 from collections.abc import Callable
-from functools import singledispatch
-from typing import Any
+from functools import partial, singledispatch
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import EngineError
-from gpu_aug.ops import Operation
+from gpu_aug.ops import OnTargets, Operation
 
 os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # importing it would look on the network
 
@@ -37,6 +37,25 @@ def prepare(operation: Operation) -> Any:
     raise EngineError(
         f"engine 'albumentations' cannot carry out {type(operation).__name__}: use engine 'kornia'"
     )
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def carries_out(function: F) -> F:
+    """Register ``function(operation, image, params, row)`` as the step of what its first parameter names.
+
+    Where that takes all images at once it is ``function(operation, images, params)``.
+    """
+    kind = next(iter(function.__annotations__.values()))
+    prepare.register(kind, lambda operation: partial(function, operation))
+    return function
+
+
+@carries_out
+def _keep(_: OnTargets, image: Image, _params: Params, _row: int) -> Image:
+    """Boxes, keypoints and masks are changed outside of the engines."""
+    return image
 
 
 def transform(call: Any, *names: str) -> Step:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import Image, Step, inject, prepare
+from gpu_aug.engines.albumentations.step import Image, Step, carries_out, inject, prepare
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
 from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading
 from gpu_aug.ops.color.stains import HEStain
@@ -19,23 +19,17 @@ from gpu_aug.ops.noise.plasma import plasma
 _CPU = torch.device("cpu")
 
 
-@prepare.register
-def _table(operation: Table) -> Step:
-    def look(image: Image, params: Params, row: int) -> Image:
-        return look_up(image, whole(image), operation.tables(one_row(params, row))[0])
-
-    return look
+@carries_out
+def _table(operation: Table, image: Image, params: Params, row: int) -> Image:
+    return look_up(image, whole(image), operation.tables(one_row(params, row))[0])
 
 
-@prepare.register
-def _histogram_table(operation: HistogramTable) -> Step:
-    def stretch(image: Image, _params: Params, _row: int) -> Image:
-        places = whole(image)
-        num = [np.bincount(places[..., channel].ravel(), minlength=256) for channel in range(3)]
-        tables = operation.tables(torch.from_numpy(np.stack(num)[None]))
-        return look_up(image, places, tables[0].numpy())
-
-    return stretch
+@carries_out
+def _histogram_table(operation: HistogramTable, image: Image, _params: Params, _row: int) -> Image:
+    places = whole(image)
+    num = [np.bincount(places[..., channel].ravel(), minlength=256) for channel in range(3)]
+    tables = operation.tables(torch.from_numpy(np.stack(num)[None]))
+    return look_up(image, places, tables[0].numpy())
 
 
 @prepare.register
@@ -66,18 +60,15 @@ def look_up(image: Image, places: NDArray[np.uint8], tables: NDArray[np.uint8]) 
     return found if image.dtype == np.uint8 else as_float(found)
 
 
-@prepare.register
-def _matrix(operation: ColorMatrix) -> Step:
-    def mix(image: Image, params: Params, row: int) -> Image:
-        if operation.reads_image:
-            drawn = as_tensors(one_row(params, row), torch.float64)
-            matrix = operation.image_matrices(drawn, statistics(image))[0].numpy()
-        else:
-            matrix = params["matrix"][row]
-        mixed: Image = np.clip(cv2.transform(image, matrix), *operation.limits)
-        return mixed
-
-    return mix
+@carries_out
+def _matrix(operation: ColorMatrix, image: Image, params: Params, row: int) -> Image:
+    if operation.reads_image:
+        drawn = as_tensors(one_row(params, row), torch.float64)
+        matrix = operation.image_matrices(drawn, statistics(image))[0].numpy()
+    else:
+        matrix = params["matrix"][row]
+    mixed: Image = np.clip(cv2.transform(image, matrix), *operation.limits)
+    return mixed
 
 
 def statistics(image: Image) -> Statistics:
@@ -91,15 +82,12 @@ def statistics(image: Image) -> Statistics:
     return Statistics(mean, covariance, low, high, len(values))
 
 
-@prepare.register
-def _shading(operation: Shading) -> Step:
-    def shade(image: Image, params: Params, row: int) -> Image:
-        size = (image.shape[0], image.shape[1])
-        gain = operation.gain(one_row(params, row), size, _CPU)[0, 0].numpy()
-        shaded: Image = np.clip(image * gain[..., None], 0, 1)
-        return shaded
-
-    return shade
+@carries_out
+def _shading(operation: Shading, image: Image, params: Params, row: int) -> Image:
+    size = (image.shape[0], image.shape[1])
+    gain = operation.gain(one_row(params, row), size, _CPU)[0, 0].numpy()
+    shaded: Image = np.clip(image * gain[..., None], 0, 1)
+    return shaded
 
 
 @prepare.register

@@ -10,7 +10,6 @@ from gpu_aug.engines.kornia import (
     noise,
     policy,
     tables,
-    targets,
     warps,
 )
 from gpu_aug.engines.kornia.engine import KorniaEngine
@@ -26,6 +25,5 @@ __all__ = [
     "noise",
     "policy",
     "tables",
-    "targets",
     "warps",
 ]

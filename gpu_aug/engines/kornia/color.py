@@ -10,7 +10,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, host_step, module, on_rows, prepare, upload
+from gpu_aug.engines.kornia.step import (
+    Step,
+    carries_out,
+    host_step,
+    module,
+    on_rows,
+    prepare,
+    upload,
+)
 from gpu_aug.ops import (
     CLAHE,
     ColorJitter,
@@ -106,32 +114,26 @@ def _invert(_: Invert, _device: torch.device) -> Step:
     return lambda x, _: _inverse(x)
 
 
-@prepare.register
-def _solarize(_: Solarize, _device: torch.device) -> Step:
-    def solarize(x: Tensor, params: Params) -> Tensor:
-        threshold = per_image(params["threshold"], x.device)
-        value = x if x.dtype == torch.float32 else x.float().div_(255)
-        return torch.where(value >= threshold, _inverse(x), x)
-
-    return solarize
+@carries_out
+def _solarize(_: Solarize, x: Tensor, params: Params) -> Tensor:
+    threshold = per_image(params["threshold"], x.device)
+    value = x if x.dtype == torch.float32 else x.float().div_(255)
+    return torch.where(value >= threshold, _inverse(x), x)
 
 
 def _inverse(x: Tensor) -> Tensor:
     return 255 - x if x.dtype == torch.uint8 else 1 - x
 
 
-@prepare.register
-def _sharpness(_: Sharpness, _device: torch.device) -> Step:
+@carries_out
+def _sharpness(_: Sharpness, x: Tensor, params: Params) -> Tensor:
     # By pooling: a convolution on a GPU would round to 10 bits.
-    def sharpen(x: Tensor, params: Params) -> Tensor:
-        if min(x.shape[2:]) <= 2:
-            return x
-        smooth = x.clone()
-        middle = smooth[:, :, 1:-1, 1:-1]
-        middle.copy_((F.avg_pool2d(x, 3, stride=1) * 9 + middle * 4) / 13)
-        return smooth.lerp_(x, per_image(params["factor"], x.device)).clamp_(0, 1)
-
-    return sharpen
+    if min(x.shape[2:]) <= 2:
+        return x
+    smooth = x.clone()
+    middle = smooth[:, :, 1:-1, 1:-1]
+    middle.copy_((F.avg_pool2d(x, 3, stride=1) * 9 + middle * 4) / 13)
+    return smooth.lerp_(x, per_image(params["factor"], x.device)).clamp_(0, 1)
 
 
 @prepare.register
@@ -146,29 +148,23 @@ def _clahe(operation: CLAHE, _device: torch.device) -> Step:
     )
 
 
-@prepare.register
-def _to_dtype(operation: ToDtype, _device: torch.device) -> Step:
-    def convert(x: Tensor, _: Params) -> Tensor:
-        if x.dtype == torch.uint8 or operation.dtype != "uint8":
-            return x
-        return x.mul(255).round_().clamp_(0, 255).div_(255)
-
-    return convert
+@carries_out
+def _to_dtype(operation: ToDtype, x: Tensor, _params: Params) -> Tensor:
+    if x.dtype == torch.uint8 or operation.dtype != "uint8":
+        return x
+    return x.mul(255).round_().clamp_(0, 255).div_(255)
 
 
-@prepare.register
-def _shift_hsv(_: HueSaturationValue, _device: torch.device) -> Step:
-    def shift(x: Tensor, params: Params) -> Tensor:
-        whole = x if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255)
-        hue, saturation, value = to_hsv(whole.to(torch.int32))
-        tables = upload(hsv_tables(params), x.device).flatten(1)
-        moved = [
-            tables.gather(1, (channel + 256 * place).flatten(1).long()).view_as(channel)
-            for place, channel in enumerate((hue, saturation, value))
-        ]
-        return from_hsv(*moved).div_(255)
-
-    return shift
+@carries_out
+def _shift_hsv(_: HueSaturationValue, x: Tensor, params: Params) -> Tensor:
+    whole = x if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255)
+    hue, saturation, value = to_hsv(whole.to(torch.int32))
+    tables = upload(hsv_tables(params), x.device).flatten(1)
+    moved = [
+        tables.gather(1, (channel + 256 * place).flatten(1).long()).view_as(channel)
+        for place, channel in enumerate((hue, saturation, value))
+    ]
+    return from_hsv(*moved).div_(255)
 
 
 def hsv_tables(params: Params) -> NDArray[np.int32]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.geometry import colour
-from gpu_aug.engines.kornia.step import Step, prepare, upload
+from gpu_aug.engines.kornia.step import Step, carries_out, prepare, upload
 from gpu_aug.ops import PixelDropout, RandomGridShuffle
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.random_fields import normal_field, uniform_field
@@ -36,17 +36,14 @@ def _holes(operation: Holes, _device: torch.device) -> Step:
     return fill
 
 
-@prepare.register
-def _pixels(operation: PixelDropout, _device: torch.device) -> Step:
-    def drop(x: Tensor, params: Params) -> Tensor:
-        shape = (x.shape[1] if operation.per_channel else 1, *x.shape[2:])
-        dropped = uniform_field(params["key"], shape, x.device) < operation.dropout_prob
-        scale = 255 if x.dtype == torch.uint8 else 1
-        values = params["colour"] * scale
-        values = np.rint(values).astype(np.uint8) if scale == 255 else values.astype(np.float32)
-        return torch.where(dropped, upload(values, x.device)[:, :, None, None], x)
-
-    return drop
+@carries_out
+def _pixels(operation: PixelDropout, x: Tensor, params: Params) -> Tensor:
+    shape = (x.shape[1] if operation.per_channel else 1, *x.shape[2:])
+    dropped = uniform_field(params["key"], shape, x.device) < operation.dropout_prob
+    scale = 255 if x.dtype == torch.uint8 else 1
+    values = params["colour"] * scale
+    values = np.rint(values).astype(np.uint8) if scale == 255 else values.astype(np.float32)
+    return torch.where(dropped, upload(values, x.device)[:, :, None, None], x)
 
 
 @prepare.register

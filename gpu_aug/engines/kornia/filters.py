@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.hosted import hosted
-from gpu_aug.engines.kornia.step import Step, host_step, on_rows, prepare, upload
+from gpu_aug.engines.kornia.step import Step, carries_out, host_step, on_rows, prepare, upload
 from gpu_aug.ops import (
     JPEG,
     ChromaticAberration,
@@ -32,13 +32,10 @@ from gpu_aug.ops.blur.kernels import Kernels
 from gpu_aug.ops.blur.lens import zoom_window, zooms
 
 
-@prepare.register
-def _filter(operation: Filter, _device: torch.device) -> Step:
-    def apply(x: Tensor, params: Params) -> Tensor:
-        filtered = convolve(x, operation.kernel(params))
-        return filtered.clamp_(0, 1) if operation.clamps else filtered
-
-    return apply
+@carries_out
+def _filter(operation: Filter, x: Tensor, params: Params) -> Tensor:
+    filtered = convolve(x, operation.kernel(params))
+    return filtered.clamp_(0, 1) if operation.clamps else filtered
 
 
 @prepare.register

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, on_rows, prepare, upload
+from gpu_aug.engines.kornia.step import Step, carries_out, on_rows, prepare, upload
 from gpu_aug.engines.sources import Taps, area_taps, nearest_places, padded_places
 from gpu_aug.ops.geometric.spatial import Crop, Reorient, Resample, Spatial
 
@@ -32,25 +32,20 @@ def _crop(operation: Crop, _device: torch.device) -> Step:
     return lambda x, params: cut(operation, x, params["start"], params["shape"])
 
 
-@prepare.register
-def _resample(operation: Resample, _device: torch.device) -> Step:
-    def resample(x: Tensor, params: Params) -> Tensor:
-        geometry = np.concatenate([params[name] for name in ("start", "shape", "resize")], axis=1)
-        area = params.get("area", np.zeros(len(geometry), bool))
-        # One call for all where all are alike; on a CPU the vector instructions would differ.
-        alike = (
-            x.device.type != "cpu" and (geometry == geometry[0]).all() and (area == area[0]).all()
-        )
-        groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(x))]
-        resized = []
-        for rows in groups:
-            part = cut(operation, x[rows], params["start"][rows], params["shape"][rows])
-            way = "area" if area[rows][0] else operation.interpolation
-            size = params["resize"][rows][0].tolist()
-            resized.append(resize(part, size, way, antialias=operation.antialias))
-        return torch.cat(resized)
-
-    return resample
+@carries_out
+def _resample(operation: Resample, x: Tensor, params: Params) -> Tensor:
+    geometry = np.concatenate([params[name] for name in ("start", "shape", "resize")], axis=1)
+    area = params.get("area", np.zeros(len(geometry), bool))
+    # One call for all where all are alike; on a CPU the vector instructions would differ.
+    alike = x.device.type != "cpu" and (geometry == geometry[0]).all() and (area == area[0]).all()
+    groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(x))]
+    resized = []
+    for rows in groups:
+        part = cut(operation, x[rows], params["start"][rows], params["shape"][rows])
+        way = "area" if area[rows][0] else operation.interpolation
+        size = params["resize"][rows][0].tolist()
+        resized.append(resize(part, size, way, antialias=operation.antialias))
+    return torch.cat(resized)
 
 
 def cut(operation: Spatial, x: Tensor, start: np.ndarray, shape: np.ndarray) -> Tensor:

@@ -4,62 +4,49 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, prepare, upload
+from gpu_aug.engines.kornia.step import carries_out, upload
 from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
 from gpu_aug.random_fields import poisson
 
 
-@prepare.register
-def _noise(operation: Noise, _device: torch.device) -> Step:
-    def apply(x: Tensor, params: Params) -> Tensor:
-        field = operation.field(params, (x.shape[2], x.shape[3]), x.device)
-        noisy = x * field if operation.multiplies else x + field
-        return noisy.clamp_(0, 1) if operation.clamps else noisy
-
-    return apply
+@carries_out
+def _noise(operation: Noise, x: Tensor, params: Params) -> Tensor:
+    field = operation.field(params, (x.shape[2], x.shape[3]), x.device)
+    noisy = x * field if operation.multiplies else x + field
+    return noisy.clamp_(0, 1) if operation.clamps else noisy
 
 
-@prepare.register
-def _salt(operation: SaltAndPepper, _device: torch.device) -> Step:
-    def apply(x: Tensor, params: Params) -> Tensor:
-        ranks = operation.ranks(params, (x.shape[2], x.shape[3]), x.device)
-        changed, salt = (
-            upload(params[name], x.device)[:, None, None, None]
-            for name in ("num_changed", "num_salt")
-        )
-        white = 255 if x.dtype == torch.uint8 else 1
-        return x.masked_fill(ranks < changed, 0).masked_fill(ranks < salt, white)
-
-    return apply
+@carries_out
+def _salt(operation: SaltAndPepper, x: Tensor, params: Params) -> Tensor:
+    ranks = operation.ranks(params, (x.shape[2], x.shape[3]), x.device)
+    changed, salt = (
+        upload(params[name], x.device)[:, None, None, None] for name in ("num_changed", "num_salt")
+    )
+    white = 255 if x.dtype == torch.uint8 else 1
+    return x.masked_fill(ranks < changed, 0).masked_fill(ranks < salt, white)
 
 
-@prepare.register
-def _shot(operation: ShotNoise, _device: torch.device) -> Step:
-    def apply(x: Tensor, params: Params) -> Tensor:
-        scale = upload(params["scale"], x.device)[:, None, None, None]
-        rate = x.double().clamp_(0).pow_(2.2).div_(scale).add_(1e-6)
-        dice = operation.dice(params, (x.shape[2], x.shape[3]), x.device)
-        count = poisson(dice, rate, 1 / float(params["scale"].min()) + 1e-6)
-        # In float64: on a CPU, torch's float32 powers depend on the place in memory by a last bit.
-        return count.double().mul_(scale).clamp_(0, 1).pow_(1 / 2.2).float()
-
-    return apply
+@carries_out
+def _shot(operation: ShotNoise, x: Tensor, params: Params) -> Tensor:
+    scale = upload(params["scale"], x.device)[:, None, None, None]
+    rate = x.double().clamp_(0).pow_(2.2).div_(scale).add_(1e-6)
+    dice = operation.dice(params, (x.shape[2], x.shape[3]), x.device)
+    count = poisson(dice, rate, 1 / float(params["scale"].min()) + 1e-6)
+    # In float64: on a CPU, torch's float32 powers depend on the place in memory by a last bit.
+    return count.double().mul_(scale).clamp_(0, 1).pow_(1 / 2.2).float()
 
 
-@prepare.register
-def _iso(operation: ISONoise, _device: torch.device) -> Step:
-    def apply(x: Tensor, params: Params) -> Tensor:
-        size = (int(x.shape[2]), int(x.shape[3]))
-        hue, lightness, saturation = _rgb_to_hls(x)
-        intensity = upload(params["intensity"], x.device)[:, None, None]
-        deviation = lightness.double().var(dim=(1, 2), correction=0, keepdim=True).sqrt_()
-        dice = operation.lightness_dice(params, size, x.device)
-        count = poisson(dice, deviation * intensity, operation.largest_rate)
-        lightness = lightness + count.mul_(intensity.float()).mul_(1 - lightness)
-        hue = hue + operation.hue_noise(params, size, x.device)
-        return _hls_to_rgb(hue, lightness.clamp_(0, 1), saturation)
-
-    return apply
+@carries_out
+def _iso(operation: ISONoise, x: Tensor, params: Params) -> Tensor:
+    size = (int(x.shape[2]), int(x.shape[3]))
+    hue, lightness, saturation = _rgb_to_hls(x)
+    intensity = upload(params["intensity"], x.device)[:, None, None]
+    deviation = lightness.double().var(dim=(1, 2), correction=0, keepdim=True).sqrt_()
+    dice = operation.lightness_dice(params, size, x.device)
+    count = poisson(dice, deviation * intensity, operation.largest_rate)
+    lightness = lightness + count.mul_(intensity.float()).mul_(1 - lightness)
+    hue = hue + operation.hue_noise(params, size, x.device)
+    return _hls_to_rgb(hue, lightness.clamp_(0, 1), saturation)
 
 
 def _rgb_to_hls(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,8 +9,8 @@ numbers go up from pinned memory. Kornia moves its parameters from the host with
 """
 
 from collections.abc import Callable
-from functools import singledispatch
-from typing import Any, Literal
+from functools import partial, singledispatch
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import EngineError
-from gpu_aug.ops import Operation
+from gpu_aug.ops import OnTargets, Operation
 
 Step = Callable[[Tensor, Params], Tensor]
 """Planar images [n, 3, H, W] and their parameters in, new planar images out.
@@ -39,6 +39,22 @@ def prepare(operation: Operation, device: torch.device) -> Step:  # noqa: ARG001
         f"engine 'kornia' cannot carry out {type(operation).__name__}: "
         "take it out of the recipe or register a function with gpu_aug.engines.kornia.step.prepare"
     )
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def carries_out(function: F) -> F:
+    """Register ``function(operation, x, params)`` as the step of the operations that its first parameter names."""
+    kind = next(iter(function.__annotations__.values()))
+    prepare.register(kind, lambda operation, _device: partial(function, operation))
+    return function
+
+
+@carries_out
+def _keep(_: OnTargets, x: Tensor, _params: Params) -> Tensor:
+    """Boxes, keypoints and masks are changed outside of the engines."""
+    return x
 
 
 def module(call: Any, **fixed: Tensor) -> Step:

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, host_step, prepare, upload
+from gpu_aug.engines.kornia.step import Step, carries_out, host_step, prepare, upload
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
 from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading, per_image
 from gpu_aug.ops.color.stains import TISSUE_BELOW, HEStain
@@ -20,15 +20,12 @@ def _table(operation: Table, _device: torch.device) -> Step:
     return lambda x, params: look_up(x, whole(x), upload(operation.tables(params), x.device))
 
 
-@prepare.register
-def _histogram_table(operation: HistogramTable, _device: torch.device) -> Step:
-    def stretch(x: Tensor, _: Params) -> Tensor:
-        places = whole(x)
-        num = torch.zeros(len(x), 3, 256, dtype=torch.int64, device=x.device)
-        num.scatter_add_(2, places, torch.ones_like(places[:1, :1, :1]).expand_as(places))
-        return look_up(x, places, operation.tables(num))
-
-    return stretch
+@carries_out
+def _histogram_table(operation: HistogramTable, x: Tensor, _params: Params) -> Tensor:
+    places = whole(x)
+    num = torch.zeros(len(x), 3, 256, dtype=torch.int64, device=x.device)
+    num.scatter_add_(2, places, torch.ones_like(places[:1, :1, :1]).expand_as(places))
+    return look_up(x, places, operation.tables(num))
 
 
 @prepare.register
@@ -51,22 +48,19 @@ def look_up(x: Tensor, places: Tensor, tables: Tensor) -> Tensor:
     return found if x.dtype == torch.uint8 else found.float().div_(255)
 
 
-@prepare.register
-def _matrix(operation: ColorMatrix, _device: torch.device) -> Step:
-    def mix(x: Tensor, params: Params) -> Tensor:
-        if operation.reads_image:
-            drawn = on_device(params, x.device, torch.float64)
-            matrix = operation.image_matrices(drawn, statistics(x)).float()
-        else:
-            matrix = upload(params["matrix"], x.device).float()
-        # Channel by channel: a product of matrices on a GPU may round to 10 bits.
-        matrix = matrix[..., None, None]
-        result = matrix[:, :, 3].expand(-1, -1, *x.shape[2:])
-        for channel in range(3):
-            result = torch.addcmul(result, matrix[:, :, channel], x[:, channel : channel + 1])
-        return result.clamp_(*operation.limits)
-
-    return mix
+@carries_out
+def _matrix(operation: ColorMatrix, x: Tensor, params: Params) -> Tensor:
+    if operation.reads_image:
+        drawn = on_device(params, x.device, torch.float64)
+        matrix = operation.image_matrices(drawn, statistics(x)).float()
+    else:
+        matrix = upload(params["matrix"], x.device).float()
+    # Channel by channel: a product of matrices on a GPU may round to 10 bits.
+    matrix = matrix[..., None, None]
+    result = matrix[:, :, 3].expand(-1, -1, *x.shape[2:])
+    for channel in range(3):
+        result = torch.addcmul(result, matrix[:, :, channel], x[:, channel : channel + 1])
+    return result.clamp_(*operation.limits)
 
 
 def statistics(x: Tensor) -> Statistics:
@@ -87,54 +81,45 @@ def _total(values: Tensor) -> Tensor:
     return (values * _ONE).round_().long().sum(dim=2).double() / _ONE
 
 
-@prepare.register
-def _shading(operation: Shading, _device: torch.device) -> Step:
-    def shade(x: Tensor, params: Params) -> Tensor:
-        gain = operation.gain(params, (x.shape[2], x.shape[3]), x.device)
-        return x.mul(gain).clamp_(0, 1)
-
-    return shade
+@carries_out
+def _shading(operation: Shading, x: Tensor, params: Params) -> Tensor:
+    gain = operation.gain(params, (x.shape[2], x.shape[3]), x.device)
+    return x.mul(gain).clamp_(0, 1)
 
 
-@prepare.register
-def _plasma(operation: PlasmaBrightnessContrast, _device: torch.device) -> Step:
-    def change(x: Tensor, params: Params) -> Tensor:
-        clouds = plasma(params["key"], (x.shape[2], x.shape[3]), operation.roughness, x.device)
-        [brightness] = per_image(params["brightness"], x.device)
-        [contrast] = per_image(params["contrast"], x.device)
-        x = x.add(clouds * brightness.clamp(min=0)).clamp_(0, 1)
-        factor = 1 + clouds * contrast.clamp(min=0)
-        mean = _total(x.flatten(2).double()).mean(dim=1) / (x.shape[2] * x.shape[3])
-        raised = (x * factor).clamp_(0, 1)
-        return raised.add_(mean.float().view(-1, 1, 1, 1) * (1 - factor)).clamp_(0, 1)
-
-    return change
+@carries_out
+def _plasma(operation: PlasmaBrightnessContrast, x: Tensor, params: Params) -> Tensor:
+    clouds = plasma(params["key"], (x.shape[2], x.shape[3]), operation.roughness, x.device)
+    [brightness] = per_image(params["brightness"], x.device)
+    [contrast] = per_image(params["contrast"], x.device)
+    x = x.add(clouds * brightness.clamp(min=0)).clamp_(0, 1)
+    factor = 1 + clouds * contrast.clamp(min=0)
+    mean = _total(x.flatten(2).double()).mean(dim=1) / (x.shape[2] * x.shape[3])
+    raised = (x * factor).clamp_(0, 1)
+    return raised.add_(mean.float().view(-1, 1, 1, 1) * (1 - factor)).clamp_(0, 1)
 
 
-@prepare.register
-def _stain(operation: HEStain, _device: torch.device) -> Step:
-    def stain(x: Tensor, params: Params) -> Tensor:
-        stains = params["stains"]
-        back = np.linalg.inv(stains @ stains.swapaxes(1, 2) + 1e-6 * np.eye(2)) @ stains
-        density = -x.clamp(min=1e-6).log()
-        amounts = []
-        for place in range(2):
-            weights = per_image(back[:, place], x.device)
-            amount = sum(density[:, c : c + 1] * weights[c] for c in range(3))
-            scale, shift = (
-                per_image(params[name][:, place], x.device)[0] for name in ("scale", "shift")
-            )
-            amounts.append((amount, amount * scale + shift))
-        luma = x[:, :1] * 0.299 + x[:, 1:2] * 0.587 + x[:, 2:] * 0.114
-        changes = torch.ones_like(luma, dtype=torch.bool)
-        if not operation.augment_background:
-            changes = luma < TISSUE_BELOW
-        kept = [torch.where(changes, after, before) for before, after in amounts]
-        colours = [per_image(stains[:, place], x.device) for place in range(2)]
-        channels = [kept[0] * colours[0][c] + kept[1] * colours[1][c] for c in range(3)]
-        return torch.cat(channels, dim=1).neg_().exp_().clamp_(0, 1)
-
-    return stain
+@carries_out
+def _stain(operation: HEStain, x: Tensor, params: Params) -> Tensor:
+    stains = params["stains"]
+    back = np.linalg.inv(stains @ stains.swapaxes(1, 2) + 1e-6 * np.eye(2)) @ stains
+    density = -x.clamp(min=1e-6).log()
+    amounts = []
+    for place in range(2):
+        weights = per_image(back[:, place], x.device)
+        amount = sum(density[:, c : c + 1] * weights[c] for c in range(3))
+        scale, shift = (
+            per_image(params[name][:, place], x.device)[0] for name in ("scale", "shift")
+        )
+        amounts.append((amount, amount * scale + shift))
+    luma = x[:, :1] * 0.299 + x[:, 1:2] * 0.587 + x[:, 2:] * 0.114
+    changes = torch.ones_like(luma, dtype=torch.bool)
+    if not operation.augment_background:
+        changes = luma < TISSUE_BELOW
+    kept = [torch.where(changes, after, before) for before, after in amounts]
+    colours = [per_image(stains[:, place], x.device) for place in range(2)]
+    channels = [kept[0] * colours[0][c] + kept[1] * colours[1][c] for c in range(3)]
+    return torch.cat(channels, dim=1).neg_().exp_().clamp_(0, 1)
 
 
 def on_device(params: Params, device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, prepare, upload
+from gpu_aug.engines.kornia.step import carries_out, upload
 from gpu_aug.ops.geometric.spatial import Matrices, Remap, Spatial, Warp
 from gpu_aug.resampling.grid import channel_fill, displaced, inverses, sources, take_nearest
 
@@ -24,50 +24,44 @@ _PADDING = {
 }
 
 
-@prepare.register
-def _warp(operation: Warp, _device: torch.device) -> Step:
-    def warp(x: Tensor, params: Params) -> Tensor:
-        size = (x.shape[2], x.shape[3])
-        # All images have one size here, so all rows have the same shape afterwards.
-        height, width = params["shape"][0].tolist() if "shape" in params else size
-        if operation.interpolation == "nearest":
-            sizes = np.broadcast_to(np.array(size), (len(x), 2))
-            points = sources(operation.forward(params, sizes), (height, width), x.device)
-            return take_nearest(
-                x, *points, operation.padding_mode, channel_fill(operation.fill, x.dtype)
-            )
-        scale, shift = _normalization(operation, size)
-        normalized = np.eye(3)
-        normalized[[0, 1], [0, 1]], normalized[:2, 2] = scale, shift
-        back = normalized @ inverses(params["matrix"])
-        return _sample(operation, x, _grid(back, (height, width), x.device))
-
-    return warp
-
-
-@prepare.register
-def _remap(operation: Remap, _device: torch.device) -> Step:
-    def remap(x: Tensor, params: Params) -> Tensor:
-        height, width = x.shape[2:]
-        moved = operation.displacement(params, (height, width), x.device)
-        if operation.interpolation == "nearest":
-            points = displaced(moved)
-            return take_nearest(
-                x, *points, operation.padding_mode, channel_fill(operation.fill, x.dtype)
-            )
-        scale, shift = _normalization(operation, (height, width))
-        columns = torch.arange(width, dtype=torch.float32, device=x.device)
-        rows = torch.arange(height, dtype=torch.float32, device=x.device)[:, None]
-        grid = torch.stack(
-            [
-                (moved[:, 0] + columns) * scale[0] + shift[0],
-                (moved[:, 1] + rows) * scale[1] + shift[1],
-            ],
-            dim=-1,
+@carries_out
+def _warp(operation: Warp, x: Tensor, params: Params) -> Tensor:
+    size = (x.shape[2], x.shape[3])
+    # All images have one size here, so all rows have the same shape afterwards.
+    height, width = params["shape"][0].tolist() if "shape" in params else size
+    if operation.interpolation == "nearest":
+        sizes = np.broadcast_to(np.array(size), (len(x), 2))
+        points = sources(operation.forward(params, sizes), (height, width), x.device)
+        return take_nearest(
+            x, *points, operation.padding_mode, channel_fill(operation.fill, x.dtype)
         )
-        return _sample(operation, x, grid)
+    scale, shift = _normalization(operation, size)
+    normalized = np.eye(3)
+    normalized[[0, 1], [0, 1]], normalized[:2, 2] = scale, shift
+    back = normalized @ inverses(params["matrix"])
+    return _sample(operation, x, _grid(back, (height, width), x.device))
 
-    return remap
+
+@carries_out
+def _remap(operation: Remap, x: Tensor, params: Params) -> Tensor:
+    height, width = x.shape[2:]
+    moved = operation.displacement(params, (height, width), x.device)
+    if operation.interpolation == "nearest":
+        points = displaced(moved)
+        return take_nearest(
+            x, *points, operation.padding_mode, channel_fill(operation.fill, x.dtype)
+        )
+    scale, shift = _normalization(operation, (height, width))
+    columns = torch.arange(width, dtype=torch.float32, device=x.device)
+    rows = torch.arange(height, dtype=torch.float32, device=x.device)[:, None]
+    grid = torch.stack(
+        [
+            (moved[:, 0] + columns) * scale[0] + shift[0],
+            (moved[:, 1] + rows) * scale[1] + shift[1],
+        ],
+        dim=-1,
+    )
+    return _sample(operation, x, grid)
 
 
 def _normalization(operation: Spatial, size: Size) -> tuple[tuple[float, ...], tuple[float, ...]]:

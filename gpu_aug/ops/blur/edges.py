@@ -50,6 +50,9 @@ class Sharpen(Filter):
     needs_unit_range: ClassVar[bool] = True
     clamps: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate, alpha and lightness."""
+
     alpha: tuple[float, float] = (0.2, 0.5)
     lightness: tuple[float, float] = (0.5, 1.0)
     _: KW_ONLY
@@ -77,11 +80,6 @@ class Sharpen(Filter):
             sigma=float(self.sigma),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, alpha and lightness."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``alpha`` and, for "kernel", ``lightness``, float64 [B]."""
@@ -123,6 +121,9 @@ class Emboss(Filter):
     needs_unit_range: ClassVar[bool] = True
     clamps: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate, alpha and strength."""
+
     alpha: tuple[float, float] = (0.2, 0.5)
     strength: tuple[float, float] = (0.2, 0.7)
     _: KW_ONLY
@@ -135,11 +136,6 @@ class Emboss(Filter):
             strength=fields.interval(name, "strength", self.strength, low=0, example="(0.2, 0.7)"),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, alpha and strength."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``alpha`` and ``strength``, float64 [B]."""
@@ -176,6 +172,9 @@ class UnsharpMask(Operation):
     tolerance: ClassVar[float] = 0.003
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 4
+    """The gate, the size, sigma and alpha."""
+
     kernel_size: int | tuple[int, int] = (3, 7)
     sigma: tuple[float, float] = (0.0, 0.0)
     _: KW_ONLY
@@ -197,11 +196,6 @@ class UnsharpMask(Operation):
             threshold=threshold,
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the size, sigma and alpha."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``size``, int64 [B], ``sigma`` and ``alpha``, float64 [B]."""
@@ -242,6 +236,9 @@ class RingingOvershoot(Filter):
     needs_unit_range: ClassVar[bool] = True
     clamps: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate, the size and the cutoff."""
+
     kernel_size: int | tuple[int, int] = (7, 15)
     cutoff: tuple[float, float] = (np.pi / 4, np.pi / 2)
     _: KW_ONLY
@@ -254,11 +251,6 @@ class RingingOvershoot(Filter):
             cutoff=above_zero(name, "cutoff", self.cutoff, high=np.pi, example="(0.8, 1.6)"),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the size and the cutoff."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``size``, int64 [B], and ``cutoff``, float64 [B]."""

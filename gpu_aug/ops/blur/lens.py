@@ -46,6 +46,9 @@ class Defocus(Filter):
     # Measured 0.0005 on noise and photographs.
     tolerance: ClassVar[float] = 0.002
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate, the radius and the softening."""
+
     radius: tuple[int, int] = (3, 10)
     alias_blur: tuple[float, float] = (0.1, 0.5)
     _: KW_ONLY
@@ -58,11 +61,6 @@ class Defocus(Filter):
             alias_blur=above_zero(name, "alias_blur", self.alias_blur, example="(0.1, 0.5)"),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the radius and the softening."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``radius``, int64 [B], and ``alias_blur``, float64 [B]."""
@@ -121,6 +119,9 @@ class ZoomBlur(Operation):
     tolerance: ClassVar[float] = 0.01
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate, the step and the largest factor."""
+
     max_factor: tuple[float, float] = (1.0, 1.31)
     step_factor: tuple[float, float] = (0.01, 0.03)
     _: KW_ONLY
@@ -137,11 +138,6 @@ class ZoomBlur(Operation):
             ),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the step and the largest factor."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``step`` and ``largest``, float64 [B]."""
@@ -167,6 +163,9 @@ class GlassBlur(Operation):
     # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate and the key."""
+
     sigma: float = 0.7
     max_delta: int = 4
     iterations: int = 2
@@ -187,11 +186,6 @@ class GlassBlur(Operation):
         if self.mode not in ("fast", "exact"):
             raise fields.fault(name, "mode", self.mode, "'fast' or 'exact'")
         self._set(sigma=sigma, p=fields.probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the key."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], of the field of swaps."""
@@ -218,6 +212,9 @@ class ChromaticAberration(Operation):
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 5
+    """The gate and four coefficients."""
+
     primary: tuple[float, float] = (-0.02, 0.02)
     secondary: tuple[float, float] = (-0.05, 0.05)
     _: KW_ONLY
@@ -236,11 +233,6 @@ class ChromaticAberration(Operation):
             raise fields.fault(name, "mode", self.mode, "'green_purple', 'red_blue' or 'random'")
         check_sampling(name, "sampling", self.sampling)
         self._set(p=fields.probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and four coefficients."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``red`` and ``blue``, float64 [B, 2]: first and second coefficient."""

@@ -34,6 +34,12 @@ class FancyPCA(ColorMatrix):
     is such that its largest part is positive. The normal numbers are as often negative.
     """
 
+    reads_image: ClassVar[bool] = True
+    """Always."""
+
+    num_uniforms: ClassVar[int] = 5
+    """The gate, and two pairs of numbers for three normal ones."""
+
     alpha: float = 0.1
     _: KW_ONLY
     p: float = 0.5
@@ -43,16 +49,6 @@ class FancyPCA(ColorMatrix):
         if alpha < 0:
             raise fields.fault("FancyPCA", "alpha", self.alpha, "a number from 0, for example 0.1")
         self._set(alpha=alpha, p=probability("FancyPCA", self.p))
-
-    @property
-    def reads_image(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, and two pairs of numbers for three normal ones."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``stretch``, float64 [B, 3], for the axes from the longest to the shortest."""
@@ -86,6 +82,9 @@ class NormalizePerImage(ColorMatrix):
     leaves_unit_range: ClassVar[bool] = True
     limits: ClassVar[tuple[float, float]] = (-20.0, 20.0)
 
+    reads_image: ClassVar[bool] = True
+    """Always."""
+
     by: Literal["mean_std", "min_max"] = "mean_std"
     per_channel: bool = False
 
@@ -97,11 +96,6 @@ class NormalizePerImage(ColorMatrix):
                 self.by,
                 "'mean_std' or 'min_max', for example 'mean_std'",
             )
-
-    @property
-    def reads_image(self) -> bool:
-        """Always."""
-        return True
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:  # noqa: ARG002
         """Subtract and divide."""

@@ -46,6 +46,9 @@ class ColorJitter(Operation):
     tolerance: ClassVar[float] = 0.01
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 6
+    """The gate, four factors, one of 24 orders."""
+
     brightness: float | tuple[float, float] = 0.0
     contrast: float | tuple[float, float] = 0.0
     saturation: float | tuple[float, float] = 0.0
@@ -58,11 +61,6 @@ class ColorJitter(Operation):
         for factor in FACTORS[:3]:
             self._set(**{factor: _factor(name, factor, getattr(self, factor))})
         self._set(hue=_turns(name, self.hue), p=probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, four factors, one of 24 orders."""
-        return 6
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw four factors, float64 [B], and ``order``, int64 [B, 4] of indices into FACTORS."""
@@ -83,6 +81,9 @@ class JitterStep(Operation, abstract=True):
     step: ClassVar[str]
     """Which of FACTORS."""
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the factor."""
+
     factor: float | tuple[float, float]
     p: float
 
@@ -94,11 +95,6 @@ class JitterStep(Operation, abstract=True):
             else _factor(name, "factor", self.factor)
         )
         self._set(factor=ends, p=probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the factor."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``factor`` evenly over its range."""
@@ -185,6 +181,9 @@ class RandomPhotometricDistort(Combinator):
     Source: torchvision v2 RandomPhotometricDistort.
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """One: where contrast stands."""
+
     brightness: tuple[float, float] = (0.875, 1.125)
     contrast: tuple[float, float] = (0.5, 1.5)
     saturation: tuple[float, float] = (0.5, 1.5)
@@ -209,11 +208,6 @@ class RandomPhotometricDistort(Combinator):
             contrast,
             ChannelShuffle(self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """One: where contrast stands."""
-        return 1
 
     def choose(self, u: Uniforms) -> Gates:
         """All, but contrast once."""

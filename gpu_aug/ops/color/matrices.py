@@ -63,10 +63,8 @@ class ColorMatrix(Operation, abstract=True):
     limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
     """What the result is clamped to."""
 
-    @property
-    def reads_image(self) -> bool:
-        """Whether ``image_matrices`` makes the matrices, from the images themselves."""
-        return False
+    reads_image: ClassVar[bool] = False
+    """Whether ``image_matrices`` makes the matrices, from the images themselves."""
 
     def image_matrices(self, params: dict[str, Tensor], images: Statistics) -> Tensor:
         """Return float64 [n, 3, 4] for n images; ``params`` are the drawn ones, on their device."""
@@ -88,6 +86,9 @@ class RandomBrightnessContrast(ColorMatrix):
     Source: Albumentations RandomBrightnessContrast.
     """
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate, the factor, the summand."""
+
     brightness_limit: float | tuple[float, float] = 0.2
     contrast_limit: float | tuple[float, float] = 0.2
     _: KW_ONLY
@@ -102,14 +103,9 @@ class RandomBrightnessContrast(ColorMatrix):
         self._set(p=probability(name, self.p))
 
     @property
-    def reads_image(self) -> bool:
+    def reads_image(self) -> bool:  # type: ignore[override]
         """Where brightness is a share of the mean."""
         return not self.brightness_by_max
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the factor, the summand."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``alpha`` and ``beta``, float64 [B]; and the matrix, where they make it."""
@@ -149,6 +145,9 @@ class RGBShift(ColorMatrix):
     Source: Albumentations RGBShift, whose limits may be 255 times as large.
     """
 
+    num_uniforms: ClassVar[int] = 4
+    """The gate and three shifts."""
+
     r_shift: float | tuple[float, float] = 20 / 255
     g_shift: float | tuple[float, float] = 20 / 255
     b_shift: float | tuple[float, float] = 20 / 255
@@ -159,11 +158,6 @@ class RGBShift(ColorMatrix):
         for field in ("r_shift", "g_shift", "b_shift"):
             self._set(**{field: symmetric("RGBShift", field, getattr(self, field))})
         self._set(p=probability("RGBShift", self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and three shifts."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw three shifts."""
@@ -180,15 +174,13 @@ class ChannelShuffle(ColorMatrix):
     Source: torchvision v2 RandomChannelPermutation.
     """
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the order."""
+
     p: float = 0.5
 
     def __post_init__(self) -> None:
         self._set(p=probability("ChannelShuffle", self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the order."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw an order, as a matrix of zeros and ones."""
@@ -208,6 +200,9 @@ class ChannelDropout(ColorMatrix):
 
     Source: Albumentations ChannelDropout.
     """
+
+    num_uniforms: ClassVar[int] = 5
+    """The gate, the number, and one per channel: the smallest are chosen."""
 
     num_channels: int | tuple[int, int] = 1
     _: KW_ONLY
@@ -232,11 +227,6 @@ class ChannelDropout(ColorMatrix):
             )
         ends = int(ends[0]), int(ends[1])
         self._set(num_channels=ends, fill=fill, p=probability("ChannelDropout", self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the number, and one per channel: the smallest are chosen."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw which channels are filled."""
@@ -278,6 +268,9 @@ class PlanckianJitter(ColorMatrix):
     Source: Albumentations PlanckianJitter.
     """
 
+    num_uniforms: ClassVar[int] = 4
+    """The gate, the side, and two for how far from white."""
+
     mode: Literal["blackbody", "cied"] = "blackbody"
     temperature: tuple[int, int] | None = None
     sampling_method: Literal["uniform", "gaussian"] = "uniform"
@@ -314,11 +307,6 @@ class PlanckianJitter(ColorMatrix):
                 "a range that contains 6000, for example (4000, 12000)",
             )
         self._set(temperature=ends, p=probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the side, and two for how far from white."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``temperature`` in whole kelvin, int64 [B], and its matrix."""

@@ -155,6 +155,9 @@ class PlasmaShadow(Shading):
     Source: Albumentations PlasmaShadow.
     """
 
+    num_uniforms: ClassVar[int] = 4
+    """The gate, the strength, and the key of the clouds."""
+
     intensity: tuple[float, float] = (0.3, 0.7)
     _: KW_ONLY
     roughness: float = 3.0
@@ -167,11 +170,6 @@ class PlasmaShadow(Shading):
         )
         roughness = rough(name, self.roughness)
         self._set(intensity=ends, roughness=roughness, p=probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the strength, and the key of the clouds."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``intensity``, float64 [B], and ``key``, uint32 [B, 2]."""
@@ -206,6 +204,9 @@ class PlasmaBrightnessContrast(Operation):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 5
+    """The gate, two strengths, and the key of the clouds."""
+
     brightness: tuple[float, float] = (-0.3, 0.3)
     contrast: tuple[float, float] = (-0.3, 0.3)
     _: KW_ONLY
@@ -220,11 +221,6 @@ class PlasmaBrightnessContrast(Operation):
             )
             self._set(**{field: ends})
         self._set(roughness=rough(name, self.roughness), p=probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, two strengths, and the key of the clouds."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``brightness`` and ``contrast``, float64 [B], and ``key``, uint32 [B, 2]."""

@@ -45,6 +45,9 @@ class Gamma(Operation):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the power."""
+
     gamma: float | tuple[float, float] = (0.8, 1.2)
     _: KW_ONLY
     p: float = 0.5
@@ -54,11 +57,6 @@ class Gamma(Operation):
             "Gamma", "gamma", self.gamma, low=0, above=True, example="1.5 or (0.8, 1.2)"
         )
         self._set(gamma=gamma, p=probability("Gamma", self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the power."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``gamma``, float64 [B]."""
@@ -107,10 +105,8 @@ class Invert(Gated):
     tolerance: ClassVar[float] = 0.001  # Measured 0.
     needs_unit_range: ClassVar[bool] = True
 
-    @property
-    def moves_pixels_only(self) -> bool:
-        """8-bit values stay 8-bit values."""
-        return True
+    moves_pixels_only: ClassVar[bool] = True
+    """8-bit values stay 8-bit values."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +114,7 @@ class Solarize(Operation):
     """Replace each value x that is at least a threshold by 1 - x.
 
     Args:
-        threshold: In [0, 1]: one number, or (smallest, largest), drawn evenly.
+        threshold: Threshold in [0, 1]: one number, or (smallest, largest), drawn evenly.
         p: Share of the images that are changed.
 
     Source: torchvision v2 RandomSolarize, whose threshold is 255 times as large on uint8;
@@ -128,6 +124,12 @@ class Solarize(Operation):
     tolerance: ClassVar[float] = 0.001  # Measured 0.
     needs_unit_range: ClassVar[bool] = True
 
+    moves_pixels_only: ClassVar[bool] = True
+    """8-bit values stay 8-bit values."""
+
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the threshold."""
+
     threshold: float | tuple[float, float] = 0.5
     p: float = 0.5
 
@@ -136,16 +138,6 @@ class Solarize(Operation):
             "Solarize", "threshold", self.threshold, low=0, high=1, example="0.5 or (0.3, 0.7)"
         )
         self._set(threshold=ends, p=probability("Solarize", self.p))
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """8-bit values stay 8-bit values."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the threshold."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``threshold``, float64 [B]."""
@@ -170,17 +162,15 @@ class Sharpness(Operation):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the factor."""
+
     factor: float | tuple[float, float] = 2.0
     p: float = 0.5
 
     def __post_init__(self) -> None:
         ends = one_or_two("Sharpness", "factor", self.factor, low=0, example="2.0 or (0.5, 2.0)")
         self._set(factor=ends, p=probability("Sharpness", self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the factor."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``factor``, float64 [B]."""
@@ -207,6 +197,9 @@ class HueSaturationValue(Operation):
     tolerance: ClassVar[float] = 1.001
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 4
+    """The gate and three shifts."""
+
     hue_shift: float | tuple[float, float] = 20.0
     sat_shift: float | tuple[float, float] = 30.0
     val_shift: float | tuple[float, float] = 20.0
@@ -221,11 +214,6 @@ class HueSaturationValue(Operation):
             )
             self._set(**{field: ends})
         self._set(p=probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and three shifts."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw three shifts, float64 [B], with the names of the fields."""
@@ -253,6 +241,9 @@ class CLAHE(Operation):
     tolerance: ClassVar[float] = 0.001  # Measured 0: both call OpenCV.
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the limit."""
+
     clip_limit: float | tuple[float, float] = 4.0
     tile_grid_size: tuple[int, int] = (8, 8)
     _: KW_ONLY
@@ -263,11 +254,6 @@ class CLAHE(Operation):
         ends = fields.interval("CLAHE", "clip_limit", limit, low=1, example="4.0 or (1.0, 4.0)")
         tiles = fields.height_width("CLAHE", "tile_grid_size", self.tile_grid_size)
         self._set(clip_limit=ends, tile_grid_size=tiles, p=probability("CLAHE", self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the limit."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``clip_limit``, float64 [B]."""
@@ -321,6 +307,9 @@ class ToDtype(Operation):
 
     tolerance: ClassVar[float] = 0.001  # Measured 0.
 
+    moves_pixels_only: ClassVar[bool] = True
+    """8-bit values stay 8-bit values."""
+
     dtype: Literal["uint8", "float32", "float16", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
@@ -330,11 +319,6 @@ class ToDtype(Operation):
     def needs_unit_range(self) -> bool:  # type: ignore[override]
         """Only where it rounds."""
         return self.dtype == "uint8"
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """8-bit values stay 8-bit values."""
-        return True
 
 
 def choice(operation: str, field: str, value: object, allowed: tuple[str, ...]) -> None:

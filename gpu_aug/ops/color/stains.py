@@ -26,7 +26,7 @@ STAINS = {
     "light": ((0.57, 0.71, 0.38), (0.15, 0.89, 0.42)),
 }
 TISSUE_BELOW = 0.85
-"""Of luma; brighter pixels are background."""
+"""Bound of the luma; brighter pixels are background."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,9 @@ class HEStain(Operation):
     # Measured 0.0012 on noise and photographs.
     tolerance: ClassVar[float] = 0.01
     needs_unit_range: ClassVar[bool] = True
+
+    num_uniforms: ClassVar[int] = 6
+    """The gate, the preset, two factors, two shifts."""
 
     preset: str | None = None
     _: KW_ONLY
@@ -69,11 +72,6 @@ class HEStain(Operation):
             name, "intensity_shift", self.intensity_shift, low=-1, high=1, example="(-0.2, 0.2)"
         )
         self._set(intensity_scale=scale, intensity_shift=shift, p=probability(name, self.p))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the preset, two factors, two shifts."""
-        return 6
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``stains``, float64 [B, 2, 3], ``scale`` and ``shift``, float64 [B, 2]."""

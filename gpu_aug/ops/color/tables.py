@@ -39,10 +39,8 @@ class LookUp(Operation, abstract=True):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
-    @property
-    def moves_pixels_only(self) -> bool:
-        """8-bit values stay 8-bit values."""
-        return True
+    moves_pixels_only: ClassVar[bool] = True
+    """8-bit values stay 8-bit values."""
 
 
 class Table(LookUp, abstract=True):

@@ -1,7 +1,7 @@
 """Operations that paint over many places of an image: rectangles, stripes, pixels."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -150,6 +150,9 @@ class PixelDropout(Operation):
     Source: Albumentations PixelDropout. Which pixels is a function of the drawn ``key``.
     """
 
+    num_uniforms: ClassVar[int] = 6
+    """The gate, the key and a colour."""
+
     dropout_prob: float = 0.01
     _: KW_ONLY
     per_channel: bool = False
@@ -173,11 +176,6 @@ class PixelDropout(Operation):
     def moves_pixels_only(self) -> bool:
         """Where a whole 1/255 is painted."""
         return self.drop_value is None or is_whole_fill(self.drop_value)
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the key and a colour."""
-        return 6
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], and ``colour``, float64 [B, 3]."""

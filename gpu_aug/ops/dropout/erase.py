@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,6 +165,9 @@ class Erasing(Dropout):
     of those that fit; nothing is painted where none does.
     """
 
+    num_uniforms: ClassVar[int] = 7
+    """The gate, area, ratio, top, left, and what is random in the filling."""
+
     scale: tuple[float, float] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
 
@@ -176,11 +179,6 @@ class Erasing(Dropout):
                 "Erasing", "ratio", self.ratio, low=0, above=True, example="(0.3, 3.3)"
             ),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, area, ratio, top, left, and what is random in the filling."""
-        return 7
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``holes``; ``apply`` is off where none fits."""

@@ -73,6 +73,11 @@ def _describe_function(function: Any, depth: int) -> Any:
 
 def _describe_object(value: Any, depth: int) -> Any:
     cls = type(value)
+    inner = inspect.unwrap(value) if callable(value) else value
+    if inspect.isfunction(inner) and inner.__module__ != cls.__module__:
+        return describe_code(
+            inner, depth + 1
+        )  # decorated, as by functools.cache, which its source says
     described = [describe_class(cls)]
     if isinstance(value, Enum):
         return [*described, value.name]

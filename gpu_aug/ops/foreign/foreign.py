@@ -50,10 +50,8 @@ class Foreign(Operation, abstract=True):
     given_by_name: ClassVar[str | None] = None
     """The field that a file names only, and that ``Recipe.load(path, functions=...)`` fills."""
 
-    @property
-    def num_uniforms(self) -> int:
-        """Two, which make a seed."""
-        return 2
+    num_uniforms: ClassVar[int] = 2
+    """Two, which make a seed."""
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``seed``, from [0, 2**62)."""
@@ -195,7 +193,7 @@ class KorniaModule(Foreign):
 
     Args:
         module: Keeps the image's size.
-        name: By which a recipe file names it; without it the recipe cannot be saved.
+        name: Name in a recipe file; without it the recipe cannot be saved.
         spatial: Whether it moves pixels, which boxes, keypoints and masks would not follow. None:
             Kornia's class says it, where there is one.
     """
@@ -259,7 +257,7 @@ class TorchvisionTransform(Foreign):
         transform: Keeps the image's size.
         takes: What it gets: a "pil" image or a tensor [3, H, W], "uint8" (both rounded to 8 bits) or
             "float32".
-        name: By which a recipe file names it; without it the recipe cannot be saved.
+        name: Name in a recipe file; without it the recipe cannot be saved.
     """
 
     given_by_name: ClassVar[str | None] = "transform"
@@ -315,13 +313,16 @@ class BatchFunction(Foreign):
     one size by then, so a crop or resize comes before. What it computes over the batch makes a sample depend on its
     batch, and with it on the batch size and the number of ranks.
 
+    The recipe's fingerprint holds its source, and that of functions and classes of its module that it names; comments,
+    docstrings, blank space and where it lies do not count, nor does the version of Python.
+
     A parameter called ``seeds`` gets int64 [b] on the CPU, one number per sample that is the same in every
     run; other randomness is not repeatable, and is warned about: where a generator of torch, NumPy or Python went on
     during the first call, further calls on the same images show whether results change.
 
     Args:
         function: As described.
-        name: By which a recipe file names it; None is ``module:name`` of a function that has one.
+        name: Name in a recipe file; None is ``module:name`` of a function that has one.
         spatial: Whether it moves pixels, which boxes, keypoints and masks would not follow. None:
             not known, so a recipe with it refuses targets.
 

@@ -28,23 +28,31 @@ def describe_source(code: Any) -> dict[str, str]:
     Comments, docstrings, blank space, the name of the module and the version of Python do not count. Where there is no
     source, as of what ``exec`` made, it is a digest of the bytecode, which depends on the version of Python and says so.
     """
-    found: dict[Any, str] = {}
-    waiting = [code]
-    try:
-        while waiting:
-            one = waiting.pop()
-            if one not in found:
-                found[one] = normalized(_text(one))
-                waiting += _named(one, found[one])
-    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
+    own = _source(code)
+    if not own:
         version = ".".join(map(str, sys.version_info[:2]))
         return {"bytecode": f"Python {version}: {_digest(_bytecode(code))}"}
-    return {"source": _digest("\n".join([found.pop(code), *sorted(found.values())]))}
+    found, waiting = {code: own}, list(_named(code, own))
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found[one] = _source(one)  # of a namedtuple there is none
+            waiting += _named(one, found[one])
+    del found[code]
+    return {"source": _digest("\n".join([own, *sorted(filter(None, found.values()))]))}
 
 
 def normalized(text: str) -> str:
     """Return source without comments, docstrings and blank space; tabs say how deep a line stands."""
     return "\n".join(_lines(text))
+
+
+def _source(code: Any) -> str:
+    """Return the normalized source of a function or class, empty where there is none."""
+    try:
+        return normalized(_text(code))
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
+        return ""
 
 
 def _lines(text: str) -> Iterator[str]:

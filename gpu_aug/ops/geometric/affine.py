@@ -50,6 +50,9 @@ class RandomAffine(Bordered, Warp):
     # Measured 0.005 on noise and photographs; 0.03 at 700 x 1000, as both compute in float32.
     tolerance: ClassVar[float] = 0.05
 
+    num_uniforms: ClassVar[int] = 7
+    """The gate, an angle, two shifts, a scale, two shears."""
+
     degrees: float | tuple[float, float]
     translate: tuple[float, float] | None = None
     scale: tuple[float, float] | None = None
@@ -77,11 +80,6 @@ class RandomAffine(Bordered, Warp):
             center=center_of(name, self.center),
         )
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, an angle, two shifts, a scale, two shears."""
-        return 7
-
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
         shear = cast("tuple[float, ...]", self.shear)
@@ -107,7 +105,7 @@ class Affine(Bordered, Warp):
     are a range for x and one for y; {"x": ..., "y": ...} will do too.
 
     Args:
-        scale: Of x and y.
+        scale: Ranges of the factors in x and y.
         translate_percent: Shift as a share of width and height, cut to whole pixels towards 0.
         translate_px: Shift in whole pixels; instead of ``translate_percent``.
         rotate: Degrees, counter-clockwise; one number is that angle.
@@ -127,6 +125,9 @@ class Affine(Bordered, Warp):
     """
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
+
+    num_uniforms: ClassVar[int] = 10
+    """The gate, two shifts, two shears, two scales and which side of 1 they lie on, an angle."""
 
     scale: Any = 1.0
     translate_percent: Any = None
@@ -172,11 +173,6 @@ class Affine(Bordered, Warp):
             keep_ratio=bool(self.keep_ratio),
             balanced_scale=bool(self.balanced_scale),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, two shifts, two shears, two scales and which side of 1 they lie on, an angle."""
-        return 10
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3], and with ``fit_output`` ``shape``; see Warp."""

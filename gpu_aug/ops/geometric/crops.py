@@ -1,7 +1,7 @@
 """Operations that cut images out."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -41,6 +41,9 @@ class RandomCrop(PaddedCrop):
     ``pad_position``, "random" is torchvision's law.
     """
 
+    num_uniforms: ClassVar[int] = 2
+    """Top and left."""
+
     size: Pair
     padding: int | tuple[int, ...] | None = None
     _: KW_ONLY
@@ -57,14 +60,9 @@ class RandomCrop(PaddedCrop):
             self._set(padding=None)
 
     @property
-    def may_pad(self) -> bool:
+    def may_pad(self) -> bool:  # type: ignore[override]
         """With ``padding``."""
         return self.padding is not None
-
-    @property
-    def num_uniforms(self) -> int:
-        """Top and left."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start``, negative where a border is added, beside the fixed ``shape``."""
@@ -184,6 +182,9 @@ class RandomCropFromBorders(Crop):
     Source: Albumentations RandomCropFromBorders.
     """
 
+    num_uniforms: ClassVar[int] = 4
+    """One per side."""
+
     crop_left: float = 0.1
     crop_right: float = 0.1
     crop_top: float = 0.1
@@ -198,11 +199,6 @@ class RandomCropFromBorders(Crop):
             self._set(**{field: share})
         if max(self.crop_left + self.crop_right, self.crop_top + self.crop_bottom) > 1:
             raise RecipeError(f"{name} must not cut off more than there is, got {self!r}")
-
-    @property
-    def num_uniforms(self) -> int:
-        """One per side."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2]."""

@@ -137,6 +137,9 @@ class OpticalDistortion(Bordered, Remap):
 
     tolerance: ClassVar[float] = GridDistortion.tolerance
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the coefficient."""
+
     distort_limit: float | tuple[float, float] = (-0.05, 0.05)
     mode: Literal["camera", "fisheye"] = "camera"
     _: KW_ONLY
@@ -152,11 +155,6 @@ class OpticalDistortion(Bordered, Remap):
             ),
             mode=fields.choice(name, "mode", self.mode, ("camera", "fisheye")),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the coefficient."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``coefficient``, float64 [B]."""

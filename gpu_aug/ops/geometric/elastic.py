@@ -25,10 +25,8 @@ _AT_ONCE = 16
 class _Elastic(Bordered, Remap, abstract=True):
     """Draws nothing but a key."""
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and two for the key."""
-        return 3
+    num_uniforms: ClassVar[int] = 3
+    """The gate and two for the key."""
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - the field is made later
         """Draw ``key``, uint32 [B, 2], from which the field is computed; see gpu_aug.random_fields."""

@@ -1,7 +1,7 @@
 """Operations that mirror and turn images by quarters."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,12 +75,10 @@ class RandomRotate90(Gated, Reorient):
     Source: Albumentations RandomRotate90.
     """
 
-    p: float = 1.0
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the number of quarters."""
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the number of quarters."""
-        return 2
+    p: float = 1.0
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate and the turn."""
@@ -103,12 +101,10 @@ class D4(Gated, Reorient):
     Source: Albumentations D4, also called SquareSymmetry.
     """
 
-    p: float = 1.0
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the symmetry."""
 
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the symmetry."""
-        return 2
+    p: float = 1.0
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate and the symmetry."""

@@ -1,7 +1,7 @@
 """Operations on a grid of cells that divides the image."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,9 @@ class GridDropout(Dropout):
     Source: Albumentations GridDropout, whose ``holes_number_xy`` counts rows first.
     """
 
+    num_uniforms: ClassVar[int] = 6
+    """The gate, the side of the cells, a key for the rest, and the filling."""
+
     ratio: float = 0.5
     random_offset: bool = True
     unit_size_range: tuple[int, int] | None = None
@@ -65,11 +68,6 @@ class GridDropout(Dropout):
                     name, field, pair, f"two whole numbers from {low}, such as (5, 4)"
                 )
             self._set(**{field: (int(pair[0]), int(pair[1]))})
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the side of the cells, a key for the rest, and the filling."""
-        return 6
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``holes``."""
@@ -130,6 +128,9 @@ class GridMask(Dropout):
     for ImageNet.
     """
 
+    num_uniforms: ClassVar[int] = 6
+    """The gate, the period, two shifts, and the filling."""
+
     d: tuple[int, int] = (96, 224)
     ratio: float = 0.6
     mode: Literal["squares", "stripes"] = "squares"
@@ -142,11 +143,6 @@ class GridMask(Dropout):
         ends = fields.whole_interval("GridMask", "d", self.d, low=2, example="(96, 224)")
         modes = ("squares", "stripes")
         self._set(d=ends, ratio=ratio, mode=fields.choice("GridMask", "mode", self.mode, modes))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the period, two shifts, and the filling."""
-        return 6
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``holes``."""
@@ -192,6 +188,9 @@ class RandomGridShuffle(Operation):
     Source: Albumentations RandomGridShuffle.
     """
 
+    moves_pixels_only: ClassVar[bool] = True
+    """Always."""
+
     grid: tuple[int, int] = (3, 3)
     p: float = 0.5
 
@@ -200,11 +199,6 @@ class RandomGridShuffle(Operation):
             grid=fields.height_width("RandomGridShuffle", "grid", self.grid),
             p=fields.probability("RandomGridShuffle", self.p),
         )
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def num_uniforms(self) -> int:

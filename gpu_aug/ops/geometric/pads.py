@@ -1,7 +1,7 @@
 """Operations that put images on a larger canvas."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,16 +35,14 @@ class Pad(PaddedCrop):
     Source: torchvision v2 Pad.
     """
 
+    may_pad: ClassVar[bool] = True
+    """Always."""
+
     padding: int | tuple[int, ...]
 
     def __post_init__(self) -> None:
         self._check_padding()
         self._set(padding=paddings("Pad", self.padding))
-
-    @property
-    def may_pad(self) -> bool:
-        """Always."""
-        return True
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - nothing is random
         """Return ``start`` and ``shape``, int64 [B, 2]."""
@@ -74,6 +72,9 @@ class PadIfNeeded(PaddedCrop):
     Source: Albumentations PadIfNeeded.
     """
 
+    may_pad: ClassVar[bool] = True
+    """Always."""
+
     size: int | tuple[int | None, int | None] | None = None
     _: KW_ONLY
     divisor: int | tuple[int | None, int | None] | None = None
@@ -95,11 +96,6 @@ class PadIfNeeded(PaddedCrop):
             divisor=None if divisor == (None, None) else divisor,
             position=fields.choice("PadIfNeeded", "position", self.position, POSITIONS),
         )
-
-    @property
-    def may_pad(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def num_uniforms(self) -> int:
@@ -137,6 +133,12 @@ class RandomZoomOut(PaddedCrop):
     Source: torchvision v2 RandomZoomOut.
     """
 
+    may_pad: ClassVar[bool] = True
+    """Always."""
+
+    num_uniforms: ClassVar[int] = 4
+    """The gate, the size, left and top."""
+
     _: KW_ONLY
     side_range: tuple[float, float] = (1.0, 4.0)
     p: float = 0.5
@@ -150,16 +152,6 @@ class RandomZoomOut(PaddedCrop):
             ),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def may_pad(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the size, left and top."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2]."""

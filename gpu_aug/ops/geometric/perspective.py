@@ -37,6 +37,9 @@ class RandomPerspective(Bordered, Warp):
     # Measured on photographs 0.01 at 224 x 224, 0.03 at 512 x 512, 0.044 at 1280 x 1280; float32 in OpenCV and grid_sample.
     tolerance: ClassVar[float] = 0.05
 
+    num_uniforms: ClassVar[int] = 9
+    """The gate and two for each corner."""
+
     distortion_scale: float = 0.5
     _: KW_ONLY
     p: float = 0.5
@@ -57,11 +60,6 @@ class RandomPerspective(Bordered, Warp):
                 "'constant' or 'edge' with distortion_scale above 0.5, where the horizon can be seen "
                 "and mirrors have no end, for example 'edge'",
             )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and two for each corner."""
-        return 9
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""
@@ -95,6 +93,9 @@ class Perspective(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomPerspective.tolerance
 
+    num_uniforms: ClassVar[int] = 10
+    """The gate, the standard deviation, and two for each corner."""
+
     scale: float | tuple[float, float] = (0.05, 0.1)
     _: KW_ONLY
     keep_size: bool = True
@@ -110,11 +111,6 @@ class Perspective(Bordered, Warp):
             keep_size=bool(self.keep_size),
             fit_output=bool(self.fit_output),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the standard deviation, and two for each corner."""
-        return 10
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3], and without ``keep_size`` ``shape``; see Warp."""

@@ -1,7 +1,7 @@
 """Operations that resample whole images by a random factor or to a random length."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,9 @@ class RandomScale(Whole):
     Source: Albumentations RandomScale, whose ``scale_limit`` is counted from 1.
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """The factor."""
+
     scale: tuple[float, float] = (0.9, 1.1)
 
     def __post_init__(self) -> None:
@@ -34,11 +37,6 @@ class RandomScale(Whole):
                 "RandomScale", "scale", self.scale, low=0, above=True, example=example
             )
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The factor."""
-        return 1
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -61,6 +59,9 @@ class RandomResize(Whole):
     Source: torchvision v2 RandomResize.
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """The length."""
+
     min_size: int
     max_size: int
 
@@ -73,11 +74,6 @@ class RandomResize(Whole):
         self._set(
             max_size=fields.whole("RandomResize", "max_size", self.max_size, low=low, example="512")
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The length."""
-        return 1
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -102,6 +98,9 @@ class RandomShortestSize(Whole):
     Source: torchvision v2 RandomShortestSize; both sides are rounded down.
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """The length."""
+
     min_size: int | tuple[int, ...]
     max_size: int | None = None
 
@@ -111,11 +110,6 @@ class RandomShortestSize(Whole):
         self._set(min_size=several(name, "min_size", self.min_size))
         if self.max_size is not None:
             self._set(max_size=fields.whole(name, "max_size", self.max_size, low=1, example="1333"))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The length."""
-        return 1
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -150,6 +144,9 @@ class ScaleJitter(Whole):
     Source: torchvision v2 ScaleJitter; both sides are rounded down.
     """
 
+    num_uniforms: ClassVar[int] = 1
+    """The share."""
+
     target_size: Pair
     scale_range: tuple[float, float] = (0.1, 2.0)
 
@@ -162,11 +159,6 @@ class ScaleJitter(Whole):
                 name, "scale_range", self.scale_range, low=0, above=True, example="(0.1, 2.0)"
             ),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The share."""
-        return 1
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""

@@ -116,6 +116,9 @@ class RandomSizedCrop(Resampling):
     Source: Albumentations RandomSizedCrop.
     """
 
+    num_uniforms: ClassVar[int] = 3
+    """The height, top and left."""
+
     min_max_height: tuple[int, int]
     size: Pair
     _: KW_ONLY
@@ -131,11 +134,6 @@ class RandomSizedCrop(Resampling):
             size=fields.height_width(name, "size", self.size),
             w2h_ratio=positive(name, "w2h_ratio", self.w2h_ratio),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The height, top and left."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start`` and ``shape``, int64 [B, 2], beside the fixed ``resize``."""
@@ -172,6 +170,12 @@ class CropAndPad(Resampling):
 
     tolerance: ClassVar[float] = 0.01
 
+    may_pad: ClassVar[bool] = True
+    """Always."""
+
+    num_uniforms: ClassVar[int] = 4
+    """One per side."""
+
     px: Any = None
     percent: Any = None
     _: KW_ONLY
@@ -196,20 +200,10 @@ class CropAndPad(Resampling):
             self._set(percent=_sided("percent", self.percent, fields.is_number, float))
 
     @property
-    def may_pad(self) -> bool:
-        """Always."""
-        return True
-
-    @property
     def moves_pixels_only(self) -> bool:
         """Unless it interpolates, or pads with a value between two whole 1/255."""
         moves = not self.keep_size or super().moves_pixels_only
         return moves and (self.padding_mode != "constant" or is_whole_fill(self.fill))
-
-    @property
-    def num_uniforms(self) -> int:
-        """One per side."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``start``, ``shape`` and ``resize``, int64 [B, 2]."""

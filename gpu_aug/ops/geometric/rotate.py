@@ -39,6 +39,9 @@ class RandomRotation(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the angle."""
+
     degrees: float | tuple[float, float]
     _: KW_ONLY
     expand: bool = False
@@ -52,11 +55,6 @@ class RandomRotation(Bordered, Warp):
             expand=bool(self.expand),
             center=center_of(name, self.center),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the angle."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3], and with ``expand`` ``shape``; see Warp."""
@@ -108,6 +106,9 @@ class Rotate(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the angle."""
+
     limit: float | tuple[float, float] = (-90.0, 90.0)
     _: KW_ONLY
     crop_border: bool = False
@@ -116,11 +117,6 @@ class Rotate(Bordered, Warp):
     def __post_init__(self) -> None:
         self._set_border()
         self._set(limit=angles("Rotate", "limit", self.limit), crop_border=bool(self.crop_border))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the angle."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3], and with ``crop_border`` ``shape``; see Warp."""
@@ -168,6 +164,9 @@ class SafeRotate(Bordered, Warp):
 
     tolerance: ClassVar[float] = RandomAffine.tolerance
 
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the angle."""
+
     limit: float | tuple[float, float] = (-90.0, 90.0)
     _: KW_ONLY
     p: float = 0.5
@@ -175,11 +174,6 @@ class SafeRotate(Bordered, Warp):
     def __post_init__(self) -> None:
         self._set_border()
         self._set(limit=angles("SafeRotate", "limit", self.limit))
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the angle."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``matrix``, float64 [B, 3, 3]; see Warp."""

@@ -5,7 +5,7 @@ Coordinates are continuous, (x, y): the pixel in row i and column j covers [j, j
 """
 
 from abc import abstractmethod
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -41,16 +41,14 @@ class Spatial(Operation, abstract=True):
             Remap: "once", by the bilinear weights, or "twice", by their squares.
     """
 
+    may_pad: ClassVar[bool] = False
+    """Whether a crop or a resampling is made to show what lies beside the image."""
+
     fill: Fill = 0.0
     fill_mask: int = 0
     padding_mode: PaddingMode = "constant"
     interpolation: Interpolation = "bilinear"
     blend: Blend = "once"
-
-    @property
-    def may_pad(self) -> bool:
-        """Whether a crop or a resampling is made to show what lies beside the image."""
-        return False
 
 
 class Moving(Spatial, abstract=True):
@@ -75,10 +73,8 @@ class Reorient(Moving, abstract=True):
     ``left_right``.
     """
 
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Always."""
-        return True
+    moves_pixels_only: ClassVar[bool] = True
+    """Always."""
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
         """Height and width change places where the image is transposed."""

@@ -32,6 +32,12 @@ class MedianBlur(Operation):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: a median is one of the values."""
+
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the size."""
+
     kernel_size: int | tuple[int, int] = (3, 7)
     _: KW_ONLY
     p: float = 0.5
@@ -41,16 +47,6 @@ class MedianBlur(Operation):
             kernel_size=odd_range("MedianBlur", "kernel_size", self.kernel_size),
             p=fields.probability("MedianBlur", self.p),
         )
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Always: a median is one of the values."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the size."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``size``, int64 [B]."""
@@ -65,6 +61,12 @@ class Coded(Operation, abstract=True):
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: the result is 8-bit."""
+
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the quality."""
+
     quality: int | tuple[int, int]
     _: KW_ONLY
     channels: Literal["rgb", "bgr"] = "rgb"
@@ -78,16 +80,6 @@ class Coded(Operation, abstract=True):
         if self.channels not in ("rgb", "bgr"):
             raise fields.fault(name, "channels", self.channels, "'rgb' or 'bgr'")
         self._set(quality=low if low == high else (low, high), p=fields.probability(name, self.p))
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Always: the result is 8-bit."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the quality."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``quality``, int64 [B]."""
@@ -141,6 +133,12 @@ class Downscale(Operation):
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: the result is 8-bit."""
+
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the factor."""
+
     scale: tuple[float, float] = (0.25, 0.25)
     _: KW_ONLY
     down: Sampling = "nearest"
@@ -157,19 +155,9 @@ class Downscale(Operation):
         )
 
     @property
-    def moves_pixels_only(self) -> bool:
-        """Always: the result is 8-bit."""
-        return True
-
-    @property
     def is_nearest(self) -> bool:
         """Whether both samplings are "nearest"."""
         return self.down == self.up == "nearest"
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the factor."""
-        return 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``scale``, float64 [B]."""
@@ -253,7 +241,7 @@ class Spatter(Operation):
         cutout_threshold: Range of the value below which there is no liquid, within [0, 1].
         intensity: Range of the strength within [0, 1].
         mode: "rain" or "mud".
-        color: Of the liquid, three numbers in [0, 1]; None is a light blue or a brown.
+        color: Colour of the liquid, three numbers in [0, 1]; None is a light blue or a brown.
         p: Share of the images that are changed.
 
     Source: Albumentations Spatter.
@@ -262,6 +250,9 @@ class Spatter(Operation):
     # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
+
+    num_uniforms: ClassVar[int] = 8
+    """The gate, the key and five numbers."""
 
     mean: tuple[float, float] = (0.65, 0.65)
     std: tuple[float, float] = (0.3, 0.3)
@@ -288,11 +279,6 @@ class Spatter(Operation):
                 name, "color", self.color, count=3, example="(0.1, 0.2, 0.2)"
             )
         self._set(p=fields.probability(name, self.p), **values)
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the key and five numbers."""
-        return 8
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], and a number for each range, float64 [B]."""

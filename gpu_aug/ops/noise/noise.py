@@ -34,10 +34,8 @@ class Noise(Operation, abstract=True):
 
     multiplies: ClassVar[bool] = False
 
-    @property
-    def clamps(self) -> bool:
-        """Always, unless a subclass says otherwise."""
-        return True
+    clamps: ClassVar[bool] = True
+    """Always, unless a subclass says otherwise."""
 
     @abstractmethod
     def field(self, params: Params, size: Size, device: torch.device) -> Tensor:
@@ -73,6 +71,9 @@ class GaussianNoise(Noise):
     # Measured 0 on noise and photographs; devices differ by rounding.
     tolerance: ClassVar[float] = 0.001
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate and the key."""
+
     mean: float = 0.0
     sigma: float = 0.1
     clip: bool = True
@@ -92,14 +93,9 @@ class GaussianNoise(Noise):
         )
 
     @property
-    def clamps(self) -> bool:
+    def clamps(self) -> bool:  # type: ignore[override]
         """If ``clip``."""
         return self.clip
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the key."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2]."""
@@ -129,6 +125,9 @@ class GaussNoise(Noise):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 5
+    """The gate, the key, the standard deviation and the mean."""
+
     std_range: tuple[float, float] = (0.2, 0.44)
     mean_range: tuple[float, float] = (0.0, 0.0)
     per_channel: bool = True
@@ -149,11 +148,6 @@ class GaussNoise(Noise):
             noise_scale_factor=share(name, "noise_scale_factor", self.noise_scale_factor),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the key, the standard deviation and the mean."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], ``std`` and ``mean``, float64 [B]."""
@@ -192,6 +186,9 @@ class AdditiveNoise(Noise):
     # Measured 0 on noise and photographs; devices differ by rounding.
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
+
+    num_uniforms: ClassVar[int] = 5
+    """The gate, the key, the scale and the mean."""
 
     noise_type: Literal["uniform", "gaussian", "laplace"] = "uniform"
     spatial_mode: Literal["constant", "per_pixel", "shared"] = "constant"
@@ -233,11 +230,6 @@ class AdditiveNoise(Noise):
             approximation=share(name, "approximation", self.approximation),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the key, the scale and the mean."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2]; but for "uniform", ``scale`` and ``mean``, float64 [B]."""
@@ -287,6 +279,9 @@ class MultiplicativeNoise(Noise):
     needs_unit_range: ClassVar[bool] = True
     multiplies: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 3
+    """The gate and the key."""
+
     multiplier: tuple[float, float] = (0.9, 1.1)
     per_channel: bool = False
     elementwise: bool = False
@@ -303,11 +298,6 @@ class MultiplicativeNoise(Noise):
             elementwise=bool(self.elementwise),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate and the key."""
-        return 3
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2]."""

@@ -36,6 +36,12 @@ class SaltAndPepper(Operation):
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
 
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: the new values are 0 and 1."""
+
+    num_uniforms: ClassVar[int] = 5
+    """The gate, the key, the amount and the share of salt."""
+
     amount: tuple[float, float] = (0.01, 0.06)
     salt_vs_pepper: tuple[float, float] = (0.4, 0.6)
     _: KW_ONLY
@@ -49,16 +55,6 @@ class SaltAndPepper(Operation):
             )
             self._set(**{field: ends})
         self._set(p=fields.probability(name, self.p))
-
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Always: the new values are 0 and 1."""
-        return True
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the key, the amount and the share of salt."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``key``, uint32 [B, 2], ``num_changed`` and ``num_salt``, int64 [B]: pixels."""
@@ -111,6 +107,9 @@ class ISONoise(Operation):
     tolerance: ClassVar[float] = 0.002
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 5
+    """The gate, the key, the colour shift and the intensity."""
+
     color_shift: tuple[float, float] = (0.01, 0.05)
     intensity: tuple[float, float] = (0.1, 0.5)
     _: KW_ONLY
@@ -127,11 +126,6 @@ class ISONoise(Operation):
             ),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the key, the colour shift and the intensity."""
-        return 5
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], ``color_shift`` and ``intensity``, float64 [B]."""
@@ -175,6 +169,9 @@ class ShotNoise(Operation):
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
 
+    num_uniforms: ClassVar[int] = 4
+    """The gate, the key and the scale."""
+
     scale_range: tuple[float, float] = (0.1, 0.3)
     _: KW_ONLY
     p: float = 0.5
@@ -187,11 +184,6 @@ class ShotNoise(Operation):
             ),
             p=fields.probability(name, self.p),
         )
-
-    @property
-    def num_uniforms(self) -> int:
-        """The gate, the key and the scale."""
-        return 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], and ``scale``, float64 [B]."""

@@ -32,6 +32,9 @@ class Policy(Operation, abstract=True):
     needs_unit_range: ClassVar[bool] = True
 
     space: ClassVar[Space] = policy_space.RAND
+
+    num_stages: ClassVar[int] = 1
+    """How many operations follow each other."""
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
     blend: Blend = "once"
@@ -40,11 +43,6 @@ class Policy(Operation, abstract=True):
     def tolerance(self) -> float:  # type: ignore[override]
         """None where nearest pixels are taken; see PolicyWarp."""
         return PolicyWarp(self.interpolation).tolerance
-
-    @property
-    def num_stages(self) -> int:
-        """How many operations follow each other."""
-        return 1
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
@@ -74,7 +72,7 @@ class RandAugment(Policy):
         num_ops: How many; one may be drawn again.
         magnitude: Index of the magnitude, below ``num_magnitude_bins``.
         num_magnitude_bins: Number of magnitudes.
-        interpolation: Of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations.
         fill: Value beside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -102,7 +100,7 @@ class RandAugment(Policy):
         _look(self, name)
 
     @property
-    def num_stages(self) -> int:
+    def num_stages(self) -> int:  # type: ignore[override]
         """``num_ops``."""
         return self.num_ops
 
@@ -129,7 +127,7 @@ class TrivialAugmentWide(Policy):
 
     Args:
         num_magnitude_bins: Number of magnitudes.
-        interpolation: Of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations.
         fill: Value beside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -138,6 +136,9 @@ class TrivialAugmentWide(Policy):
     """
 
     space: ClassVar[Space] = policy_space.WIDE
+
+    num_uniforms: ClassVar[int] = 3
+    """The operation, the magnitude, the sign."""
 
     num_magnitude_bins: int = 31
     _: KW_ONLY
@@ -148,11 +149,6 @@ class TrivialAugmentWide(Policy):
     def __post_init__(self) -> None:
         _whole(self, "num_magnitude_bins", low=2, example=31)
         _look(self, "TrivialAugmentWide")
-
-    @property
-    def num_uniforms(self) -> int:
-        """The operation, the magnitude, the sign."""
-        return 3
 
     def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
         """Draw the one stage."""
@@ -169,7 +165,7 @@ class AutoAugment(Policy):
 
     Args:
         policy: Which data the pairs were learned on.
-        interpolation: Of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations.
         fill: Value beside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
@@ -178,6 +174,12 @@ class AutoAugment(Policy):
     """
 
     space: ClassVar[Space] = policy_space.AUTO
+
+    num_stages: ClassVar[int] = 2
+    """Two."""
+
+    num_uniforms: ClassVar[int] = 5
+    """The pair; per operation the gate and the sign."""
 
     policy: Literal["imagenet", "cifar10", "svhn"] = "imagenet"
     _: KW_ONLY
@@ -191,16 +193,6 @@ class AutoAugment(Policy):
                 "AutoAugment", "policy", self.policy, "'imagenet', 'cifar10' or 'svhn'"
             )
         _look(self, "AutoAugment")
-
-    @property
-    def num_stages(self) -> int:
-        """Two."""
-        return 2
-
-    @property
-    def num_uniforms(self) -> int:
-        """The pair; per operation the gate and the sign."""
-        return 5
 
     def draw_stages(self, u: Uniforms, sizes: Sizes) -> list[Params]:
         """Draw a pair and carry out each of its operations with its probability."""
@@ -235,7 +227,7 @@ class AugMix(Operation):
         alpha: The image's share has the law Beta(alpha, alpha); the chains share the rest by
             the symmetric Dirichlet law of ``alpha``.
         all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
-        interpolation: Of shears, translations and rotations.
+        interpolation: Interpolation of shears, translations and rotations.
         fill: Value beside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 

@@ -60,10 +60,8 @@ class PolicyBlend(Operation, abstract=True):
 
     needs_unit_range: ClassVar[bool] = True
 
-    @property
-    def moves_pixels_only(self) -> bool:
-        """Every result is a whole 1/255."""
-        return True
+    moves_pixels_only: ClassVar[bool] = True
+    """Every result is a whole 1/255."""
 
 
 @dataclass(frozen=True)

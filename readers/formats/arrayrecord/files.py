@@ -67,7 +67,7 @@ class OpenFiles:
     """The library's readers, each opened when it is first needed, in every process for itself.
 
     Args:
-        paths: Of the files.
+        paths: Paths of the files.
 
     Raises:
         SourceError: The package array_record is missing.

@@ -102,13 +102,13 @@ class ArrowFile:
     """One mapped file of record batches, in the file or the stream format.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
 
     Attributes:
         name: Last part of its path.
         schema: A pyarrow.Schema.
-        rows: Of each record batch, int64 [batches].
-        size_bytes: Of the file.
+        rows: Number of rows of each record batch, int64 [batches].
+        size_bytes: Size of the file.
         mapped: The file itself.
 
     Raises:

@@ -1,6 +1,6 @@
 """How much memory the compressed record batches of an Arrow file would take, before pyarrow decompresses them.
 
-Of a compressed batch every buffer begins with its length when decompressed, and pyarrow takes as much memory as that says.
+Every buffer of a compressed batch begins with its decompressed length, and pyarrow takes as much memory as that says.
 The tables are read as the FlatBuffers of Arrow's columnar format, version 1.5: File.fbs and Message.fbs.
 """
 

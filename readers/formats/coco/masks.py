@@ -23,8 +23,8 @@ def rasterise(segmentation: Any, height: int, width: int) -> NDArray[np.bool_]:
     Args:
         segmentation: A list of polygons [x, y, x, y, ...], or {"counts": ..., "size": [height, width]} with
             run lengths down the columns, as numbers or as COCO's text.
-        height: Of the image.
-        width: Of the image.
+        height: Height of the image, in pixels.
+        width: Width of the image, in pixels.
 
     Returns:
         bool [height, width].

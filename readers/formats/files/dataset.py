@@ -26,7 +26,7 @@ _SLOW_SECONDS = 2e-4  # per file; one in the page cache takes less than half
 _FEW = 16  # files that are not worth a thread
 
 Sidecars = dict[str, tuple[tuple[str, str], ...]]
-"""Of a file: (field, other file) of what belongs to it."""
+"""For a file: (field, other file) of what belongs to it."""
 
 
 class FileDataset(IndexedDataset):
@@ -34,9 +34,9 @@ class FileDataset(IndexedDataset):
 
     Args:
         root: The folder.
-        names: Of the files, relative to it.
+        names: Names of the files, relative to it.
         labels: Class number of each, -1 for none.
-        class_names: Of the class numbers.
+        class_names: Name of each class number.
         sidecars: What belongs to which file.
     """
 

@@ -135,7 +135,7 @@ class Chunks:
 
     Args:
         h5py: The library.
-        dataset: Of one dimension.
+        dataset: A dataset of one dimension.
         content: All of the file.
 
     Raises:

@@ -80,11 +80,11 @@ class Column:
     Args:
         h5py: The library.
         dataset: An open dataset that `Found` lists.
-        path: Of its file.
+        path: Path of its file.
 
     Attributes:
         file: What makes files of its rows, where they have two dimensions or more; else None.
-        is_encoded: Its rows are bytes.
+        is_encoded: Whether its rows are bytes.
         num_chunk_rows: Rows that lie in one chunk, 1 without chunks.
     """
 

@@ -36,7 +36,7 @@ class HeapRows:
         file: The file.
         chunks: Where the 16 bytes of each row lie.
         base: Where the addresses in the file begin.
-        element_bytes: Of one element.
+        element_bytes: Size of one element.
     """
 
     def __init__(

@@ -32,9 +32,9 @@ class Node(NamedTuple):
     """A key, and where in the file its value lies; or a part of the tree that cannot be read.
 
     Attributes:
-        key: Of whole numbers, their digits.
-        start: In bytes from the start of the file.
-        stop: Half open.
+        key: The key; whole numbers are written in digits.
+        start: First byte, counted from the start of the file.
+        stop: The byte behind the last one.
         fault: Why the value cannot be read, "" when it can.
         is_lost: A part of the tree cannot be read, and `key` says which.
     """
@@ -51,7 +51,7 @@ class Tree:
 
     Args:
         content: The bytes of the file.
-        name: Of the file, for errors.
+        name: Name of the file, for errors.
         database: Name of the database; None is the main one, or the only named one where it holds
             nothing but that.
 

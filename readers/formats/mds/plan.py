@@ -16,8 +16,8 @@ class Column(NamedTuple):
     """How one column of a sample is read.
 
     Attributes:
-        name: Of the field.
-        number: Of the column among all that are stored.
+        name: Name of the field.
+        number: Number of the column among all that are stored.
         decode: Makes the payload, None where the bytes are it.
         list_of: Its encoding where it holds several images, else "".
     """
@@ -32,9 +32,9 @@ class Plan(NamedTuple):
     """How the samples of a shard are read.
 
     Attributes:
-        sizes: Of every column, 0 where each sample tells it.
+        sizes: Size of every column in bytes, 0 if each sample states its own.
         head: Reads the sizes that each sample tells.
-        columns: Those that become fields.
+        columns: The columns that become fields.
         label: The column that holds the label, or None.
         key: Likewise.
         image_field: Name of the field that holds the image, or None.

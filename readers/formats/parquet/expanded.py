@@ -14,7 +14,7 @@ from readers.storage.limits import check_bytes
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
 OWN_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "BROTLI")
-"""Of which pages are decompressed here, one by one."""
+"""Codecs whose pages are decompressed here, one by one."""
 
 
 def stored_range(file_bytes: int, leaf: Any, column: ColumnChunk) -> tuple[int, int]:

@@ -119,7 +119,7 @@ class File:
 
     Attributes:
         blob: Its bytes.
-        rows: Of each row group, int64 [groups].
+        rows: Number of rows of each row group, int64 [groups].
         digest: Over its footer.
         waits: There is something to decompress or to fetch from afar, for which threads pay.
 
@@ -167,7 +167,7 @@ class Footer:
 
     Attributes:
         metadata: That.
-        names: Of the columns.
+        names: Names of the columns.
     """
 
     def __init__(self, metadata: Any, groups: list[Group], file_bytes: int) -> None:

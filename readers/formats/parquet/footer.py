@@ -31,7 +31,7 @@ class ColumnChunk(NamedTuple):
         stored_bytes: Likewise, as it is stored.
         start: Byte in the file of its first page.
         is_here: It lies in this file.
-        is_encrypted: With a key of its own.
+        is_encrypted: Whether it is encrypted with a key of its own.
     """
 
     codec: str
@@ -55,7 +55,7 @@ def read_groups(footer: Payload, is_list: list[bool]) -> list[Group]:
 
     Args:
         footer: Without its length and magic.
-        is_list: Of each column whether a row may hold several values of it.
+        is_list: For each column, whether a row may hold several values.
 
     Raises:
         ValueError: It is damaged; the text says how.

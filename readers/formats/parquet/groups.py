@@ -43,7 +43,7 @@ class RowGroups:
     It belongs to the process that made it: a fork must make its own.
 
     Args:
-        places: Of the files.
+        places: Paths of the files.
         files: The same, opened.
         layout: Which columns are read.
         decoded_bytes: How much may be kept: three quarters of it pages, the rest small columns.

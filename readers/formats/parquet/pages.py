@@ -35,7 +35,7 @@ class Chunk:
 
     Attributes:
         start: Byte in the file of its first page.
-        num_values: Of rows, nulls with them.
+        num_values: Number of values, nulls included.
         codec: Name of the compression as Parquet gives it.
         max_level: The definition level of a value that is not null.
         file_bytes: Length of the file.
@@ -53,13 +53,13 @@ class Page:
     """A page and the rows it holds.
 
     Attributes:
-        first_row: In the row group.
+        first_row: Its first row, counted in the row group.
         num_rows: At least 0.
         start: Byte in the file behind its header.
-        stop: Its end.
+        stop: The byte behind its last one.
         text_bytes: Length of the page when decompressed.
-        encoding: Of its values.
-        level_bytes: Of the levels in front, where they are not compressed (version 2), else None.
+        encoding: Encoding of its values.
+        level_bytes: Size of the levels in front if they are not compressed (version 2), else None.
         compressed: Whether the column's codec was used.
         checksum: CRC-32 of the bytes as stored, or None.
     """
@@ -159,10 +159,10 @@ def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | No
     """See that the pages between two places of a file hold what they should, before a library reads them.
 
     Args:
-        read: Of the file.
+        read: Reads bytes of the file.
         start: Where the first header lies.
-        stop: Behind the last page.
-        num_values: That all of them hold.
+        stop: The byte behind the last page.
+        num_values: How many values all of them hold together.
 
     Returns:
         The dictionary, if it is the first page.

@@ -79,7 +79,7 @@ def decode(
     """Find the values of a page.
 
     Args:
-        read: Of the file.
+        read: Reads bytes of the file.
         chunk: The column.
         page: One of its data pages, or its dictionary page.
         decompress: The column's codec, of (compressed, length of the text).
@@ -285,7 +285,7 @@ def take(
     """Return the values of rows of a page, None for null.
 
     Args:
-        read: Of the file.
+        read: Reads bytes of the file.
         rows: The page, as `decode` gave it.
         values: The same, or the dictionary where its slots point into that.
         places: Rows, counted from the first of the page.

@@ -15,8 +15,8 @@ class Datum(NamedTuple):
     """What a Datum says, and where its bytes lie.
 
     Attributes:
-        start: Of the image or the pixels, in bytes from the start of the message.
-        stop: Half open.
+        start: Where the image or the pixels begin, in bytes from the start of the message.
+        stop: The byte behind the last one.
         label: As it says, -1 when it does not.
         encoded: The bytes are an image file; else pixels [channels, height, width], uint8.
         shape: (channels, height, width), zeros where it does not say.

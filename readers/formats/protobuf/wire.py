@@ -32,8 +32,8 @@ class Piece(NamedTuple):
     Attributes:
         number: As in the .proto file.
         wire: 0 (varint), 1 (8 bytes), 2 (length and bytes) or 5 (4 bytes).
-        start: Of the content, without a length in front, in bytes from the start of the data.
-        stop: Half open.
+        start: Where the content begins, behind its length, in bytes from the start of the data.
+        stop: The byte behind the last one.
     """
 
     number: int
@@ -46,9 +46,9 @@ class Feature(NamedTuple):
     """One feature of a tf.train.Example, not yet read.
 
     Attributes:
-        kind: Of its values; None where it holds no list.
-        start: Of the message Feature, in bytes from the start of the data.
-        stop: Half open.
+        kind: Kind of its values; None if it holds no list.
+        start: Where the message Feature begins, in bytes from the start of the data.
+        stop: The byte behind the last one.
     """
 
     kind: Kind | None

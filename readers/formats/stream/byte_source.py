@@ -59,7 +59,7 @@ def byte_source(location: str, number: int) -> ByteSource:
 
     Args:
         location: A path, a URL, or ``pipe:`` and a command.
-        number: Its place among the sources, which names commands.
+        number: Its number among the sources, by which commands are named.
     """
     if location.startswith(_PIPE):
         return Command(location, f"pipe-{number}")

@@ -88,10 +88,10 @@ def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = N
 
     Args:
         layout: The roles of the columns.
-        name: Of the column.
+        name: Name of the column.
         array: A pyarrow.ChunkedArray, or a pyarrow.Array that may lie in a mapped file. Of what lies there
             all is copied but the bytes of values.
-        file: That file.
+        file: The mapped file.
 
     Raises:
         OSError: The file has shrunk.

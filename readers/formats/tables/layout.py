@@ -22,8 +22,8 @@ class Layout:
         image_in_struct: It is Hugging Face's struct of bytes and path.
         label: Holds the class number, or None.
         key: Names the sample, or None.
-        fields: Those of the columns that become fields.
-        class_names: From Hugging Face's ClassLabel.
+        fields: The columns that become fields.
+        class_names: Names from Hugging Face's ClassLabel.
         remarks: Sentences for people about what was chosen.
     """
 

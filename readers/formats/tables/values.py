@@ -28,8 +28,8 @@ def make_samples(
         layout: The roles of the columns.
         indices: Their places in the dataset.
         rows: Their rows in the file.
-        name: Of the file, to begin keys with.
-        values: Of each column of the layout, one for each row; a Lost makes the sample a BadSample.
+        name: Name of the file, with which keys begin.
+        values: For each column of the layout one value per row; a Lost makes the sample a BadSample.
     """
     names, image = layout.fields, layout.image
     no_bytes = Lost(

@@ -43,7 +43,7 @@ class LocalBlob:
         pin: What `pin_content` gave for it, empty where that is not known.
 
     Args:
-        path: Of a regular file.
+        path: Path of a regular file.
 
     Raises:
         OSError: There is no such file.

@@ -51,9 +51,9 @@ class MappedFile:
     """A mapped file; arrays made of it hold it, and it goes with the last of them.
 
     Args:
-        path: Of the file.
-        descriptor: Of the file, open; it may be closed afterwards.
-        status: Of the file, of at least one byte.
+        path: Path of the file.
+        descriptor: Open descriptor of the file; it may be closed afterwards.
+        status: Status of the file, which has at least one byte.
 
     Raises:
         SourceError: See `copied_bytes`.

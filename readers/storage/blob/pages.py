@@ -30,7 +30,7 @@ def map_file(path: PathLike, check: Callable[[os.stat_result], None] | None = No
     system kills processes that touch what is gone: read it by `readers.storage.blob.mapped.copied`.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         check: Is called with its status before it is mapped, and may raise.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -15,10 +15,10 @@ class FileRows:
     """The rows of an array in a file, of which each is read when it is asked for.
 
     Args:
-        path: Of the file.
-        dtype: Of the array; no Python objects.
+        path: Path of the file.
+        dtype: Data type of the array; no Python objects.
         offset: Byte in the file of its first element.
-        shape: Of the array, with one element at least.
+        shape: Shape of the array, with at least one element.
         fortran: Its first axis is the one that varies fastest. Then a row lies all over the file and is gathered
             from its map: a file that shrinks in the moment of that ends the process.
 

@@ -74,7 +74,7 @@ class Entry(NamedTuple):
         label: Class number, or -1.
         size: (height, width) after EXIF orientation, or None.
         fault: Why the sample cannot be read, empty when it can.
-        restarts: Of its image, as `readers.image.restarts.restart_offsets` gives them. An index keeps none
+        restarts: Restart intervals of its image, as `readers.image.restarts.restart_offsets` gives them. An index keeps none
             whose intervals exceed 64 kB: they spare little.
         image_field: Name of the field that holds the image where the format says so, or None.
     """
@@ -99,7 +99,7 @@ class Stamp(NamedTuple):
         inode: See `FileState`.
         mtime_ns: See `FileState`.
         ctime_ns: See `FileState`.
-        index_inode: Of the index itself: a copy of the index has another one.
+        index_inode: Inode of the index itself: a copy of the index has another one.
         settled: Whether any later change of the shard gives it another ``ctime_ns``.
     """
 
@@ -132,12 +132,12 @@ class Head:
     """What is read of an index when it is opened.
 
     Attributes:
-        identity: Of the shard and the scan; see `readers.storage.index`.
+        identity: Identity of the shard and the scan; see `readers.storage.index`.
         digest: SHA-256 over keys, field sizes and labels, in hexadecimal digits.
         kinds: The combinations of fields that samples have.
         places: Table -> (start, stop) in bytes from the first table.
         num_repeated_keys: How many samples have the key of an earlier one.
-        checksums: Of the tables' pieces, 4 bytes each.
+        checksums: Checksums of the tables' pieces, 4 bytes each.
         start: Where the first table begins in the file.
         mark: CRC-32 of all this but the stamp, by which the same file is known again.
     """

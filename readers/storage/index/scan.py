@@ -15,7 +15,7 @@ class Scan:
     """How the samples of a shard are found. An index says which scan made it, and serves no other.
 
     Attributes:
-        name: Of the format, as in ``open_dataset(source, format=name)``.
+        name: Name of the format, as in ``open_dataset(source, format=name)``.
         version: Goes up whenever the same bytes may give other entries.
         find: Yields the samples, in stored order, from the bytes and the name of a shard. It can be pickled. A
             SourceError that it raises begins with the name.

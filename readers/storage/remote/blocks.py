@@ -48,8 +48,8 @@ def find_blocks(key: str, size: int, length: int, ranges: Sequence[Range]) -> di
 
     Args:
         key: Says which file, and which content of it.
-        size: Of a block, in bytes.
-        length: Of the file.
+        size: Size of a block, in bytes.
+        length: Length of the file, in bytes.
         ranges: Half open, within the file.
     """
     wanted: dict[int, Range] = {}

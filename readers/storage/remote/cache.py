@@ -106,7 +106,7 @@ class BlockCache:
 
         Args:
             key: Says which file, and which content of it. It is not stored.
-            length: Of the file, in bytes.
+            length: Length of the file, in bytes.
             ranges: Half open, within the file.
             fetch: Reads whole blocks of the file from where it lies.
         """

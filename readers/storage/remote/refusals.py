@@ -33,8 +33,8 @@ def refusal(error: Exception, scheme: str, *, reached: bool = False) -> OSError 
     """The error of a request that the store refused, and would refuse again; None for others.
 
     Args:
-        error: Of obstore.
-        scheme: Of the URL.
+        error: What obstore raised.
+        scheme: Scheme of the URL.
         reached: The store has answered this process before, so there are credentials.
 
     Returns:

@@ -43,7 +43,7 @@ class Connection:
     """One store: a bucket, or an HTTP server.
 
     Args:
-        address: Of anything in it.
+        address: URL of anything in it.
         options: How to reach it.
     """
 

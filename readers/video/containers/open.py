@@ -12,7 +12,7 @@ from readers.storage.unreadable import reason_of
 
 _BUFFER_BYTES = 1 << 18
 MAX_PIXELS = 1 << 27
-"""Of the frames that are decoded to look at them."""
+"""The most pixels of a frame that is decoded for a first look."""
 
 
 class VideoError(ReadersError):
@@ -23,7 +23,7 @@ class Deadline:
     """A moment after which work on a file is given up.
 
     Args:
-        seconds: From now on.
+        seconds: Time from now on.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -91,7 +91,7 @@ def test_windows_outside_are_refused(window: tuple[int, int, int, int]) -> None:
 
     status, _ = ours(data, (40, 50), window)
 
-    assert REASONS[status] == "the window lies outside the image"
+    assert REASONS[status] == "the crop lies outside the image"
 
 
 def test_another_size_is_refused() -> None:

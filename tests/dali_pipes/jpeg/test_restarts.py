@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dali_pipes.jpeg import REASONS
-from tests.support.jpegs import draw_window, encode, opencv, ours, picture
+from tests.support.jpegs import decode, draw_window, encode, opencv, ours, picture
 
 HEIGHT, WIDTH = 90, 130
 
@@ -23,22 +23,8 @@ def decode_with(
     data: bytes, offsets: np.ndarray, window: tuple[int, ...]
 ) -> tuple[int, np.ndarray]:
     """Decode a window with the offsets given."""
-    from dali_pipes.jpeg.window import decode_window, scratch_bytes
-
-    view, scratch = np.frombuffer(data, np.uint8), np.empty(scratch_bytes(WIDTH), np.uint8)
     out = np.zeros((window[2], window[3], 3), np.uint8)
-    status = decode_window(
-        view.ctypes.data,
-        len(data),
-        window,
-        (HEIGHT, WIDTH),
-        1,
-        offsets,
-        out.ctypes.data,
-        out.strides[0],
-        scratch,
-    )
-    return status, out
+    return decode(data, (HEIGHT, WIDTH), window, out, offsets=offsets), out
 
 
 @pytest.mark.parametrize("sampling", ["4:2:0", "4:4:4", "gray"])

@@ -1,4 +1,4 @@
-"""Write three samples in every format, for tests/test_identities.py, by `python -m tests.data.identities.write`.
+"""Write three samples in every format, for tests/test_identities.py, by `python -m tests.data.identities.write FOLDER`.
 
 What lies beside it was written so, once: the libraries' own bytes change with their versions, and fingerprints of
 some formats see them.
@@ -15,7 +15,6 @@ from PIL import Image
 from tests.support.videos import pan, write_video
 from tests.support.writers import Written
 
-FOLDER = Path(__file__).parent
 FORMATS = (
     "tar",
     "tfrecord",
@@ -66,4 +65,4 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    write(Path(sys.argv[1]))

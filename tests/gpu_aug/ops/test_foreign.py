@@ -347,8 +347,13 @@ def test_fingerprints_differ_where_results_can():
 
 
 SOURCE = """
+import functools
+from collections import namedtuple
+
 import albumentations as A
 import torch
+
+Pair = namedtuple("Pair", "one two")
 
 class Blend(torch.nn.Module):
     def forward(self, x):
@@ -364,7 +369,11 @@ def mixed(x, by):
 
 @torch.no_grad()
 def plain(x):
-    return mixed(x, {number}) + 1
+    return mixed(x, Pair(1, {number}).two) + 1
+
+@functools.cache
+def cached(x):
+    return mixed(x, 1)
 
 def scaled(factor):
     return lambda x: mixed(x, factor), lambda x: x
@@ -381,7 +390,7 @@ def steps_of(folder, name, **source):
         patch.setitem(sys.modules, name, module)
         spec.loader.exec_module(module)
         first, second = module.scaled(0.5)
-        steps = [module.plain, first, second, module.Blend(), module.Darker()]
+        steps = [module.plain, first, second, module.Blend(), module.Darker(), module.cached]
         return prints(
             *steps, A.Lambda(image=module.plain, name="x"), functools.partial(module.mixed, by=2)
         )
@@ -401,8 +410,8 @@ def test_what_a_function_names_in_its_module_counts(tmp_path):
     usual, other = steps_of(tmp_path, "usual"), steps_of(tmp_path, "other", comment=" + 1")
     same = [one == two for one, two in zip(usual, other, strict=True)]
 
-    assert same == [False, False, True, False, True, False, False]
-    assert steps_of(tmp_path, "third", number=4)[1:5] == usual[1:5]
+    assert same == [False, False, True, False, True, False, False, False]
+    assert steps_of(tmp_path, "third", number=4)[1:6] == usual[1:6]
 
 
 def test_code_without_source_says_so():

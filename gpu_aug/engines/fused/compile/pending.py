@@ -120,8 +120,8 @@ class Pending:
         """Carry out the programs of ``rows`` and let them begin anew.
 
         Args:
-            rows: Those whose program is empty already are left alone, unless their type is another.
-            dtype: Of the new images; None is float32, and leaves the type of images alone whose program is empty.
+            rows: Rows to finish; those whose program is empty are left unchanged, unless their type differs.
+            dtype: Data type of the new images; None is float32, and leaves images unchanged whose program is empty.
         """
         if not rows.any():
             return

@@ -29,7 +29,7 @@ class Part:
     Attributes:
         operation: What it is.
         way: "map", "stages", "mix" or "own".
-        by: Whose step it is, where ``way`` is "own".
+        by: The operation whose step it is, if ``way`` is "own".
         add: Adds it to the programs: takes them, what was drawn, and whether images are still whole 8-bit values.
     """
 
@@ -46,7 +46,7 @@ class Plan:
     Attributes:
         parts: Its operations in order.
         num_exact: How many leading ones leave whole 8-bit values whole.
-        num_stages: Of all parts.
+        num_stages: Number of stages of all parts.
     """
 
     parts: tuple[Part, ...]

@@ -26,9 +26,9 @@ def paint(
 
     Args:
         line: Address of float32 [3, width].
-        width: Of the image.
+        width: Width of the image, in pixels.
         y: Number of the line.
-        height: Of the image.
+        height: Height of the image, in pixels.
         hole: int32 [4].
         colour: float32 [3].
         is_noise: Whether uniform noise is painted instead of the colour.

@@ -28,7 +28,7 @@ def read_bytes(address: Whole, count: Whole, line: Whole, width: Whole, backward
     """Read ``count`` neighbouring pixels, uint8, divided by 255.
 
     Args:
-        address: Of the first pixel.
+        address: Address of the first pixel.
         count: Number of pixels.
         line: Address of the first pixel's place in a line.
         width: Number of pixels of that line.
@@ -83,10 +83,10 @@ def write(
     """Write a line as another type.
 
     Args:
-        address: Of the line's first value.
+        address: Address of the line's first value.
         dtype: UINT8, FLOAT16, BFLOAT16 or FLOAT32.
-        across: From channel to channel, in values.
-        along: From pixel to pixel, in values.
+        across: Distance from channel to channel, in values.
+        along: Distance from pixel to pixel, in values.
         line: Its address.
         width: Number of pixels.
         spare: Address of uint16 [3, width], scratch.

@@ -41,7 +41,7 @@ def run(program: Any, sources: Any, others: Any, outs: Any, dtype: Whole, memory
         sources: int64 [B, 5], the first fields of ``sampling.View``.
         others: The same of the second sources; they are not read where there is no ``mix``.
         outs: int64 [B, 4]: address, and values from channel to channel, row to row, column to column.
-        dtype: Of the results; see ``lines``.
+        dtype: Data type of the results; see ``lines``.
         memory: uint8, scratch: SPARE_BYTES + 12 for each pixel of a line, and 12 more for each pixel of
             an image that has a CONTRAST.
     """

@@ -28,7 +28,7 @@ class View(NamedTuple):
     """The view of a source, and what lies beside it.
 
     Attributes:
-        address: Of its first pixel.
+        address: Address of its first pixel.
         is_float: 1 where it is float32, 0 where it is uint8.
         stride: Bytes from row to row.
         height: ...
@@ -59,7 +59,7 @@ def load_whole(view: View, back: Any, y: Whole, line: Whole, width: Whole) -> No
         back: Nine float64.
         y: Number of the line.
         line: Address of float32 [3, width], the result.
-        width: Of the result.
+        width: Width of the result, in pixels.
     """
     none = np.int64(0)  # a plain 0 would be compiled in
     x0 = np.int64(np.floor(back[0] * 0.5 + (back[1] * (y + 0.5) + back[2])))
@@ -98,7 +98,7 @@ def load_between(
     Args:
         view: ...
         back: Nine float64, from the result to the frame between.
-        between: That frame.
+        between: The frame.
         y: ...
         line: ...
         width: ...

@@ -197,8 +197,8 @@ def sum_gray(
         longs: The same as int64.
         tables: float32.
         sums: float32 [R, num_images, num_parts]; the sums of earlier rounds are read.
-        length: Of a record, in words; ``contrasts`` and ``codes`` to ``keys`` are places in it.
-        tables_length: Of the tables of one image.
+        length: Length of a record, in words; ``contrasts`` and ``codes`` to ``keys`` are offsets in it.
+        tables_length: Length of the tables of one image.
         round_: Which contrast stage, in [0, R).
         num_images: Images of the batch.
         num_parts: Programs for each image.
@@ -267,7 +267,7 @@ def run_pass(
 
     Args:
         num_stages: S.
-        TYPE: Of the results.
+        TYPE: Data type of the results.
         LAYOUT: GENERIC, PLANAR or INTERLEAVED.
     """
     image = tl.program_id(1)

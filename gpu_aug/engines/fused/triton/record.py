@@ -40,7 +40,7 @@ class Layout:
         holes: int32 [N, 4].
         colours: float32 [N, 3].
         keys: uint32 [K, 2].
-        length: Of a record; even, so that 8-byte fields lie well.
+        length: Length of a record, in words; even, so that 8-byte fields are aligned.
     """
 
     contrasts: int

@@ -32,8 +32,8 @@ class Tiling:
     """How the work is cut; all of it changes speed alone.
 
     Attributes:
-        height: Of a tile, in pixels; a power of 2.
-        width: Of a tile, in pixels; a power of 2.
+        height: Height of a tile, in pixels; a power of 2.
+        width: Width of a tile, in pixels; a power of 2.
         num_warps: Warps of 32 threads for each tile.
         tiles_per_sum: Tiles that one program sums for the mean.
         num_registers: Most that a thread may use; None leaves that to the compiler.

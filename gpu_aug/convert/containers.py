@@ -1,0 +1,66 @@
+"""What the containers of all libraries come to, and what their walks have in common."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.combine import OneOf, RandomApply
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.steps import Identity
+
+
+def as_one(operations: list[Operation]) -> Operation:
+    """Return one operation that does all of these, in order."""
+    if not operations:
+        return Identity()
+    return operations[0] if len(operations) == 1 else RandomApply(operations, 1.0)
+
+
+def sometimes(operations: list[Operation], p: float) -> list[Operation]:
+    """Return what does all of these with probability ``p``."""
+    if not operations or p == 0:
+        return []
+    return operations if p == 1 else [RandomApply(operations, p)]
+
+
+def choice(
+    children: list[list[Operation]], weights: Sequence[float], p: float = 1.0
+) -> list[Operation]:
+    """Return what does one of the children; those that do nothing lower the probability of all."""
+    kept = [(as_one(c), w) for c, w in zip(children, weights, strict=True) if c and w]
+    if not kept:
+        return []
+    operations, left = [operation for operation, _ in kept], [weight for _, weight in kept]
+    share = p if len(kept) == len(weights) else p * sum(left) / sum(weights)
+    if len(kept) == 1 or share == 0:
+        return sometimes(operations, share)
+    return [OneOf(operations, weights=left, p=share)]
+
+
+def times_255(value: Any) -> Any:
+    """Return numbers in [0, 1], alone or in containers, as they are written for uint8 images."""
+    if isinstance(value, dict):
+        return {key: times_255(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(times_255(item) for item in value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value * 255 if is_number else value
+
+
+def probe(run: Callable[[NDArray[Any], dict[str, NDArray[Any]], int], object], takes: str) -> None:
+    """Run a transform that is not ours a few times, to find now what would fail later.
+
+    Raises:
+        RecipeError: It fails, or changes the image's size.
+    """
+    image: NDArray[Any] = np.random.default_rng(0).integers(0, 256, (256, 320, 3), dtype=np.uint8)
+    if takes == "float32":
+        image = image.astype(np.float32) / 255
+    for seed in range(4):
+        try:
+            run(image, {"seed": np.array([seed])}, 0)
+        except Exception as error:
+            raise RecipeError(f"it fails on an image: {' '.join(str(error).split())}") from error

@@ -1,0 +1,23 @@
+"""How large a recipe file may be, and how its values are told apart."""
+
+Keys = tuple[str | int, ...]
+"""The keys of dictionaries and the numbers in lists that lead to a value of a document."""
+
+MOST_BYTES = 1 << 20
+MOST_DEPTH = 100
+_MOST_VALUES = 100_000
+
+
+def excess(num_values: int, depth: int) -> str:
+    """Return what is wrong with so many values, or values so deep; "" where nothing is."""
+    if depth > MOST_DEPTH:
+        return (
+            f"the file is too deep for a recipe: values stand in each other more than {MOST_DEPTH} deep: take out "
+            "levels, and in YAML references (*name) to what they stand in"
+        )
+    if num_values > _MOST_VALUES:
+        return (
+            f"the file is too large for a recipe: it holds more than {_MOST_VALUES} values: take out values, and "
+            "in YAML references (*name), each of which counts as all that it refers to"
+        )
+    return ""
