@@ -144,7 +144,7 @@ def is_decoded(member: str) -> bool:
 
 
 def decode_fields(stored: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Make payloads of what lies at the places of an Example: bytes stay, numbers become JSON.
+    """Make payloads of what lies in an Example: bytes stay, numbers become JSON.
 
     Args:
         stored: The bytes of each member, by its name.
@@ -164,8 +164,8 @@ def decode_fields(stored: Mapping[str, Payload]) -> dict[str, Payload]:
                 fields[name[1:]] = _to_json(numbers[0] if len(numbers) == 1 else numbers)
         elif name[:1] == _SEVERAL:
             data = copied(data)
-            places = find_values(data, 0, len(data))
-            for number, (start, stop) in enumerate(places):
+            spans = find_values(data, 0, len(data))
+            for number, (start, stop) in enumerate(spans):
                 fields[f"{name[1:]}.{number}"] = data[start:stop]
         else:
             fields[name] = data
@@ -200,10 +200,8 @@ def _is_one(record: Payload, feature: Feature) -> bool:
 def _read_label(record: Payload, feature: Feature) -> int:
     value: int | float | str | list[int] | list[float] | None
     if feature.kind == "bytes":
-        places = find_values(record, feature.start, feature.stop)
-        texts = [
-            str(record[start:stop][:_MAX_LABEL_BYTES], "latin-1") for start, stop in places[:2]
-        ]
+        spans = find_values(record, feature.start, feature.stop)
+        texts = [str(record[start:stop][:_MAX_LABEL_BYTES], "latin-1") for start, stop in spans[:2]]
         if len(texts) > 1:
             raise ValueError(f"the label {texts} is not one whole number")
         value = texts[0] if texts else None
@@ -217,10 +215,10 @@ def _read_label(record: Payload, feature: Feature) -> int:
 
 def _read_key(record: Payload, feature: Feature) -> str | None:
     if feature.kind == "bytes":
-        places = find_values(record, feature.start, feature.stop)
-        if len(places) != 1 or places[0][0] == places[0][1]:
+        spans = find_values(record, feature.start, feature.stop)
+        if len(spans) != 1 or spans[0][0] == spans[0][1]:
             return None
-        text = bytes(record[slice(*places[0])][: 4 * _MAX_KEY_CHARACTERS])
+        text = bytes(record[slice(*spans[0])][: 4 * _MAX_KEY_CHARACTERS])
         return text.decode("utf-8", "replace")[:_MAX_KEY_CHARACTERS]
     numbers = read_numbers(record, feature.start, feature.stop)
     return str(numbers[0]) if len(numbers) == 1 else None

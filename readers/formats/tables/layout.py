@@ -179,8 +179,8 @@ def _is_binary(kind: Any) -> bool:
 
 def _holds_images(kind: Any) -> bool:
     if _is_struct(kind):
-        place = kind.get_field_index("bytes")
-        return place >= 0 and _is_binary(kind.field(place).type)
+        number = kind.get_field_index("bytes")
+        return number >= 0 and _is_binary(kind.field(number).type)
     return _is_binary(kind)
 
 

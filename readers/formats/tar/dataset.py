@@ -32,7 +32,7 @@ class TarDataset(ShardDataset):
 
     See `ShardDataset` for how shards are indexed and mapped.
 
-    In a shard that is cut off or damaged the samples before that place can be read, and one
+    In a shard that is cut off or damaged the samples before that byte can be read, and one
     BadSample stands for the loss. Nothing but the shard itself is touched: links and devices in
     it are passed over.
 
@@ -100,7 +100,7 @@ def _files(content: Content, shard: str) -> Iterator[_File]:
             if stop > len(content):
                 fault = f"{shard} is cut off at byte {len(content)}, within {name}"
             elif is_sparse:
-                fault = f"{shard} stores {name} as a sparse file, which has no one place"
+                fault = f"{shard} stores {name} as a sparse file, which does not lie in one piece"
             yield *parts, start, stop, fault
     except TarError as error:
         if bytes(content[:6]).startswith(_COMPRESSED):
