@@ -8,7 +8,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
-from readers.formats.detect import MDS_INDEX, is_list, is_shard, is_video, named_kind, tell_kind
+from readers.formats.detect import detect, detect_named
+from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
 from readers.formats.doubts import doubts
 from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
 from readers.formats.splits import (
@@ -21,7 +22,7 @@ from readers.formats.splits import (
 )
 from readers.formats.unread import unread
 from readers.sample import PathLike, SourceError
-from readers.storage.paths import find_places, has_wildcards, is_url
+from readers.storage.paths import find_paths, has_wildcards, is_url
 from readers.storage.unreadable import unreadable
 
 if TYPE_CHECKING:
@@ -101,27 +102,27 @@ def open_dataset(
             f"source={source!r} is no path: give a path, a pattern, a URL, or a list of them"
         ) from None
     storage = _storage_options(options) if any(map(is_url, names)) else None
-    places = [place for name in names for place in _places(name, storage, split)]
-    if not places:
+    paths = [path for name in names for path in _paths_of(name, storage, split)]
+    if not paths:
         raise SourceError("the list of sources is empty: give paths of shards or of images")
-    kind, places = named_kind(format, places, split) if format else tell_kind(places, split)
+    kind, paths = detect_named(format, paths, split) if format else detect(paths, split)
     if kind.name == "stream" and format is None:
         raise SourceError(
-            f"{places[0]} can only be read forward: decompress it or make shards of it "
+            f"{paths[0]} can only be read forward: decompress it or make shards of it "
             "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
         )
-    with unreadable(places[0]):
-        made = _made(kind, places, many or len(places) > 1, options)
-    beside = [*unread(kind, places[0]), *(doubts(kind, places[0]) if format is None else ())]
+    with unreadable(paths[0]):
+        made = _made(kind, paths, many or len(paths) > 1, options)
+    beside = [*unread(kind, paths[0]), *(doubts(kind, paths[0]) if format is None else ())]
     for remark in [*getattr(made, "remarks", ()), *beside]:
         warnings.warn(remark, UserWarning, stacklevel=2)
     return made
 
 
 def _made(
-    kind: Format, places: list[str], many: bool, options: dict[str, object]
+    kind: Format, paths: list[str], many: bool, options: dict[str, object]
 ) -> "IndexedDataset | TarStream":
-    away = next((place for place in places if is_url(place)), None)
+    away = next((path for path in paths if is_url(path)), None)
     if away and not kind.remote:
         raise SourceError(
             f"{away} lies elsewhere, and {kind.title} is read from this machine's files: copy it here, "
@@ -136,15 +137,15 @@ def _made(
         raise SourceError(
             f"{kind.title} has no option {unknown[0]!r}: it has {', '.join(allowed) or 'none'}"
         )
-    if kind.name == "list" and (many or not is_list(places[0])):
-        return reader(places, **options)  # type: ignore[no-any-return]
-    if kind.name == "clip-list" and all(map(is_video, places)):
-        return reader(places, **options)  # type: ignore[no-any-return]
+    if kind.name == "list" and (many or not is_list(paths[0])):
+        return reader(paths, **options)  # type: ignore[no-any-return]
+    if kind.name == "clip-list" and all(map(is_video, paths)):
+        return reader(paths, **options)  # type: ignore[no-any-return]
     if kind.takes == "files":
-        return reader(places, **options)  # type: ignore[no-any-return]
-    if len(places) > 1:
-        raise SourceError(f"{kind.title} is one {kind.takes}, got {len(places)}: give one of them")
-    return reader(places[0], **options)  # type: ignore[no-any-return]
+        return reader(paths, **options)  # type: ignore[no-any-return]
+    if len(paths) > 1:
+        raise SourceError(f"{kind.title} is one {kind.takes}, got {len(paths)}: give one of them")
+    return reader(paths[0], **options)  # type: ignore[no-any-return]
 
 
 def _storage_options(options: dict[str, object]) -> "StorageOptions":
@@ -162,9 +163,9 @@ def _storage_names() -> list[str]:
     return [found.name for found in fields(StorageOptions)]
 
 
-def _places(text: str, storage: "StorageOptions | None", split: str | None) -> list[str]:
+def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) -> list[str]:
     """Return the files that a path, a pattern or the URL of a folder stands for; local folders stay."""
-    found = find_places(text, storage)
+    found = find_paths(text, storage)
     if storage and len(found) == 1 and is_url(text) and text.endswith("/"):
         return _inside(found[0], storage, split)
     if split is None and has_wildcards(text):
@@ -177,20 +178,20 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
     from readers.storage.remote import Url, list_remote
 
     there = list_remote(url, storage)
-    deeper = [place for place in there if "/" in place.removeprefix(url)]
-    there = [place for place in there if "/" not in place.removeprefix(url)]
+    deeper = [path for path in there if "/" in path.removeprefix(url)]
+    there = [path for path in there if "/" not in path.removeprefix(url)]
     if f"{url}{MDS_INDEX}" in there:
         return [Url(f"{url}{MDS_INDEX}", storage)]
-    found = [place for place in there if is_shard(place.rpartition("/")[2])]
-    found = found or [place for place in there if NUMBERED.search(place)]
-    folders = sorted({place.removeprefix(url).partition("/")[0] for place in deeper})
+    found = [path for path in there if is_shard(path.rpartition("/")[2])]
+    found = found or [path for path in there if NUMBERED.search(path)]
+    folders = sorted({path.removeprefix(url).partition("/")[0] for path in deeper})
     if found and folders:
         raise SourceError(
             f"{url} holds shards and the folder {folders[0]}: give the shards as a pattern, or move them "
             "to a folder of their own"
         )
     if found:
-        return [Url(place, storage) for place in choose_split(found, split, url)]
+        return [Url(path, storage) for path in choose_split(found, split, url)]
     splits = folder_splits(folders) if split is None else {}
     if splits:
         names = in_order(splits.values())

@@ -92,6 +92,32 @@ def find_roles(
     )
 
 
+def usual_roles(pictures: Collection[str], others: Iterable[str], whole: Collection[str]) -> Roles:
+    """The roles that columns have by their names.
+
+    Args:
+        pictures: Those that may hold encoded images.
+        others: Those that may hold labels and keys.
+        whole: Those of them that hold whole numbers.
+    """
+    image = find_roles(pictures, image=None, label=None, key=None, source="", encoded=pictures)
+    found = find_roles(others, image=None, label=None, key=None, source="", whole=whole)
+    return Roles(image.image, found.label, found.key)
+
+
+def require_columns(asked: Collection[str] | None, there: Collection[str], source: str) -> None:
+    """See that the columns are there that shall become fields.
+
+    Raises:
+        SourceError: One is not.
+    """
+    missing = [name for name in asked or () if name not in there]
+    if missing:
+        raise SourceError(
+            f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(there)}"
+        )
+
+
 def remarks_on(
     source: str,
     *,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from readers.formats.detect import FRAME
+from readers.formats.detect_folder import FRAME
 from readers.formats.registry import Format
 from readers.formats.splits import split_alone
 from readers.sample import is_image_file
@@ -19,18 +19,18 @@ _LEFT_OUT = (
 )  # fmt: skip
 
 
-def doubts(kind: Format, place: str) -> Iterator[str]:
+def doubts(kind: Format, folder: str) -> Iterator[str]:
     """Yield sentences about a folder of classes that somebody should hear before a training.
 
     Some names in the folder and in its classes are looked at.
 
     Args:
         kind: What was opened.
-        place: The folder.
+        folder: Its path.
     """
     if kind.name != "folder":
         return
-    root = Path(place).absolute()
+    root = Path(folder).absolute()
     names = sorted(name for name in _names(root) if name[0] != ".")
     classes = [name for name in names if (root / name).is_dir()]
     said = [name for name in classes if split_alone(name)]

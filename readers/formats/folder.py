@@ -196,16 +196,16 @@ def _files_below(root: Path, folder: str, kind: FileKind, sidecars: Sidecars) ->
     What belongs to them is added to ``sidecars``.
     """
     found = []
-    for place, folders, files in os.walk(root / folder, onerror=_raise, followlinks=True):
-        folders[:] = [name for name in _visible(folders) if not _is_loop(Path(place, name))]
+    for path, folders, files in os.walk(root / folder, onerror=_raise, followlinks=True):
+        folders[:] = [name for name in _visible(folders) if not _is_loop(Path(path, name))]
         names, beside = _told_apart(_visible(files), kind)
-        inside = os.path.relpath(place, root)
+        inside = os.path.relpath(path, root)
         found.append((inside, names))
         for name, files_beside in beside.items():
             sidecars[f"{inside}/{name}"] = tuple(
                 (field, f"{inside}/{file}") for field, file in files_beside
             )
-    return [f"{place}/{name}" for place, names in sorted(found) for name in names]
+    return [f"{path}/{name}" for path, names in sorted(found) for name in names]
 
 
 def _told_apart(names: Sequence[str], kind: FileKind) -> tuple[list[str], Sidecars]:

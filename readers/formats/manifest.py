@@ -242,14 +242,14 @@ class LineReader:
 
 def _lines(content: Content) -> Iterator[tuple[int, int]]:
     """Yield where each line begins and ends, the ends without the line feed."""
-    place = start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
-    while place < len(content):
-        piece = bytes(content[place : place + _PIECE_BYTES])
-        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + place
+    offset = start = 3 if bytes(content[:3]) == b"\xef\xbb\xbf" else 0
+    while offset < len(content):
+        piece = bytes(content[offset : offset + _PIECE_BYTES])
+        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + offset
         for end in ends.tolist():
             yield start, end
             start = end + 1
-        place += len(piece)
+        offset += len(piece)
     if start < len(content):
         yield start, len(content)
 

@@ -110,8 +110,8 @@ def _find_labels(path: Path, labels: PathLike | Literal[False] | None) -> Path |
     if labels is not None:
         return Path(labels).absolute()
     stems = (f"{path.stem}_labels", path.stem.replace("images", "labels"), "labels")
-    places = [path.with_name(f"{stem}.npy") for stem in stems]
-    return next((place for place in places if place != path and place.is_file()), None)
+    paths = [path.with_name(f"{stem}.npy") for stem in stems]
+    return next((other for other in paths if other != path and other.is_file()), None)
 
 
 def _find_rows(path: Path) -> FileRows:

@@ -81,23 +81,22 @@ def canonical(split: str) -> str:
     return next((name for name, words in _WORDS.items() if split.lower() in words), split)
 
 
-def choose_split(places: Sequence[str], split: str | None, source: str) -> list[str]:
+def choose_split(paths: Sequence[str], split: str | None, source: str) -> list[str]:
     """Return the files of a split, or all of them where they are of one.
 
     Args:
-        places: Paths or URLs.
+        paths: Paths or URLs.
         split: Its name, or None.
         source: What the caller gave, for errors.
 
     Raises:
         SourceError: No split was asked for and there are several, or there is no such split.
     """
-    inside, folder = _relative(places)
+    inside, folder = _relative(paths)
     told = splits_of(inside, folder)
     names = in_order({name for one in told for name in one})
     of_split = {
-        name: [place for place, one in zip(places, told, strict=True) if name in one]
-        for name in names
+        name: [path for path, one in zip(paths, told, strict=True) if name in one] for name in names
     }
     if split is not None:
         wanted = canonical(split) if split not in of_split else split
@@ -105,22 +104,22 @@ def choose_split(places: Sequence[str], split: str | None, source: str) -> list[
             raise SourceError(no_such_split(source, split, names))
         return of_split[wanted]
     if len({one for one in told if one}) < 2:
-        return list(places)
-    first = _pattern(of_split[names[0]], places)
+        return list(paths)
+    first = _pattern(of_split[names[0]], paths)
     raise SourceError(several_splits(source, names, first))
 
 
-def require_one_split(places: Sequence[str], source: str) -> None:
+def require_one_split(paths: Sequence[str], source: str) -> None:
     """See that files are all of one split.
 
     Args:
-        places: Paths or URLs.
+        paths: Paths or URLs.
         source: What the caller gave, for errors.
 
     Raises:
         SourceError: They are of several.
     """
-    choose_split(places, None, source)
+    choose_split(paths, None, source)
 
 
 def several_splits(source: str, names: Sequence[str], instead: str) -> str:
@@ -155,16 +154,16 @@ def _said(parts: Sequence[str]) -> frozenset[str]:
     )
 
 
-def _relative(places: Sequence[str]) -> tuple[list[str], str]:
+def _relative(paths: Sequence[str]) -> tuple[list[str], str]:
     """Return paths relative to the deepest folder that holds all, and that folder's name."""
-    parts = [place.partition("?")[0].split("/") for place in places]
+    parts = [path.partition("?")[0].split("/") for path in paths]
     alike = (len(set(level)) == 1 for level in zip(*(one[:-1] for one in parts), strict=False))
     shared = len(list(takewhile(bool, alike)))
     folder = parts[0][shared - 1] if shared else ""
     return ["/".join(one[shared:]) for one in parts], folder
 
 
-def _pattern(files: Sequence[str], places: Sequence[str]) -> str:
+def _pattern(files: Sequence[str], paths: Sequence[str]) -> str:
     """Return a pattern that fits these files and no others, "" where none is found."""
     if len(files) == 1:
         return files[0]
@@ -173,4 +172,4 @@ def _pattern(files: Sequence[str], places: Sequence[str]) -> str:
     pattern = f"{start.rstrip('0123456789')}*{end.lstrip('0123456789')}"
     if any(sign in start + end for sign in "*?["):
         return ""
-    return pattern if [one for one in places if fnmatchcase(one, pattern)] == [*files] else ""
+    return pattern if [one for one in paths if fnmatchcase(one, pattern)] == [*files] else ""

@@ -17,7 +17,7 @@ _INSTEAD = (
 )
 
 
-def unread(kind: Format, place: str) -> list[str]:
+def unread(kind: Format, folder: str) -> list[str]:
     """Sentences about annotations that belong to the images of a folder and are not read.
 
     A few names are looked at: beside the first images, and where the tools of Pascal VOC, YOLO, COCO and Hugging
@@ -25,14 +25,14 @@ def unread(kind: Format, place: str) -> list[str]:
 
     Args:
         kind: What was opened.
-        place: The folder.
+        folder: Its path.
     """
     if kind.name != "folder":
         return []
-    root = Path(place).absolute()
+    root = Path(folder).absolute()
     found = []
-    for folder, image in _first_images(root):
-        beside = _annotation(folder, image)
+    for inside, image in _first_images(root):
+        beside = _annotation(inside, image)
         if beside:
             found.append(f"{root} is read without {beside}: {_INSTEAD}")
             break
@@ -70,8 +70,8 @@ def _annotation(folder: Path, image: str) -> str:
     texts = [folder / f"{stem}.txt"]
     parts = list(folder.parts)
     if "images" in parts:  # .../images/train/a.jpg has .../labels/train/a.txt
-        place = len(parts) - 1 - parts[::-1].index("images")
-        texts.append(Path(*parts[:place], "labels", *parts[place + 1 :], f"{stem}.txt"))
+        last = len(parts) - 1 - parts[::-1].index("images")
+        texts.append(Path(*parts[:last], "labels", *parts[last + 1 :], f"{stem}.txt"))
     for path in texts:
         with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as file:
             if _YOLO.fullmatch(file.readline(1000)):

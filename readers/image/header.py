@@ -63,6 +63,15 @@ class Header:
     has_alpha: bool = False
 
 
+def image_size(data: Payload) -> tuple[int, int] | None:
+    """(height, width) of an encoded image after EXIF orientation, None where its header cannot be read."""
+    try:
+        header = read_header(data)
+    except HeaderError:
+        return None
+    return header.height, header.width
+
+
 def read_header(data: Payload) -> Header:
     """Read the header of an encoded image.
 

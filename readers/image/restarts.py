@@ -48,8 +48,8 @@ def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
     if scan is None:
         return None
     coded = np.frombuffer(data, np.uint8, offset=scan.start)
-    places = np.flatnonzero(coded[:-1] == 0xFF)
-    codes = coded[places + 1]
+    prefixes = np.flatnonzero(coded[:-1] == 0xFF)
+    codes = coded[prefixes + 1]
     marks = np.flatnonzero(codes)[: scan.num_intervals]  # a zero says that 0xFF is data
     expected = _FIRST_RESTART + np.arange(scan.num_intervals) % 8
     expected[-1] = _END_OF_IMAGE
@@ -57,7 +57,7 @@ def restart_offsets(data: Payload) -> NDArray[np.int64] | None:
         return None
     offsets = np.empty(scan.num_intervals + 1, np.int64)
     offsets[0] = scan.start
-    offsets[1:] = places[marks] + (scan.start + 2)
+    offsets[1:] = prefixes[marks] + (scan.start + 2)
     offsets[-1] -= 2
     return offsets
 

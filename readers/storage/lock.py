@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 @contextmanager
-def one_at_a_time(place: Path) -> Iterator[int]:
+def one_at_a_time(path: Path) -> Iterator[int]:
     """Wait until no other process holds this file's lock, and hold it.
 
     The operating system gives the lock back when its holder is gone, however it went, so none can be
@@ -20,24 +20,24 @@ def one_at_a_time(place: Path) -> Iterator[int]:
     Raises:
         OSError: The file cannot be made there.
     """
-    place.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = _locked(place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _locked(path)
     try:
         yield descriptor
     finally:
         with suppress(OSError):
-            if _is_at(descriptor, place):
-                place.unlink()
+            if _is_at(descriptor, path):
+                path.unlink()
         os.close(descriptor)
 
 
-def _locked(place: Path) -> int:
+def _locked(path: Path) -> int:
     while True:
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             # The holder before may have taken the file away or renamed it: then its lock is nobody's.
-            if _is_at(descriptor, place):
+            if _is_at(descriptor, path):
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -45,8 +45,8 @@ def _locked(place: Path) -> int:
         os.close(descriptor)
 
 
-def _is_at(descriptor: int, place: Path) -> bool:
+def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), place.stat())
+        return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False

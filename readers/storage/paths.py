@@ -1,4 +1,4 @@
-"""What paths, patterns and URLs stand for: the places of files and folders."""
+"""What paths, patterns and URLs stand for: the paths of files and folders."""
 
 import itertools
 import re
@@ -17,12 +17,12 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _SIDE_CAR = ".gpuaug-"  # our own files beside the data
 
 
-def is_url(place: str) -> bool:
+def is_url(path: str) -> bool:
     """Whether this is no path of this machine."""
-    return _URL.match(place) is not None
+    return _URL.match(path) is not None
 
 
-def find_places(text: str, storage: "StorageOptions | None") -> list[str]:
+def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
     """Return what a path or a pattern stands for, sorted for each of its wildcards.
 
     URLs of folders stay as they are.
@@ -33,10 +33,10 @@ def find_places(text: str, storage: "StorageOptions | None") -> list[str]:
     if text.startswith("pipe:"):
         return [text]
     if storage and is_url(text):
-        return [place for url in expand_braces(text) for place in _matched_away(url, storage)]
+        return [path for url in expand_braces(text) for path in _matched_away(url, storage)]
     if Path(text).exists():  # also a file that has braces or stars in its name
         return [text]
-    return [place for name in expand_braces(text) for place in _matched(name)]
+    return [path for name in expand_braces(text) for path in _matched(name)]
 
 
 def has_wildcards(text: str) -> bool:
@@ -52,7 +52,7 @@ def _matched(name: str) -> list[str]:
     if not has_magic(name) or Path(name).exists():
         return [name]
     found = sorted(glob(name))  # noqa: PTH207 - Path.glob wants a folder apart
-    found = [place for place in found if _SIDE_CAR not in Path(place).name]
+    found = [path for path in found if _SIDE_CAR not in Path(path).name]
     if not found:
         raise SourceError(f"{name} fits no file: correct the pattern")
     return found

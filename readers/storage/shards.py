@@ -1,4 +1,4 @@
-"""Samples that lie at known places of shard files; the base of every format of that kind."""
+"""Samples that lie at known offsets of shard files; the base of every format of that kind."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -76,7 +76,7 @@ class _Content(NamedTuple):
 
 
 class ShardDataset(IndexedDataset):
-    """Samples at known byte places of shards.
+    """Samples at known offsets of shards.
 
     Shards are scanned once (see `readers.storage.index`). Fields of local ones are read, and those of more than 1 MiB
     are memoryviews into the mapped shard, which keep it mapped as long as they live (see `readers.storage.blob.mapped.copied`).

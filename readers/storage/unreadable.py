@@ -7,16 +7,16 @@ from readers.sample import SourceError
 
 
 @contextmanager
-def unreadable(place: str) -> Iterator[None]:
+def unreadable(location: str) -> Iterator[None]:
     """Make a SourceError of what the storage raises: a file without leave, a server that fails, an object that changed.
 
     Args:
-        place: The path or URL, for the error.
+        location: The path or URL, for the error.
     """
     try:
         yield
     except OSError as error:
-        raise SourceError(f"{_shown(place)} cannot be read: {reason_of(error)}") from None
+        raise SourceError(f"{_shown(location)} cannot be read: {reason_of(error)}") from None
 
 
 def reason_of(error: Exception) -> str:
@@ -24,9 +24,9 @@ def reason_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _shown(place: str) -> str:
-    if "://" not in place:
-        return place
+def _shown(location: str) -> str:
+    if "://" not in location:
+        return location
     from readers.storage.remote.options import shown
 
-    return shown(place)
+    return shown(location)

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from readers.dataset import IndexedDataset
 from readers.formats.arrayrecord.files import OpenFiles
 from readers.formats.protobuf.example import ExampleReader, decode_fields
-from readers.image.header import read_header
+from readers.image.header import image_size
 from readers.sample import (
     BadSample,
     ColumnName,
-    HeaderError,
     PathLike,
     Payload,
     Sample,
@@ -104,18 +103,18 @@ class ArrayRecordDataset(IndexedDataset):
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the records; see `Dataset.fetch`."""
-        places = checked_indices(indices, len(self))
-        result: list[Any] = [None] * len(places)
-        order = sorted(range(len(places)), key=places.__getitem__)
-        for number, group in groupby(order, lambda at: bisect_right(self._starts, places[at]) - 1):
+        wanted = checked_indices(indices, len(self))
+        result: list[Any] = [None] * len(wanted)
+        order = sorted(range(len(wanted)), key=wanted.__getitem__)
+        for number, group in groupby(order, lambda at: bisect_right(self._starts, wanted[at]) - 1):
             positions = list(group)
             start = self._starts[number]
-            rows = list(dict.fromkeys(places[position] - start for position in positions))
+            rows = list(dict.fromkeys(wanted[position] - start for position in positions))
             records = dict(zip(rows, self._read(number, rows), strict=True))
             for position in positions:
-                row = places[position] - start
+                row = wanted[position] - start
                 result[position] = self._sample(
-                    places[position], self._names[number], row, records[row]
+                    wanted[position], self._names[number], row, records[row]
                 )
         return result
 
@@ -153,7 +152,7 @@ class ArrayRecordDataset(IndexedDataset):
         )
 
     def _read(self, number: int, rows: list[int]) -> "Sequence[bytes | Exception]":
-        """Read records of a file; in the place of those that cannot be read stands why."""
+        """Read records of a file; instead of those that cannot be read stands why."""
         try:
             return self._files.read(number, rows)
         except (RuntimeError, OSError) as error:
@@ -218,9 +217,6 @@ def _count_records(files: OpenFiles, number: int, path: str) -> int:
 
 
 def _plain_record(index: int, key: str, record: Payload) -> Sample:
-    try:
-        header = read_header(record)
-    except HeaderError:
-        return Sample(index, key, {"record": record})
-    size = (header.height, header.width)
-    return Sample(index, key, {"record": record}, size=size, image_field="record")
+    size = image_size(record)
+    image_field = None if size is None else "record"
+    return Sample(index, key, {"record": record}, size=size, image_field=image_field)

@@ -30,7 +30,7 @@ class ArrowDataset(IndexedDataset):
     Files are of the file format or the stream format; a folder is one that ``Dataset.save_to_disk`` wrote,
     or one with .arrow files in it.
 
-    Fields of bytes are read at their places; those of more than 1 MiB are views into the file's map, and keep it
+    Fields of bytes are read where they lie; those of more than 1 MiB are views into the file's map, and keep it
     mapped as long as they live. Of a compressed file record batches are decompressed whole, and some are kept.
     The image is a column of bytes, or Hugging Face's struct of bytes and path.
 

@@ -130,7 +130,7 @@ class ArrowFile:
         file = mapped_file(view)
         assert file is not None
         self.mapped, self._buffer = file, self._pa.py_buffer(view)
-        self._places: list[int] | None = None
+        self._offsets: list[int] | None = None
         self._reader: Any = None
         self._batches: list[Any] | None = None
         try:
@@ -161,8 +161,8 @@ class ArrowFile:
             digest.update(view)
             return digest.hexdigest()
         for number in range(num_pieces):
-            place = (len(view) - _PIECE_BYTES) * number // (num_pieces - 1)
-            digest.update(view[max(0, place) : max(0, place) + _PIECE_BYTES])
+            offset = (len(view) - _PIECE_BYTES) * number // (num_pieces - 1)
+            digest.update(view[max(0, offset) : max(0, offset) + _PIECE_BYTES])
         return digest.hexdigest()
 
     def batch(self, number: int) -> Any:
@@ -174,8 +174,8 @@ class ArrowFile:
         self.mapped.check()  # a moment before pyarrow looks
         if self._batches is not None:
             return self._batches[number]
-        if self._places is not None:
-            message = self._message(self._places[number])
+        if self._offsets is not None:
+            message = self._message(self._offsets[number])
             return self._ipc.read_record_batch(message, self.schema)
         if self._pid != os.getpid():  # a fork may have been made while another thread held it
             self._lock, self._pid = threading.Lock(), os.getpid()
@@ -194,12 +194,12 @@ class ArrowFile:
             ]
         reader = self._ipc.open_stream(self._pa.BufferReader(self._buffer))
         self.schema = reader.schema
-        places = list(self._walk_stream(content))
+        offsets = list(self._walk_stream(content))
         if any(map(self._has_dictionary, self.schema.types)):
             self._batches = list(reader)
             return [batch.num_rows for batch in self._batches]
-        self._places = places
-        return [self.batch(number).num_rows for number in range(len(places))]
+        self._offsets = offsets
+        return [self.batch(number).num_rows for number in range(len(offsets))]
 
     def _has_dictionary(self, kind: Any) -> bool:
         if self._pa.types.is_dictionary(kind):
@@ -211,7 +211,7 @@ class ArrowFile:
         """Yield where each record batch begins: a stream has no list of them."""
         source = self._pa.BufferReader(self._buffer)
         while source.tell() < source.size():
-            place = source.tell()
+            offset = source.tell()
             try:
                 message = self._ipc.read_message(source)
             except EOFError:  # the stream says that it ends
@@ -220,9 +220,9 @@ class ArrowFile:
             start = stop - (message.body.size if message.body else 0)
             check_message(message.metadata.to_pybytes(), content, start, stop)
             if message.type == "record batch":
-                yield place
+                yield offset
 
-    def _message(self, place: int) -> Any:
+    def _message(self, offset: int) -> Any:
         source = self._pa.BufferReader(self._buffer)
-        source.seek(place)
+        source.seek(offset)
         return self._ipc.read_message(source)

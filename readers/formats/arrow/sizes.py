@@ -27,8 +27,8 @@ def check_file(content: Parsed) -> None:
     footer = bytes(content[size - _FOOTER_END - length : size - _FOOTER_END])
     root = _root(footer)
     for field in (2, 3):  # dictionaries, record batches
-        for place in _structs(footer, root, field, _BLOCK.size):
-            start, head_bytes, body_bytes = _BLOCK.unpack_from(footer, place)
+        for offset in _structs(footer, root, field, _BLOCK.size):
+            start, head_bytes, body_bytes = _BLOCK.unpack_from(footer, offset)
             head = bytes(content[start : start + head_bytes])
             skipped = 8 if head[:4] == b"\xff\xff\xff\xff" else 4
             body = start + head_bytes
@@ -56,8 +56,8 @@ def check_message(head: bytes, content: Parsed, start: int, stop: int) -> None:
     if kind not in (_DICTIONARY, _RECORD_BATCH) or batch is None or not _field(head, batch, 3):
         return  # not compressed: its buffers stay where they are
     total = 0
-    for place in _structs(head, batch, 2, _BUFFER.size):
-        offset, length = _BUFFER.unpack_from(head, place)
+    for buffer in _structs(head, batch, 2, _BUFFER.size):
+        offset, length = _BUFFER.unpack_from(head, buffer)
         if length and start <= start + offset + 8 <= stop:
             (claimed,) = struct.unpack("<q", content[start + offset : start + offset + 8])
             total += claimed if claimed >= 0 else length  # -1: stored as it is
@@ -78,8 +78,8 @@ def _field(data: bytes, table: int, number: int) -> int | None:
 
 
 def _table(data: bytes, table: int, number: int) -> int | None:
-    place = _field(data, table, number)
-    return None if place is None else place + int(struct.unpack_from("<I", data, place)[0])
+    offset = _field(data, table, number)
+    return None if offset is None else offset + int(struct.unpack_from("<I", data, offset)[0])
 
 
 def _structs(data: bytes, table: int, number: int, size: int) -> Iterator[int]:

@@ -47,7 +47,7 @@ class CocoDataset(IndexedDataset):
     - ``labels``: the object's category, counted from 0 in the order of the category numbers; `class_names`
       has their names;
     - ``keypoints``, ``keypoint_labels``: where an object has keypoints, those that are labelled (v > 0), of
-      all objects, and each one's place in its category's list;
+      all objects, and each one's number in its category's list;
     - ``iscrowd``, ``area``: as in the file, one for each box.
 
     Images without objects have empty lists. The label of a sample is -1: an image has no one class. An
@@ -179,7 +179,7 @@ class CocoDataset(IndexedDataset):
 
 
 def find_images(content: Content, name: str) -> Iterator[Entry]:
-    """Yield the images of a COCO file, with the places of their objects and of the categories."""
+    """Yield the images of a COCO file, and where their objects and the categories lie."""
     lists = _Lists(content, name)
     categories = (("categories", *lists.categories),) if lists.categories else ()
     any_sound = False
@@ -192,7 +192,7 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
             continue
         any_sound = True
         found = enumerate(lists.objects.get(image["id"], ()))
-        members = (("image", start, stop), *categories, *((str(i), *place) for i, place in found))
+        members = (("image", start, stop), *categories, *((str(i), *span) for i, span in found))
         size: Any = (image.get("height"), image.get("width"))
         known = all(type(length) is int and 0 < length < 1 << 31 for length in size)
         key = f"images[{number}]" if file.startswith("/") else file
@@ -214,7 +214,7 @@ class _Lists:
         self.images: list[tuple[int, int]] = []
         self.objects: dict[int, list[tuple[int, int]]] = {}
         self.categories: tuple[int, int] | None = None
-        # One letter a byte: places in the text are places in the file, and JSON's own signs are ASCII.
+        # One letter a byte: offsets in the text are offsets in the file, and JSON's own signs are ASCII.
         self._text = str(content[0 : len(content)], "latin-1")
         self._decode = json.JSONDecoder().raw_decode
         advice = "give a file of COCO's instances or keypoints, a JSON object with the list images"
@@ -228,46 +228,46 @@ class _Lists:
             raise SourceError(f"{name} lists no images: {advice}")
 
     def _walk(self) -> None:
-        place = self._skip(3 if self._text.startswith("\xef\xbb\xbf") else 0, "{")
-        while self._text[place] != "}":
-            name, place = self._decode(self._text, place)
-            place = self._skip(place, ":")
-            start = place
-            if name in ("images", "annotations") and self._text[place] == "[":
-                place = self._walk_list(place, name)
+        offset = self._skip(3 if self._text.startswith("\xef\xbb\xbf") else 0, "{")
+        while self._text[offset] != "}":
+            name, offset = self._decode(self._text, offset)
+            offset = self._skip(offset, ":")
+            start = offset
+            if name in ("images", "annotations") and self._text[offset] == "[":
+                offset = self._walk_list(offset, name)
             else:
-                value, place = self._decode(self._text, place)
+                value, offset = self._decode(self._text, offset)
                 if name == "categories" and _are_categories(value):
-                    self.categories = (start, place)
-            place = self._behind(place, "}")
+                    self.categories = (start, offset)
+            offset = self._behind(offset, "}")
 
-    def _walk_list(self, place: int, name: str) -> int:
-        place = self._skip(place, "[")
-        while self._text[place] != "]":
-            start = place
-            value, place = self._decode(self._text, place)
+    def _walk_list(self, offset: int, name: str) -> int:
+        offset = self._skip(offset, "[")
+        while self._text[offset] != "]":
+            start = offset
+            value, offset = self._decode(self._text, offset)
             if name == "images":
-                self.images.append((start, place))
+                self.images.append((start, offset))
             elif isinstance(value, dict) and type(image := value.get("image_id")) is int:
-                self.objects.setdefault(image, []).append((start, place))
-            place = self._behind(place, "]")
-        return place + 1
+                self.objects.setdefault(image, []).append((start, offset))
+            offset = self._behind(offset, "]")
+        return offset + 1
 
-    def _skip(self, place: int, sign: str) -> int:
-        """Return the place of what follows a sign that must come."""
-        place = self._space(place)
-        if self._text[place] != sign:
-            raise ValueError(f"{sign} is missing at byte {place}")
-        return self._space(place + 1)
+    def _skip(self, offset: int, sign: str) -> int:
+        """Return the offset of what follows a sign that must come."""
+        offset = self._space(offset)
+        if self._text[offset] != sign:
+            raise ValueError(f"{sign} is missing at byte {offset}")
+        return self._space(offset + 1)
 
-    def _behind(self, place: int, end: str) -> int:
-        """Return the place of the next element, or of the sign that ends them."""
-        place = self._space(place)
-        return place if self._text[place] == end else self._skip(place, ",")
+    def _behind(self, offset: int, end: str) -> int:
+        """Return the offset of the next element, or of the sign that ends them."""
+        offset = self._space(offset)
+        return offset if self._text[offset] == end else self._skip(offset, ",")
 
-    def _space(self, place: int) -> int:
-        found = _SPACE.match(self._text, place)
-        return found.end() if found else place
+    def _space(self, offset: int) -> int:
+        found = _SPACE.match(self._text, offset)
+        return found.end() if found else offset
 
 
 def _are_categories(value: Any) -> bool:
@@ -330,30 +330,30 @@ def _targets(
     objects: Sequence[Mapping[str, Any]], categories: Mapping[int, Mapping[str, Any]]
 ) -> dict[str, list[Any]]:
     """Return what the field json holds; see `CocoDataset`."""
-    places = {number: place for place, number in enumerate(categories)}
+    labels = {number: label for label, number in enumerate(categories)}
     found: dict[str, list[Any]] = {"boxes": [], "labels": [], "iscrowd": [], "area": []}
     for one in objects:
         x, y, width, height = one["bbox"]
         number = one.get("category_id")
-        if type(number) is not int or (places and number not in places):
+        if type(number) is not int or (labels and number not in labels):
             raise ValueError(f"an object has the category_id {number!r}, which categories lacks")
         found["boxes"].append([x, y, x + width, y + height])
-        found["labels"].append(places.get(number, number))
+        found["labels"].append(labels.get(number, number))
         found["iscrowd"].append(int(bool(one.get("iscrowd"))))
         found["area"].append(one.get("area", width * height))
     if any("keypoints" in category for category in categories.values()):
         points = [point for one in objects for point in _keypoints(one.get("keypoints", []))]
         found["keypoints"] = [[x, y] for x, y, _ in points]
-        found["keypoint_labels"] = [place for _, _, place in points]
+        found["keypoint_labels"] = [number for _, _, number in points]
     return found
 
 
 def _keypoints(flat: Any) -> list[tuple[float, float, int]]:
-    """Return x, y and place in the list of an object's labelled keypoints."""
+    """Return x, y and number in the list of an object's labelled keypoints."""
     if not isinstance(flat, list) or len(flat) % 3:
         raise ValueError("an object's keypoints must be x, y and v of each")
     triples = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-    return [(x, y, place) for place, (x, y, seen) in enumerate(triples) if seen]
+    return [(x, y, number) for number, (x, y, seen) in enumerate(triples) if seen]
 
 
 def _find_images(path: Path, first: Sample) -> Path:
@@ -361,7 +361,7 @@ def _find_images(path: Path, first: Sample) -> Path:
     name = _name(first)
     folder = path.parent
     ends = path.stem.split("_")[-1]  # instances_train2017
-    places = [
+    folders = [
         folder.parent / ends,
         folder / ends,
         folder.parent / "images" / ends,
@@ -370,9 +370,9 @@ def _find_images(path: Path, first: Sample) -> Path:
         folder / "images",
         folder,
     ]
-    for place in places:
-        if FilesBelow(place, "the folder").sizes([name]) != [-1]:
-            return place
+    for candidate in folders:
+        if FilesBelow(candidate, "the folder").sizes([name]) != [-1]:
+            return candidate
     raise SourceError(
         f"none of the usual folders beside {path} holds {name}: name the folder with images="
     )

@@ -192,7 +192,7 @@ def _mapped_by_threads(fetch: Fetch, indices: list[int]) -> list[Sample | BadSam
     entries: list[Sample | BadSample | None] = [None] * len(indices)
     for at, part in enumerate(parts):
         entries[at::_NUM_THREADS] = part
-    return entries  # type: ignore[return-value]  # every place was filled
+    return entries  # type: ignore[return-value]  # each was filled
 
 
 def _size_bytes(path: str) -> int:

@@ -1,7 +1,7 @@
 """Chunks of an HDF5 dataset that filters compressed: how large they become, and what is in them.
 
 HDF5's library decompresses whatever deflate makes of a chunk, also what is a thousand times as long as the
-chunk, and follows the places that rows of variable length tell. So the one is looked at first, and the other
+chunk, and follows the offsets that rows of variable length tell. So the one is looked at first, and the other
 is undone without the rows.
 """
 
@@ -93,8 +93,8 @@ class ChunkCheck:
                 self._check((first * chunks[0], *other))
             self._seen.add(first)
 
-    def _check(self, place: tuple[int, ...]) -> None:
-        told = self._dataset.id.get_chunk_info_by_coord(place)
+    def _check(self, corner: tuple[int, ...]) -> None:
+        told = self._dataset.id.get_chunk_info_by_coord(corner)
         if told.byte_offset is None or not told.size:
             return  # never written
         if told.byte_offset + told.size > self._file_bytes:
@@ -108,7 +108,7 @@ class ChunkCheck:
             or told.size * _MOST_EXPANSION <= max_sample_bytes()
         ):
             return
-        _, stored = self._dataset.id.read_direct_chunk(place)
+        _, stored = self._dataset.id.read_direct_chunk(corner)
         if (
             _inflated_bytes(stored, self._chunk_bytes + _SPARE_BYTES)
             > self._chunk_bytes + _SPARE_BYTES
@@ -155,12 +155,12 @@ class Chunks:
         memory = h5py.File(f"{id(self)}", "w", driver="core", backing_store=False)
         space = h5py.h5s.create_simple((self._num_rows,))
         self._copy = h5py.h5d.create(memory.id, b"rows", self._type, space, plan)
-        self._places: dict[int, tuple[int, int, int]] = {}
+        self._spans: dict[int, tuple[int, int, int]] = {}
         self._last: tuple[int, bytes] = (-1, b"")
 
         def note(chunk: Any) -> None:
             number = chunk.chunk_offset[0] // self._num_rows
-            self._places[number] = (chunk.byte_offset, chunk.size, chunk.filter_mask)
+            self._spans[number] = (chunk.byte_offset, chunk.size, chunk.filter_mask)
 
         dataset.id.chunk_iter(note)
 
@@ -171,7 +171,7 @@ class Chunks:
             OSError: Its chunk is damaged.
         """
         number, inside = divmod(row, self._num_rows)
-        if number not in self._places:
+        if number not in self._spans:
             return bytes(_ROW_BYTES)
         if self._last[0] != number:
             self._last = (number, self._decoded(number))
@@ -179,7 +179,7 @@ class Chunks:
 
     def _decoded(self, number: int) -> bytes:
         self._check.check([number * self._num_rows])
-        start, size, mask = self._places[number]
+        start, size, mask = self._spans[number]
         self._copy.write_direct_chunk((0,), self._content[start : start + size], mask)
         rows = np.empty(self._num_rows, f"V{_ROW_BYTES}")
         self._copy.read(self._space, self._space, rows, self._type)

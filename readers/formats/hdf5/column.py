@@ -56,7 +56,7 @@ class Found:
                 continue
             name = f"{prefix}{short}"
             if not isinstance(group.get(short, getlink=True), self._h5py.HardLink):
-                self.refused[name] = "is a link to another place: name the dataset itself"
+                self.refused[name] = "is a link to another file: name the dataset itself"
                 continue
             self._groups_left -= 1
             if self._groups_left < 0:  # hard links may lead in circles

@@ -56,10 +56,10 @@ class Hdf5Dataset(IndexedDataset):
     lists of numbers become JSON, text UTF-8, bytes stay as they are, and rows of two dimensions or more
     become ``.npy`` files.
 
-    Datasets that are stored in one piece without compression, and bytes of variable length, are read at their
-    places in the file, all others by h5py, which serves one thread at a time. Nothing may write into the file while
+    Datasets that are stored in one piece without compression, and bytes of variable length, are read where they
+    lie in the file, all others by h5py, which serves one thread at a time. Nothing may write into the file while
     it is in use; rows that it lost because it was shortened in place are BadSamples. Only what lies in
-    the file itself is read: links to other places and storage in other files are refused where they are
+    the file itself is read: links to other files and storage in other files are refused where they are
     asked for by name, and else passed over.
 
     Args:
@@ -185,7 +185,7 @@ class Hdf5Dataset(IndexedDataset):
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the rows in the order in which they are stored; see `Dataset.fetch`."""
         wanted = np.asarray(checked_indices(indices, self._length), np.int64)
-        rows, places = np.unique(wanted, return_inverse=True)
+        rows, inverse = np.unique(wanted, return_inverse=True)
         names = dict.fromkeys((*self._fields, self._roles.label, self._roles.key))
         try:
             columns, values = self._read([name for name in names if name is not None], rows)
@@ -195,10 +195,10 @@ class Hdf5Dataset(IndexedDataset):
                 for row in wanted.tolist()
             ]
         entries = [
-            self._sample(row, columns, {name: values[name][place] for name in values})
-            for place, row in enumerate(rows.tolist())
+            self._sample(row, columns, {name: values[name][number] for name in values})
+            for number, row in enumerate(rows.tolist())
         ]
-        return [entries[place] for place in places.tolist()]
+        return [entries[number] for number in inverse.tolist()]
 
     def _sample(
         self, row: int, columns: Mapping[str, Column], values: Mapping[str, Any]

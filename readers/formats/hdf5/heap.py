@@ -1,4 +1,4 @@
-"""Rows of variable length, read at their places in an HDF5 file: h5py takes 50 to 100 us for each.
+"""Rows of variable length, read at their offsets in an HDF5 file: h5py takes 50 to 100 us for each.
 
 Such a row is stored as 16 bytes that say where in the file a heap lies, which holds the bytes of one row or
 several. The format is that of HDF5's specification, version 3; nothing in the file is trusted. HDF5's own
@@ -26,7 +26,7 @@ _HEAP = struct.Struct("<4sB3xQ")  # signature, version, size with this header
 _OBJECT = struct.Struct("<HHIQ")  # number, references, reserved, size
 _MOST_OBJECTS = 1 << 16  # they are numbered in 16 bits
 _FEW_OBJECTS = 4  # are walked over again each time
-_MOST_KEPT = 1 << 20  # objects whose places are kept, in 16 MB
+_MOST_KEPT = 1 << 20  # objects whose spans are kept, in 16 MB
 
 
 class HeapRows:
@@ -40,12 +40,12 @@ class HeapRows:
     """
 
     def __init__(
-        self, file: MappedFile, chunks: "Chunks | Places", base: int, element_bytes: int
+        self, file: MappedFile, chunks: "Chunks | Spans", base: int, element_bytes: int
     ) -> None:
         self._file, self._base = file, base
         self._content = ReadView(file, 0, file.size_bytes)
         self._chunks, self._element_bytes = chunks, element_bytes
-        self._places: dict[int, tuple[array[int], int]] = {}  # of the objects in heaps of many
+        self._spans: dict[int, tuple[array[int], int]] = {}  # of the objects in heaps of many
         self._num_kept = 0
 
     def read(self, row: int) -> Payload:
@@ -54,8 +54,8 @@ class HeapRows:
         Raises:
             OSError: The file is damaged there, or has shrunk.
         """
-        place = self._place(row)
-        return self._find(*place) if place else b""
+        found = self._locate(row)
+        return self._find(*found) if found else b""
 
     def check(self, row: int) -> None:
         """See that HDF5's own library can read a row.
@@ -63,12 +63,12 @@ class HeapRows:
         Raises:
             OSError: The file is damaged there.
         """
-        place = self._place(row)
-        if place:
-            self._find(*place)
-            self._walk_all(place[0])
+        found = self._locate(row)
+        if found:
+            self._find(*found)
+            self._walk_all(found[0])
 
-    def _place(self, row: int) -> tuple[int, int, int] | None:
+    def _locate(self, row: int) -> tuple[int, int, int] | None:
         """Return where the heap of a row lies, the number of its object there, and its length."""
         try:
             length, address, number = _ROW.unpack(self._chunks.row(row))
@@ -78,56 +78,56 @@ class HeapRows:
             return None
         return self._base + address, number, length * self._element_bytes
 
-    def _find(self, place: int, number: int, length: int) -> Payload:
-        kept = self._places.get(place)
+    def _find(self, offset: int, number: int, length: int) -> Payload:
+        kept = self._spans.get(offset)
         if kept is None:
-            for walked, (found, start, size, end) in enumerate(self._objects(place)):
+            for walked, (found, start, size, end) in enumerate(self._objects(offset)):
                 if found == number:
                     if length > size or start + length > end:
                         break
                     return self._file.payload(start, start + length)
                 if walked == _FEW_OBJECTS:
-                    kept = self._keep(place)
+                    kept = self._keep(offset)
                     break
         if kept is not None and 0 < number < len(kept[0]) // 2:
-            places, end = kept
-            start, size = places[2 * number], places[2 * number + 1]
+            spans, end = kept
+            start, size = spans[2 * number], spans[2 * number + 1]
             if length <= size and start + length <= end:
                 return self._file.payload(start, start + length)
-        raise OSError(f"the heap at byte {place} lacks the object {number}")
+        raise OSError(f"the heap at byte {offset} lacks the object {number}")
 
-    def _keep(self, place: int) -> "tuple[array[int], int]":
+    def _keep(self, offset: int) -> "tuple[array[int], int]":
         """Note where each object of a heap begins and its size, 0 where there is no such number."""
-        objects = list(self._objects(place))
-        places = array("q", bytes(16 * (1 + max(each[0] for each in objects))))
+        objects = list(self._objects(offset))
+        spans = array("q", bytes(16 * (1 + max(each[0] for each in objects))))
         for number, start, size, _ in reversed(objects):  # of two the first counts
-            places[2 * number], places[2 * number + 1] = start, min(size, 1 << 62)
+            spans[2 * number], spans[2 * number + 1] = start, min(size, 1 << 62)
         if self._num_kept > _MOST_KEPT:
-            self._places.clear()
+            self._spans.clear()
             self._num_kept = 0
-        self._num_kept += len(places) // 2
-        self._places[place] = places, objects[-1][3]
-        return self._places[place]
+        self._num_kept += len(spans) // 2
+        self._spans[offset] = spans, objects[-1][3]
+        return self._spans[offset]
 
-    def _walk_all(self, place: int) -> None:
+    def _walk_all(self, offset: int) -> None:
         last, size, start, end = -1, 0, 0, 0
-        for last, start, size, end in self._objects(place):
+        for last, start, size, end in self._objects(offset):
             if start - _OBJECT.size + size > end if last == 0 else start + size > end:
-                raise OSError(f"an object of the heap at byte {place} leads out of it")
+                raise OSError(f"an object of the heap at byte {offset} leads out of it")
         # What the library does not get past: free space that takes no space.
         if last == 0 and size < _OBJECT.size:
-            raise OSError(f"the free space of the heap at byte {place} has {size} bytes")
+            raise OSError(f"the free space of the heap at byte {offset} has {size} bytes")
 
-    def _objects(self, place: int) -> Iterator[tuple[int, int, int, int]]:
+    def _objects(self, offset: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield number, first byte and size of each object of a heap, and the heap's end; 0 is the free space."""
         try:
-            signature, version, size = _HEAP.unpack(self._content[place : place + _HEAP.size])
+            signature, version, size = _HEAP.unpack(self._content[offset : offset + _HEAP.size])
         except struct.error:
             raise OSError("it is cut off") from None
-        end = place + size
+        end = offset + size
         if signature != b"GCOL" or version != 1 or end > len(self._content):
-            raise OSError(f"there is no heap at byte {place}")
-        at = place + _HEAP.size
+            raise OSError(f"there is no heap at byte {offset}")
+        at = offset + _HEAP.size
         for _ in range(_MOST_OBJECTS):
             if at + _OBJECT.size > end:
                 return
@@ -137,10 +137,10 @@ class HeapRows:
             if number == 0:
                 return
             at += object_bytes + 7 & ~7
-        raise OSError(f"the heap at byte {place} has more objects than there are numbers")
+        raise OSError(f"the heap at byte {offset} has more objects than there are numbers")
 
 
-class Places:
+class Spans:
     """Where the 16 bytes of each row lie, as they are.
 
     Args:
@@ -178,16 +178,14 @@ def open_heap(h5py: ModuleType, dataset: Any, path: Path, element_bytes: int) ->
     if file is None:
         return None
     content = ReadView(file, 0, file.size_bytes)
-    places: Chunks | Places
+    spans: Chunks | Spans
     if plan.get_layout() == h5py.h5d.CONTIGUOUS:
         offset = dataset.id.get_offset()
-        places = Places(
-            content, np.array([-1 if offset is None else offset], np.int64), len(dataset)
-        )
+        spans = Spans(content, np.array([-1 if offset is None else offset], np.int64), len(dataset))
     elif plan.get_layout() != h5py.h5d.CHUNKED:
         return None
     elif has_filters(dataset):
-        places = Chunks(h5py, dataset, content)
+        spans = Chunks(h5py, dataset, content)
     else:
         num_chunk_rows = dataset.chunks[0]
         starts = np.full(-(-len(dataset) // num_chunk_rows), -1, np.int64)
@@ -196,5 +194,5 @@ def open_heap(h5py: ModuleType, dataset: Any, path: Path, element_bytes: int) ->
             starts[chunk.chunk_offset[0] // num_chunk_rows] = chunk.byte_offset
 
         dataset.id.chunk_iter(note)
-        places = Places(content, starts, num_chunk_rows)
-    return HeapRows(file, places, dataset.file.userblock_size, element_bytes)
+        spans = Spans(content, starts, num_chunk_rows)
+    return HeapRows(file, spans, dataset.file.userblock_size, element_bytes)

@@ -1,7 +1,7 @@
-"""LMDB environments: keys and values in a B+tree, read at the places where the values lie in the file.
+"""LMDB environments: keys and values in a B+tree, read where the values lie in the file.
 
 LMDB's own library copies every value or holds a transaction open while it is looked at. Here the tree is
-walked once, and the values' places are kept in an index as those of a tar shard are.
+walked once, and where the values lie is kept in an index as those of a tar shard are.
 """
 
 import re
@@ -19,7 +19,7 @@ from readers.formats.columns import to_label
 from readers.formats.lmdb.tree import Node, Tree
 from readers.formats.protobuf.datum import read_datum, to_pnm
 from readers.formats.protobuf.wire import WireError
-from readers.image.header import read_header
+from readers.image.header import image_size, read_header
 from readers.image.restarts import restart_offsets
 from readers.sample import (
     HeaderError,
@@ -69,7 +69,7 @@ class LmdbDataset(ShardDataset):
     Where all samples of the first two lie in folders and none has a ``cls``, the first folder is the
     class, numbered in sorted order.
 
-    The tree is walked once (see `readers.storage.index`), and values are then read at their places; see `ShardDataset`.
+    The tree is walked once (see `readers.storage.index`), and values are then read where they lie; see `ShardDataset`.
     Nothing may write to the environment while it is in use; one that was written to gives BadSamples.
 
     Args:
@@ -124,10 +124,10 @@ class LmdbDataset(ShardDataset):
 def _data_file(path: PathLike) -> PathLike:
     if is_url(path):
         return path
-    place = Path(path).absolute()
-    if place.is_dir() and not (place / "data.mdb").is_file():
-        raise SourceError(f"{place} holds no data.mdb: give the folder of an LMDB environment")
-    return place / "data.mdb" if place.is_dir() else place
+    location = Path(path).absolute()
+    if location.is_dir() and not (location / "data.mdb").is_file():
+        raise SourceError(f"{location} holds no data.mdb: give the folder of an LMDB environment")
+    return location / "data.mdb" if location.is_dir() else location
 
 
 @dataclass(frozen=True)
@@ -214,19 +214,19 @@ def _files(content: Content, tree: Tree) -> Iterator[Entry]:
     for (stem, _), group in groupby(tree.nodes(), key=_stem_or_loss):
         nodes = list(group)
         fault = next((node.fault for node in nodes if node.fault), "")
-        places = {_stem_and_field(node)[1]: (node.start, node.stop) for node in nodes}
-        if not fault and len(places) < len(nodes):
-            fault = f"one of the fields {', '.join(places)} is stored twice"
+        spans = {_stem_and_field(node)[1]: (node.start, node.stop) for node in nodes}
+        if not fault and len(spans) < len(nodes):
+            fault = f"one of the fields {', '.join(spans)} is stored twice"
         if not stem:
             continue
         if fault:
             yield Entry(_text(stem), (), fault=fault)
             continue
         label = numbers.get(stem.partition(b"/")[0], -1)
-        if "cls" in places:
-            label = _label(content, *places["cls"])
-        image = next((name for name in places if is_image_field(name)), None)
-        yield _entry(content, _text(stem), places, image, label)
+        if "cls" in spans:
+            label = _label(content, *spans["cls"])
+        image = next((name for name in spans if is_image_field(name)), None)
+        yield _entry(content, _text(stem), spans, image, label)
 
 
 def _stem_or_loss(node: Node) -> tuple[bytes, bool]:
@@ -265,15 +265,15 @@ def _numbered(content: Content, tree: Tree) -> Iterator[Entry]:
             continue
         while label is not None and label.key < wanted:
             label = next(labels, None)
-        places = {"image": (node.start, node.stop)}
+        spans = {"image": (node.start, node.stop)}
         number = -1
         if label is not None and label.key == wanted:
             if label.fault:
                 yield Entry(key, (), fault=label.fault)
                 continue
-            places["label"] = (label.start, label.stop)
+            spans["label"] = (label.start, label.stop)
             number = _label(content, label.start, label.stop)
-        yield _entry(content, key, places, "image", number)
+        yield _entry(content, key, spans, "image", number)
 
 
 def _datums(content: Content, tree: Tree) -> Iterator[Entry]:
@@ -292,11 +292,11 @@ def _datums(content: Content, tree: Tree) -> Iterator[Entry]:
         except ValueError as error:
             yield Entry(key, (), fault=str(error))
             continue
-        place = (node.start + datum.start, node.start + datum.stop)
+        span = (node.start + datum.start, node.start + datum.stop)
         if datum.encoded:
-            yield _entry(content, key, {"data": place}, "data", label)
+            yield _entry(content, key, {"data": span}, "data", label)
         else:
-            yield Entry(key, (("planes", *place),), label, datum.shape[1:])
+            yield Entry(key, (("planes", *span),), label, datum.shape[1:])
 
 
 _SCANS: dict[str, Callable[[Content, Tree], Iterator[Entry]]] = {
@@ -310,18 +310,15 @@ _SCANS: dict[str, Callable[[Content, Tree], Iterator[Entry]]] = {
 def _entry(
     content: Content,
     key: str,
-    places: dict[str, tuple[int, int]],
+    spans: dict[str, tuple[int, int]],
     image: str | None,
     label: int,
 ) -> Entry:
     size = restarts = None
     if image is not None:
-        data = content[slice(*places[image])]
-        with suppress(HeaderError):  # whoever needs its size will see
-            header = read_header(data)
-            size = (header.height, header.width)
-        restarts = restart_offsets(data)
-    members = tuple((name, start, stop) for name, (start, stop) in places.items())
+        data = content[slice(*spans[image])]
+        size, restarts = image_size(data), restart_offsets(data)
+    members = tuple((name, start, stop) for name, (start, stop) in spans.items())
     return Entry(key, members, label, size, restarts=restarts, image_field=image)
 
 

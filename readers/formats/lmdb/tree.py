@@ -119,7 +119,7 @@ class Tree:
         return found
 
     def _leaves(self) -> Iterator[tuple[bytes, Payload, int, str]]:
-        """Yield the key of each node, its page and its place there, or a fault."""
+        """Yield the key of each node, its page and its offset there, or a fault."""
         if self._root == _NO_PAGE:
             return
         if self._flags & _SORTED_DUPLICATES:
@@ -131,29 +131,29 @@ class Tree:
         stack = [(self._root, 0)]
         while stack:
             number, depth = stack.pop()
-            page, flags, places = self._page(number)
+            page, flags, offsets = self._page(number)
             if not page or depth > _MAX_DEPTH:
                 fault = f"{self._name} is damaged or cut off at byte {number * self._page_bytes}"
                 yield b"(page %d)" % number, b"", 0, f"{fault}: the keys there cannot be found"
                 continue
             if flags & _BRANCH:
                 children = []
-                for at in places:
+                for at in offsets:
                     child = self._child(page, at)
                     if child < num_pages and not met[child >> 3] >> (child & 7) & 1:
                         met[child >> 3] |= 1 << (child & 7)
                         children.append(child)
-                if len(children) < len(places):  # one fault, however many there are
+                if len(children) < len(offsets):  # one fault, however many there are
                     fault = f"{self._name} is damaged: page {number} leads out of it, or to pages known before"
                     yield b"(page %d)" % number, b"", 0, fault
                 stack.extend((child, depth + 1) for child in reversed(children))
                 continue
-            for at in places:
+            for at in offsets:
                 key_bytes = _NODE.unpack_from(page, at)[3]
                 yield self._key(page[at + _NODE.size : at + _NODE.size + key_bytes]), page, at, ""
 
     def _page(self, number: int) -> tuple[Payload, int, tuple[int, ...]]:
-        """Return a page, its flags, and the places of its nodes; an empty page where there is none such."""
+        """Return a page, its flags, and the offsets of its nodes; an empty page where there is none such."""
         page = self._content[number * self._page_bytes : (number + 1) * self._page_bytes]
         if len(page) < self._page_bytes:
             return b"", 0, ()
@@ -161,10 +161,10 @@ class Tree:
         whole = stored == number and _HEADER.size <= lower <= upper <= self._page_bytes
         if not whole or flags & (_BRANCH | _LEAF | _OVERFLOW) not in (_BRANCH, _LEAF):
             return b"", 0, ()
-        places = struct.unpack_from(f"<{(lower - _HEADER.size) // 2}H", page, _HEADER.size)
-        if any(place + _NODE.size > self._page_bytes for place in places):
+        offsets = struct.unpack_from(f"<{(lower - _HEADER.size) // 2}H", page, _HEADER.size)
+        if any(offset + _NODE.size > self._page_bytes for offset in offsets):
             return b"", 0, ()
-        return page, flags, places
+        return page, flags, offsets
 
     def _child(self, page: Payload, at: int) -> int:
         low, middle, high, _ = _NODE.unpack_from(page, at)
@@ -177,16 +177,18 @@ class Tree:
 
     def _node(self, key: bytes, page: Payload, at: int) -> Node:
         low, high, flags, key_bytes = _NODE.unpack_from(page, at)
-        size, place = low | high << 16, at + _NODE.size + key_bytes
+        size, offset = low | high << 16, at + _NODE.size + key_bytes
         if flags & (_SUBTREE | _DUPLICATES):
             return Node(key, fault="the value is a database or several values, not one")
         if not flags & _ELSEWHERE:
-            start = _HEADER.unpack_from(page)[0] * self._page_bytes + place
-            inside = place + size <= len(page)
+            start = _HEADER.unpack_from(page)[0] * self._page_bytes + offset
+            inside = offset + size <= len(page)
         else:
-            if place + _PAGE_NUMBER.size > len(page):
-                return Node(key, fault=f"{self._name} is damaged where the value's place stands")
-            (number,) = _PAGE_NUMBER.unpack_from(page, place)
+            if offset + _PAGE_NUMBER.size > len(page):
+                return Node(
+                    key, fault=f"{self._name} is damaged where the value's page number stands"
+                )
+            (number,) = _PAGE_NUMBER.unpack_from(page, offset)
             start = number * self._page_bytes + _HEADER.size
             inside = start + size <= len(self._content)
             if inside:

@@ -94,7 +94,7 @@ def split_list(encoding: str, data: Payload) -> list[Payload]:
     Raises:
         ValueError: The bytes are no such list.
     """
-    head = 0 if encoding.startswith("jpeg") else 4  # list[...] has a place that is not used yet
+    head = 0 if encoding.startswith("jpeg") else 4  # list[...] has four bytes that are not used yet
     if len(data) < head + 4:
         raise ValueError(f"a list of {len(data)} bytes")
     num_items = int.from_bytes(data[head : head + 4], "little")

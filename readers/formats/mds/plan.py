@@ -1,10 +1,10 @@
 """How a sample of an MDS shard becomes fields, a label and a key."""
 
 import struct
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from readers.formats.columns import Roles, find_roles, remarks_on, to_label
+from readers.formats.columns import find_roles, remarks_on, require_columns, to_label, usual_roles
 from readers.formats.mds.encoding import IMAGES, LISTS, get_decoder, scalar_type, split_list
 from readers.sample import Payload, SourceError
 from readers.storage.blob.mapped import copied, copied_if_small
@@ -146,28 +146,25 @@ def make_plan(
         SourceError: A column is missing, pickled or of an unfit or unknown encoding.
     """
     encodings = {name: encoding for name, encoding, _ in stored}
-    for name in chosen or ():
-        if name not in encodings:
-            raise SourceError(
-                f"{source} has no column {name!r} for columns=: its columns are {', '.join(encodings)}"
-            )
+    require_columns(chosen, encodings, source)
     wanted = [name for name in encodings if chosen is None or name in chosen]
     asked = find_roles(encodings, image=image, label=label, key=key, source=source)
     pictures = [name for name in encodings if encodings[name] in (*IMAGES, "bytes")]
     plain = [name for name in encodings if _is_plain(encodings[name])]
-    for role, taken, able in (
+    for role, taken, fit in (
         ("image", image, pictures),
         ("label", label, plain),
         ("key", key, plain),
     ):
-        if taken is not None and taken not in able:
+        if taken is not None and taken not in fit:
             raise SourceError(
                 f"{source} has {encodings[taken]} values in the column {taken}, which is unfit for {role}="
             )
-    roles = _usual(
-        encodings, [n for n in pictures if n in wanted], [n for n in plain if n in wanted]
-    )
-    picture = asked.image if image else roles.image
+    whole = [name for name in wanted if _is_whole(encodings[name])]
+    able = [name for name in pictures if name in wanted]
+    roles = usual_roles(able, [name for name in plain if name in wanted], whole)
+    first = next((name for name in able if encodings[name] in IMAGES), None)
+    picture = asked.image if image else roles.image or first
     number = asked.label if label else roles.label
     title = asked.key if key else roles.key
 
@@ -188,20 +185,10 @@ def make_plan(
             source,
             image=picture if image is None else None,
             label=number if label is None else None,
-            encoded=[name for name in pictures if name in wanted],
-            whole=[name for name in wanted if _is_whole(encodings[name])],
+            encoded=able,
+            whole=whole,
         ),
     )
-
-
-def _usual(encodings: Mapping[str, str], pictures: list[str], plain: list[str]) -> Roles:
-    """The roles of columns by their names, the image also by its encoding."""
-    nobody: dict[str, Any] = {"image": None, "label": None, "key": None, "source": ""}
-    first = next((name for name in pictures if encodings[name] in IMAGES), None)
-    image = find_roles(pictures, encoded=pictures, **nobody).image or first
-    whole = [name for name in plain if _is_whole(encodings[name])]
-    others = find_roles(plain, whole=whole, **nobody)
-    return Roles(image, others.label, others.key)
 
 
 def _is_whole(encoding: str) -> bool:

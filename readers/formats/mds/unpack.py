@@ -19,7 +19,7 @@ from readers.storage.limits import check_bytes
 from readers.storage.lock import one_at_a_time
 
 _BY_PYARROW = {"zstd": "zstd", "br": "brotli", "snappy": "snappy"}
-_MOST_BYTES = 1 << 32  # the places in a shard have 32 bits
+_MOST_BYTES = 1 << 32  # the offsets in a shard have 32 bits
 COMPRESSIONS = ("gz", "bz2", *_BY_PYARROW)
 _STEP_BYTES = 1 << 20
 
@@ -53,15 +53,15 @@ def unpacked(packed: Blob, compression: str, num_bytes: int) -> LocalBlob:
     Raises:
         OSError: It cannot be read or written, or is not what it says; its strerror says why.
     """
-    place = _place(packed)
-    if not place.exists():
-        with one_at_a_time(place.with_name(f"{place.name}.part")) as descriptor:
-            if not place.exists():
+    path = _path_of(packed)
+    if not path.exists():
+        with one_at_a_time(path.with_name(f"{path.name}.part")) as descriptor:
+            if not path.exists():
                 with os.fdopen(os.dup(descriptor), "r+b") as file:
                     file.truncate()
                     _unpack(packed, compression, num_bytes, file)
-                place.with_name(f"{place.name}.part").rename(place)
-    return LocalBlob(place)
+                path.with_name(f"{path.name}.part").rename(path)
+    return LocalBlob(path)
 
 
 def _stream(compression: str, data: Payload) -> Any:
@@ -75,7 +75,7 @@ def _stream(compression: str, data: Payload) -> Any:
     return opened(io.BytesIO(data))
 
 
-def _place(packed: Blob) -> Path:
+def _path_of(packed: Blob) -> Path:
     name = hashlib.sha256(os.fsencode(f"{packed.location}\n{packed.stamp}")).hexdigest()[:32]
     return cache_folder() / "unpacked" / name
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
 from readers.formats.columns import label_or_none
-from readers.formats.parquet.files import File, Place, find_files
+from readers.formats.parquet.files import File, Location, find_files
 from readers.formats.parquet.groups import RowGroups
 from readers.formats.registry import require
 from readers.formats.tables.columns import Column
@@ -54,7 +54,7 @@ class ParquetDataset(IndexedDataset):
 
     def __init__(
         self,
-        files: PathLike | Sequence[PathLike | Place],
+        files: PathLike | Sequence[PathLike | Location],
         *,
         image: str | None = None,
         label: str | None = None,
@@ -74,9 +74,9 @@ class ParquetDataset(IndexedDataset):
             "columns": None if columns is None else list(columns),
             "decoded_bytes": decoded_bytes,
         }
-        self._places = find_files(files)
-        self._files = _open_all(self._places)
-        self._layout = _common_layout(self._places, self._files, image, label, key, columns)
+        self._locations = find_files(files)
+        self._files = _open_all(self._locations)
+        self._layout = _common_layout(self._locations, self._files, image, label, key, columns)
         num_groups = [len(file.rows) for file in self._files]
         self._first_groups = np.cumsum([0, *num_groups])
         rows = np.concatenate([file.rows for file in self._files])
@@ -84,14 +84,14 @@ class ParquetDataset(IndexedDataset):
         self._file_starts = self._starts[self._first_groups]
         if not len(self):
             raise SourceError(
-                f"{self._places[0].shown} holds no rows: leave it out, or write it again"
+                f"{self._locations[0].shown} holds no rows: leave it out, or write it again"
             )
         self._decoded_bytes = decoded_bytes
         self._live = _Live(self._open_groups())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the files itself."""
-        return _reopen, (type(self), self._places, self._options)
+        return _reopen, (type(self), self._locations, self._options)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -110,12 +110,12 @@ class ParquetDataset(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits over the names of the files, their footers, and which columns are read.
 
-        A footer tells the schema and, for each column of each row group, its place, size and usually its
+        A footer tells the schema and, for each column of each row group, its offset, size and usually its
         smallest and largest value. An image replaced by another one of the same length goes unseen.
         """
         digest = hashlib.sha256(self._layout.identity.encode())
-        for place, file in zip(self._places, self._files, strict=True):
-            digest.update(f"{place.name!r} {file.digest}\n".encode())
+        for location, file in zip(self._locations, self._files, strict=True):
+            digest.update(f"{location.name!r} {file.digest}\n".encode())
         return digest.hexdigest()[:32]
 
     @property
@@ -178,7 +178,7 @@ class ParquetDataset(IndexedDataset):
         return self._live
 
     def _open_groups(self) -> RowGroups:
-        return RowGroups(self._places, self._files, self._layout, self._decoded_bytes)
+        return RowGroups(self._locations, self._files, self._layout, self._decoded_bytes)
 
     def _fetch_group(self, number: int, indices: NDArray[np.int64]) -> list[Sample | BadSample]:
         file = int(np.searchsorted(self._first_groups, number, "right")) - 1
@@ -186,7 +186,7 @@ class ParquetDataset(IndexedDataset):
         values = self._here().groups.values(file, group, (indices - self._starts[number]).tolist())
         in_file = (indices - self._file_starts[file]).tolist()
         return make_samples(
-            self._layout, indices.tolist(), in_file, self._places[file].name, values
+            self._layout, indices.tolist(), in_file, self._locations[file].name, values
         )
 
 
@@ -199,29 +199,29 @@ class _Live:
 
 
 def _reopen(
-    kind: type[ParquetDataset], places: list[Place], options: dict[str, Any]
+    kind: type[ParquetDataset], locations: list[Location], options: dict[str, Any]
 ) -> ParquetDataset:
-    return kind(places, **options)
+    return kind(locations, **options)
 
 
-def _open_all(places: list[Place]) -> list[File]:
+def _open_all(locations: list[Location]) -> list[File]:
     """Open files, a share of them in each thread, and keep one object of schemas that are the same.
 
     Of 2,000 files the schemas take 20 MB, and what is left behind by as many tasks takes 60.
     """
-    first = File(places[0])
+    first = File(locations[0])
 
-    def opened(share: list[Place]) -> list[File]:
+    def opened(share: list[Location]) -> list[File]:
         files = []
-        for place in share:
-            file = File(place)
+        for location in share:
+            file = File(location)
             if file.schema.equals(first.schema, check_metadata=True):
                 file.schema = first.schema
             files.append(file)
         return files
 
-    rest = places[1:]
-    if len(places) < _MANY:
+    rest = locations[1:]
+    if len(locations) < _MANY:
         return [first, *opened(rest)]
     found: list[Any] = [first] * len(rest)
     with ThreadPoolExecutor(_MANY) as pool:
@@ -232,7 +232,7 @@ def _open_all(places: list[Place]) -> list[File]:
 
 
 def _common_layout(
-    places: list[Place],
+    locations: list[Location],
     files: list[File],
     image: str | None,
     label: str | None,
@@ -255,25 +255,25 @@ def _common_layout(
         label=label,
         key=key,
         columns=columns,
-        source=places[0].shown,
-        further=places[0].partitions,
+        source=locations[0].shown,
+        further=locations[0].partitions,
     )
-    for place, file in zip(places, files, strict=True):
+    for location, file in zip(locations, files, strict=True):
         if file.schema is not schema and not file.schema.equals(schema):
-            there = {*file.schema.names, *place.partitions}
+            there = {*file.schema.names, *location.partitions}
             other = find_layout(
                 file.schema,
                 image=layout.image,
                 label=layout.label if layout.label in there else None,
                 key=layout.key if layout.key in there else None,
                 columns=[name for name in layout.columns if name in there],
-                source=place.shown,
-                further=place.partitions,
+                source=location.shown,
+                further=location.partitions,
             )
             if other.image_in_struct != layout.image_in_struct:
                 raise SourceError(
-                    f"column {layout.image!r} is of another type in {place.shown} than in "
-                    f"{places[0].shown}: open them as two datasets"
+                    f"column {layout.image!r} is of another type in {location.shown} than in "
+                    f"{locations[0].shown}: open them as two datasets"
                 )
         file.schema = None
     return layout

@@ -37,7 +37,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """One file.
 
     Attributes:
@@ -60,7 +60,7 @@ class Place:
         return shown(self.text)
 
 
-def find_files(files: PathLike | Sequence[PathLike | Place]) -> list[Place]:
+def find_files(files: PathLike | Sequence[PathLike | Location]) -> list[Location]:
     """Return the files, those of folders sorted by name.
 
     Raises:
@@ -68,21 +68,21 @@ def find_files(files: PathLike | Sequence[PathLike | Place]) -> list[Place]:
     """
     given: list[Any] = [files] if isinstance(files, str | os.PathLike) else list(files)
     found = [
-        place
+        location
         for item in given
-        for place in ([item] if isinstance(item, Place) else _find(os.fspath(item)))
+        for location in ([item] if isinstance(item, Location) else _find(os.fspath(item)))
     ]
     if not found:
         raise SourceError("the list of Parquet files is empty: give paths of .parquet files")
     return found
 
 
-def _find(text: str) -> list[Place]:
+def _find(text: str) -> list[Location]:
     if is_url(text):
-        return [_place(text, text.partition("?")[0].split("/"))]
+        return [_locate(text, text.partition("?")[0].split("/"))]
     path = Path(text).absolute()
     if not path.is_dir():
-        return [_place(str(path), list(path.parts))]
+        return [_locate(str(path), list(path.parts))]
     inside = sorted(
         each.relative_to(path)
         for each in path.rglob("*")
@@ -93,15 +93,15 @@ def _find(text: str) -> list[Place]:
         raise SourceError(f"{path} holds no .parquet files: correct the path")
     require_one_split([f"{path}/{each.as_posix()}" for each in inside], str(path))
     return [
-        Place(str(path / each), each.as_posix(), _partitions(each.parts[:-1])) for each in inside
+        Location(str(path / each), each.as_posix(), _partitions(each.parts[:-1])) for each in inside
     ]
 
 
-def _place(text: str, parts: Sequence[str]) -> Place:
+def _locate(text: str, parts: Sequence[str]) -> Location:
     first = len(parts) - 1
     while first > 0 and "=" in parts[first - 1]:
         first -= 1
-    return Place(text, "/".join(parts[first:]), _partitions(parts[first:-1]))
+    return Location(text, "/".join(parts[first:]), _partitions(parts[first:-1]))
 
 
 def _partitions(folders: Sequence[str]) -> dict[str, str | None]:
@@ -115,7 +115,7 @@ class File:
     """One opened file: no more of it stays in memory than the length of its row groups.
 
     Args:
-        place: Where it is.
+        location: Where it is.
 
     Attributes:
         blob: Its bytes.
@@ -129,32 +129,32 @@ class File:
 
     __slots__ = ("blob", "digest", "rows", "schema", "waits")
 
-    def __init__(self, place: Place) -> None:
-        self.blob = open_blob(place.text)
-        with unreadable(place.text):
-            content = _read_footer(self.blob, place)
+    def __init__(self, location: Location) -> None:
+        self.blob = open_blob(location.text)
+        with unreadable(location.text):
+            content = _read_footer(self.blob, location)
         self.digest = hashlib.sha256(content).hexdigest()
-        metadata, groups = _metadata(content, place)
+        metadata, groups = _metadata(content, location)
         self.rows: NDArray[np.int64] = np.array([group.num_rows for group in groups], np.int64)
         if sum(self.rows.tolist()) >= 1 << 62:
             raise SourceError(
-                f"the footer of {place.shown} cannot be read: a row group has no such number of rows"
+                f"the footer of {location.shown} cannot be read: a row group has no such number of rows"
             )
         try:
             check_bytes(8 * int(self.rows.max(initial=0)), "a number for each row of a row group")
         except TooLargeError as error:
-            raise SourceError(f"{place.shown}: {error}") from None
+            raise SourceError(f"{location.shown}: {error}") from None
         self.schema: Any = metadata.schema.to_arrow_schema()
         self.waits = not isinstance(self.blob, LocalBlob) or _is_compressed(groups)
 
-    def footer(self, place: Place) -> "Footer":
+    def footer(self, location: Location) -> "Footer":
         """Read the footer again.
 
         Raises:
             OSError: The file is gone or has changed.
         """
-        content = _read_footer(self.blob, place)
-        return Footer(*_metadata(content, place), self.blob.size_bytes)
+        content = _read_footer(self.blob, location)
+        return Footer(*_metadata(content, location), self.blob.size_bytes)
 
 
 class Footer:
@@ -215,26 +215,26 @@ def _is_compressed(groups: list[Group]) -> bool:
     return max(groups[0].columns, key=lambda column: column.stored_bytes).codec != "UNCOMPRESSED"
 
 
-def _read_footer(blob: Blob, place: Place) -> bytes:
+def _read_footer(blob: Blob, location: Location) -> bytes:
     """Return the footer without its length and magic."""
     if blob.size_bytes == 0:
-        raise SourceError(f"{place.shown} is empty (0 bytes): write the file again")
+        raise SourceError(f"{location.shown} is empty (0 bytes): write the file again")
     tail = _read_end(blob, _TAIL_BYTES)
     end = bytes(tail[-4:])
     if end == _ENCRYPTED:
-        raise SourceError(f"{place.shown} is encrypted: {_DECRYPT}")
+        raise SourceError(f"{location.shown} is encrypted: {_DECRYPT}")
     if end != _MAGIC or len(tail) < _END_BYTES:
         [head] = blob.read([(0, 4)])
         if bytes(head) != _MAGIC:
-            raise SourceError(f"{place.shown} is not a Parquet file: correct the path")
+            raise SourceError(f"{location.shown} is not a Parquet file: correct the path")
         raise SourceError(
-            f"{place.shown} is cut off: a Parquet file ends in {_MAGIC!r}, this one in {end!r}; "
+            f"{location.shown} is cut off: a Parquet file ends in {_MAGIC!r}, this one in {end!r}; "
             "copy or write it again"
         )
     length = int.from_bytes(tail[-_END_BYTES:-4], "little")
     if length > blob.size_bytes - _END_BYTES:
         raise SourceError(
-            f"{place.shown} is cut off or damaged: its footer would be longer than it is; write it again"
+            f"{location.shown} is cut off or damaged: its footer would be longer than it is; write it again"
         )
     if length + _END_BYTES > len(tail):
         tail = _read_end(blob, length + _END_BYTES)
@@ -248,7 +248,7 @@ def _read_end(blob: Blob, size_bytes: int) -> Payload:
     return copied(tail)
 
 
-def _metadata(footer: bytes, place: Place) -> tuple[Any, list[Group]]:
+def _metadata(footer: bytes, location: Location) -> tuple[Any, list[Group]]:
     pa, parquet = require("pyarrow", extra="arrow"), require("pyarrow.parquet", extra="arrow")
     whole = _MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC
     try:
@@ -258,11 +258,11 @@ def _metadata(footer: bytes, place: Place) -> tuple[Any, list[Group]]:
         groups = read_groups(footer, [leaf.max_repetition_level > 0 for leaf in leaves])
     except Exception as error:  # noqa: BLE001, pyarrow has an error of each of Python's kinds
         raise SourceError(
-            f"the footer of {place.shown} cannot be read: {one_line(error)}"
+            f"the footer of {location.shown} cannot be read: {one_line(error)}"
         ) from None
     encrypted = any(column.is_encrypted for group in groups for column in group.columns)
     if encrypted or len(footer) - metadata.serialized_size == _SIGNATURE_BYTES:
-        raise SourceError(f"columns of {place.shown} are encrypted: {_DECRYPT}")
+        raise SourceError(f"columns of {location.shown} are encrypted: {_DECRYPT}")
     return metadata, groups
 
 
@@ -272,10 +272,10 @@ def open_for_arrow(read: Read, size_bytes: int) -> Any:
 
 
 class _RangesFile(io.RawIOBase):
-    """A file that can be read at any place."""
+    """A file that can be read at any offset."""
 
     def __init__(self, read: Read, size_bytes: int) -> None:
-        self._read, self._size_bytes, self._place = read, size_bytes, 0
+        self._read, self._size_bytes, self._offset = read, size_bytes, 0
 
     def readable(self) -> bool:
         return True
@@ -284,20 +284,20 @@ class _RangesFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._place
+        return self._offset
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size_bytes}[whence]
-        self._place = start + offset
-        return self._place
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self._size_bytes}[whence]
+        self._offset = start + offset
+        return self._offset
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        stop = min(self._place + len(view), self._size_bytes)
-        if stop <= self._place:
+        stop = min(self._offset + len(view), self._size_bytes)
+        if stop <= self._offset:
             return 0
-        [data] = self._read([(self._place, stop)])
+        [data] = self._read([(self._offset, stop)])
         data = copied(data)
         view[: len(data)] = data
-        self._place += len(data)
+        self._offset += len(data)
         return len(data)

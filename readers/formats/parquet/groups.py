@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from readers.formats.parquet.expanded import check_column, decompress, stored_range
-from readers.formats.parquet.files import File, Footer, Place, open_for_arrow
+from readers.formats.parquet.files import File, Footer, Location, open_for_arrow
 from readers.formats.parquet.held import hold
 from readers.formats.parquet.pages import (
     Chunk,
@@ -43,17 +43,21 @@ class RowGroups:
     It belongs to the process that made it: a fork must make its own.
 
     Args:
-        places: Paths of the files.
+        locations: Paths of the files.
         files: The same, opened.
         layout: Which columns are read.
         decoded_bytes: How much may be kept: three quarters of it pages, the rest small columns.
     """
 
     def __init__(
-        self, places: Sequence[Place], files: Sequence[File], layout: Layout, decoded_bytes: int
+        self,
+        locations: Sequence[Location],
+        files: Sequence[File],
+        layout: Layout,
+        decoded_bytes: int,
     ) -> None:
         self.pid = os.getpid()
-        self._places, self._files, self._layout = places, files, layout
+        self._locations, self._files, self._layout = locations, files, layout
         self._footers: Recent[Footer] = Recent(_FOOTERS_BYTES)
         self._columns: Recent[Columns] = Recent(decoded_bytes // 4)
         self._pages: Recent[Any] = Recent(decoded_bytes - decoded_bytes // 4)
@@ -74,14 +78,14 @@ class RowGroups:
         Returns:
             One value per row; a Lost where it cannot be read.
         """
-        place = self._places[file]
+        location = self._locations[file]
         values: dict[str, Sequence[Any]] = {}
         small = []
         try:
             footer = self._footer(file)
             for name in self._layout.columns:
                 if name not in footer.names:
-                    values[name] = [place.partitions.get(name)] * len(rows)
+                    values[name] = [location.partitions.get(name)] * len(rows)
                     continue
                 paged = self._paged(file, group, name, rows)
                 if paged is None:
@@ -102,11 +106,11 @@ class RowGroups:
     def whole(self, file: int, group: int, name: str) -> "Column | Lost | str | None":
         """Return one small column of a row group, or the text that the file's folders give for it."""
         if name not in self._footer(file).names:
-            return self._places[file].partitions.get(name)
+            return self._locations[file].partitions.get(name)
         return self._read_small(file, group, (name,))[name]
 
     def _footer(self, file: int) -> Footer:
-        return self._footers.get(file, lambda: self._files[file].footer(self._places[file]))
+        return self._footers.get(file, lambda: self._files[file].footer(self._locations[file]))
 
     # Small columns, by pyarrow, a row group at a time.
 

@@ -102,10 +102,10 @@ def walk(read: Read, chunk: Chunk) -> PageTable:
         TooLargeError: A page would take too much memory.
         OSError: As `read`.
     """
-    dictionary, row, place = None, 0, chunk.start
+    dictionary, row, offset = None, 0, chunk.start
     pages: list[Page] = []
     while row < chunk.num_values:
-        header, begin = _header(read, place, chunk.file_bytes)
+        header, begin = _header(read, offset, chunk.file_bytes)
         try:
             kind, text_bytes, stop = header[1], header[2], begin + header[3]
             checksum = header.get(4)
@@ -149,14 +149,14 @@ def walk(read: Read, chunk: Chunk) -> PageTable:
                 raise UnknownPagesError
             pages.append(page)
             row += num_rows
-        place = stop
+        offset = stop
     if row != chunk.num_values:
         raise DamagedPageError(f"the pages hold {row} rows instead of {chunk.num_values}")
     return PageTable(dictionary, pages)
 
 
 def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | None:
-    """See that the pages between two places of a file hold what they should, before a library reads them.
+    """See that the pages between two offsets of a file hold what they should, before a library reads them.
 
     Args:
         read: Reads bytes of the file.
@@ -172,13 +172,13 @@ def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | No
         TooLargeError: A page would take too much memory.
         OSError: As `read`.
     """
-    dictionary, place, found = None, start, 0
-    while place < stop:
-        header, begin = _header(read, place, stop)
+    dictionary, offset, found = None, start, 0
+    while offset < stop:
+        header, begin = _header(read, offset, stop)
         try:
             kind, text_bytes, end = header[1], header[2], begin + header[3]
             check_bytes(text_bytes, "a page")
-            if kind == _DICTIONARY and place == start:
+            if kind == _DICTIONARY and offset == start:
                 told, checksum = header[7], header.get(4)
                 dictionary = Page(0, told[1], begin, end, text_bytes, told[2], None, True, checksum)
             elif kind in (_DATA, _DATA_2):
@@ -187,18 +187,18 @@ def check_pages(read: Read, start: int, stop: int, num_values: int) -> Page | No
             raise DamagedPageError("a page header lacks a number") from None
         if not begin <= end <= stop or text_bytes < 0:
             raise DamagedPageError("a page header tells an impossible length")
-        place = end
+        offset = end
     if found != num_values:
         raise DamagedPageError(f"its pages hold {found} values instead of {num_values}")
     return dictionary
 
 
-def _header(read: Read, place: int, file_bytes: int) -> tuple[dict[int, Any], int]:
+def _header(read: Read, offset: int, file_bytes: int) -> tuple[dict[int, Any], int]:
     size_bytes = _HEADER_BYTES
     while True:
-        if place >= file_bytes:
+        if offset >= file_bytes:
             raise DamagedPageError("a page would begin behind the end of the file")
-        [data] = read([(place, min(place + size_bytes, file_bytes))])
+        [data] = read([(offset, min(offset + size_bytes, file_bytes))])
         try:
             header, length = read_struct(data, 0)
         except IndexError:
@@ -208,4 +208,4 @@ def _header(read: Read, place: int, file_bytes: int) -> tuple[dict[int, Any], in
         except ValueError as error:
             raise DamagedPageError(f"a page header cannot be read: {error}") from None
         else:
-            return header, place + length
+            return header, offset + length

@@ -26,48 +26,48 @@ def block_starts(compressed: Payload) -> NDArray[np.int64] | None:
     Raises:
         IndexError: It is cut off.
     """
-    length, place = _length(compressed)
+    length, offset = _length(compressed)
     stop = len(compressed)
-    starts = [place]
+    starts = [offset]
     left = _MAX_ELEMENTS_PER_BLOCK * (length // BLOCK_BYTES + 1)
     border, written = BLOCK_BYTES, 0
-    while place < stop:
-        tag = compressed[place]
+    while offset < stop:
+        tag = compressed[offset]
         kind = tag & 3
         if kind == 0:
             count = (tag >> 2) + 1
-            place += 1
+            offset += 1
             if count > 60:
                 width = count - 60
-                count = int.from_bytes(compressed[place : place + width], "little") + 1
-                place += width
+                count = int.from_bytes(compressed[offset : offset + width], "little") + 1
+                offset += width
             written += count
-            place += count
+            offset += count
         else:
             if kind == 1:
-                back = (tag >> 5) << 8 | compressed[place + 1]
+                back = (tag >> 5) << 8 | compressed[offset + 1]
                 count = (tag >> 2 & 7) + 4
-                place += 2
+                offset += 2
             else:
                 width = 2 if kind == 2 else 4
-                back = int.from_bytes(compressed[place + 1 : place + 1 + width], "little")
+                back = int.from_bytes(compressed[offset + 1 : offset + 1 + width], "little")
                 count = (tag >> 2) + 1
-                place += 1 + width
+                offset += 1 + width
             if back > written - border + BLOCK_BYTES:
                 return None
             written += count
         if written >= border:
             if written > border:
                 return None
-            starts.append(place)
+            starts.append(offset)
             border += BLOCK_BYTES
         left -= 1
         if left == 0:
             return None
-    if written != length or place != stop:
+    if written != length or offset != stop:
         raise IndexError("the text is cut off")
-    if starts[-1] != place:
-        starts.append(place)
+    if starts[-1] != offset:
+        starts.append(offset)
     return np.array(starts, np.int64)
 
 
@@ -85,14 +85,14 @@ def decompress_blocks(
 
 
 def _length(compressed: Payload) -> tuple[int, int]:
-    length = shift = place = 0
+    length = shift = offset = 0
     while True:
-        byte = compressed[place]
-        place += 1
+        byte = compressed[offset]
+        offset += 1
         length |= (byte & 127) << shift
         shift += 7
         if byte < 128:
-            return length, place
+            return length, offset
 
 
 def _varint(number: int) -> bytes:

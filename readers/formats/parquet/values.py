@@ -105,18 +105,18 @@ def decode(
     elif len(stored) != page.text_bytes:
         raise DamagedPageError("a page is not as long as its header says")
     try:
-        place, slots, num_values = _levels(text, chunk, page)
+        offset, slots, num_values = _levels(text, chunk, page)
         if is_dictionary:
-            width = text[place] if place < len(text) else 0
-            numbers = hybrid(text, place + 1, len(text), width, num_values)
+            width = text[offset] if offset < len(text) else 0
+            numbers = hybrid(text, offset + 1, len(text), width, num_values)
             if slots is not None:
                 numbers = np.append(numbers, np.int32(-1))[slots]
             nothing = np.empty(0, np.int64)
             return Values(nothing, nothing, None, None, 0, numbers, in_dictionary=True)
-        starts, stops = _plain(text, place, num_values)
+        starts, stops = _plain(text, offset, num_values)
     except (IndexError, struct.error):
         raise DamagedPageError("a page ends within a value") from None
-    return _placed(starts, stops, stored, text, page, compressed, chunk.codec, slots)
+    return _located(starts, stops, stored, text, page, compressed, chunk.codec, slots)
 
 
 def decode_dictionary(read: Read, chunk: Chunk, page: Page, decompress: Decompress) -> Values:
@@ -163,12 +163,12 @@ def _levels(text: Payload, chunk: Chunk, page: Page) -> tuple[int, NDArray[np.in
     return end, slots, int(there.sum())
 
 
-def hybrid(text: Payload, place: int, stop: int, width: int, count: int) -> NDArray[np.int32]:
+def hybrid(text: Payload, offset: int, stop: int, width: int, count: int) -> NDArray[np.int32]:
     """Decode numbers in Parquet's mixture of runs and bit-packed groups, int32 [count].
 
     Args:
         text: Holds them.
-        place: Where they begin.
+        offset: Where they begin.
         stop: Where they end at the latest.
         width: Bits per number, 0 to 32.
         count: How many there are.
@@ -187,10 +187,10 @@ def hybrid(text: Payload, place: int, stop: int, width: int, count: int) -> NDAr
     while done < count:
         head = shift = 0
         while True:
-            if place >= stop:
+            if offset >= stop:
                 raise IndexError
-            byte = text[place]
-            place += 1
+            byte = text[offset]
+            offset += 1
             head |= (byte & 127) << shift
             shift += 7
             if byte < 128:
@@ -198,41 +198,43 @@ def hybrid(text: Payload, place: int, stop: int, width: int, count: int) -> NDAr
         if head & 1:
             taken = min((head >> 1) * 8, count - done)
             size_bytes = (head >> 1) * width
-            packed = np.frombuffer(text[place : min(place + size_bytes, stop)], np.uint8)
+            packed = np.frombuffer(text[offset : min(offset + size_bytes, stop)], np.uint8)
             bits = np.unpackbits(packed, bitorder="little")
             if len(bits) < taken * width:
                 raise IndexError
             weights = np.int64(1) << np.arange(width, dtype=np.int64)
             numbers[done : done + taken] = bits[: taken * width].reshape(taken, width) @ weights
-            place += size_bytes
+            offset += size_bytes
         else:
             taken = min(head >> 1, count - done)
-            if place + run_bytes > stop:
+            if offset + run_bytes > stop:
                 raise IndexError
-            numbers[done : done + taken] = int.from_bytes(text[place : place + run_bytes], "little")
-            place += run_bytes
+            numbers[done : done + taken] = int.from_bytes(
+                text[offset : offset + run_bytes], "little"
+            )
+            offset += run_bytes
         if taken == 0:
             raise DamagedPageError("a page holds a run of no numbers")
         done += taken
     return numbers.astype(np.int32)
 
 
-def _plain(text: Payload, place: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _plain(text: Payload, offset: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Follow the lengths in front of the values."""
-    if count * _LENGTH.size > len(text) - place:
+    if count * _LENGTH.size > len(text) - offset:
         raise IndexError
     starts, stops = [0] * count, [0] * count
     unpack, size = _LENGTH.unpack_from, _LENGTH.size
     for number in range(count):
-        start = place + size
-        place = start + unpack(text, place)[0]
-        starts[number], stops[number] = start, place
-    if place > len(text):
+        start = offset + size
+        offset = start + unpack(text, offset)[0]
+        starts[number], stops[number] = start, offset
+    if offset > len(text):
         raise IndexError
     return np.array(starts, np.int64), np.array(stops, np.int64)
 
 
-def _placed(
+def _located(
     starts: NDArray[np.int64],
     stops: NDArray[np.int64],
     stored: Payload,
@@ -279,7 +281,7 @@ def take(
     read: Read,
     rows: Values,
     values: Values,
-    places: Sequence[int],
+    wanted: Sequence[int],
     decompress: Decompress,
 ) -> list[Payload | None]:
     """Return the values of rows of a page, None for null.
@@ -288,14 +290,14 @@ def take(
         read: Reads bytes of the file.
         rows: The page, as `decode` gave it.
         values: The same, or the dictionary where its slots point into that.
-        places: Rows, counted from the first of the page.
+        wanted: Rows, counted from the first of the page.
         decompress: Snappy's, where it is read in blocks.
 
     Raises:
         DamagedPageError: It holds something else than its header says.
         OSError: As `read`.
     """
-    slots = [place if rows.slots is None else int(rows.slots[place]) for place in places]
+    slots = [row if rows.slots is None else int(rows.slots[row]) for row in wanted]
     wanted = [slot for slot in slots if slot >= 0]
     if wanted and max(wanted) >= len(values.starts):
         raise DamagedPageError("a page points behind the end of its dictionary")
@@ -322,8 +324,8 @@ def _from_blocks(
 ) -> list[Payload]:
     assert values.blocks is not None
     spans = [(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES)) for start, stop in ranges]
-    places = values.blocks
-    stored = read([(int(places[first]), int(places[last])) for first, last in spans])
+    bounds = values.blocks
+    stored = read([(int(bounds[first]), int(bounds[last])) for first, last in spans])
     found: list[Payload] = []
     for (start, stop), (first, last), blocks in zip(ranges, spans, stored, strict=True):
         if start == stop:

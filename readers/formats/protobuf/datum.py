@@ -36,28 +36,28 @@ def read_datum(message: Payload) -> Datum:
         ValueError: It is none, holds floats, or pixels of another number than it says.
     """
     numbers = {_CHANNELS: 0, _HEIGHT: 0, _WIDTH: 0, _LABEL: -1, _ENCODED: 0}
-    place = None
+    span = None
     for piece in walk(message, 0, len(message)):
         if piece.number in numbers and piece.wire == 0:
             numbers[piece.number] = _number(message[piece.start : piece.stop])
         elif piece.number == _DATA and piece.wire == 2:
-            place = (piece.start, piece.stop)
+            span = (piece.start, piece.stop)
         elif piece.number == _FLOATS:
             raise ValueError("the Datum holds floats, no image of 8 bits: write its data as bytes")
         else:
             raise WireError(f"a Datum has no field {piece.number} of the wire type {piece.wire}")
-    if place is None:
+    if span is None:
         raise WireError("it has no bytes, as a Datum has")
     shape = (numbers[_CHANNELS], numbers[_HEIGHT], numbers[_WIDTH])
     encoded = bool(numbers[_ENCODED])
     if not encoded and (
-        shape[0] not in (1, 3) or min(shape) < 1 or math.prod(shape) != place[1] - place[0]
+        shape[0] not in (1, 3) or min(shape) < 1 or math.prod(shape) != span[1] - span[0]
     ):
         raise ValueError(
             f"the Datum says {shape[0]} channels of {shape[1]}x{shape[2]} and holds "
-            f"{place[1] - place[0]} bytes: it must be 1 or 3 channels of 8 bits"
+            f"{span[1] - span[0]} bytes: it must be 1 or 3 channels of 8 bits"
         )
-    return Datum(*place, numbers[_LABEL], encoded, shape)
+    return Datum(*span, numbers[_LABEL], encoded, shape)
 
 
 def to_pnm(planes: Payload, height: int, width: int) -> tuple[str, bytes]:
@@ -78,5 +78,5 @@ def to_pnm(planes: Payload, height: int, width: int) -> tuple[str, bytes]:
 
 
 def _number(varint: Payload) -> int:
-    number = sum((byte & 127) << 7 * place for place, byte in enumerate(varint))
+    number = sum((byte & 127) << 7 * number for number, byte in enumerate(varint))
     return number - (1 << 64) if number >> 63 else number

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from readers.formats.columns import FURTHER_LABEL_NAMES, Roles, find_roles, to_label, to_payload
+from readers.formats.columns import (
+    FURTHER_LABEL_NAMES,
+    Roles,
+    find_roles,
+    require_columns,
+    to_label,
+    to_payload,
+    usual_roles,
+)
 from readers.formats.protobuf.wire import (
     Feature,
     WireError,
@@ -80,11 +88,7 @@ class ExampleReader:
             )
         if features:
             find_roles(features, image=self.image, label=self.label, key=self.key, source=source)
-        missing = [name for name in self.columns or () if name not in features]
-        if missing:
-            raise SourceError(
-                f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(features)}"
-            )
+        require_columns(self.columns, features, source)
         if self.image is not None and features[self.image].kind not in ("bytes", None):
             raise SourceError(
                 f"{source} has {features[self.image].kind} values in the feature {self.image}, which was asked "
@@ -140,7 +144,7 @@ def is_decoded(member: str) -> bool:
 
 
 def decode_fields(stored: Mapping[str, Payload]) -> dict[str, Payload]:
-    """Make payloads of what lies at the places of an Example: bytes stay, numbers become JSON.
+    """Make payloads of what lies in an Example: bytes stay, numbers become JSON.
 
     Args:
         stored: The bytes of each member, by its name.
@@ -160,8 +164,8 @@ def decode_fields(stored: Mapping[str, Payload]) -> dict[str, Payload]:
                 fields[name[1:]] = _to_json(numbers[0] if len(numbers) == 1 else numbers)
         elif name[:1] == _SEVERAL:
             data = copied(data)
-            places = find_values(data, 0, len(data))
-            for number, (start, stop) in enumerate(places):
+            spans = find_values(data, 0, len(data))
+            for number, (start, stop) in enumerate(spans):
                 fields[f"{name[1:]}.{number}"] = data[start:stop]
         else:
             fields[name] = data
@@ -183,20 +187,9 @@ def _member(record: Payload, name: str, feature: Feature) -> tuple[str, int, int
 def _roles(reader: ExampleReader, kinds: tuple[tuple[str, str | None], ...]) -> Roles:
     wanted = [(n, k) for n, k in kinds if reader.columns is None or n in reader.columns]
     pictures = [n for n, k in wanted if k == "bytes"]
-    found = find_roles(pictures, image=None, label=None, key=None, source="", encoded=pictures)
-    others = find_roles(
-        [n for n, _ in wanted],
-        image=None,
-        label=None,
-        key=None,
-        source="",
-        whole=[n for n, k in wanted if k == "int64"],
-    )
-    return Roles(
-        reader.image or found.image,
-        reader.label or others.label,
-        reader.key or others.key,
-    )
+    whole = [n for n, k in wanted if k == "int64"]
+    usual = usual_roles(pictures, [n for n, _ in wanted], whole)
+    return Roles(reader.image or usual.image, reader.label or usual.label, reader.key or usual.key)
 
 
 def _is_one(record: Payload, feature: Feature) -> bool:
@@ -207,10 +200,8 @@ def _is_one(record: Payload, feature: Feature) -> bool:
 def _read_label(record: Payload, feature: Feature) -> int:
     value: int | float | str | list[int] | list[float] | None
     if feature.kind == "bytes":
-        places = find_values(record, feature.start, feature.stop)
-        texts = [
-            str(record[start:stop][:_MAX_LABEL_BYTES], "latin-1") for start, stop in places[:2]
-        ]
+        spans = find_values(record, feature.start, feature.stop)
+        texts = [str(record[start:stop][:_MAX_LABEL_BYTES], "latin-1") for start, stop in spans[:2]]
         if len(texts) > 1:
             raise ValueError(f"the label {texts} is not one whole number")
         value = texts[0] if texts else None
@@ -224,10 +215,10 @@ def _read_label(record: Payload, feature: Feature) -> int:
 
 def _read_key(record: Payload, feature: Feature) -> str | None:
     if feature.kind == "bytes":
-        places = find_values(record, feature.start, feature.stop)
-        if len(places) != 1 or places[0][0] == places[0][1]:
+        spans = find_values(record, feature.start, feature.stop)
+        if len(spans) != 1 or spans[0][0] == spans[0][1]:
             return None
-        text = bytes(record[slice(*places[0])][: 4 * _MAX_KEY_CHARACTERS])
+        text = bytes(record[slice(*spans[0])][: 4 * _MAX_KEY_CHARACTERS])
         return text.decode("utf-8", "replace")[:_MAX_KEY_CHARACTERS]
     numbers = read_numbers(record, feature.start, feature.stop)
     return str(numbers[0]) if len(numbers) == 1 else None

@@ -21,7 +21,7 @@ _BLOCK_BYTES = 512
 
 
 class ByteSource(ABC):
-    """One of the places that a stream reads one after another.
+    """One of the sources that a stream reads one after another.
 
     Attributes:
         location: As it was given.

@@ -24,16 +24,16 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class BrokenStreamError(Exception):
-    """Nothing can be read behind this place; the text says why, for people."""
+    """Nothing can be read behind this offset; the text says why, for people."""
 
-    def __init__(self, reason: str, place: int) -> None:
+    def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
-        self.place = place
+        self.offset = offset
 
 
 class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
-    def seek(self, place: int, /) -> int: ...
+    def seek(self, offset: int, /) -> int: ...
 
 
 class Forward:
@@ -45,7 +45,7 @@ class Forward:
 
     def __init__(self, raw: io.RawIOBase | io.BufferedReader) -> None:
         file = io.BufferedReader(raw, _BUFFER_BYTES)
-        self._place = 0
+        self._offset = 0
         self._broken: tuple[type[Exception], ...] = _BROKEN
         self.last = b""  # what the last read gave
         try:
@@ -68,7 +68,7 @@ class Forward:
 
     def tell(self) -> int:
         """How many bytes went by."""
-        return self._place
+        return self._offset
 
     def read(self, size: int) -> bytes:
         """Read so many bytes, fewer only at the end.
@@ -78,34 +78,34 @@ class Forward:
         """
         # A header that says so: members are looked at before, and what is passed over is read in pieces.
         if size > max(max_sample_bytes(), _PIECE_BYTES):
-            raise BrokenStreamError(f"a header has {size} bytes", self._place)
+            raise BrokenStreamError(f"a header has {size} bytes", self._offset)
         pieces, left = [], size
         while left > 0:
             try:
                 piece = self._file.read(min(left, _PIECE_BYTES))
             except self._broken as error:
                 raise BrokenStreamError(
-                    f"it cannot be read on ({reason_of(error)})", self._place
+                    f"it cannot be read on ({reason_of(error)})", self._offset
                 ) from None
             if not piece:
                 break
             pieces.append(piece)
             left -= len(piece)
-            self._place += len(piece)
+            self._offset += len(piece)
         self.last = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         return self.last
 
-    def seek(self, place: int) -> None:
-        """Go forward to a place; the end is noticed by the next read."""
-        if self._plain and place - self._place > _BUFFER_BYTES:
+    def seek(self, offset: int) -> None:
+        """Go forward to an offset; the end is noticed by the next read."""
+        if self._plain and offset - self._offset > _BUFFER_BYTES:
             try:
-                self._file.seek(place)
+                self._file.seek(offset)
             except (OSError, OverflowError) as error:
                 raise BrokenStreamError(
-                    f"it cannot be read on ({reason_of(error)})", place
+                    f"it cannot be read on ({reason_of(error)})", offset
                 ) from None
-            self._place = place
-        while self._place < place and self.read(min(place - self._place, _PIECE_BYTES)):
+            self._offset = offset
+        while self._offset < offset and self.read(min(offset - self._offset, _PIECE_BYTES)):
             pass
 
     def drain(self) -> None:
@@ -131,8 +131,8 @@ class StoredFile(NamedTuple):
         """
         data = self.stream.read(self.size_bytes)
         if len(data) < self.size_bytes:
-            name, place = f"{self.key}.{self.field}", self.stream.tell()
-            raise BrokenStreamError(f"it is cut off at byte {place}, within {name}", place)
+            name, offset = f"{self.key}.{self.field}", self.stream.tell()
+            raise BrokenStreamError(f"it is cut off at byte {offset}, within {name}", offset)
         return data
 
 
@@ -144,7 +144,7 @@ def stored_files(stream: Forward) -> Iterator[StoredFile]:
     Raises:
         BrokenStreamError: What follows cannot be read, or is no tar.
     """
-    place = 0
+    offset = 0
     try:
         archive = tarfile.TarFile(fileobj=stream, encoding="utf-8", errors="surrogateescape")  # type: ignore[arg-type]
     except tarfile.TarError as error:
@@ -154,7 +154,7 @@ def stored_files(stream: Forward) -> Iterator[StoredFile]:
         while (member := archive.next()) is not None:
             if member.size < 0:  # would lead back to a header that was read, and so for ever
                 break
-            place = archive.offset
+            offset = archive.offset
             archive.members.clear()  # type: ignore[attr-defined] # else all headers pile up
             name = key_and_field(member.name)
             if name is None or not member.isreg():
@@ -162,11 +162,11 @@ def stored_files(stream: Forward) -> Iterator[StoredFile]:
             fault = f"{member.name} is stored as a sparse file" if member.issparse() else ""
             yield StoredFile(*name, member.size, fault, stream)
     # A header that cannot be read ends tarfile's walk like the zeros at the end of an archive do.
-    if stream.tell() < place:
-        raise BrokenStreamError(f"it is cut off at byte {stream.tell()}", place)
+    if stream.tell() < offset:
+        raise BrokenStreamError(f"it is cut off at byte {stream.tell()}", offset)
     if stream.last.strip(b"\0"):
         raise BrokenStreamError(
-            f"it is damaged at byte {place}: what lies behind it cannot be found", place
+            f"it is damaged at byte {offset}: what lies behind it cannot be found", offset
         )
 
 

@@ -21,7 +21,7 @@ class TarStream:
     forward is missing: there is no length and no `fetch`, so a Loader refuses it. ``gpu-aug pack`` makes
     shards of it that can be read at random.
 
-    In a tar that is cut off or damaged the samples before that place are given, then one BadSample that
+    In a tar that is cut off or damaged the samples before that byte are given, then one BadSample that
     stands for the loss, then the samples of the next tar. A sample of which a part may be lost is lost.
 
     Args:
@@ -70,7 +70,7 @@ class TarStream:
         return digest.hexdigest()[:32]
 
     def iterate(self, start: int = 0) -> Iterator[Sample | BadSample]:
-        """Give the samples from a place on; ``index`` counts from the beginning of the first tar.
+        """Give the samples from a number on; ``index`` counts from the beginning of the first tar.
 
         What lies before it is read as well, without being kept: exact, but not cheap.
 
@@ -148,7 +148,7 @@ def _entries(
         loss = error
     name = source.name
     if loss:  # the sample that was being read may have gone on
-        key = parts.key if parts else f"(byte {loss.place})"
+        key = parts.key if parts else f"(byte {loss.offset})"
         entry: Sample | BadSample = BadSample(index, f"{name}/{key}", "read", f"{name}: {loss}")
     elif parts:
         entry = parts.entry(index, name)

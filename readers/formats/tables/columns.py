@@ -50,10 +50,10 @@ class Column:
         found: list[Any] = [None] * len(rows)
         for number in range(len(self._chunks)):
             start, stop = self._starts[number], self._starts[number + 1]
-            places = [place for place, row in enumerate(rows) if start <= row < stop]
-            inside = self._of(number, [rows[place] - start for place in places]) if places else []
-            for place, value in zip(places, inside, strict=True):
-                found[place] = value
+            wanted = [k for k, row in enumerate(rows) if start <= row < stop]
+            inside = self._of(number, [rows[k] - start for k in wanted]) if wanted else []
+            for k, value in zip(wanted, inside, strict=True):
+                found[k] = value
         return found
 
     def labels(self) -> NDArray[np.int64]:
@@ -163,9 +163,9 @@ class _Slices:
 
     def take(self, rows: Sequence[int]) -> list[Any]:
         """Return those of some rows; a Lost stands for one that the file no longer has."""
-        read, places = self._read, np.asarray(rows, np.int64)
-        starts, stops = self._offsets[places].tolist(), self._offsets[places + 1].tolist()
-        there = [True] * len(starts) if self._valid is None else self._valid[places].tolist()
+        read, wanted = self._read, np.asarray(rows, np.int64)
+        starts, stops = self._offsets[wanted].tolist(), self._offsets[wanted + 1].tolist()
+        there = [True] * len(starts) if self._valid is None else self._valid[wanted].tolist()
         return [
             read(start, stop) if valid else None
             for start, stop, valid in zip(starts, stops, there, strict=True)
@@ -177,9 +177,9 @@ def _as_bytes(chunk: Any, file: MappedFile | None) -> _Slices | None:
     test = require("pyarrow", extra="arrow").types
     if not (test.is_binary(chunk.type) or test.is_large_binary(chunk.type)) or not len(chunk):
         return None
-    _, places, data = chunk.buffers()
+    _, ends, data = chunk.buffers()
     kind = np.int64 if test.is_large_binary(chunk.type) else np.int32
-    offsets = np.frombuffer(places, kind)[chunk.offset : chunk.offset + len(chunk) + 1]
+    offsets = np.frombuffer(ends, kind)[chunk.offset : chunk.offset + len(chunk) + 1]
     valid = chunk.is_valid().to_numpy(zero_copy_only=False) if chunk.null_count else None
     if file is not None and data is not None and _lies_in(data, file):
         return _Slices(partial(_read_part, file, data.address - file.address), offsets, valid)

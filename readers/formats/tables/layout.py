@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from readers.formats.columns import VIDEO_NAMES, find_roles, remarks_on
+from readers.formats.columns import VIDEO_NAMES, find_roles, remarks_on, require_columns
 from readers.formats.registry import require
 from readers.sample import SourceError
 
@@ -79,11 +79,7 @@ def find_layout(
                 f"the type of column {each.name!r} of {source} is a pickled Python object, which is "
                 "never loaded: write the column as binary or as numbers"
             )
-    missing = [name for name in columns or () if name not in types]
-    if missing:
-        raise SourceError(
-            f"{source} has no column {missing[0]!r} for columns=: its columns are {', '.join(types)}"
-        )
+    require_columns(columns, types, source)
     names = [name for name in types if columns is None or name in {*columns, image, label, key}]
     asked = [name for name in (image, label, key) if name is not None and name not in types]
     encoded = [name for name in names if types[name] is not None and _holds_images(types[name])]
@@ -183,8 +179,8 @@ def _is_binary(kind: Any) -> bool:
 
 def _holds_images(kind: Any) -> bool:
     if _is_struct(kind):
-        place = kind.get_field_index("bytes")
-        return place >= 0 and _is_binary(kind.field(place).type)
+        number = kind.get_field_index("bytes")
+        return number >= 0 and _is_binary(kind.field(number).type)
     return _is_binary(kind)
 
 

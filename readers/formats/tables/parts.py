@@ -14,7 +14,7 @@ def by_part(
         starts: int64 [P + 1], the first row of each part and the end of the last one.
 
     Returns:
-        For each part that is touched, ascending, its number and the places in `rows`, int64, whose rows
+        For each part that is touched, ascending, its number and the positions in `rows`, int64, whose rows
         ascend.
     """
     if not len(rows):

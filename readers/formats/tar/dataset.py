@@ -1,7 +1,6 @@
 """Tar shards in the convention of WebDataset, read at random."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 
@@ -10,9 +9,9 @@ import numpy as np
 from readers.formats.splits import in_order, split_alone
 from readers.formats.tar.walk import TarError, stored_files
 from readers.formats.tar.webdataset import key_and_field, label_of
-from readers.image.header import read_header
+from readers.image.header import image_size
 from readers.image.restarts import restart_offsets
-from readers.sample import HeaderError, PathLike, Payload, SourceError, is_image_field
+from readers.sample import PathLike, Payload, SourceError, is_image_field
 from readers.storage.blob import Content
 from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
@@ -33,7 +32,7 @@ class TarDataset(ShardDataset):
 
     See `ShardDataset` for how shards are indexed and mapped.
 
-    In a shard that is cut off or damaged the samples before that place can be read, and one
+    In a shard that is cut off or damaged the samples before that byte can be read, and one
     BadSample stands for the loss. Nothing but the shard itself is touched: links and devices in
     it are passed over.
 
@@ -101,7 +100,7 @@ def _files(content: Content, shard: str) -> Iterator[_File]:
             if stop > len(content):
                 fault = f"{shard} is cut off at byte {len(content)}, within {name}"
             elif is_sparse:
-                fault = f"{shard} stores {name} as a sparse file, which has no one place"
+                fault = f"{shard} stores {name} as a sparse file, which does not lie in one piece"
             yield *parts, start, stop, fault
     except TarError as error:
         if bytes(content[:6]).startswith(_COMPRESSED):
@@ -126,10 +125,7 @@ def _entry(key: str, files: list[_File], content: Content) -> Entry:
     size = restarts = None
     image = next((data for name, data in fields.items() if is_image_field(name)), None)
     if image is not None:
-        with suppress(HeaderError):  # the sample itself is whole; whoever needs its size will see
-            header = read_header(image)
-            size = (header.height, header.width)
-        restarts = restart_offsets(image)
+        size, restarts = image_size(image), restart_offsets(image)
     members = tuple([file[1:4] for file in files])
     try:
         label = label_of(fields)

@@ -51,42 +51,42 @@ def stored_files(content: Content) -> Iterator[StoredFile]:
     """
     stream = cast(IO[bytes], _Stream(content))
     archive = tarfile.TarFile(fileobj=stream, encoding="utf-8", errors="surrogateescape")
-    place, plain = -1, False  # the first header was just read
+    offset, plain = -1, False  # the first header was just read
     while True:
         while plain:
-            header = bytes(content[place : place + _BLOCK])
+            header = bytes(content[offset : offset + _BLOCK])
             parts = _match(header)
             if parts is None:
                 break
             number, kind = parts
             if kind == b"x":
-                found = _read_extended(content, place, number)
+                found = _read_extended(content, offset, number)
                 if found is None:
                     break
                 yield found
-                place = found[4]
+                offset = found[4]
                 continue
             name = _name(header, kind)
             if name is None:
                 break
-            start = place + _BLOCK
+            start = offset + _BLOCK
             stop = start + number
-            place = (stop + _BLOCK - 1) // _BLOCK * _BLOCK
-            yield name, start, stop, False, place
+            offset = (stop + _BLOCK - 1) // _BLOCK * _BLOCK
+            yield name, start, stop, False, offset
         found = None
         with suppress(tarfile.TarError, ValueError):
-            found = _read_any(archive, place)
+            found = _read_any(archive, offset)
         if found is None:
             return
         yield found
-        place = found[4]
+        offset = found[4]
         plain = archive.pax_headers.keys() <= _HARMLESS
 
 
-def _read_any(archive: tarfile.TarFile, place: int) -> StoredFile | None:
-    """Let tarfile read the header at a place; None where it sees the end."""
-    if place >= 0:
-        archive.offset = place
+def _read_any(archive: tarfile.TarFile, offset: int) -> StoredFile | None:
+    """Let tarfile read the header at an offset; None where it sees the end."""
+    if offset >= 0:
+        archive.offset = offset
     member = archive.next()
     if member is None or member.size < 0:  # would lead back to a header that was read, for ever
         return None
@@ -96,9 +96,9 @@ def _read_any(archive: tarfile.TarFile, place: int) -> StoredFile | None:
     return name, start, start + member.size, member.issparse(), archive.offset
 
 
-def _read_extended(content: Content, place: int, size: int) -> StoredFile | None:
+def _read_extended(content: Content, offset: int, size: int) -> StoredFile | None:
     """Read the member behind an extended header of so many bytes; None where it is unusual."""
-    start = place + _BLOCK
+    start = offset + _BLOCK
     end = start + (size + _BLOCK - 1) // _BLOCK * _BLOCK
     records = _records(bytes(content[start:end]), size)
     header = bytes(content[end : end + _BLOCK])
@@ -139,18 +139,18 @@ def _name(header: bytes, kind: bytes) -> str | None:
 
 def _records(body: bytes, size: int) -> dict[bytes, bytes] | None:
     """Return the records of an extended header, None where one of them matters here."""
-    place, records = 0, {}
+    offset, records = 0, {}
     if len(body) < size:
         return None
-    while place < size:
-        found = _RECORD.match(body, place)
-        if found is None or found.end() - place != int(found[1]):
+    while offset < size:
+        found = _RECORD.match(body, offset)
+        if found is None or found.end() - offset != int(found[1]):
             return None
-        place, key = found.end(), found[2]
+        offset, key = found.end(), found[2]
         if key != b"path" and key.decode() not in _HARMLESS:
             return None
         records[key] = found[3]
-    if place > size or body[size:].strip(b"\0"):
+    if offset > size or body[size:].strip(b"\0"):
         return None
     with suppress(UnicodeDecodeError):
         records.get(b"path", b"").decode()
@@ -163,7 +163,7 @@ class _Stream(io.RawIOBase):
 
     def __init__(self, content: Content) -> None:
         self._content = content
-        self._place = 0
+        self._offset = 0
 
     def readable(self) -> bool:
         return True
@@ -171,17 +171,17 @@ class _Stream(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
-        if whence != io.SEEK_SET or place < 0:
-            raise ValueError(f"cannot seek to {place} from {whence}")
-        self._place = place
-        return place
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence != io.SEEK_SET or offset < 0:
+            raise ValueError(f"cannot seek to {offset} from {whence}")
+        self._offset = offset
+        return offset
 
     def tell(self) -> int:
-        return self._place
+        return self._offset
 
     def read(self, size: int = -1) -> bytes:
-        end = len(self._content) if size < 0 else self._place + size
-        data = bytes(self._content[self._place : end])
-        self._place += len(data)
+        end = len(self._content) if size < 0 else self._offset + size
+        data = bytes(self._content[self._offset : end])
+        self._offset += len(data)
         return data

@@ -3,7 +3,6 @@
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,9 +14,9 @@ from readers.formats.columns import find_roles, remarks_on
 from readers.formats.protobuf.example import ExampleReader, decode_fields, is_decoded
 from readers.formats.protobuf.wire import WireError
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
-from readers.image.header import read_header
+from readers.image.header import image_size
 from readers.image.restarts import restart_offsets
-from readers.sample import BadSample, ColumnName, HeaderError, PathLike, Payload, SourceError
+from readers.sample import BadSample, ColumnName, PathLike, Payload, SourceError
 from readers.storage.blob import Content, open_blob
 from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
@@ -149,14 +148,14 @@ class _Records:
             str(number) if example.key is None else example.key,
             members,
             example.label,
-            _size(image),
+            image_size(image),
             restarts=restart_offsets(image),
             image_field=example.image,
         )
 
 
 def _plain_record(frame: _Frame, record: Payload, number: int) -> Entry:
-    size = _size(record)
+    size = image_size(record)
     return Entry(
         str(number),
         (("record", frame.start, frame.stop),),
@@ -164,13 +163,6 @@ def _plain_record(frame: _Frame, record: Payload, number: int) -> Entry:
         restarts=restart_offsets(record),
         image_field=None if size is None else "record",
     )
-
-
-def _size(image: Payload) -> tuple[int, int] | None:
-    with suppress(HeaderError):  # the sample itself is whole; whoever needs its size will see
-        header = read_header(image)
-        return header.height, header.width
-    return None
 
 
 class TfRecordDataset(ShardDataset):

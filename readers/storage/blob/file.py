@@ -1,4 +1,4 @@
-"""A file that is read at places: on this machine or, through `readers.storage.remote`, elsewhere."""
+"""A file that is read in parts: on this machine or, through `readers.storage.remote`, elsewhere."""
 
 import errno
 import os
@@ -124,7 +124,7 @@ def open_blob(location: PathLike) -> Blob:
 
 
 def is_url(location: PathLike) -> bool:
-    """Whether a place lies elsewhere: ``s3://bucket/name``, ``https://host/name``."""
+    """Whether a location is not of this machine: ``s3://bucket/name``, ``https://host/name``."""
     return "://" in os.fspath(location)
 
 

@@ -72,15 +72,15 @@ class Foresight:
         self._num_cold = 0
         self._turn = 0
 
-    def look(self, place: Callable[[int], int], batch: Callable[[], Iterable[Extent]]) -> None:
+    def look(self, address_of: Callable[[int], int], batch: Callable[[], Iterable[Extent]]) -> None:
         """Ask for a batch if it seems to be missing.
 
         Args:
-            place: Gives the address of one of its samples for any number, 0 for none.
+            address_of: Gives the address of one of its samples for any number, 0 for none.
             batch: Gives the extents of all samples, in stored order per file.
         """
         for number in range(self._turn, self._turn + _NUM_PROBES):
-            address = place(number)
+            address = address_of(number)
             if address and not is_resident(address):
                 self._num_cold = _NUM_COLD_BATCHES
                 break

@@ -49,7 +49,7 @@ class IndexWriter:
         key, members, label, size, fault, restarts, image_field = entry
         tables = self._tables
         text = key.encode("utf-8", "surrogateescape")
-        key_place = self._num_text
+        key_start = self._num_text
         tables["text"].add(text)
         self._hashes.add(hash(text).to_bytes(8, "little", signed=True))
         self._num_text += len(text)
@@ -67,7 +67,7 @@ class IndexWriter:
             tables["members"].add(b"".join([PAIR.pack(start, stop) for _, start, stop in members]))
             self._num_members += len(members)
         height, width = size or (0, 0)
-        tables["rows"].add(ROW.pack(key_place, first, label, height, width, len(text), kind))
+        tables["rows"].add(ROW.pack(key_start, first, label, height, width, len(text), kind))
         self._num_rows += 1
         if restarts is not None and not self._has_restarts:
             self._begin_restarts()
@@ -102,18 +102,18 @@ class IndexWriter:
         Raises:
             WriteError: There is no room.
         """
-        places, place = {}, 0
+        spans, offset = {}, 0
         for name, table in self._tables.items():
-            places[name] = (place, place + len(table))
-            place += len(table)
+            spans[name] = (offset, offset + len(table))
+            offset += len(table)
         description = {
             "identity": identity,
             "digest": self._digest.hexdigest(),
             "kinds": list(self._kinds),
-            "places": places,
+            "places": spans,
             "num_repeated_keys": self._count_repeated(),
         }
-        num_chunks = -(-place // CHUNK_BYTES)
+        num_chunks = -(-offset // CHUNK_BYTES)
         start = len(Head.pack(description, bytes(4 * num_chunks)))
         try:
             os.ftruncate(descriptor, 0)
@@ -134,7 +134,7 @@ class IndexWriter:
             count += int(np.count_nonzero(found[1:] == found[:-1]))
         return count
 
-    def _write_tables(self, descriptor: int, place: int) -> bytes:
+    def _write_tables(self, descriptor: int, offset: int) -> bytes:
         checksums, pending = bytearray(), b""
         for table in self._tables.values():
             for piece in table.pieces():
@@ -142,12 +142,12 @@ class IndexWriter:
                 whole = len(pending) // CHUNK_BYTES * CHUNK_BYTES
                 for begin in range(0, whole, CHUNK_BYTES):
                     checksums += _checksum(pending[begin : begin + CHUNK_BYTES])
-                write_all(descriptor, pending[:whole], place)
-                place += whole
+                write_all(descriptor, pending[:whole], offset)
+                offset += whole
                 pending = pending[whole:]
         if pending:
             checksums += _checksum(pending)
-            write_all(descriptor, pending, place)
+            write_all(descriptor, pending, offset)
         return bytes(checksums)
 
     def close(self) -> None:
@@ -185,10 +185,10 @@ class _Table:
 
     def pieces(self) -> "list[bytes] | Any":
         """Yield all of it, some at a time."""
-        for place in range(0, self._num_spilled, _SPILL_BYTES):
+        for offset in range(0, self._num_spilled, _SPILL_BYTES):
             assert self._file is not None
-            length = min(_SPILL_BYTES, self._num_spilled - place)
-            piece = os.pread(self._file.fileno(), length, place)
+            length = min(_SPILL_BYTES, self._num_spilled - offset)
+            piece = os.pread(self._file.fileno(), length, offset)
             if len(piece) < length:
                 raise OSError("a temporary file was shortened")
             yield piece
@@ -203,10 +203,10 @@ def _checksum(data: bytes) -> bytes:
     return zlib.crc32(data).to_bytes(4, "little")
 
 
-def write_all(descriptor: int, data: bytes | bytearray | memoryview, place: int) -> None:
-    """Write all of it at a place of a file."""
+def write_all(descriptor: int, data: bytes | bytearray | memoryview, offset: int) -> None:
+    """Write all of it at an offset of a file."""
     with memoryview(data) as view:
         while view.nbytes:
-            written = os.pwrite(descriptor, view, place)
-            place += written
+            written = os.pwrite(descriptor, view, offset)
+            offset += written
             view = view[written:]

@@ -1,0 +1,138 @@
+"""Of which format files are: told by their names and, last, by their first bytes."""
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from readers.formats.registry import FORMATS, NUMBERED, Format, format_of
+from readers.formats.splits import choose_split
+from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
+from readers.storage.paths import is_url
+from readers.storage.unreadable import unreadable
+
+MDS_INDEX = "index.json"
+NO_VIDEO = ".ts"
+RENAME = "is not taken for a video, as .ts is also text in other languages: call it .mts"
+_VIDEO_SUFFIXES = tuple(f".{name}" for name in VIDEO_FIELDS)
+_VIDEO_IN_LINE = re.compile(rf"\.({'|'.join(VIDEO_FIELDS)})(\s|$)", re.IGNORECASE)
+_HEAD_BYTES = 16
+
+
+class Detected(NamedTuple):
+    """What a source is.
+
+    Attributes:
+        format: Of all of it.
+        paths: Paths or URLs that the format's class is given.
+    """
+
+    format: Format
+    paths: list[str]
+
+
+def detect_files(paths: list[str], split: str | None) -> Detected:
+    """Tell the one format of files.
+
+    Args:
+        paths: Paths and URLs.
+        split: Which split of them, None where there is but one.
+
+    Raises:
+        SourceError: They are of no known format or of several, or hold several splits.
+    """
+    if split is not None:
+        paths = choose_split(paths, split, "the list of files" if paths[1:] else paths[0])
+    kinds = {path: _format_of_file(path, paths[0]) for path in paths}
+    if len({kind.name for kind in kinds.values()}) > 1:
+        first = kinds[paths[0]]
+        path, other = next(item for item in kinds.items() if item[1] is not first)
+        raise SourceError(
+            f"a list must hold one format, got {paths[0]} ({first.title}) and {path} ({other.title})"
+        )
+    return Detected(kinds[paths[0]], paths)
+
+
+def is_shard(name: str) -> bool:
+    """Whether a file in a folder is one of many of its format; lists and manifests lie beside images."""
+    found = format_of(name)
+    return found is not None and found.takes == "files" and name[0] != "."
+
+
+def is_list(path: str) -> bool:
+    """Whether a file lists others."""
+    return format_of(path) is FORMATS["list"]
+
+
+def is_video(name: str) -> bool:
+    """Whether a file is a video by its name."""
+    return name.lower().endswith(_VIDEO_SUFFIXES)
+
+
+def _format_of_file(path: str, first: str) -> Format:
+    found = format_of(path.partition("?")[0] if is_url(path) else path)
+    if path.startswith("pipe:"):
+        return FORMATS["stream"]
+    if path.rpartition("/")[2] == MDS_INDEX:
+        return FORMATS["mds"]
+    if found:
+        return _format_of_list(Path(path)) if found.name == "list" and not is_url(path) else found
+    if is_image_file(path):
+        return FORMATS["list"]
+    if is_url(path):
+        # The others are as the first: each look is a request.
+        if NUMBERED.search(path) and _begins_like_tfrecord(first):
+            return FORMATS["tfrecord"]
+    else:
+        if not Path(path).exists():
+            raise SourceError(f"{path} does not exist: give a folder, a list file, shards or a URL")
+        if Path(path).is_dir():
+            raise SourceError(
+                f"{path} is a folder, and a list or a pattern names files: give the one folder that holds "
+                "all of them, or open each and join them with readers.mix"
+            )
+        if is_video(path):
+            return FORMATS["clip-list"]
+        if path.lower().endswith(NO_VIDEO):
+            raise SourceError(f"{path} {RENAME}")
+        if is_tfrecord(Path(path)):  # train-00000-of-01024
+            return FORMATS["tfrecord"]
+    suffixes = ", ".join(suffix for kind in FORMATS.values() for suffix in kind.suffixes)
+    raise SourceError(f"{path} is of no known kind: give a folder, or files that end in {suffixes}")
+
+
+def is_tfrecord(path: Path) -> bool:
+    """Whether a local file begins like a TFRecord file."""
+    from readers.formats.tfrecord import looks_like_tfrecord
+
+    with suppress(OSError), path.open("rb") as file:
+        return looks_like_tfrecord(file.read(_HEAD_BYTES))
+    return False
+
+
+def _begins_like_tfrecord(url: str) -> bool:
+    from readers.formats.tfrecord import looks_like_tfrecord
+    from readers.storage.remote import open_remote
+
+    blob = open_remote(url)
+    with unreadable(url):
+        [head] = blob.read_exactly([(0, min(_HEAD_BYTES, blob.size_bytes))])
+    return looks_like_tfrecord(bytes(head))
+
+
+def _format_of_list(path: Path) -> Format:
+    """Tell what a list names by the first line that says something."""
+    from readers.video.files import is_header
+
+    first = ""
+    with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8-sig") as file:
+        stripped = (line.strip() for line in file)
+        lines = (line for line in stripped if line and not line.startswith("#"))
+        first = next(lines, "")
+        first = (next(lines, "") if is_header(first) else "") or first
+    if _VIDEO_IN_LINE.search(first):
+        return FORMATS["clip-list"]
+    named = (first, first.rpartition(" ")[0], first.rpartition(" ")[0].rpartition(" ")[0])
+    is_folder = any(os.path.isdir(path.parent / name) for name in named if name)  # noqa: PTH112 - long names, too
+    return FORMATS["frame-folder" if is_folder else "list"]

@@ -1,0 +1,250 @@
+"""Of which format a folder is: told by files that say what lies around them, by names, and by what lies in it."""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from readers.formats.detect_files import (
+    MDS_INDEX,
+    NO_VIDEO,
+    RENAME,
+    Detected,
+    detect_files,
+    is_list,
+    is_shard,
+    is_tfrecord,
+    is_video,
+)
+from readers.formats.registry import FORMATS, format_of
+from readers.formats.splits import (
+    canonical,
+    choose_split,
+    folder_splits,
+    in_order,
+    no_such_split,
+    several_splits,
+    split_alone,
+    split_of,
+)
+from readers.sample import SourceError, is_image_file
+
+_METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
+_PACKED = "manifest.json"  # of gpu-aug pack
+_SAVED = "dataset_info.json"
+_SAVED_SPLITS = "dataset_dict.json"
+# Files that say what the folder around them is.
+_MARKERS = {_SAVED: "arrow", _SAVED_SPLITS: "arrow", "data.mdb": "lmdb", MDS_INDEX: "mds"}
+# Cameras write IMG_1234.jpg.
+FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
+_MOST_LISTED = 10_000  # shards below a folder
+_MOST_SHOWN = 5
+
+
+def detect_folder(folder: Path, split: str | None) -> Detected:
+    """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
+    _, folders, files = next(os.walk(folder), ("", [], []))
+    folders = sorted(name for name in folders if name[0] != ".")
+    files = sorted(name for name in files if name[0] != ".")
+    shards = sorted(name for name in files if is_shard(name))
+    marker = next((name for name in _MARKERS if name in files), None)
+    is_saved = "state.json" in files or any(name.endswith(".arrow") for name in shards)
+    if marker == _SAVED and not is_saved:
+        marker = None  # TensorFlow Datasets calls a file of its own so
+    if marker:
+        return _detect_by_marker(folder, marker, split)
+    splits = folder_splits(folders)
+    if splits:
+        if split is None:
+            names = in_order(splits.values())
+            first = next(name for name in folders if splits.get(name) == names[0])
+            raise SourceError(
+                f"{several_splits(str(folder), names, f'the folder {folder / first}')}; where they are classes, "
+                "say format='folder'"
+            )
+        return detect_folder(folder_of_split(folder, list(splits), split), None)
+    if _METADATA in files and split is None:
+        return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
+    if _PACKED in files:
+        _require_finished(folder)
+    others = sorted([name for name in files if is_image_file(name)] + folders)
+    if shards and others and not all("=" in name for name in others):
+        raise SourceError(
+            f"{folder} holds shards ({shards[0]}) and {others[0]}: "
+            "give the shards as a list or a pattern, or move them to a folder of their own"
+        )
+    if shards:
+        paths = choose_split([str(folder / name) for name in shards], split, str(folder))
+        return detect_files(paths, None)
+    if any("=" in name for name in folders) and next(folder.rglob("*.parquet"), None):
+        return _detect_partitions(folder, split)
+    return _detect_media(folder, folders, files, split)
+
+
+def _detect_by_marker(folder: Path, marker: str, split: str | None) -> Detected:
+    if split is None:
+        return Detected(FORMATS[_MARKERS[marker]], [str(folder)])
+    if marker == _SAVED_SPLITS:
+        names = [path.name for path in sorted(folder.iterdir()) if (path / "state.json").is_file()]
+        wanted = split if split in names else canonical(split)
+        if wanted not in names:
+            raise SourceError(no_such_split(str(folder), split, in_order(names)))
+        return Detected(FORMATS["arrow"], [str(folder / wanted)])
+    if marker == _SAVED and not (folder / "state.json").is_file():
+        found = sorted(path for path in folder.glob("*.arrow") if path.name[:6] != "cache-")
+        return Detected(FORMATS["arrow"], choose_split(list(map(str, found)), split, str(folder)))
+    raise SourceError(no_such_split(str(folder), split, []))
+
+
+def _detect_partitions(folder: Path, split: str | None) -> Detected:
+    """Folders such as ``label=3`` with Parquet files."""
+    files = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.parquet"))]
+    chosen = choose_split([f"{folder}/{name}" for name in files], split, str(folder))
+    return Detected(FORMATS["parquet"], [str(folder)] if split is None else chosen)
+
+
+def _detect_media(
+    folder: Path, folders: list[str], files: list[str], split: str | None
+) -> Detected:
+    """Images, videos, frames; or lists and single files that lie where those may lie."""
+    lists = _lists_of_splits(files)
+    names = in_order(lists.values())
+    if split is not None:
+        wanted = [name for name in lists if lists[name] == canonical(split)]
+        if len(wanted) == 1:
+            return detect_files([str(folder / wanted[0])], None)
+    elif len(names) > 1:
+        first = next(name for name in lists if lists[name] == names[0])
+        raise SourceError(
+            f"{several_splits(str(folder), names, f'the file {folder / first}')}; where {', '.join(lists)} say "
+            "nothing of the images, say format='folder'"
+        )
+    first = _first_medium(folder)
+    if not first:
+        return _detect_without_media(folder, folders, files, split)
+    if split is not None:
+        return detect_folder(folder_of_split(folder, folders, split), None)
+    if is_video(first):
+        return Detected(FORMATS["video-folder"], [str(folder)])
+    if first.lower().endswith(NO_VIDEO):
+        raise SourceError(f"{folder} holds no images and no videos; {first} {RENAME}")
+    return Detected(FORMATS["frame-folder" if _holds_frames(folder) else "folder"], [str(folder)])
+
+
+def _detect_without_media(
+    folder: Path, folders: list[str], files: list[str], split: str | None
+) -> Detected:
+    found = [str(folder / name) for name in files if is_tfrecord(folder / name)]
+    if found:  # train-00000-of-01024
+        return Detected(FORMATS["tfrecord"], choose_split(found, split, str(folder)))
+    if "data" in folders:  # as in repositories of the Hugging Face Hub
+        return detect_folder(folder / "data", split)
+    known = [name for name in files if format_of(name) and not is_list(name)]
+    shards = (str(path) for path in folder.rglob("*") if is_shard(path.name))
+    below = sorted(islice(shards, _MOST_LISTED))
+    if known:
+        more = ", ..." if known[_MOST_SHOWN:] else ""
+        raise SourceError(
+            f"{folder} holds no images, but {', '.join(known[:_MOST_SHOWN])}{more}: give one of these files"
+        )
+    if below:
+        choose_split(below, None, str(folder))  # which refuses several
+        raise SourceError(
+            f"{folder} holds no images, but shards in the folder {Path(below[0]).parent}: give that folder"
+        )
+    if split is not None:
+        return detect_folder(folder_of_split(folder, folders, split), None)
+    return Detected(FORMATS["folder"], [str(folder)])  # which says what may lie in one
+
+
+def folder_of_split(folder: Path, folders: Sequence[str], split: str) -> Path:
+    """Return the one folder of a split.
+
+    Raises:
+        SourceError: There is none, or there are several.
+    """
+    told = {name: split_of(name) for name in folders if (folder / name).is_dir()}
+    found = [name for name, one in told.items() if split == name or one == canonical(split)]
+    if not found:
+        names = in_order({one for one in told.values() if one})
+        raise SourceError(no_such_split(str(folder), split, names))
+    if len(found) > 1:
+        raise SourceError(
+            f"{folder} has several folders of the split {split!r} ({', '.join(found)}): give one of them"
+        )
+    return folder / found[0]
+
+
+def _lists_of_splits(files: Sequence[str]) -> dict[str, str]:
+    """Return the lists, manifests and tables that are called like splits: file -> split."""
+    stems = {name.rpartition(".")[0] for name in files if is_image_file(name)}
+    found = {}
+    for name in files:
+        kind, stem = format_of(name), name.partition(".")[0]
+        if kind and kind.takes == "file" and stem not in stems:
+            split = split_alone(stem)  # test_results.json may be anything
+            if split:
+                found[name] = split
+    return found
+
+
+def _require_finished(folder: Path) -> None:
+    """Refuse the shards of a pack that was stopped: they are a part of the data."""
+    with suppress(OSError, ValueError):
+        manifest = json.loads((folder / _PACKED).read_bytes())
+        if isinstance(manifest, dict) and manifest.get("complete") is False:
+            raise SourceError(
+                f"{folder} was not packed to its end: run the same gpu-aug pack again, or give the shards "
+                "that are there as a pattern"
+            )
+
+
+def _first_medium(folder: Path) -> str:
+    """Return the first image or video below a folder; a .ts where there is none, else ""."""
+    other = ""
+    for _, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(name for name in files if name[0] != "."):
+            if is_video(name) or is_image_file(name):
+                return name
+            if name.lower().endswith(NO_VIDEO):
+                other = other or name
+    return other
+
+
+def _holds_frames(folder: Path) -> bool:
+    """Whether the first folder two levels below holds frames of a video, by their names."""
+    for path, folders, files in os.walk(folder):
+        names = [name for name in files if name[0] != "." and is_image_file(name)]
+        depth = len(Path(path).relative_to(folder).parts)
+        if names or depth == 2:
+            return depth == 2 and _are_frames(names, path)
+        folders[:] = sorted(name for name in folders if name[0] != ".")[:1]
+    return False
+
+
+def _are_frames(names: list[str], folder: str) -> bool:
+    """Whether pictures are called like frames, and numbered from 0 or 1 on without gaps.
+
+    Raises:
+        SourceError: They are but for a few numbers that are missing.
+    """
+    found = [FRAME.fullmatch(name) for name in names]
+    numbers = sorted({int(one[1]) for one in found if one})
+    if len(numbers) < max(2, len(names)):
+        return False
+    there, span = {*numbers}, range(min(numbers[0], 1), numbers[-1] + 1)
+    if numbers[0] > 2 or 2 * len(numbers) <= len(span):
+        return False
+    missing = [number for number in span if number not in there]
+    if missing:
+        which = ", ".join(map(str, missing[:_MOST_SHOWN]))
+        which += ", ..." if missing[_MOST_SHOWN:] else ""
+        raise SourceError(
+            f"{folder} holds pictures that are called like frames of a video, but number {which} is missing: "
+            "say format='frame-folder' to read videos without it, or format='folder' to read images of classes"
+        )
+    return True
