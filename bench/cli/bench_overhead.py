@@ -17,8 +17,8 @@ def overhead(
     from rich.console import Console
 
     from bench.cli.arguments import check_writable
-    from bench.cli.results import document, write_json
-    from bench.cli.text import print_plain, print_written
+    from bench.cli.results import save_result
+    from bench.cli.text import print_plain
     from bench.micro.overhead import measure_overhead
     from readers import open_dataset
     from readers.cores import usable_cores
@@ -32,8 +32,6 @@ def overhead(
         f"{rate.median:.0f} samples/s through readers and loader, nothing decoded or augmented "
         f"(median of {len(rate.runs)} epochs, {min(rate.runs):.0f} to {max(rate.runs):.0f})",
     )
-    if json is not None:
-        row = {"name": "gpu-aug/overhead", "kind": "ceiling", "images_per_second": rate.to_dict()}
-        settings = {"data": data, "seconds": seconds, "threads": threads or usable_cores()}
-        write_json(json, document("bench overhead", settings, [row]))
-        print_written(console, json)
+    row = {"name": "gpu-aug/overhead", "kind": "ceiling", "images_per_second": rate.to_dict()}
+    settings = {"data": data, "seconds": seconds, "threads": threads or usable_cores()}
+    save_result(json, console, "bench overhead", settings, [row])

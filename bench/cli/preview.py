@@ -65,7 +65,8 @@ def write_images(
     from bench.cli.arguments import check_writable, recipe_from
     from bench.cli.errors import BenchError
     from bench.cli.text import print_plain, print_written
-    from dali_pipes.preview import preview_images, sound_samples
+    from bench.compare.images import require_sound
+    from dali_pipes.preview import preview_images
     from readers.prepare.source import open_at_random
 
     check_writable(out)
@@ -75,9 +76,7 @@ def write_images(
         raise BenchError(f"a picture's name must end in .png, .jpg or .webp, got {out}")
     console = Console()
     dataset = open_at_random(source, format)
-    samples, left_out = sound_samples(dataset, most=count)
-    if not samples:
-        raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
+    samples, left_out = require_sound(source, dataset, most=count)
     for fault in left_out:
         print_plain(console, f"left out: {fault}", "yellow")
     with console.status("drawing") as status:  # nothing where there is no terminal

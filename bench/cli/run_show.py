@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from bench.cli.arguments import check_writable, dtype_from, recipe_from
 from bench.cli.errors import BenchError
 from bench.cli.options import RunOptions
-from bench.cli.results import document, write_json
-from bench.cli.text import print_plain, print_written
+from bench.cli.results import save_result
+from bench.cli.text import print_plain
 from bench.compare.contestant import share_of
 from bench.compare.epochs import Tally, counted_batches, num_steps
 from bench.compare.result import rates_of
@@ -58,17 +58,15 @@ def run_epochs(
                 del batch
         row = _row(loader, tally, clips, unit)
         _print_summary(loader, tally, unit, console)
-    if json_path is not None:
-        described: dict[str, object] = {
-            **vars(settings),
-            "clips": clips and vars(clips),
-            "format": format,
-        }
-        described["ledger"] = settings.ledger and str(settings.ledger)
-        described |= {"data": source, "recipe": recipe, "device": str(loader.device)}
-        described["batch_size"] = loader.schedule.batch_size
-        write_json(json_path, document("run", described, [row]))
-        print_written(console, json_path)
+    described: dict[str, object] = {
+        **vars(settings),
+        "clips": clips and vars(clips),
+        "format": format,
+    }
+    described["ledger"] = settings.ledger and str(settings.ledger)
+    described |= {"data": source, "recipe": recipe, "device": str(loader.device)}
+    described["batch_size"] = loader.schedule.batch_size
+    save_result(json_path, console, "run", described, [row])
 
 
 def _loader(

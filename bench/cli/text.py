@@ -37,6 +37,22 @@ def plain_table(*, show_header: bool = True) -> Table:
     return Table(box=SIMPLE_HEAD, show_header=show_header, padding=(0, 1, 0, 0))
 
 
+def result_table(title: str, caption: str, first: str, *numbers: str) -> Table:
+    """A table of results: a column of names, and columns of numbers."""
+    table = Table(
+        title=title,
+        caption=caption,
+        title_justify="left",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column(first, no_wrap=True)
+    for heading in numbers:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
 def fact_table() -> Table:
     """A table of subjects and what is to be said of them."""
     table = plain_table(show_header=False)

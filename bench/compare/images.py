@@ -73,6 +73,18 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     )
 
 
+def require_sound(source: str, dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
+    """Samples that decode, and what is wrong with others; see `dali_pipes.preview.sound_samples`.
+
+    Raises:
+        BenchError: Not one decodes.
+    """
+    samples, left_out = sound_samples(dataset, most=most)
+    if not samples:
+        raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
+    return samples, left_out
+
+
 class Repeated:
     """Some samples of a dataset, over and over, so that an epoch is long."""
 

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from bench.cli.arguments import check_writable, recipe_from
 from bench.cli.errors import BenchError
 from bench.cli.results import document, write_json
-from bench.cli.text import TABLE_WIDTH, print_plain, print_written, wide_console
+from bench.cli.text import TABLE_WIDTH, print_plain, print_written, result_table, wide_console
 from bench.compare.compare import Settings, compare, expected_minutes
 from bench.compare.contestant import STAGES
 from bench.compare.ratios import RATIO_MEANING, fastest_baseline, ratio_table, ratios, times
@@ -129,21 +128,16 @@ def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     settings = comparison.settings
     kind, unit = ("videos", "clips/s") if "videos" in settings else ("images", "images/s")
     size, threads = int(str(settings[kind])), int(str(settings["threads"]))
-    table = Table(
-        title=f"{settings['batch']} on {settings['device']}, {counted(threads, 'thread')}, "
-        f"{counted(size, kind[:-1])} of {settings['data']}",
-        caption=f"{unit}: median of the runs; ratio: to the baseline that is fastest by that; "
-        "here and below it is the median of the ratios within each round",
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("pipeline", no_wrap=True)
     runs = ("runs",) if with_runs else ()
     more = ("frames/s",) if kind == "videos" else ()
-    for heading in (unit, *runs, *more, "ratio", *STAGES, "wait"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = result_table(
+        f"{settings['batch']} on {settings['device']}, {counted(threads, 'thread')}, "
+        f"{counted(size, kind[:-1])} of {settings['data']}",
+        f"{unit}: median of the runs; ratio: to the baseline that is fastest by that; "
+        "here and below it is the median of the ratios within each round",
+        "pipeline",
+        *(unit, *runs, *more, "ratio", *STAGES, "wait"),
+    )
     best = fastest_baseline(comparison.rows)
     for row in comparison.rows:
         shares = [row.share.get(part) for part in (*STAGES, "wait")]

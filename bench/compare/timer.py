@@ -1,10 +1,24 @@
 """The one timer: how many images a pipeline hands over in a slice of time."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
+
+import torch
 
 from gpu_aug.compiled.clock import clock
+
+Item = TypeVar("Item")
+
+
+def rotated(items: Sequence[Item], number: int) -> list[Item]:
+    """Those who take turns in a round of this number: another one begins each round.
+
+    So nobody always follows the same neighbour.
+    """
+    first = number % max(len(items), 1)
+    return [*items[first:], *items[:first]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +86,9 @@ def time_slice(
         elapsed = clock() - began
     finish()
     return Slice(images, clock() - began, waited)
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done everything."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -9,9 +9,9 @@ import numpy as np
 
 from bench.cli.arguments import check_writable, recipe_from
 from bench.cli.errors import BenchError
-from bench.cli.results import document, write_json
+from bench.cli.results import save_result
 from bench.cli.text import print_written, wide_console
-from bench.compare.images import Repeated
+from bench.compare.images import Repeated, require_sound
 from bench.compare.timer import Rate
 from bench.micro.overhead import measure_overhead
 from bench.micro.scale_parts import (
@@ -27,7 +27,6 @@ from bench.micro.scale_parts import (
 from bench.micro.scale_result import ScaleResult, ScaleSettings
 from bench.micro.scale_show import draw_scale, require_matplotlib, show_scale
 from dali_pipes.choose import choose
-from dali_pipes.preview.sound import sound_samples
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe, Views
 from readers import Dataset, Sample, open_dataset
 from readers.cores import usable_cores
@@ -66,9 +65,9 @@ def scale_and_show(
     if plot_path is not None:
         draw_scale(result, plot_path)
         print_written(console, plot_path)
-    if json_path is not None:
-        write_json(json_path, _document(result))
-        console.print(f"written: {json_path}", soft_wrap=True)
+    save_result(
+        json_path, console, "bench scale", result.settings, _rows(result), **_others(result)
+    )
 
 
 def measure_scale(
@@ -81,9 +80,7 @@ def measure_scale(
         BenchError: Nothing there decodes.
     """
     original = open_dataset(source)
-    samples, left_out = sound_samples(original, most=_MAX_SAMPLES)
-    if not samples:
-        raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
+    samples, _ = require_sound(source, original, most=_MAX_SAMPLES)
     dataset = Repeated(original, np.array([sample.index for sample in samples], np.int64))
     choice = choose(settings.device, settings.decoder, settings.engine)  # type: ignore[arg-type]
     build = Build(
@@ -185,27 +182,27 @@ def _described(source: str, settings: ScaleSettings, build: Build) -> dict[str, 
     }
 
 
-def _document(result: ScaleResult) -> dict[str, object]:
+def _rows(result: ScaleResult) -> list[dict[str, object]]:
     parts: dict[str, Mapping[int, Rate] | Mapping[float, Rate]] = {
         "threads": result.threads,
         "megapixels": result.megapixels,
         "batch_size": result.batch_sizes,
     }
-    rows = [
+    return [
         {"varies": name, "value": value, "images_per_second": rate.to_dict()}
         for name, rates in parts.items()
         for value, rate in rates.items()
     ]
-    return document(
-        "bench scale",
-        result.settings,
-        rows,
-        serial_seconds_per_image=result.serial_seconds,
-        predicted=[
+
+
+def _others(result: ScaleResult) -> dict[str, object]:
+    return {
+        "serial_seconds_per_image": result.serial_seconds,
+        "predicted": [
             {"threads": number, "images_per_second": round(rate, 1)}
             for number, rate in result.predicted.items()
         ],
-        lengths=[{"samples": length, **vars(start)} for length, start in result.lengths.items()],
-        memory_mib=result.memory,
-        memory_growth_mib=growth_mib(result.memory),
-    )
+        "lengths": [{"samples": length, **vars(start)} for length, start in result.lengths.items()],
+        "memory_mib": result.memory,
+        "memory_growth_mib": growth_mib(result.memory),
+    }
