@@ -14,6 +14,7 @@ from torch.utils.dlpack import from_dlpack
 
 from dali_pipes.decode.cpu import decode_whole, render_encoded, render_parts, render_whole
 from dali_pipes.decode.dali import graph
+from dali_pipes.decode.dali.driver import Outputs
 from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.pipeline.augment import Augmenter
 from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
@@ -22,9 +23,6 @@ from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.pipeline.streams import SideStream
 from dali_pipes.targets import Found, upload
 from gpu_aug.errors import TargetsError
-
-Outputs = Sequence[Any] | None
-"""DALI's TensorLists, None where it refused a batch."""
 
 
 @dataclass(frozen=True, slots=True)
