@@ -56,7 +56,7 @@ class ShardIndex:
     """The index of one shard, mapped from its file.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         head: As `read_head` found it.
 
     Raises:
