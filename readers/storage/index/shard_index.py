@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
     Attributes:
         key: See `Entry`.
-        names: Of its fields.
+        names: Names of its fields.
         bounds: Start and stop of each field, in turn.
         label: See `Entry`.
         size: See `Entry`.
