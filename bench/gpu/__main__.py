@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bench import errors
+from bench.compare.report import document, wide_console, write_json
 from bench.gpu.plan import Command, commands
 from bench.gpu.visit import Outcome, read_log, visit
 from bench.photographs import make_photographs
-from bench.report import document, wide_console, write_json
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

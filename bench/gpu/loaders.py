@@ -12,19 +12,19 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
-from dali_pipes.tiling.tile import add_restarts
 
-from bench.contestant import Footing
+from bench.compare.contestant import Footing
+from bench.compare.images import Repeated
+from bench.compare.lineup import lineup
+from bench.compare.race import opened
+from bench.compare.result import Comparison
+from bench.compare.usage import Busy, mean_of
 from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, finish
-from bench.images import Repeated
-from bench.lineup import lineup
 from bench.machine import num_cores
-from bench.race import opened
-from bench.result import Comparison
 from bench.timer import time_slice
-from bench.usage import Busy, mean_of
+from dali_pipes.jpeg.tiling.tile import add_restarts
 from gpu_aug import Recipe
 from readers import Dataset, open_dataset
 
@@ -89,12 +89,11 @@ def loaders(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _footing(scale: Scale, data: Path, root: Path) -> Footing:
-    """The same photographs for everyone, plain and tiled, in ten class folders."""
+    """The same photographs for everyone, plain and tiled."""
     size, (count, _) = next(iter(scale.pictures.items()))
     encoded = photographs(data, size, count)
-    names = [f"{number % 10}/{number:04d}.jpg" for number in range(count)]
-    plain = write_files(root / "plain", dict(zip(names, encoded, strict=True)))
-    tiled = [add_restarts(part) for part in encoded]
+    plain = write_files(root / "plain", encoded)
+    tiled = write_files(root / "tiled", [add_restarts(part) for part in encoded])
 
     def repeated(folder: Path) -> Dataset:
         found = open_dataset(folder)
@@ -102,15 +101,15 @@ def _footing(scale: Scale, data: Path, root: Path) -> Footing:
 
     return Footing(
         repeated(plain),
-        [plain / name for name in names],
-        [number % 10 for number in range(count)],
+        sorted(plain.iterdir()),
+        [0] * count,
         Recipe.imagenet_train(size=scale.side),
         batch_size=_batch_size(scale),
         device=scale.device,
         num_threads=num_cores(),
         seed=0,
         dtype=torch.bfloat16,
-        tiled=repeated(write_files(root / "tiled", dict(zip(names, tiled, strict=True)))),
+        tiled=repeated(tiled),
     )
 
 

@@ -10,7 +10,7 @@ from bench.errors import BenchError
 Kind = Literal["right", "fast"]
 
 _TESTS = Path(__file__).resolve().parents[2] / "tests"
-_ENGINE_TESTS = ("test_engines_agree.py", "test_fused_triton.py")  # the longest
+_ENGINE_TESTS = _TESTS / "gpu_aug" / "engines"  # they take longest
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ STEPS = {
     "resume": Step("A run goes on on another device with the same samples", "resume.resume", 90),
     "races": Step("Losses do not depend on whether the loop waits", "races.races", 90),
     "waits": Step("The thread of the training loop never waits for the device", "waits.waits", 60),
-    "frames": Step("DALI gives FFmpeg's frames of every kind of video", "frames.frames", 90),
+    "frames": Step("DALI gives FFmpeg's frames of every kind of video", "video.frames", 90),
     "soak": Step("In a long run every row is its sample, and memory stays flat", "soak.soak", 100),
-    "regions": Step("DALI decodes a region to the pixels of the whole", "regions.dali", 30),
-    "regions-nvimgcodec": Step("nvImageCodec does so, too", "regions.nvimgcodec", 30),
-    "restarts": Step("Restart markers change no pixel in any decoder", "tiles.restarts", 40),
-    "sanitizer": Step("Our kernels touch no memory that is not theirs", "sanitizer.sanitizer", 170),
+    "regions": Step("DALI decodes a region to the pixels of the whole", "parts.regions_of_dali", 30),
+    "regions-nvimgcodec": Step("nvImageCodec does so, too", "parts.regions_of_nvimgcodec", 30),
+    "restarts": Step("Restart markers change no pixel in any decoder", "parts.restarts", 40),
+    "sanitizer": Step("Our kernels touch no memory that is not theirs", "sanitizer.sanitizer", 120),
     "tests-engines": Step("The tests of the engines that need CUDA pass", "", 200),
     "decode": Step("Decoding whole JPEGs", "decode.decode", 90, "fast"),
     "kernel": Step("The fused kernels beside a copy on the device", "kernel.kernel", 80, "fast"),
     "loaders": Step("Loaders alone, and behind a step of ResNet-50", "loaders.loaders", 150, "fast"),
-    "tiles": Step("Crops cut out of tiled JPEGs", "tiles.tiles", 60, "fast"),
+    "tiles": Step("Crops cut out of tiled JPEGs", "parts.tiles", 60, "fast"),
     "batch": Step("The batch stage beside other libraries", "batch.batch", 50, "fast"),
     "video": Step("Clips decoded, and as training batches", "video.video", 120, "fast"),
     "batch-compiled": Step("The batch stage beside Kornia compiled", "batch.compiled_kornia", 70, "fast"),
@@ -113,7 +113,7 @@ def _tests(name: str, step: Step, out: Path, *, rehearse: bool) -> Command:
     files = [
         str(path)
         for path in sorted(_TESTS.rglob("test_*.py"))
-        if (path.name in _ENGINE_TESTS) == (name == "tests-engines")
+        if path.is_relative_to(_ENGINE_TESTS) == (name == "tests-engines")
         and "needs_cuda" in path.read_text(encoding="utf-8")
     ]
     command = ["-m", "pytest", "-m", "needs_cuda", "--tb=long", f"--junitxml={out / name}.xml"]

@@ -9,7 +9,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.gpu_visit.videos import usual_priority
+from bench.gpu.videos import usual_priority
 from tests.support.jpegs import picture
 
 TIME_BASE = Fraction(1, 12800)
