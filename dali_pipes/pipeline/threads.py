@@ -1,5 +1,6 @@
 """The threads of a loader, and how they share the rows of a step."""
 
+import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,6 +24,19 @@ Render = Callable[[Fetched, Canvases, int], Decoded]
 
 It gets the rows, their canvases, and the number that the first of them has in its step.
 """
+
+_COLLECTING: set[int] = set()
+"""The thread in which the garbage collector runs now."""
+
+
+def _note_collection(phase: str, _: dict[str, int]) -> None:
+    if phase == "start":
+        _COLLECTING.add(threading.get_ident())
+    else:
+        _COLLECTING.clear()
+
+
+gc.callbacks.append(_note_collection)
 
 
 class Workers:
@@ -89,8 +103,12 @@ class Workers:
         return replace(decoded, found=[found for part in parts for found in part.found])
 
     def close(self) -> None:
-        """End the threads; tasks that have not begun are dropped."""
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        """End the threads; tasks that have not begun are dropped.
+
+        It waits for the others, unless the garbage collector ends a loop that nobody holds any more: that can happen
+        while this thread has a lock that the others need, such as the one for starting threads.
+        """
+        self.pool.shutdown(wait=threading.get_ident() not in _COLLECTING, cancel_futures=True)
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:

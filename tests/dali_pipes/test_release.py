@@ -209,3 +209,42 @@ def test_interrupt_while_threads_start_leaves_none(monkeypatch: pytest.MonkeyPat
     for thread in set(threading.enumerate()) - before:
         thread.join(timeout=60)
         assert not thread.is_alive()
+
+
+# A loop that only the garbage collector can end is ended while the lock for starting threads is held.
+COLLECTED = """
+import concurrent.futures.thread as threads, gc, sys, threading, time
+from dali_pipes import Loader
+from dali_pipes.pipeline.fetch import Fetcher
+from gpu_aug import RandomResizedCrop, Recipe
+from readers import open_dataset
+
+fetch, is_first, is_left = Fetcher.fetch, iter([True]), threading.Event()
+
+def fetch_late(*given):
+    if not next(is_first, False):
+        is_left.wait()
+        time.sleep(0.5)
+    return fetch(*given)  # then tasks are started, which takes the lock
+
+Fetcher.fetch = fetch_late
+gc.disable()
+recipe = Recipe([RandomResizedCrop(32)])
+loader = Loader(open_dataset(sys.argv[1]), recipe, batch_size=4, device="cpu", num_threads=16)
+cycle = [iter(loader)]
+next(cycle[0])
+cycle.append(cycle)
+del cycle, loader
+with threads._global_shutdown_lock:
+    is_left.set()
+    gc.collect()
+print("collected")
+"""
+
+
+def test_the_garbage_collector_waits_for_no_thread(folder: Path) -> None:
+    """It may run anywhere, also in a thread that has a lock for which the others wait."""
+    command = [sys.executable, "-c", COLLECTED, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout == "collected\n", done.stderr
