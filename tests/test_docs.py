@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import linecache
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,13 @@ def test_the_readme_is_short() -> None:
     assert len(page.text.encode()) <= 9000
     assert (first.language, len(first.text.splitlines())) == ("python", 12)
     assert "docs/index.md" in page.links
+
+
+def test_the_readme_names_every_extra() -> None:
+    """What can be installed besides, but for the tools of contributors."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].keys() - {"dev"}
+    assert [name for name in extras if not re.search(rf"[`\[]{name}[`\]]", PAGES[0].text)] == []
 
 
 def test_the_index_names_every_page() -> None:

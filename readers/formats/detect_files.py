@@ -1,4 +1,4 @@
-"""Of which format files are: told by their names and, last, by their first bytes."""
+"""Which format files have: told by their names and, last, by their first bytes."""
 
 import os
 import re
@@ -24,7 +24,7 @@ class Detected(NamedTuple):
     """What a source is.
 
     Attributes:
-        format: Of all of it.
+        format: Format of all of it.
         paths: Paths or URLs that the format's class is given.
     """
 

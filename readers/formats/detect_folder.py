@@ -1,4 +1,4 @@
-"""Of which format a folder is: told by files that say what lies around them, by names, and by what lies in it."""
+"""Which format a folder has: told by files that say what lies around them, by names, and by what lies in it."""
 
 import json
 import os

@@ -26,7 +26,7 @@ def make_samples(
 
     Args:
         layout: The roles of the columns.
-        indices: Of the samples in the dataset.
+        indices: Indices of the samples in the dataset.
         rows: Their rows in the file.
         name: Name of the file, with which keys begin.
         values: For each column of the layout one value per row; a Lost makes the sample a BadSample.
