@@ -26,10 +26,10 @@ def _table(operation: Table, image: Image, params: Params, row: int) -> Image:
 
 @carries_out
 def _histogram_table(operation: HistogramTable, image: Image, _params: Params, _row: int) -> Image:
-    places = whole(image)
-    num = [np.bincount(places[..., channel].ravel(), minlength=256) for channel in range(3)]
+    levels = whole(image)
+    num = [np.bincount(levels[..., channel].ravel(), minlength=256) for channel in range(3)]
     tables = operation.tables(torch.from_numpy(np.stack(num)[None]))
-    return look_up(image, places, tables[0].numpy())
+    return look_up(image, levels, tables[0].numpy())
 
 
 @prepare.register
@@ -54,9 +54,9 @@ def whole(image: Image) -> NDArray[np.uint8]:
     return np.clip(np.rint(image * np.float32(255)), 0, 255).astype(np.uint8)
 
 
-def look_up(image: Image, places: NDArray[np.uint8], tables: NDArray[np.uint8]) -> Image:
+def look_up(image: Image, levels: NDArray[np.uint8], tables: NDArray[np.uint8]) -> Image:
     """Look up the 8-bit image in tables, uint8 [3, 256]; of the type of ``image``."""
-    found: Image = cv2.LUT(places, np.ascontiguousarray(tables.T).reshape(1, 256, 3))
+    found: Image = cv2.LUT(levels, np.ascontiguousarray(tables.T).reshape(1, 256, 3))
     return found if image.dtype == np.uint8 else as_float(found)
 
 

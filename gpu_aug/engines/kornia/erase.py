@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.geometry import colour
-from gpu_aug.engines.kornia.step import Step, carries_out, prepare, upload
+from gpu_aug.engines.kornia.geometry import fill_color
+from gpu_aug.engines.kornia.step import Step, carries_out, prepare
 from gpu_aug.ops import PixelDropout, RandomGridShuffle
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.random_fields import normal_field, uniform_field
+from gpu_aug.upload import upload
 
 
 @prepare.register
@@ -21,16 +22,16 @@ def _holes(operation: Holes, _device: torch.device) -> Step:
 
     def fill(x: Tensor, params: Params) -> Tensor:
         if paint == "random_uniform":
-            for place in range(params["holes"].shape[1]):
-                values = upload(params["colours"][:, place].astype(np.float32), x.device)
-                painted = covered(params["holes"][:, place : place + 1], x)
+            for number in range(params["holes"].shape[1]):
+                values = upload(params["colours"][:, number].astype(np.float32), x.device)
+                painted = covered(params["holes"][:, number : number + 1], x)
                 x = torch.where(painted, values[:, :, None, None], x)
             return x
         if isinstance(paint, str):
             field = uniform_field if paint == "random" else normal_field
             values = field(params["key"], tuple(x.shape[1:]), x.device)
         else:
-            values = colour(paint, x)
+            values = fill_color(paint, x)
         return torch.where(covered(params["holes"], x), values, x)
 
     return fill
