@@ -39,19 +39,15 @@ def _filter(operation: Filter, x: Tensor, params: Params) -> Tensor:
     return filtered.clamp_(0, 1) if operation.clamps else filtered
 
 
-@prepare.register
-def _unsharp(operation: UnsharpMask, _device: torch.device) -> Step:
+@carries_out
+def _unsharp(operation: UnsharpMask, x: Tensor, params: Params) -> Tensor:
     threshold = (operation.threshold + THRESHOLD_MARGIN) / 255
-
-    def apply(x: Tensor, params: Params) -> Tensor:
-        kernel = operation.kernel(params)
-        residual = x - convolve(x, kernel)
-        mask = convolve((residual.abs() > threshold).float(), kernel)
-        alpha = upload(params["alpha"].astype(np.float32), x.device)[:, None, None, None]
-        sharp = residual.mul_(alpha).add_(x).clamp_(0, 1)
-        return sharp.mul_(mask).add_(x * (1 - mask)).clamp_(0, 1)
-
-    return apply
+    kernel = operation.kernel(params)
+    residual = x - convolve(x, kernel)
+    mask = convolve((residual.abs() > threshold).float(), kernel)
+    alpha = upload(params["alpha"].astype(np.float32), x.device)[:, None, None, None]
+    sharp = residual.mul_(alpha).add_(x).clamp_(0, 1)
+    return sharp.mul_(mask).add_(x * (1 - mask)).clamp_(0, 1)
 
 
 @prepare.register
