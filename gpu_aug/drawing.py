@@ -66,3 +66,8 @@ def draw_operations(
         # Copies: an operation may give views, of which Draws.put could not change one row.
         drawn += [{name: np.array(leaf[name]) for name in leaf} for leaf in params]
     return tuple(drawn), tuple(temporal)
+
+
+def row_of(params: Params, row: int) -> Params:
+    """Return the parameters of one image as views, first axis 1."""
+    return {name: values[row : row + 1] for name, values in params.items()}

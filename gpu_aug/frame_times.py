@@ -38,7 +38,7 @@ def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int
     """
     order = np.tile(np.arange(num_frames), (len(draws), 1))
     for operation, params in zip(recipe.temporal_operations, draws.temporal, strict=True):
-        order = np.take_along_axis(order, operation.places(params, num_frames), axis=1)
+        order = np.take_along_axis(order, operation.order(params, num_frames), axis=1)
     return order
 
 

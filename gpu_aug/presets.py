@@ -9,8 +9,9 @@ from typing import Any
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.blur.blurs import GaussianBlur
+from gpu_aug.ops.color.adjust import Grayscale, Solarize
 from gpu_aug.ops.color.jitter import ColorJitter
-from gpu_aug.ops.color.simple import Grayscale, Normalize, Solarize
+from gpu_aug.ops.color.normalize import Normalize
 from gpu_aug.ops.combine import OneOf
 from gpu_aug.ops.geometric.crops import CenterCrop, FixedCrop, RandomCrop
 from gpu_aug.ops.geometric.flips import HorizontalFlip

@@ -5,7 +5,6 @@ device and in every batch. Numbers come from Philox 4x32-10, as in ``gpu_aug.dra
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.ops.laws.uniform import Uniforms
+from gpu_aug.upload import upload
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
@@ -101,14 +101,6 @@ def _count(u: Tensor, rate: Tensor, last: int) -> Tensor:
     return count
 
 
-def upload(values: NDArray[Any], device: torch.device) -> Tensor:
-    """Copy numbers to ``device`` as float32, without waiting for what is queued there."""
-    tensor = torch.from_numpy(np.ascontiguousarray(values, np.float32))
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
-
-
 def _words(key: NDArray[np.uint32], num: int, device: torch.device, stream: int) -> Tensor:
     """Return the upper 24 bits of ``num`` words per key, float32 [B, num] of whole numbers."""
     num_counters = -(-num // 4)
@@ -117,11 +109,10 @@ def _words(key: NDArray[np.uint32], num: int, device: torch.device, stream: int)
         for row, pair in zip(words.numpy(), key, strict=True):
             for start in range(0, num_counters, _CPU_CHUNK):
                 chunk = row[start : start + _CPU_CHUNK]
-                for place, word in enumerate(_philox_numpy(start, len(chunk), pair, stream)):
-                    chunk[:, place] = word >> np.uint64(8)
+                for word_number, word in enumerate(_philox_numpy(start, len(chunk), pair, stream)):
+                    chunk[:, word_number] = word >> np.uint64(8)
     else:
-        pairs = torch.from_numpy(np.ascontiguousarray(key, np.int64)).pin_memory()
-        words = _philox_torch(num_counters, pairs.to(device, non_blocking=True), stream)
+        words = _philox_torch(num_counters, upload(key.astype(np.int64), device), stream)
     return words.flatten(1)[:, :num].contiguous()
 
 

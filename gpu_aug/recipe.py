@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.calls import Called
+from gpu_aug.argument_errors import Called
 from gpu_aug.drawing import draw_operations, slot_numbers
 from gpu_aug.draws import Draws, find_partners
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import write_document
 from gpu_aug.ops.foreign.wrapping import as_operation
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.temporal import Temporal, check_place
+from gpu_aug.ops.temporal import Temporal, check_temporal
 from gpu_aug.resampling.crops import compose_windows
 from gpu_aug.stages import check_range, num_decoded, num_single, possible_sizes
 from gpu_aug.targets.targets import BoxParams, KeypointParams, differences
@@ -97,7 +97,7 @@ class Recipe(metaclass=Called):
                     f"{name} of a recipe must be {params.__name__}(...) or None, got {given!r}"
                 )
             object.__setattr__(self, name, given)
-        check_place(self.operations)
+        check_temporal(self.operations)
         check_range(self.leaves)
         self._sizes  # noqa: B018 - checks that the operations fit
 

@@ -68,7 +68,7 @@ def read_sample(sample: Any, number: int) -> Sample:
 
 
 def _images(sample: Mapping[str, Any], where: str) -> dict[Any, Any]:
-    """Return all images of a sample: key, (key, place) or (key, name) -> image."""
+    """Return all images of a sample: key, (key, number) or (key, name) -> image."""
     found = {"image": sample["image"]} if "image" in sample else {}
     more = sample.get("images")
     if isinstance(more, Mapping):
@@ -79,7 +79,7 @@ def _images(sample: Mapping[str, Any], where: str) -> dict[Any, Any]:
                 f"{where}: images must be a list of images or a dictionary of them, got "
                 f"{type(more).__name__}: give a clip as image"
             )
-        found |= {("images", place): image for place, image in enumerate(more)}
+        found |= {("images", number): image for number, image in enumerate(more)}
     if not found:
         raise TargetsError(f"{where} must have an image, got {sorted(sample)}: give it as 'image'")
     return found

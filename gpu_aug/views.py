@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.calls import Called
+from gpu_aug.argument_errors import Called
 from gpu_aug.draws import Draws
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import write_document

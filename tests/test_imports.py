@@ -110,15 +110,7 @@ def test_a_wrong_arrow_is_noticed(package: str, source: str) -> None:
     assert wrong_arrows(package, source)
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        "readers",
-        "gpu_aug",
-        "dali_pipes",
-        "bench",
-    ],
-)
+@pytest.mark.parametrize("package", ARROWS)
 def test_no_circles(package: str) -> None:
     """No modules import each other in a circle, not even inside functions or for type checkers."""
     assert find_circle(ROOT, package) == []

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.combine import OneOf, RandomApply
+from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.steps import Identity
 
 
 def as_one(operations: list[Operation]) -> Operation:

@@ -1,6 +1,6 @@
 """What libraries do to 8-bit images of themselves, and floats need to be told."""
 
-from gpu_aug.ops.color.simple import ToDtype
+from gpu_aug.ops.color.normalize import ToDtype
 from gpu_aug.ops.combine import RandomApply
 from gpu_aug.ops.operation import Operation
 
@@ -26,6 +26,6 @@ def rounded_once(operations: list[Operation]) -> list[Operation]:
     rounding = ToDtype("uint8")
     return [
         operation
-        for place, operation in enumerate(operations)
-        if place == 0 or not operation == operations[place - 1] == rounding
+        for number, operation in enumerate(operations)
+        if number == 0 or not operation == operations[number - 1] == rounding
     ]

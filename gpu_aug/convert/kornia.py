@@ -5,15 +5,16 @@ from typing import Any
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.blur.blurs import GaussianBlur
+from gpu_aug.ops.color.adjust import Grayscale, Invert
 from gpu_aug.ops.color.jitter import ColorJitter
-from gpu_aug.ops.color.simple import Grayscale, Invert, Normalize
+from gpu_aug.ops.color.normalize import Normalize
 from gpu_aug.ops.combine import Combinator
 from gpu_aug.ops.foreign.transforms import KorniaModule
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.geometric.resizes import Resize
 from gpu_aug.ops.geometric.spatial import Crop, Remap, Resample, Warp
+from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.steps import Identity
 from gpu_aug.recipe import Recipe
 
 

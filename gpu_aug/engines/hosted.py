@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial, singledispatch
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -28,12 +28,16 @@ Image = NDArray[Any]
 Function = Callable[[Image, Params, int], Image]
 """One image [H, W, 3], the parameters of the batch and the image's row in, a new image out."""
 
+Dtype = Literal["uint8", "float32"]
+
+F = TypeVar("F", bound=Callable[..., Image])
+
 _CPU = torch.device("cpu")
 _COLORS = {"rain": (238, 238, 175), "mud": (20, 42, 63)}  # Albumentations' defaults
 
 
 @singledispatch
-def hosted(operation: Operation) -> tuple[Function, Literal["uint8", "float32"]]:
+def hosted(operation: Operation) -> tuple[Function, Dtype]:
     """Return what carries out ``operation`` on one image, and the type of image that it takes."""
     raise EngineError(f"{type(operation).__name__} has no function for the CPU")
 
@@ -54,9 +58,19 @@ def cv2_sampling(name: str) -> int:
     return flags[name]
 
 
-@hosted.register(JPEG)
-@hosted.register(WebP)
-def _coded(operation: JPEG | WebP) -> tuple[Function, Literal["uint8", "float32"]]:
+def _runs_on(dtype: Dtype) -> Callable[[F], F]:
+    """Register ``function(operation, image, params, row)`` for what its first parameter names, on such images."""
+
+    def register(function: F) -> F:
+        kind = next(iter(function.__annotations__.values()))
+        hosted.register(kind, lambda operation: (partial(function, operation), dtype))
+        return function
+
+    return register
+
+
+@_runs_on("uint8")
+def _coded(operation: JPEG | WebP, image: Image, params: Params, row: int) -> Image:
     import cv2
 
     suffix, flag = (
@@ -65,134 +79,103 @@ def _coded(operation: JPEG | WebP) -> tuple[Function, Literal["uint8", "float32"
         else (".webp", cv2.IMWRITE_WEBP_QUALITY)
     )
     as_bgr = operation.channels == "bgr"
-
-    def code(image: Image, params: Params, row: int) -> Image:
-        bgr = image if as_bgr else cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
-        _, encoded = cv2.imencode(suffix, bgr, [int(flag), int(params["quality"][row])])
-        decoded: Any = cv2.imdecode(encoded, cv2.IMREAD_UNCHANGED)
-        result: Image = decoded if as_bgr else cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
-        return result
-
-    return code, "uint8"
+    bgr = image if as_bgr else cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
+    _, encoded = cv2.imencode(suffix, bgr, [int(flag), int(params["quality"][row])])
+    decoded: Any = cv2.imdecode(encoded, cv2.IMREAD_UNCHANGED)
+    result: Image = decoded if as_bgr else cv2.cvtColor(decoded, cv2.COLOR_BGR2RGB)
+    return result
 
 
-@hosted.register
-def _downscale(operation: Downscale) -> tuple[Function, Literal["uint8", "float32"]]:
+@_runs_on("uint8")
+def _downscale(operation: Downscale, image: Image, params: Params, row: int) -> Image:
     import cv2
 
     down, up = cv2_sampling(operation.down), cv2_sampling(operation.up)
-
-    def downscale(image: Image, params: Params, row: int) -> Image:
-        scale = float(params["scale"][row])
-        height, width = image.shape[:2]
-        if min(round(height * scale), round(width * scale)) < 1:  # at least one pixel
-            small_size = (max(round(width * scale), 1), max(round(height * scale), 1))
-            small = cv2.resize(image, small_size, interpolation=down)
-        else:
-            small = cv2.resize(image, None, fx=scale, fy=scale, interpolation=down)
-        result: Image = cv2.resize(small, (width, height), interpolation=up)
-        return result
-
-    return downscale, "uint8"
+    scale = float(params["scale"][row])
+    height, width = image.shape[:2]
+    if min(round(height * scale), round(width * scale)) < 1:  # at least one pixel
+        small_size = (max(round(width * scale), 1), max(round(height * scale), 1))
+        small = cv2.resize(image, small_size, interpolation=down)
+    else:
+        small = cv2.resize(image, None, fx=scale, fy=scale, interpolation=down)
+    result: Image = cv2.resize(small, (width, height), interpolation=up)
+    return result
 
 
-@hosted.register
-def _glass(operation: GlassBlur) -> tuple[Function, Literal["uint8", "float32"]]:
+@_runs_on("float32")
+def _glass(operation: GlassBlur, image: Image, params: Params, row: int) -> Image:
     from albumentations.augmentations.blur.functional import glass_blur
 
     delta, iterations = operation.max_delta, operation.iterations
-
-    def blur(image: Image, params: Params, row: int) -> Image:
-        inner = [max(side - 2 * delta, 0) for side in image.shape[:2]]
-        num = inner[0] * inner[1]
-        dice = uniform_field(params["key"][row : row + 1], (num, iterations, 2), _CPU)[0].numpy()
-        swaps = np.floor(dice * (2 * delta)).astype(np.int64) - delta
-        result: Image = glass_blur(
-            image, operation.sigma, delta, iterations if num else 0, swaps, operation.mode
-        )
-        return result
-
-    return blur, "float32"
+    inner = [max(side - 2 * delta, 0) for side in image.shape[:2]]
+    num = inner[0] * inner[1]
+    dice = uniform_field(params["key"][row : row + 1], (num, iterations, 2), _CPU)[0].numpy()
+    swaps = np.floor(dice * (2 * delta)).astype(np.int64) - delta
+    times = iterations if num else 0
+    result: Image = glass_blur(image, operation.sigma, delta, times, swaps, operation.mode)
+    return result
 
 
-@hosted.register
-def _zoom(_: ZoomBlur) -> tuple[Function, Literal["uint8", "float32"]]:
+@_runs_on("float32")
+def _zoom(_: ZoomBlur, image: Image, params: Params, row: int) -> Image:
     import cv2
 
-    def apply(image: Image, params: Params, row: int) -> Image:
-        total = image.copy()
-        factors = zooms(params["step"][row], params["largest"][row])
-        for factor in factors:
-            (top, tall, height, above), (left, wide, width, before) = (
-                zoom_window(side, factor) for side in image.shape[:2]
-            )
-            part = image[top : top + tall, left : left + wide]
-            if part.shape[:2] != (height, width):
-                part = cv2.resize(part, (width, height), interpolation=cv2.INTER_LINEAR)
-            total += part[above : above + image.shape[0], before : before + image.shape[1]]
-        return np.clip(total / np.float32(len(factors) + 1), 0, 1)
-
-    return apply, "float32"
+    total = image.copy()
+    factors = zooms(params["step"][row], params["largest"][row])
+    for factor in factors:
+        (top, tall, height, above), (left, wide, width, before) = (
+            zoom_window(side, factor) for side in image.shape[:2]
+        )
+        part = image[top : top + tall, left : left + wide]
+        if part.shape[:2] != (height, width):
+            part = cv2.resize(part, (width, height), interpolation=cv2.INTER_LINEAR)
+        total += part[above : above + image.shape[0], before : before + image.shape[1]]
+    return np.clip(total / np.float32(len(factors) + 1), 0, 1)
 
 
-@hosted.register
-def _aberration(operation: ChromaticAberration) -> tuple[Function, Literal["uint8", "float32"]]:
+@_runs_on("uint8")
+def _aberration(operation: ChromaticAberration, image: Image, params: Params, row: int) -> Image:
     from albumentations.augmentations.pixel.functional import chromatic_aberration
 
+    coefficients = map(float, (*params["red"][row], *params["blue"][row]))
     sampling = cv2_sampling(operation.sampling)
-
-    def distort(image: Image, params: Params, row: int) -> Image:
-        coefficients = (*params["red"][row], *params["blue"][row])
-        result: Image = chromatic_aberration(image, *map(float, coefficients), sampling)
-        return result
-
-    return distort, "uint8"
+    result: Image = chromatic_aberration(image, *coefficients, sampling)
+    return result
 
 
-@hosted.register
-def _superpixels(operation: Superpixels) -> tuple[Function, Literal["uint8", "float32"]]:
+@_runs_on("uint8")
+def _superpixels(operation: Superpixels, image: Image, params: Params, row: int) -> Image:
     from albumentations.augmentations.pixel.functional import superpixels
 
-    sampling = cv2_sampling(operation.sampling)
-
-    def replace(image: Image, params: Params, row: int) -> Image:
-        num = int(params["num_segments"][row])
-        chosen = params["replace"][row, :num]
-        result: Image = superpixels(image, num, chosen, operation.max_size, sampling)
-        return result
-
-    return replace, "uint8"
+    num = int(params["num_segments"][row])
+    chosen, sampling = params["replace"][row, :num], cv2_sampling(operation.sampling)
+    result: Image = superpixels(image, num, chosen, operation.max_size, sampling)
+    return result
 
 
-@hosted.register
-def _spatter(operation: Spatter) -> tuple[Function, Literal["uint8", "float32"]]:
+@_runs_on("float32")
+def _spatter(operation: Spatter, image: Image, params: Params, row: int) -> Image:
     import cv2
     from albumentations.augmentations.pixel import functional
 
     color = np.array(operation.color or np.divide(_COLORS[operation.mode], 255))
-
-    def spatter(image: Image, params: Params, row: int) -> Image:
-        key = params["key"][row : row + 1]
-        value = {name: float(params[name][row]) for name in params if params[name].ndim == 1}
-        sigma, cutout = value["gauss_sigma"], value["cutout_threshold"]
-        layer = normal_field(key, image.shape[:2], _CPU)[0].double().numpy()
-        layer = layer * value["std"] + value["mean"]
-        width = int(2 * round(3 * sigma) + 1)
-        border = cv2.BORDER_REPLICATE
-        layer = cv2.GaussianBlur(layer, (width, width), sigmaX=sigma, borderType=border)
-        layer[layer < cutout] = 0
-        if operation.mode == "rain":
-            drops = functional.get_rain_params(layer, color, value["intensity"])["drops"]
-            rainy: Image = functional.spatter_rain(image, drops.astype(np.float32))
-            return rainy
-        dice = uniform_field(key, (layer.size,), _CPU, stream=1)[0].numpy()
-        mud = functional.get_mud_params(
-            layer, color, cutout, sigma, value["intensity"], _Chooser(dice)
-        )
-        muddy: Image = functional.spatter_mud(image, mud["non_mud"], mud["mud"])
-        return muddy
-
-    return spatter, "float32"
+    key = params["key"][row : row + 1]
+    value = {name: float(params[name][row]) for name in params if params[name].ndim == 1}
+    sigma, cutout = value["gauss_sigma"], value["cutout_threshold"]
+    layer = normal_field(key, image.shape[:2], _CPU)[0].double().numpy()
+    layer = layer * value["std"] + value["mean"]
+    width = int(2 * round(3 * sigma) + 1)
+    border = cv2.BORDER_REPLICATE
+    layer = cv2.GaussianBlur(layer, (width, width), sigmaX=sigma, borderType=border)
+    layer[layer < cutout] = 0
+    if operation.mode == "rain":
+        drops = functional.get_rain_params(layer, color, value["intensity"])["drops"]
+        rainy: Image = functional.spatter_rain(image, drops.astype(np.float32))
+        return rainy
+    dice = uniform_field(key, (layer.size,), _CPU, stream=1)[0].numpy()
+    mud = functional.get_mud_params(layer, color, cutout, sigma, value["intensity"], _Chooser(dice))
+    muddy: Image = functional.spatter_mud(image, mud["non_mud"], mud["mud"])
+    return muddy
 
 
 class _Chooser:

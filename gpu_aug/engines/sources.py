@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Places = NDArray[np.int64]
+Pixels = NDArray[np.int64]
 
 
-def padded_places(start: int, length: int, size: int, padding_mode: str) -> Places:
+def padded_pixels(start: int, length: int, size: int, padding_mode: str) -> Pixels:
     """Return the pixel that each of ``length`` pixels from ``start`` shows, -1 for the fill.
 
     Args:
@@ -18,20 +18,20 @@ def padded_places(start: int, length: int, size: int, padding_mode: str) -> Plac
         size: Length of the side, in pixels.
         padding_mode: See Spatial.
     """
-    places = np.arange(start, start + length)
+    pixels = np.arange(start, start + length)
     if padding_mode == "constant":
-        return np.where((places >= 0) & (places < size), places, -1)
+        return np.where((pixels >= 0) & (pixels < size), pixels, -1)
     if padding_mode == "edge":
-        return np.clip(places, 0, size - 1)
+        return np.clip(pixels, 0, size - 1)
     if padding_mode == "reflect":
         period = max(2 * (size - 1), 1)
-        folded = places % period
-        return np.minimum(folded, period - folded) if size > 1 else np.zeros_like(places)
-    folded = places % (2 * size)
+        folded = pixels % period
+        return np.minimum(folded, period - folded) if size > 1 else np.zeros_like(pixels)
+    folded = pixels % (2 * size)
     return np.minimum(folded, 2 * size - 1 - folded)
 
 
-def nearest_places(size: int, resized: int, *, floor: bool) -> Places:
+def nearest_pixels(size: int, resized: int, *, floor: bool) -> Pixels:
     """Return the pixel of a side of ``size`` that each of ``resized`` pixels shows.
 
     The one in which the new pixel's centre falls; with ``floor`` the one of its top-left corner.
@@ -45,11 +45,11 @@ class Taps:
     """The weighted pixels that make each new pixel of one side.
 
     Attributes:
-        places: int64 [n, K].
+        pixels: int64 [n, K].
         weights: float32 [n, K].
     """
 
-    places: Places
+    pixels: Pixels
     weights: NDArray[np.float32]
 
 
@@ -76,14 +76,14 @@ def _covered(size: int, resized: int) -> Taps:
     last = np.minimum(np.floor(high).astype(np.int64), size - 1)
     first = np.minimum(first, last)
     count = int((last - first).max()) + 2
-    places = first[:, None] - 1 + np.arange(count)
-    weights = np.where((places >= first[:, None]) & (places < last[:, None]), 1 / width[:, None], 0)
+    pixels = first[:, None] - 1 + np.arange(count)
+    weights = np.where((pixels >= first[:, None]) & (pixels < last[:, None]), 1 / width[:, None], 0)
     # A part of a pixel below 1/1000 is left out, as OpenCV does.
     before, after = first - low, np.minimum(np.minimum(high - last, 1), width)
     weights[:, 0] = np.where(before > 1e-3, before / width, 0)
     rows = np.arange(resized)
     weights[rows, last - first + 1] = np.where(high - last > 1e-3, after / width, 0)
-    return Taps(np.clip(places, 0, size - 1), weights.astype(np.float32))
+    return Taps(np.clip(pixels, 0, size - 1), weights.astype(np.float32))
 
 
 def _between(size: int, resized: int) -> Taps:
@@ -94,5 +94,5 @@ def _between(size: int, resized: int) -> Taps:
     part = ((new + 1) - (low + 1) * inverse).astype(np.float32)
     part = np.where(part <= 0, 0, part - np.floor(part)).astype(np.float32)
     part[low >= size - 1] = 0
-    places = np.stack([low, low + 1], axis=1)
-    return Taps(np.clip(places, 0, size - 1), np.stack([1 - part, part], axis=1))
+    pixels = np.stack([low, low + 1], axis=1)
+    return Taps(np.clip(pixels, 0, size - 1), np.stack([1 - part, part], axis=1))

@@ -13,10 +13,10 @@ from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops import fields
 from gpu_aug.ops.foreign.wrapping import as_operation
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, orders, pick, whole_between
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, orders, pick, whole_below, whole_between
 from gpu_aug.ops.operation import Operation
 
-__all__ = ["Combinator", "OneOf", "RandomApply", "RandomOrder", "SomeOf"]
+__all__ = ["Combinator", "OneOf", "RandomApply", "RandomOrder", "SomeOf", "SomeOfRepeated"]
 
 Gates = NDArray[np.bool_]
 """bool [B, n]: which image gets which of the n children."""
@@ -28,7 +28,7 @@ class Combinator(Operation, abstract=True):
     @property
     @abstractmethod
     def children(self) -> tuple[Operation, ...]:
-        """What it is made of; one that may be done at several places stands at each of them."""
+        """What it is made of; one that may be done at several times stands at each of them."""
 
     @abstractmethod
     def choose(self, u: Uniforms) -> Gates:
@@ -216,6 +216,54 @@ class SomeOf(Combinator):
 
 
 @dataclass(frozen=True)
+class SomeOfRepeated(Combinator):
+    """``n`` operations, drawn with replacement, in the given order, with probability ``p``.
+
+    An operation that is drawn k times is done k times in a row, with its own draws each time.
+
+    Args:
+        operations: Operations to choose from, equally often. Each keeps its own probability, if it has one.
+        n: How many, from 1.
+        p: Share of the images for which some are chosen.
+
+    Source: Albumentations SomeOf with replace=True.
+    """
+
+    operations: Sequence[Operation]
+    n: int = 1
+    _: KW_ONLY
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = "SomeOfRepeated"
+        if not fields.is_whole(self.n) or self.n < 1:
+            raise fields.fault(name, "n", self.n, "a whole number from 1, such as 2")
+        self._set(
+            operations=checked(name, self.operations),
+            n=int(self.n),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def children(self) -> tuple[Operation, ...]:
+        """Each operation n times."""
+        return tuple(child for child in self.operations for _ in range(self.n))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, and one for each of the n."""
+        return 1 + self.n
+
+    def choose(self, u: Uniforms) -> Gates:
+        """As often as it was drawn, of each operation."""
+        drawn = whole_below(u[:, 1:], len(self.operations))
+        counts = (drawn[:, :, None] == np.arange(len(self.operations))).sum(axis=1)
+        chosen = counts[:, :, None] > np.arange(self.n)
+        gates: Gates = chosen.reshape(len(u), -1) & (u[:, :1] < self.p)
+        return gates
+
+
+@dataclass(frozen=True)
 class RandomOrder(Combinator):
     """All of the operations, or ``n`` different ones, in an order drawn per image.
 
@@ -243,8 +291,8 @@ class RandomOrder(Combinator):
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """All operations, once for each place that they may stand at."""
-        return tuple(self.operations) * self._places
+        """All operations, once for each time that they may be done."""
+        return tuple(self.operations) * self._most
 
     @property
     def num_uniforms(self) -> int:
@@ -252,15 +300,15 @@ class RandomOrder(Combinator):
         return 2 + len(self.operations)
 
     @property
-    def _places(self) -> int:
+    def _most(self) -> int:
         n = self.n or len(self.operations)
         return n if isinstance(n, int) else n[1]
 
     def choose(self, u: Uniforms) -> Gates:
-        """At each place the child that the order puts there."""
+        """Each time the child that the order puts there."""
         number = draw_number(u[:, 1], self.n or len(self.operations))
-        order = orders(u[:, 2:])[:, : self._places]
-        used = (u[:, :1] < self.p) & (np.arange(self._places) < number[:, None])
+        order = orders(u[:, 2:])[:, : self._most]
+        used = (u[:, :1] < self.p) & (np.arange(self._most) < number[:, None])
         chosen = order[:, :, None] == np.arange(len(self.operations))
         gates: Gates = (chosen & used[:, :, None]).reshape(len(u), -1)
         return gates
@@ -277,8 +325,8 @@ def checked(name: str, operations: Any) -> tuple[Operation, ...]:
             f"{name} operations must be a list of at least one operation, got {operations!r}"
         )
     return tuple(
-        as_operation(operation, f"operation {place} of {name}")
-        for place, operation in enumerate(operations)
+        as_operation(operation, f"operation {number} of {name}")
+        for number, operation in enumerate(operations)
     )
 
 

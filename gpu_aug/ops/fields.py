@@ -145,3 +145,18 @@ def is_sequence(value: object, length: int) -> bool:
 
 def _plain(value: Any) -> float:
     return float(value) + 0.0  # -0.0 becomes 0.0
+
+
+def one_or_two(
+    operation: str,
+    field: str,
+    value: float | tuple[float, float],
+    *,
+    low: float,
+    high: float = math.inf,
+    above: bool = False,
+    example: str,
+) -> tuple[float, float]:
+    """Return (smallest, largest); one number is both."""
+    ends = (value, value) if is_number(value) else value
+    return interval(operation, field, ends, low=low, high=high, above=above, example=example)

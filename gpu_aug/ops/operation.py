@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gpu_aug.calls import Called
+from gpu_aug.argument_errors import Called
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import hint

@@ -33,8 +33,8 @@ class Temporal(Operation, abstract=True):
         return ()
 
     @abstractmethod
-    def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """Return which frame stands at each place afterwards.
+    def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
+        """Return which frame stands in each row afterwards.
 
         Args:
             params: What was drawn for B clips.
@@ -67,7 +67,7 @@ class TemporalReverse(Temporal):
         """Draw the gate alone."""
         return {"apply": u[:, 0] < self.p}
 
-    def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
+    def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
         """From the last to the first."""
         forward = np.arange(num_frames)
         return np.where(params["apply"][:, None], forward[::-1], forward)
@@ -75,7 +75,7 @@ class TemporalReverse(Temporal):
 
 @dataclass(frozen=True)
 class FrameDrop(Temporal):
-    """Lose frames; in the place of a lost one stands the last one before it that was not lost.
+    """Lose frames; a lost one is replaced by the last one before it that was not lost.
 
     The first frame is never lost. The clip keeps its length: it stands still, as a player does that misses
     frames.
@@ -111,7 +111,7 @@ class FrameDrop(Temporal):
         """Draw the gate and ``key``, int64 [B]."""
         return {"apply": u[:, 0] < self.p, "key": (u[:, 1] * 2.0**32).astype(np.int64)}
 
-    def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
+    def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
         """The last frame that is left, for each."""
         [numbers] = uniforms(0, 0, params["key"], [num_frames], slots=SLOTS["frames that are lost"])
         lost = (numbers < self.dropout_prob) & params["apply"][:, None]
@@ -123,7 +123,7 @@ class SpeedJitter(Temporal):
     """Play the clip faster or slower: from one frame to the next it goes a random factor further.
 
     Where frames are chosen from a video, the stride (or the time from frame to frame) is multiplied, and
-    places between frames are rounded down; the clip lasts longer or shorter, and begins where all of it
+    times between frames are rounded down; the clip lasts longer or shorter, and begins where all of it
     fits. A decoded clip (`gpu_aug.apply`) has no other frames than its own: the nearest earlier one is
     taken, and its last one held.
 
@@ -154,12 +154,12 @@ class SpeedJitter(Temporal):
         low, high = (max(round(factor * SPEED_UNIT), 1) for factor in self.speed)
         return {"apply": np.ones(len(u), bool), "speed": whole_between(u[:, 0], (low, high))}
 
-    def places(self, params: Params, num_frames: int) -> NDArray[np.int64]:
+    def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
         """None but its own: the speed was taken care of when frames were chosen."""
         return np.tile(np.arange(num_frames), (len(params["speed"]), 1))
 
 
-def check_place(operations: tuple[Operation, ...]) -> None:
+def check_temporal(operations: tuple[Operation, ...]) -> None:
     """Refuse operations on time within combinators.
 
     Raises:
@@ -174,4 +174,4 @@ def check_place(operations: tuple[Operation, ...]) -> None:
                     f"{type(operation).__name__}: frames are chosen before anything else; put it beside "
                     "the others, with a p of its own"
                 )
-        check_place(inner)
+        check_temporal(inner)

@@ -1,7 +1,7 @@
 """torch's bilinear resize of 8-bit images, bit for bit, by kernels without Python.
 
 What torch does (``aten/src/ATen/native/cpu/UpSampleKernelAVXAntialias.h``): a horizontal pass and then a vertical one, each
-left out where the side keeps its length; weights in float64, then rounded to 16 bits with as many binary places as the
+left out where the side keeps its length; weights in float64, then rounded to 16 bits with as many binary digits as the
 largest weight of the pass allows; sums in 32 bits, rounded half up to uint8 after each pass.
 
 Here 16 rows at a time are turned on their side for the horizontal pass, so that the bytes that share a weight lie beside
@@ -156,7 +156,7 @@ def _resize_rows(
         target: Address and row stride.
         block: Address of the scratch for 16 rows and their results.
     """
-    starts, weights, count, places = table
+    starts, weights, count, bits = table
     first = starts[0]
     num_bytes = (starts[-1] + count - first) * _CHANNELS
     turned = source[2] == _CHANNELS and source[3] == 1 and min(num_rows, num_bytes) >= TILE
@@ -172,10 +172,10 @@ def _resize_rows(
                 transpose_tile(here + at, source[1], block + at * TILE, TILE)
         else:
             _gather((here, source[1], source[2], source[3]), num_rows, num_bytes, block)
-        for place in range(starts.size):
-            pixels = block + (starts[place] - first) * _PIXEL
-            weights_here = address + place * count * 2
-            weigh_48(pixels, _PIXEL, weights_here, count, places, results + place * _PIXEL)
+        for pixel in range(starts.size):
+            pixels = block + (starts[pixel] - first) * _PIXEL
+            weights_here = address + pixel * count * 2
+            weigh_48(pixels, _PIXEL, weights_here, count, bits, results + pixel * _PIXEL)
         for tile in range(num_tiles):
             there = target[0] + row * target[1] + tile * TILE
             transpose_tile(results + tile * TILE * TILE, TILE, there, target[1])
@@ -209,20 +209,20 @@ def _resize_columns(
         target: Address and row stride.
         spare: Address of 64 bytes of scratch.
     """
-    starts, weights, count, places = table
+    starts, weights, count, bits = table
     address = _address(weights)
     for row in range(num_rows):
         lines = source[0] + (starts[row] - starts[0]) * source[1]
         weights_here = address + row * count * 2
         there = target[0] + row * target[1]
         if num_bytes < _LANES:
-            weigh_64(lines, source[1], weights_here, count, places, spare)
+            weigh_64(lines, source[1], weights_here, count, bits, spare)
             for byte in range(num_bytes):
                 store_u8(there + byte, load_u8(spare + byte))
             continue
         for byte in range(0, num_bytes, _LANES):
             at = min(byte, num_bytes - _LANES)
-            weigh_64(lines + at, source[1], weights_here, count, places, there + at)
+            weigh_64(lines + at, source[1], weights_here, count, bits, there + at)
 
 
 @inlined

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.ops.geometric.spatial import Matrices
+from gpu_aug.upload import upload
 
 _FAR = 2.0**40
 """Whole numbers beyond would not fit."""
@@ -37,7 +38,7 @@ def sources(matrix: Matrices, size: tuple[int, int], device: torch.device) -> tu
         horizon of a projective matrix the image is seen once more, as in OpenCV and torchvision.
     """
     back = inverses(matrix)
-    rows = _upload(torch.from_numpy(back.reshape(-1, 9)), device).T[:, :, None, None]
+    rows = upload(back.reshape(-1, 9), device).T[:, :, None, None]
     height, width = size
     x = torch.arange(0.5, width, dtype=torch.float64, device=device)
     y = torch.arange(0.5, height, dtype=torch.float64, device=device)[:, None]
@@ -77,10 +78,10 @@ def take_nearest(
     beside = (column < 0) | (column >= width) | (row < 0) | (row >= height)
     if padding_mode != "constant":
         beside = x.isnan() | y.isnan()
-    place = _inside(row, height, padding_mode) * width + _inside(column, width, padding_mode)
-    place = place.reshape(num, 1, -1).expand(-1, channels, -1)
-    taken = images.reshape(num, channels, -1).gather(2, place).view(num, channels, *x.shape[1:])
-    values = _upload(torch.tensor(fill, dtype=images.dtype), images.device).view(1, -1, 1, 1)
+    source = _inside(row, height, padding_mode) * width + _inside(column, width, padding_mode)
+    source = source.reshape(num, 1, -1).expand(-1, channels, -1)
+    taken = images.reshape(num, channels, -1).gather(2, source).view(num, channels, *x.shape[1:])
+    values = upload(torch.tensor(fill, dtype=images.dtype), images.device).view(1, -1, 1, 1)
     return torch.where(beside[:, None], values, taken)
 
 
@@ -98,23 +99,16 @@ def to_index(matrix: Matrices) -> NDArray[np.float64]:
     return moved
 
 
-def _upload(values: Tensor, device: torch.device) -> Tensor:
-    """Copy to ``device`` without waiting for what is queued there."""
-    if device.type == "cuda":
-        return values.pin_memory().to(device, non_blocking=True)
-    return values.to(device)
-
-
 def _whole(points: Tensor) -> Tensor:
     return points.nan_to_num(-1.0, _FAR, -_FAR).clamp(-_FAR, _FAR).floor().long()
 
 
-def _inside(places: Tensor, length: int, padding_mode: str) -> Tensor:
-    """Return which pixel of a line of ``length`` stands at each place, also beside the line."""
+def _inside(pixels: Tensor, length: int, padding_mode: str) -> Tensor:
+    """Return which pixel of a line of ``length`` stands at each position of it, also beside the line."""
     if padding_mode == "reflect":
-        places = places.remainder(max(2 * (length - 1), 1))
-        return torch.where(places < length, places, 2 * (length - 1) - places)
+        pixels = pixels.remainder(max(2 * (length - 1), 1))
+        return torch.where(pixels < length, pixels, 2 * (length - 1) - pixels)
     if padding_mode == "symmetric":
-        places = places.remainder(2 * length)
-        return torch.where(places < length, places, 2 * length - 1 - places)
-    return places.clamp(0, length - 1)
+        pixels = pixels.remainder(2 * length)
+        return torch.where(pixels < length, pixels, 2 * length - 1 - pixels)
+    return pixels.clamp(0, length - 1)

@@ -22,33 +22,33 @@ def _weigh(lanes: int) -> Any:
     """Make a function that adds up rows of bytes, each times its weight.
 
     The function takes the address of the first row, the bytes from row to row, the address of the
-    ``int16`` weights, the number of rows, the binary places of the weights (at least 1), and the address of the result,
+    ``int16`` weights, the number of rows, the binary digits of the weights (at least 1), and the address of the result,
     and writes ``lanes`` bytes: the sums, rounded half up and limited to 255.
     """
     parts = range(0, lanes, _PART)
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        first, stride, weights, count, places, result = arguments
-        places = builder.trunc(places, _INT)
-        half = builder.shl(_INT(1), builder.sub(places, _INT(1)))
+        first, stride, weights, count, bits, result = arguments
+        bits = builder.trunc(bits, _INT)
+        half = builder.shl(_INT(1), builder.sub(bits, _INT(1)))
         totals = [cgutils.alloca_once_value(builder, _splat(builder, half)) for _ in parts]
         with cgutils.for_range(builder, count, intp=_LONG) as loop:
             row = builder.add(first, builder.mul(loop.index, stride))
-            place = builder.add(weights, builder.shl(loop.index, _LONG(1)))
-            weight = _splat(builder, builder.zext(_load(builder, place, _SHORT), _INT))
+            address = builder.add(weights, builder.shl(loop.index, _LONG(1)))
+            weight = _splat(builder, builder.zext(_load(builder, address, _SHORT), _INT))
             for part, total in zip(parts, totals, strict=True):
                 pixels = _load(builder, builder.add(row, _LONG(part)), _NARROW)
                 product = builder.mul(builder.zext(pixels, _WIDE), weight)
                 builder.store(builder.add(builder.load(total), product), total)
         limit = ir.Constant(_WIDE, [255] * _PART)
         for part, total in zip(parts, totals, strict=True):
-            sums = builder.lshr(builder.load(total), _splat(builder, places))
+            sums = builder.lshr(builder.load(total), _splat(builder, bits))
             least = builder.select(builder.icmp_unsigned("<", sums, limit), sums, limit)
             _store(builder, builder.add(result, _LONG(part)), builder.trunc(least, _NARROW))
         return context.get_dummy_value()
 
     def weigh(
-        _typing: Any, _first: Any, _stride: Any, _weights: Any, _count: Any, _places: Any, _at: Any
+        _typing: Any, _first: Any, _stride: Any, _weights: Any, _count: Any, _bits: Any, _at: Any
     ) -> Any:
         return types.void(*[types.int64] * 6), generate
 
@@ -95,15 +95,15 @@ def _transpose_tile() -> Any:
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         source, source_stride, target, target_stride = arguments
         rows = []
-        for place in range(TILE):
-            offset = builder.mul(source_stride, _LONG(place))
+        for number in range(TILE):
+            offset = builder.mul(source_stride, _LONG(number))
             rows.append(_load(builder, builder.add(source, offset), row))
         # Interleaving row i with row i + 8, four times over, brings every byte to its place.
         for _ in range(4):
             pairs = zip(rows[: TILE // 2], rows[TILE // 2 :], strict=True)
             rows = [builder.shuffle_vector(a, b, half) for a, b in pairs for half in halves]
-        for place, column in enumerate(rows):
-            offset = builder.mul(target_stride, _LONG(place))
+        for number, column in enumerate(rows):
+            offset = builder.mul(target_stride, _LONG(number))
             _store(builder, builder.add(target, offset), column)
         return context.get_dummy_value()
 

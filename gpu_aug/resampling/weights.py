@@ -9,9 +9,9 @@ from gpu_aug.compiled.jit import inner
 
 Bytes = NDArray[np.uint8]
 Table = tuple[NDArray[np.int64], NDArray[np.int16], int, int]
-"""The first source pixel of each, weights [pixels, count], count, and the weights' binary places."""
+"""The first source pixel of each, weights [pixels, count], count, and the weights' binary digits."""
 
-_MOST_PLACES = 22
+_MOST_BITS = 22
 _LIMIT = 1 << 15  # of a weight
 
 
@@ -53,8 +53,8 @@ def weight_table(
     origin, scale = span[0], span[1] / size
     num_pixels = last - first
     count = 1
-    for place in range(first, last):
-        start, stop = _taps(origin + scale * (place + 0.5), scale, length, antialias)
+    for pixel in range(first, last):
+        start, stop = _taps(origin + scale * (pixel + 0.5), scale, length, antialias)
         count = max(count, stop - start)
     at, used = num_pixels * 8, num_pixels * 8 + num_pixels * count * 8
     starts = scratch[:at].view(np.int64)
@@ -62,21 +62,21 @@ def weight_table(
     weights = scratch[used : used + num_pixels * count * 2].view(np.int16)
     exact[:] = 0.0
     largest = 0.0
-    for place in range(size):
-        start, stop = _taps(origin + scale * (place + 0.5), scale, length, antialias)
+    for pixel in range(size):
+        start, stop = _taps(origin + scale * (pixel + 0.5), scale, length, antialias)
         row = exact[:0, 0]
         offset = 0
-        if first <= place < last:
-            starts[place - first] = min(start, length - count)
-            offset = start - starts[place - first]
-            row = exact[place - first]
-        centre = origin + scale * (place + 0.5)
+        if first <= pixel < last:
+            starts[pixel - first] = min(start, length - count)
+            offset = start - starts[pixel - first]
+            row = exact[pixel - first]
+        centre = origin + scale * (pixel + 0.5)
         weight = _weights(centre, scale, length, start, stop, antialias, row[offset:])
         largest = max(largest, weight)
-    places = _binary_places(largest)
+    bits = _num_bits(largest)
     for index in range(num_pixels * count):
-        weights[index] = int(0.5 + exact[index // count, index % count] * (1 << places))
-    return starts, weights.reshape(num_pixels, count), count, places
+        weights[index] = int(0.5 + exact[index // count, index % count] * (1 << bits))
+    return starts, weights.reshape(num_pixels, count), count, bits
 
 
 @inner
@@ -135,9 +135,9 @@ def _two_weights(centre: float, length: int, row: NDArray[np.float64]) -> float:
 
 
 @inner
-def _binary_places(largest: float) -> int:
-    """As many places as leave the largest weight in 16 bits with a sign."""
-    for places in range(_MOST_PLACES):
-        if int(0.5 + largest * (1 << (places + 1))) >= _LIMIT:
-            return places
-    return _MOST_PLACES
+def _num_bits(largest: float) -> int:
+    """As many bits as leave the largest weight in 16 bits with a sign."""
+    for bits in range(_MOST_BITS):
+        if int(0.5 + largest * (1 << (bits + 1))) >= _LIMIT:
+            return bits
+    return _MOST_BITS

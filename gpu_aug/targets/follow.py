@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gpu_aug.drawing import row_of
 from gpu_aug.draws import Params
 from gpu_aug.errors import TargetsError
 from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
@@ -185,11 +186,6 @@ def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: flo
         one.boxes = box_math.move_boxes(one.boxes, matrix)
     if one.keypoints is not None:
         one.keypoints = box_math.move_points(one.keypoints + to_continuous, matrix) - to_continuous
-
-
-def row_of(params: Params, row: int) -> Params:
-    """Return the parameters of one image, with first axis 1."""
-    return {name: values[row : row + 1] for name, values in params.items()}
 
 
 def _fill(one: Moved, operation: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.engines.sources import nearest_places
+from gpu_aug.engines.sources import nearest_pixels
 
 Masks = NDArray[Any]
 Size = tuple[int, int]
@@ -40,7 +40,7 @@ def resample(
     from that of its top-left corner (the "nearest" of torchvision and OpenCV).
     """
     rows, columns = (
-        int(start[axis]) + nearest_places(int(shape[axis]), int(resize[axis]), floor=floor)
+        int(start[axis]) + nearest_pixels(int(shape[axis]), int(resize[axis]), floor=floor)
         for axis in (0, 1)
     )
     return _take(masks, rows, columns, padding_mode, fill)
@@ -96,19 +96,19 @@ def hidden_by(holes: NDArray[np.int64], size: Size) -> NDArray[np.bool_]:
     return hidden
 
 
-def mirrored(places: NDArray[np.int64], length: int, padding_mode: str) -> NDArray[np.int64]:
-    """Return which pixel of a line of ``length`` stands at each place, also beside the line.
+def mirrored(pixels: NDArray[np.int64], length: int, padding_mode: str) -> NDArray[np.int64]:
+    """Return which pixel of a line of ``length`` stands at each position of it, also beside the line.
 
     For "constant" it is the nearest pixel, as for "edge".
     """
     if padding_mode == "reflect":
         period = max(2 * (length - 1), 1)
-        places = places % period
-        return np.where(places < length, places, period - places)
+        pixels = pixels % period
+        return np.where(pixels < length, pixels, period - pixels)
     if padding_mode == "symmetric":
-        places = places % (2 * length)
-        return np.where(places < length, places, 2 * length - 1 - places)
-    return np.clip(places, 0, length - 1)
+        pixels = pixels % (2 * length)
+        return np.where(pixels < length, pixels, 2 * length - 1 - pixels)
+    return np.clip(pixels, 0, length - 1)
 
 
 def _take(

@@ -53,7 +53,7 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
     batch = [_enter(recipe, one, _size(sizes, row), row) for row, one in enumerate(targets)]
     drawn = draws.decode_params + draws.params
     first = _num_before_check(recipe.operations[0])
-    for place, (leaf, params) in enumerate(zip(recipe.leaves, drawn, strict=True)):
+    for number, (leaf, params) in enumerate(zip(recipe.leaves, drawn, strict=True)):
         sizes = leaf.result_size(params, sizes)
         for row, one in enumerate(batch):
             one.size, one.after = one.after, _size(sizes, row)
@@ -65,7 +65,7 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
             for row in moved.tolist():
                 move(leaf, batch[row], params, row)
         # Albumentations checks after every step; later ones that move nothing change nothing.
-        _check(batch, range(len(batch)) if place + 1 == first else moved.tolist())
+        _check(batch, range(len(batch)) if number + 1 == first else moved.tolist())
     _check(batch, range(len(batch)), at_end=True)
     return [_leave(one) for one in batch]
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpu_aug.calls import Called
+from gpu_aug.argument_errors import Called
 from gpu_aug.errors import RecipeError, TargetsError
 from gpu_aug.ops import fields as checks
 from gpu_aug.ops.operation import describe

@@ -273,7 +273,7 @@ def test_views_and_frames_draw_from_slots_of_their_own(drawn_slots: list[set[int
     recipe = Recipe([CenterCrop(8), FrameDrop(), *many])
     indices, sizes = np.arange(3), np.full((3, 2), 9)
     draws = [recipe.draw(5, 1, indices, sizes, view=view) for view in (0, 1, 2, 16383)]
-    recipe.temporal_operations[0].places(draws[0].temporal[0], 4)
+    recipe.temporal_operations[0].order(draws[0].temporal[0], 4)
 
     assert [len(slots) for slots in drawn_slots] == [5 * 40 + 1] * 4 + [1]
     assert len(set.union(*drawn_slots)) == sum(map(len, drawn_slots))

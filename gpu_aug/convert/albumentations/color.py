@@ -10,6 +10,7 @@ from gpu_aug.convert.registry import (
     converts,
     refuses,
 )
+from gpu_aug.ops.color.adjust import CLAHE, Gamma, Grayscale, HueSaturationValue, Invert, Solarize
 from gpu_aug.ops.color.image_matrices import FancyPCA, NormalizePerImage
 from gpu_aug.ops.color.jitter import ColorJitter
 from gpu_aug.ops.color.matrices import (
@@ -20,17 +21,8 @@ from gpu_aug.ops.color.matrices import (
     RGBShift,
     ToSepia,
 )
+from gpu_aug.ops.color.normalize import Normalize, ToDtype
 from gpu_aug.ops.color.shading import Illumination, PlasmaBrightnessContrast, PlasmaShadow
-from gpu_aug.ops.color.simple import (
-    CLAHE,
-    Gamma,
-    Grayscale,
-    HueSaturationValue,
-    Invert,
-    Normalize,
-    Solarize,
-    ToDtype,
-)
 from gpu_aug.ops.color.stains import HEStain
 from gpu_aug.ops.color.tables import (
     Equalize,

@@ -13,11 +13,11 @@ from gpu_aug.convert.report import Walk
 from gpu_aug.engines.seeded import albumentations_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
-from gpu_aug.ops.combine import OneOf, RandomOrder, SomeOf
+from gpu_aug.ops.combine import OneOf, RandomOrder, SomeOf, SomeOfRepeated
 from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
 from gpu_aug.ops.geometric.spatial import Spatial
+from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.steps import Identity, SomeOfRepeated
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BoxParams
 

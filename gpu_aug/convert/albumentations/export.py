@@ -11,11 +11,11 @@ from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
+from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf, SomeOfRepeated
 from gpu_aug.ops.foreign.description import call
 from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
+from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.steps import Identity, SomeOfRepeated
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 

@@ -6,9 +6,12 @@ from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
 from gpu_aug.ops.blur.blurs import AdvancedBlur, Blur, MotionBlur, RandomGaussianBlur
 from gpu_aug.ops.blur.edges import Emboss, RingingOvershoot, Sharpen, UnsharpMask
 from gpu_aug.ops.blur.lens import ChromaticAberration, Defocus, GlassBlur, Sampling, ZoomBlur
-from gpu_aug.ops.noise.degrade import JPEG, Downscale, MedianBlur, Spatter, Superpixels, WebP
+from gpu_aug.ops.blur.median import MedianBlur
+from gpu_aug.ops.noise.compression import JPEG, Downscale, WebP
 from gpu_aug.ops.noise.noise import AdditiveNoise, GaussNoise, MultiplicativeNoise
 from gpu_aug.ops.noise.sensor import ISONoise, SaltAndPepper, ShotNoise
+from gpu_aug.ops.noise.spatter import Spatter
+from gpu_aug.ops.noise.superpixels import Superpixels
 from gpu_aug.ops.operation import Operation
 
 Args = dict[str, Any]

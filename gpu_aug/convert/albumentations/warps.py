@@ -4,12 +4,8 @@ from typing import Any
 
 from gpu_aug.convert.registry import ALBUMENTATIONS, Refused, converts, refuses
 from gpu_aug.ops.geometric.affine import Affine
-from gpu_aug.ops.geometric.distort import (
-    GridDistortion,
-    OpticalDistortion,
-    PiecewiseAffine,
-    ThinPlateSpline,
-)
+from gpu_aug.ops.geometric.control_points import PiecewiseAffine, ThinPlateSpline
+from gpu_aug.ops.geometric.distortion import GridDistortion, OpticalDistortion
 from gpu_aug.ops.geometric.elastic import ElasticDistortion
 from gpu_aug.ops.geometric.perspective import Perspective
 from gpu_aug.ops.geometric.rotate import Rotate, SafeRotate

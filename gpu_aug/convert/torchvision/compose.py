@@ -14,13 +14,13 @@ from gpu_aug.convert.torchvision.types import CONVERSIONS, follow
 from gpu_aug.engines.seeded import torchvision_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest, policy_reason
-from gpu_aug.ops.color.simple import Normalize
+from gpu_aug.ops.color.normalize import Normalize
 from gpu_aug.ops.combine import OneOf, RandomOrder
 from gpu_aug.ops.foreign.transforms import TorchvisionTransform
 from gpu_aug.ops.geometric.crops import FixedCrop
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
+from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.steps import Identity
 from gpu_aug.recipe import Recipe
 from gpu_aug.targets.targets import BOX_FORMATS, BoxParams, KeypointParams
 from gpu_aug.views import Views

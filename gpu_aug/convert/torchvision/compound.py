@@ -38,8 +38,8 @@ def _makes_rgb(function: Any) -> bool:
     code, usual = getattr(function, "__code__", None), _convert.__code__
     if code is None or (code.co_code, code.co_names) != (usual.co_code, usual.co_names):
         return False
-    place = usual.co_consts.index("RGB")
-    return bool(code.co_consts[place : place + 1] == ("RGB",))
+    index = usual.co_consts.index("RGB")
+    return bool(code.co_consts[index : index + 1] == ("RGB",))
 
 
 def _convert(image: Any) -> Any:

@@ -4,7 +4,7 @@ from typing import Any
 
 from gpu_aug.convert.registry import TORCHVISION, converts
 from gpu_aug.ops.blur.blurs import GaussianBlur
-from gpu_aug.ops.noise.degrade import JPEG
+from gpu_aug.ops.noise.compression import JPEG
 from gpu_aug.ops.noise.noise import GaussianNoise
 from gpu_aug.ops.operation import Operation
 

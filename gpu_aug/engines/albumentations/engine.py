@@ -35,12 +35,12 @@ class AlbumentationsEngine:
         if first is not None:
             self._steps[self._num_exact] = normalize(first, unit=255.0)
         together = [
-            place
-            for place, leaf in enumerate(leaves)
+            number
+            for number, leaf in enumerate(leaves)
             if leaf.group > 1 or isinstance(leaf, BatchFunction)
         ]
         self._segments = list(
-            zip([0, *(place + 1 for place in together)], [*together, len(leaves)], strict=True)
+            zip([0, *(number + 1 for number in together)], [*together, len(leaves)], strict=True)
         )
 
     def run(self, images: Images, draws: Draws, out: torch.Tensor) -> None:
@@ -54,26 +54,26 @@ class AlbumentationsEngine:
         for row, image in enumerate(arrays):
             write(torch.from_numpy(image).permute(2, 0, 1)[None], out[row : row + 1])
 
-    def _run_together(self, arrays: list[Image], draws: Draws, place: int) -> list[Image]:
-        arrays = [self._as_float(image, place) for image in arrays]
-        changed: list[Image] = self._steps[place](
-            arrays, draws.params[place] | {"partners": draws.partners}
+    def _run_together(self, arrays: list[Image], draws: Draws, number: int) -> list[Image]:
+        arrays = [self._as_float(image, number) for image in arrays]
+        changed: list[Image] = self._steps[number](
+            arrays, draws.params[number] | {"partners": draws.partners}
         )
         return changed
 
     def _run(self, image: Image, draws: Draws, row: int, first: int, last: int) -> Image:
-        for place in range(first, last):
-            image = self._as_float(image, place)
-            drawn = draws.params[place]
+        for number in range(first, last):
+            image = self._as_float(image, number)
+            drawn = draws.params[number]
             if drawn["apply"][row]:
-                image = self._steps[place](image, drawn, row)
+                image = self._steps[number](image, drawn, row)
         return image
 
-    def _as_float(self, image: Image, place: int) -> Image:
-        """Return what the leaf at ``place`` works on."""
-        if image.dtype != np.uint8 and place == self._num_exact and not self._divide:
+    def _as_float(self, image: Image, number: int) -> Image:
+        """Return what the leaf at ``number`` works on."""
+        if image.dtype != np.uint8 and number == self._num_exact and not self._divide:
             return image * np.float32(255)  # float32 came in
-        exact = place < self._num_exact or (place == self._num_exact and not self._divide)
+        exact = number < self._num_exact or (number == self._num_exact and not self._divide)
         if exact or image.dtype != np.uint8:
             return image
         return image.astype(np.float32) / np.float32(255)

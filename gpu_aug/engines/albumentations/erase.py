@@ -4,39 +4,35 @@ import numpy as np
 import torch
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.geometry import colour
-from gpu_aug.engines.albumentations.step import Image, Step, carries_out, prepare
+from gpu_aug.engines.albumentations.geometry import fill_color
+from gpu_aug.engines.albumentations.step import Image, carries_out
 from gpu_aug.ops import PixelDropout, RandomGridShuffle
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.random_fields import normal_field, uniform_field
 
 
-@prepare.register
-def _holes(operation: Holes) -> Step:
+@carries_out
+def _holes(operation: Holes, image: Image, params: Params, row: int) -> Image:
     paint = operation.paint
-
-    def fill(image: Image, params: Params, row: int) -> Image:
-        painted = image.copy()
-        values = np.array(colour(0.0 if isinstance(paint, str) else paint, image)[:3], image.dtype)
-        noise = None
-        if paint in ("random", "normal"):
-            noise = field(params["key"][row], image, normal=paint == "normal")
-        for place, (top, left, bottom, right) in enumerate(params["holes"][row].tolist()):
-            if noise is not None:
-                values = noise[top:bottom, left:right]
-            elif paint == "random_uniform":
-                values = params["colours"][row, place].astype(np.float32)
-            painted[top:bottom, left:right] = values
-        return painted
-
-    return fill
+    painted = image.copy()
+    values = np.array(fill_color(0.0 if isinstance(paint, str) else paint, image)[:3], image.dtype)
+    noise = None
+    if paint in ("random", "normal"):
+        noise = field(params["key"][row], image, normal=paint == "normal")
+    for number, (top, left, bottom, right) in enumerate(params["holes"][row].tolist()):
+        if noise is not None:
+            values = noise[top:bottom, left:right]
+        elif paint == "random_uniform":
+            values = params["colours"][row, number].astype(np.float32)
+        painted[top:bottom, left:right] = values
+    return painted
 
 
 @carries_out
 def _pixels(operation: PixelDropout, image: Image, params: Params, row: int) -> Image:
     channels = 3 if operation.per_channel else 1
     numbers = field(params["key"][row], image, channels=channels)
-    values = np.array(colour(params["colour"][row], image)[:3], image.dtype)
+    values = np.array(fill_color(params["colour"][row], image)[:3], image.dtype)
     return np.where(numbers < operation.dropout_prob, values, image)
 
 

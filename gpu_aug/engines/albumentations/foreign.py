@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.albumentations.step import BatchStep, Image, Step, prepare
+from gpu_aug.engines.albumentations.step import BatchStep, Image, Step, host_step, prepare
 from gpu_aug.engines.seeded import (
-    OnImage,
     albumentations_function,
     batch_function,
     run_module,
@@ -26,12 +25,13 @@ from gpu_aug.ops.foreign.transforms import (
 
 @prepare.register
 def _albumentations(operation: AlbumentationsTransform) -> Step:
-    return _typed(albumentations_function(operation), eight_bits=operation.takes == "uint8")
+    return host_step(albumentations_function(operation), operation.takes)
 
 
 @prepare.register
 def _torchvision(operation: TorchvisionTransform) -> Step:
-    return _typed(torchvision_function(operation), eight_bits=operation.takes != "float32")
+    function = torchvision_function(operation)
+    return host_step(function, "float32" if operation.takes == "float32" else "uint8")
 
 
 @prepare.register
@@ -59,18 +59,6 @@ def _function(operation: BatchFunction) -> BatchStep:
         return images
 
     return step
-
-
-def _typed(function: OnImage, *, eight_bits: bool) -> Step:
-    """Round to 8 bits before, and divide 8 bits by 255 after."""
-
-    def apply(image: Image, params: Params, row: int) -> Image:
-        if eight_bits:
-            image = np.rint(image * np.float32(255)).clip(0, 255).astype(np.uint8)
-        result = function(image, params, row)
-        return result.astype(np.float32) / np.float32(255) if result.dtype == np.uint8 else result
-
-    return apply
 
 
 def _on_batch_of_one(apply: Callable[[Tensor, Params], Tensor]) -> Step:

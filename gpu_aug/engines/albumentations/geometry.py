@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, carries_out, inject, prepare
-from gpu_aug.engines.sources import nearest_places
+from gpu_aug.engines.sources import nearest_pixels
 from gpu_aug.ops.geometric.spatial import Crop, Reorient, Resample, Spatial
 
 BORDERS = {
@@ -67,7 +67,7 @@ def cut(operation: Spatial, image: Image, start: np.ndarray, shape: np.ndarray) 
             before,
             beside,
             BORDERS[operation.padding_mode],
-            value=colour(operation.fill, image),
+            value=fill_color(operation.fill, image),
         )
     return image[top + above : bottom + above, left + before : right + before]
 
@@ -79,7 +79,7 @@ def resize(image: Image, size: list[int], interpolation: str, *, antialias: bool
     if interpolation in ("nearest", "nearest_floor"):
         floor = interpolation == "nearest_floor"
         rows, columns = (
-            nearest_places(old, new, floor=floor)
+            nearest_pixels(old, new, floor=floor)
             for old, new in zip(image.shape[:2], size, strict=True)
         )
         return image[rows][:, columns]
@@ -92,7 +92,7 @@ def resize(image: Image, size: list[int], interpolation: str, *, antialias: bool
     return scaled
 
 
-def colour(fill: float | tuple[float, float, float], image: Image) -> list[float]:
+def fill_color(fill: float | tuple[float, float, float], image: Image) -> list[float]:
     """Return a fill, one value or three, in the type of ``image``; uint8 is rounded."""
     values = np.array(np.broadcast_to(np.array(fill, np.float64), 3))
     if image.dtype == np.uint8:

@@ -7,8 +7,9 @@ threads can share them.
 import os
 from collections.abc import Callable
 from functools import partial, singledispatch
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
@@ -71,3 +72,22 @@ def inject(call: Any, image: Image, **params: Any) -> Image:
     """Call a transform with these parameters."""
     result: Image = call.apply_with_params(params, image=image)["image"]
     return result
+
+
+def host_step(function: Step, dtype: Literal["uint8", "float32"]) -> Step:
+    """Make a step of a function that takes images of ``dtype``.
+
+    "uint8" rounds 255 times the value to 8 bits. What comes back as 8 bits is divided by 255, but where images are
+    uint8 already.
+    """
+
+    def apply(image: Image, params: Params, row: int) -> Image:
+        given = image
+        if dtype == "uint8" and image.dtype != np.uint8:
+            given = np.clip(np.rint(image * np.float32(255)), 0, 255).astype(np.uint8)
+        result = function(given, params, row)
+        if result.dtype == np.uint8 and image.dtype != np.uint8:
+            return result.astype(np.float32) / np.float32(255)
+        return result
+
+    return apply

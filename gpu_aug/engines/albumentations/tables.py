@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gpu_aug.drawing import row_of
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, carries_out, inject, prepare
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
@@ -17,19 +18,20 @@ from gpu_aug.ops.color.tables import EqualizeLuma, HistogramTable, Table
 from gpu_aug.ops.noise.plasma import plasma
 
 _CPU = torch.device("cpu")
+_PLASMA = A.PlasmaBrightnessContrast()
 
 
 @carries_out
 def _table(operation: Table, image: Image, params: Params, row: int) -> Image:
-    return look_up(image, whole(image), operation.tables(one_row(params, row))[0])
+    return look_up(image, whole(image), operation.tables(row_of(params, row))[0])
 
 
 @carries_out
 def _histogram_table(operation: HistogramTable, image: Image, _params: Params, _row: int) -> Image:
-    places = whole(image)
-    num = [np.bincount(places[..., channel].ravel(), minlength=256) for channel in range(3)]
+    levels = whole(image)
+    num = [np.bincount(levels[..., channel].ravel(), minlength=256) for channel in range(3)]
     tables = operation.tables(torch.from_numpy(np.stack(num)[None]))
-    return look_up(image, places, tables[0].numpy())
+    return look_up(image, levels, tables[0].numpy())
 
 
 @prepare.register
@@ -54,16 +56,16 @@ def whole(image: Image) -> NDArray[np.uint8]:
     return np.clip(np.rint(image * np.float32(255)), 0, 255).astype(np.uint8)
 
 
-def look_up(image: Image, places: NDArray[np.uint8], tables: NDArray[np.uint8]) -> Image:
+def look_up(image: Image, levels: NDArray[np.uint8], tables: NDArray[np.uint8]) -> Image:
     """Look up the 8-bit image in tables, uint8 [3, 256]; of the type of ``image``."""
-    found: Image = cv2.LUT(places, np.ascontiguousarray(tables.T).reshape(1, 256, 3))
+    found: Image = cv2.LUT(levels, np.ascontiguousarray(tables.T).reshape(1, 256, 3))
     return found if image.dtype == np.uint8 else as_float(found)
 
 
 @carries_out
 def _matrix(operation: ColorMatrix, image: Image, params: Params, row: int) -> Image:
     if operation.reads_image:
-        drawn = as_tensors(one_row(params, row), torch.float64)
+        drawn = as_tensors(row_of(params, row), torch.float64)
         matrix = operation.image_matrices(drawn, statistics(image))[0].numpy()
     else:
         matrix = params["matrix"][row]
@@ -85,27 +87,22 @@ def statistics(image: Image) -> Statistics:
 @carries_out
 def _shading(operation: Shading, image: Image, params: Params, row: int) -> Image:
     size = (image.shape[0], image.shape[1])
-    gain = operation.gain(one_row(params, row), size, _CPU)[0, 0].numpy()
+    gain = operation.gain(row_of(params, row), size, _CPU)[0, 0].numpy()
     shaded: Image = np.clip(image * gain[..., None], 0, 1)
     return shaded
 
 
-@prepare.register
-def _plasma(operation: PlasmaBrightnessContrast) -> Step:
-    call = A.PlasmaBrightnessContrast()
-
-    def change(image: Image, params: Params, row: int) -> Image:
-        size = (image.shape[0], image.shape[1])
-        clouds = plasma(params["key"][row : row + 1], size, operation.roughness, _CPU)
-        return inject(
-            call,
-            image,
-            brightness_factor=float(params["brightness"][row]),
-            contrast_factor=float(params["contrast"][row]),
-            plasma_pattern=clouds[0, 0].numpy(),
-        )
-
-    return change
+@carries_out
+def _plasma(operation: PlasmaBrightnessContrast, image: Image, params: Params, row: int) -> Image:
+    size = (image.shape[0], image.shape[1])
+    clouds = plasma(params["key"][row : row + 1], size, operation.roughness, _CPU)
+    return inject(
+        _PLASMA,
+        image,
+        brightness_factor=float(params["brightness"][row]),
+        contrast_factor=float(params["contrast"][row]),
+        plasma_pattern=clouds[0, 0].numpy(),
+    )
 
 
 @prepare.register
@@ -122,11 +119,6 @@ def _stain(operation: HEStain) -> Step:
         )
 
     return stain
-
-
-def one_row(params: Params, row: int) -> Params:
-    """Return the parameters of one image, with a first axis of 1."""
-    return {name: values[row : row + 1] for name, values in params.items()}
 
 
 def as_tensors(params: Params, dtype: torch.dtype) -> dict[str, Any]:

@@ -48,14 +48,14 @@ def _warp(operation: Warp) -> Step:
         matrix = one["matrix"][0]
         affine = (matrix[2] == (0, 0, 1)).all()
         is_large = max(height, width, *image.shape[:2]) > _LARGE
-        places = _places(matrix, height, width) if is_large and not affine else None
+        pixels = _source_pixels(matrix, height, width) if is_large and not affine else None
 
         def sample(image: Image, fill: tuple[float, ...]) -> Image:
             flags = _INTERPOLATIONS[operation.interpolation]
             border: Any = {"borderMode": _BORDERS[operation.padding_mode], "borderValue": fill}
             warped: Image
-            if places is not None:
-                warped = cv2.remap(image, *places, flags, **border)
+            if pixels is not None:
+                warped = cv2.remap(image, *pixels, flags, **border)
             elif affine:
                 warped = cv2.warpAffine(image, matrix[:2], (width, height), flags=flags, **border)
             else:
@@ -97,7 +97,7 @@ def _remap(operation: Remap) -> Step:
     return remap
 
 
-def _places(matrix: NDArray[np.float64], height: int, width: int) -> tuple[Image, Image]:
+def _source_pixels(matrix: NDArray[np.float64], height: int, width: int) -> tuple[Image, Image]:
     """Return where pixels lie in the image before, x and y, float32 [height, width], as indices of pixels.
 
     OpenCV's warpPerspective finds them in float32: pictures of 1280 x 1280 pixels then differ from those of other engines

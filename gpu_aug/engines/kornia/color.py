@@ -10,15 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import (
-    Step,
-    carries_out,
-    host_step,
-    module,
-    on_rows,
-    prepare,
-    upload,
-)
+from gpu_aug.engines.kornia.step import Step, carries_out, host_step, module, on_rows, prepare
 from gpu_aug.ops import (
     CLAHE,
     ColorJitter,
@@ -32,6 +24,7 @@ from gpu_aug.ops import (
     ToDtype,
 )
 from gpu_aug.ops.color.jitter import FACTORS, JitterStep
+from gpu_aug.upload import upload
 
 _ONE_STEP = float(np.float32(1 / 255))
 
@@ -161,8 +154,8 @@ def _shift_hsv(_: HueSaturationValue, x: Tensor, params: Params) -> Tensor:
     hue, saturation, value = to_hsv(whole.to(torch.int32))
     tables = upload(hsv_tables(params), x.device).flatten(1)
     moved = [
-        tables.gather(1, (channel + 256 * place).flatten(1).long()).view_as(channel)
-        for place, channel in enumerate((hue, saturation, value))
+        tables.gather(1, (channel + 256 * number).flatten(1).long()).view_as(channel)
+        for number, channel in enumerate((hue, saturation, value))
     ]
     return from_hsv(*moved).div_(255)
 
@@ -229,8 +222,8 @@ def from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
         5: (v, low, falling),
     }
     x = torch.stack(shades[5], dim=1)
-    for place in range(5):
-        x = torch.where((sector == place)[:, None], torch.stack(shades[place], dim=1), x)
+    for number in range(5):
+        x = torch.where((sector == number)[:, None], torch.stack(shades[number], dim=1), x)
     return x.mul_(255).floor_().clamp_(0, 255)
 
 

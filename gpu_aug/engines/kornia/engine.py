@@ -56,13 +56,13 @@ class KorniaEngine:
 
     def _carry_out(self, x: Tensor, draws: Draws, first: int, last: int) -> Tensor:
         """Run the steps of the leaves ``first`` to ``last`` (half open)."""
-        for place in range(first, last):
-            step, drawn = self._steps[place], draws.params[place]
-            if place >= self._exact and x.dtype == torch.uint8:
+        for number in range(first, last):
+            step, drawn = self._steps[number], draws.params[number]
+            if number >= self._exact and x.dtype == torch.uint8:
                 x = x.float().div_(255) if self._divide else x.float()
-            elif place == self._exact and not self._divide:
+            elif number == self._exact and not self._divide:
                 x = x.mul_(255)  # float32 came in
-            if self._mixes[place]:
+            if self._mixes[number]:
                 x = step(x, drawn | {"partners": draws.partners})
             else:
                 x = on_rows(step, x, drawn)

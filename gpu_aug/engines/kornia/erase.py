@@ -8,32 +8,29 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.geometry import colour
-from gpu_aug.engines.kornia.step import Step, carries_out, prepare, upload
+from gpu_aug.engines.kornia.geometry import fill_color
+from gpu_aug.engines.kornia.step import carries_out
 from gpu_aug.ops import PixelDropout, RandomGridShuffle
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.random_fields import normal_field, uniform_field
+from gpu_aug.upload import upload
 
 
-@prepare.register
-def _holes(operation: Holes, _device: torch.device) -> Step:
+@carries_out
+def _holes(operation: Holes, x: Tensor, params: Params) -> Tensor:
     paint = operation.paint
-
-    def fill(x: Tensor, params: Params) -> Tensor:
-        if paint == "random_uniform":
-            for place in range(params["holes"].shape[1]):
-                values = upload(params["colours"][:, place].astype(np.float32), x.device)
-                painted = covered(params["holes"][:, place : place + 1], x)
-                x = torch.where(painted, values[:, :, None, None], x)
-            return x
-        if isinstance(paint, str):
-            field = uniform_field if paint == "random" else normal_field
-            values = field(params["key"], tuple(x.shape[1:]), x.device)
-        else:
-            values = colour(paint, x)
-        return torch.where(covered(params["holes"], x), values, x)
-
-    return fill
+    if paint == "random_uniform":
+        for number in range(params["holes"].shape[1]):
+            values = upload(params["colours"][:, number].astype(np.float32), x.device)
+            painted = covered(params["holes"][:, number : number + 1], x)
+            x = torch.where(painted, values[:, :, None, None], x)
+        return x
+    if isinstance(paint, str):
+        field = uniform_field if paint == "random" else normal_field
+        values = field(params["key"], tuple(x.shape[1:]), x.device)
+    else:
+        values = fill_color(paint, x)
+    return torch.where(covered(params["holes"], x), values, x)
 
 
 @carries_out
@@ -46,24 +43,20 @@ def _pixels(operation: PixelDropout, x: Tensor, params: Params) -> Tensor:
     return torch.where(dropped, upload(values, x.device)[:, :, None, None], x)
 
 
-@prepare.register
-def _shuffle(operation: RandomGridShuffle, _device: torch.device) -> Step:
+@carries_out
+def _shuffle(operation: RandomGridShuffle, x: Tensor, params: Params) -> Tensor:
     num_rows, num_columns = operation.grid
-
-    def shuffle(x: Tensor, params: Params) -> Tensor:
-        num, _, height, width = x.shape
-        tiles = params["tiles"].reshape(num, num_rows, num_columns, 4)
-        # Which tile each row and each column belongs to, and how far away its source is.
-        down = (np.arange(height)[:, None] >= tiles[:, None, :, 0, 0]).sum(axis=2) - 1
-        along = (np.arange(width)[:, None] >= tiles[:, None, 0, :, 1]).sum(axis=2) - 1
-        away = (params["sources"] - params["tiles"])[..., :2] @ np.array([width, 1])
-        tile = upload(down * num_columns, x.device)[:, :, None] + upload(along, x.device)[:, None]
-        index = upload(away, x.device).gather(1, tile.flatten(1))
-        index += torch.arange(height * width, device=x.device)
-        source = index[:, None].expand(-1, x.shape[1], -1)
-        return x.flatten(2).gather(2, source).view_as(x)
-
-    return shuffle
+    num, _, height, width = x.shape
+    tiles = params["tiles"].reshape(num, num_rows, num_columns, 4)
+    # Which tile each row and each column belongs to, and how far away its source is.
+    down = (np.arange(height)[:, None] >= tiles[:, None, :, 0, 0]).sum(axis=2) - 1
+    along = (np.arange(width)[:, None] >= tiles[:, None, 0, :, 1]).sum(axis=2) - 1
+    away = (params["sources"] - params["tiles"])[..., :2] @ np.array([width, 1])
+    tile = upload(down * num_columns, x.device)[:, :, None] + upload(along, x.device)[:, None]
+    index = upload(away, x.device).gather(1, tile.flatten(1))
+    index += torch.arange(height * width, device=x.device)
+    source = index[:, None].expand(-1, x.shape[1], -1)
+    return x.flatten(2).gather(2, source).view_as(x)
 
 
 def covered(holes: np.ndarray, x: Tensor) -> Tensor:

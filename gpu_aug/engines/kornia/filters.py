@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.hosted import hosted
-from gpu_aug.engines.kornia.step import Step, carries_out, host_step, on_rows, prepare, upload
+from gpu_aug.engines.kornia.step import Step, carries_out, host_step, on_rows, prepare
 from gpu_aug.ops import (
     JPEG,
     ChromaticAberration,
@@ -30,6 +30,7 @@ from gpu_aug.ops import (
 from gpu_aug.ops.blur.edges import THRESHOLD_MARGIN
 from gpu_aug.ops.blur.kernels import Kernels
 from gpu_aug.ops.blur.lens import zoom_window, zooms
+from gpu_aug.upload import upload
 
 
 @carries_out
@@ -38,19 +39,15 @@ def _filter(operation: Filter, x: Tensor, params: Params) -> Tensor:
     return filtered.clamp_(0, 1) if operation.clamps else filtered
 
 
-@prepare.register
-def _unsharp(operation: UnsharpMask, _device: torch.device) -> Step:
+@carries_out
+def _unsharp(operation: UnsharpMask, x: Tensor, params: Params) -> Tensor:
     threshold = (operation.threshold + THRESHOLD_MARGIN) / 255
-
-    def apply(x: Tensor, params: Params) -> Tensor:
-        kernel = operation.kernel(params)
-        residual = x - convolve(x, kernel)
-        mask = convolve((residual.abs() > threshold).float(), kernel)
-        alpha = upload(params["alpha"].astype(np.float32), x.device)[:, None, None, None]
-        sharp = residual.mul_(alpha).add_(x).clamp_(0, 1)
-        return sharp.mul_(mask).add_(x * (1 - mask)).clamp_(0, 1)
-
-    return apply
+    kernel = operation.kernel(params)
+    residual = x - convolve(x, kernel)
+    mask = convolve((residual.abs() > threshold).float(), kernel)
+    alpha = upload(params["alpha"].astype(np.float32), x.device)[:, None, None, None]
+    sharp = residual.mul_(alpha).add_(x).clamp_(0, 1)
+    return sharp.mul_(mask).add_(x * (1 - mask)).clamp_(0, 1)
 
 
 @prepare.register
@@ -70,8 +67,8 @@ def zoom_blur(x: Tensor, params: Params) -> Tensor:
         factors = np.array([plan[number] if number < len(plan) else 0.0 for plan in plans])
         zoomed = x
         for axis in (2, 3):
-            place, weight = zip(*(_line(size[axis - 2], factor) for factor in factors), strict=True)
-            zoomed = _interpolate(zoomed, axis, np.stack(place), np.stack(weight))
+            pixel, weight = zip(*(_line(size[axis - 2], factor) for factor in factors), strict=True)
+            zoomed = _interpolate(zoomed, axis, np.stack(pixel), np.stack(weight))
         used = upload((factors > 0).astype(np.float32), x.device)[:, None, None, None]
         total += zoomed * used
     num = np.array([len(plan) + 1 for plan in plans])
@@ -79,23 +76,23 @@ def zoom_blur(x: Tensor, params: Params) -> Tensor:
 
 
 def _line(length: int, factor: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return for each place which pixel is interpolated with the next, and the weight of that."""
+    """Return for each new pixel which one is interpolated with the next, and the weight of that."""
     start, short, long, trim = zoom_window(length, factor) if factor else (0, length, length, 0)
-    place = (np.arange(trim, trim + length) + 0.5) * (short / long) - 0.5
-    place = np.clip(place, 0, short - 1)
-    first = np.minimum(place.astype(np.int64), max(short - 2, 0))
-    return first + start, (place - first).astype(np.float32)
+    pixel = (np.arange(trim, trim + length) + 0.5) * (short / long) - 0.5
+    pixel = np.clip(pixel, 0, short - 1)
+    first = np.minimum(pixel.astype(np.int64), max(short - 2, 0))
+    return first + start, (pixel - first).astype(np.float32)
 
 
 def _interpolate(
-    x: Tensor, axis: int, place: NDArray[np.int64], weight: NDArray[np.float32]
+    x: Tensor, axis: int, pixel: NDArray[np.int64], weight: NDArray[np.float32]
 ) -> Tensor:
     shape = [len(x), 1, 1, 1]
-    shape[axis] = place.shape[1]
-    following = np.minimum(place + 1, x.shape[axis] - 1)
+    shape[axis] = pixel.shape[1]
+    following = np.minimum(pixel + 1, x.shape[axis] - 1)
     first, second = (
         x.gather(axis, upload(index, x.device).view(shape).expand_as(x))
-        for index in (place, following)
+        for index in (pixel, following)
     )
     return torch.lerp(first, second, upload(weight, x.device).view(shape))
 
@@ -201,6 +198,6 @@ def mirrored(x: Tensor, tall: int, wide: int) -> Tensor:
         return F.pad(x, (wide, wide, tall, tall), mode="reflect")
     for axis, (length, margin) in enumerate(((height, tall), (width, wide)), start=2):
         period = max(2 * (length - 1), 1)
-        place = np.arange(-margin, length + margin) % period
-        x = x.index_select(axis, upload(np.minimum(place, period - place) % length, x.device))
+        pixel = np.arange(-margin, length + margin) % period
+        x = x.index_select(axis, upload(np.minimum(pixel, period - pixel) % length, x.device))
     return x

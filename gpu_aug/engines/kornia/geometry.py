@@ -6,9 +6,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, carries_out, on_rows, prepare, upload
-from gpu_aug.engines.sources import Taps, area_taps, nearest_places, padded_places
+from gpu_aug.engines.kornia.step import Step, carries_out, on_rows, prepare
+from gpu_aug.engines.sources import Taps, area_taps, nearest_pixels, padded_pixels
 from gpu_aug.ops.geometric.spatial import Crop, Reorient, Resample, Spatial
+from gpu_aug.upload import upload
 
 
 @prepare.register
@@ -71,8 +72,8 @@ def cut(operation: Spatial, x: Tensor, start: np.ndarray, shape: np.ndarray) -> 
             ]
         )
     mode = operation.padding_mode
-    rows = np.stack([padded_places(top, height, x.shape[2], mode) for top in start[:, 0]])
-    columns = np.stack([padded_places(left, width, x.shape[3], mode) for left in start[:, 1]])
+    rows = np.stack([padded_pixels(top, height, x.shape[2], mode) for top in start[:, 0]])
+    columns = np.stack([padded_pixels(left, width, x.shape[3], mode) for left in start[:, 1]])
     y = gather(x, np.maximum(rows, 0), np.maximum(columns, 0))
     if mode != "constant":
         return y
@@ -80,7 +81,7 @@ def cut(operation: Spatial, x: Tensor, start: np.ndarray, shape: np.ndarray) -> 
         upload(rows >= 0, x.device)[:, None, :, None]
         & upload(columns >= 0, x.device)[:, None, None]
     )
-    return torch.where(seen, y, colour(operation.fill, x))
+    return torch.where(seen, y, fill_color(operation.fill, x))
 
 
 def resize(x: Tensor, size: list[int], interpolation: str, *, antialias: bool) -> Tensor:
@@ -90,7 +91,7 @@ def resize(x: Tensor, size: list[int], interpolation: str, *, antialias: bool) -
     if interpolation in ("nearest", "nearest_floor"):
         floor = interpolation == "nearest_floor"
         rows, columns = (
-            nearest_places(old, new, floor=floor)
+            nearest_pixels(old, new, floor=floor)
             for old, new in zip(x.shape[2:], size, strict=True)
         )
         y = x.index_select(2, upload(rows, x.device))
@@ -106,10 +107,10 @@ def weigh(x: Tensor, taps: Taps, axis: int) -> Tensor:
     """Make each new pixel of one axis of its weighted pixels."""
     shape = [1] * 4
     shape[axis] = -1
-    places, weights = upload(taps.places.T, x.device), upload(taps.weights.T, x.device)
-    y = x.index_select(axis, places[0]) * weights[0].view(shape)
-    for place, weight in zip(places[1:], weights[1:], strict=True):
-        y += x.index_select(axis, place) * weight.view(shape)
+    pixels, weights = upload(taps.pixels.T, x.device), upload(taps.weights.T, x.device)
+    y = x.index_select(axis, pixels[0]) * weights[0].view(shape)
+    for pixel, weight in zip(pixels[1:], weights[1:], strict=True):
+        y += x.index_select(axis, pixel) * weight.view(shape)
     return y
 
 
@@ -122,7 +123,7 @@ def gather(x: Tensor, rows: np.ndarray, columns: np.ndarray) -> Tensor:
     return x[image, channel, down, along]
 
 
-def colour(fill: float | tuple[float, float, float], x: Tensor) -> Tensor:
+def fill_color(fill: float | tuple[float, float, float], x: Tensor) -> Tensor:
     """Return a fill, one value or three, as [1, c, 1, 1] in the type of ``x``; uint8 is rounded."""
     values = np.atleast_1d(np.array(fill, np.float64))
     if x.dtype == torch.uint8:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import carries_out, upload
+from gpu_aug.engines.kornia.step import carries_out
 from gpu_aug.ops.mix import CutMix, MixUp, Mosaic
+from gpu_aug.upload import upload
 
 
 @carries_out
@@ -29,8 +30,8 @@ def _cutmix(operation: CutMix, x: Tensor, params: Params) -> Tensor:
     ends = upload(np.stack([start, stop], axis=2), x.device)[:, :, :, None]
     across = []
     for axis, length in enumerate(x.shape[2:]):
-        places = torch.arange(length, device=x.device)
-        across.append((places >= ends[:, axis, 0]) & (places < ends[:, axis, 1]))
+        pixels = torch.arange(length, device=x.device)
+        across.append((pixels >= ends[:, axis, 0]) & (pixels < ends[:, axis, 1]))
     inside = across[0][:, None, :, None] & across[1][:, None, None, :]
     partner = x.index_select(0, upload(params["partners"][:, 0], x.device))
     return torch.where(inside, partner, x)

@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import carries_out, upload
+from gpu_aug.engines.kornia.step import carries_out
 from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise
 from gpu_aug.random_fields import poisson
+from gpu_aug.upload import upload
 
 
 @carries_out
@@ -70,6 +71,6 @@ def _hls_to_rgb(hue: Tensor, lightness: Tensor, saturation: Tensor) -> Tensor:
     strength = saturation * torch.minimum(lightness, 1 - lightness)
     channels = []
     for offset in (0, 8, 4):
-        place = torch.remainder(hue / 30 + offset, 12)
-        channels.append(lightness - strength * torch.minimum(place - 3, 9 - place).clamp_(-1, 1))
+        angle = torch.remainder(hue / 30 + offset, 12)
+        channels.append(lightness - strength * torch.minimum(angle - 3, 9 - angle).clamp_(-1, 1))
     return torch.stack(channels, dim=1).clamp_(0, 1)

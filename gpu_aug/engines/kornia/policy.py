@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, on_rows, prepare, upload
+from gpu_aug.engines.kornia.step import Step, on_rows, prepare
 from gpu_aug.ops.geometric.spatial import Warp
 from gpu_aug.ops.policy.policy import AugMix
 from gpu_aug.ops.policy.space import BLENDS, ROUND_UP, PolicyBlend, PolicyWarp
+from gpu_aug.upload import upload
 
 
 @prepare.register

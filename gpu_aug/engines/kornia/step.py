@@ -20,6 +20,7 @@ from torch import Tensor
 from gpu_aug.draws import Params
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import OnTargets, Operation
+from gpu_aug.upload import upload
 
 Step = Callable[[Tensor, Params], Tensor]
 """Planar images [n, 3, H, W] and their parameters in, new planar images out.
@@ -89,14 +90,6 @@ def on_rows(step: Step, x: Tensor, params: Params) -> Tensor:
 def host(values: NDArray[Any]) -> Tensor:
     """Return float32 parameters on the host."""
     return torch.from_numpy(np.ascontiguousarray(values, np.float32))
-
-
-def upload(values: NDArray[Any], device: torch.device) -> Tensor:
-    """Copy a host array to ``device`` without waiting for what is queued there."""
-    tensor = torch.from_numpy(np.ascontiguousarray(values))
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
 
 
 def host_step(

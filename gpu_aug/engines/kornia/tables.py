@@ -5,12 +5,13 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import Step, carries_out, host_step, prepare, upload
+from gpu_aug.engines.kornia.step import Step, carries_out, host_step, prepare
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
 from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading, per_image
 from gpu_aug.ops.color.stains import TISSUE_BELOW, HEStain
 from gpu_aug.ops.color.tables import EqualizeLuma, HistogramTable, Table
 from gpu_aug.ops.noise.plasma import plasma
+from gpu_aug.upload import upload
 
 _ONE = 2.0**32
 
@@ -22,10 +23,10 @@ def _table(operation: Table, _device: torch.device) -> Step:
 
 @carries_out
 def _histogram_table(operation: HistogramTable, x: Tensor, _params: Params) -> Tensor:
-    places = whole(x)
+    levels = whole(x)
     num = torch.zeros(len(x), 3, 256, dtype=torch.int64, device=x.device)
-    num.scatter_add_(2, places, torch.ones_like(places[:1, :1, :1]).expand_as(places))
-    return look_up(x, places, operation.tables(num))
+    num.scatter_add_(2, levels, torch.ones_like(levels[:1, :1, :1]).expand_as(levels))
+    return look_up(x, levels, operation.tables(num))
 
 
 @prepare.register
@@ -42,9 +43,9 @@ def whole(x: Tensor) -> Tensor:
     return x.flatten(2).long()
 
 
-def look_up(x: Tensor, places: Tensor, tables: Tensor) -> Tensor:
+def look_up(x: Tensor, levels: Tensor, tables: Tensor) -> Tensor:
     """Look up 8-bit values, int64 [n, 3, H * W], in tables, uint8 [n, 3, 256]; like ``x``."""
-    found = tables.gather(2, places).view(x.shape)
+    found = tables.gather(2, levels).view(x.shape)
     return found if x.dtype == torch.uint8 else found.float().div_(255)
 
 
@@ -105,11 +106,11 @@ def _stain(operation: HEStain, x: Tensor, params: Params) -> Tensor:
     back = np.linalg.inv(stains @ stains.swapaxes(1, 2) + 1e-6 * np.eye(2)) @ stains
     density = -x.clamp(min=1e-6).log()
     amounts = []
-    for place in range(2):
-        weights = per_image(back[:, place], x.device)
+    for number in range(2):
+        weights = per_image(back[:, number], x.device)
         amount = sum(density[:, c : c + 1] * weights[c] for c in range(3))
         scale, shift = (
-            per_image(params[name][:, place], x.device)[0] for name in ("scale", "shift")
+            per_image(params[name][:, number], x.device)[0] for name in ("scale", "shift")
         )
         amounts.append((amount, amount * scale + shift))
     luma = x[:, :1] * 0.299 + x[:, 1:2] * 0.587 + x[:, 2:] * 0.114
@@ -117,8 +118,8 @@ def _stain(operation: HEStain, x: Tensor, params: Params) -> Tensor:
     if not operation.augment_background:
         changes = luma < TISSUE_BELOW
     kept = [torch.where(changes, after, before) for before, after in amounts]
-    colours = [per_image(stains[:, place], x.device) for place in range(2)]
-    channels = [kept[0] * colours[0][c] + kept[1] * colours[1][c] for c in range(3)]
+    colors = [per_image(stains[:, number], x.device) for number in range(2)]
+    channels = [kept[0] * colors[0][c] + kept[1] * colors[1][c] for c in range(3)]
     return torch.cat(channels, dim=1).neg_().exp_().clamp_(0, 1)
 
 

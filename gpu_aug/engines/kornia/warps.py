@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.kornia.step import carries_out, upload
+from gpu_aug.engines.kornia.step import carries_out
 from gpu_aug.ops.geometric.spatial import Matrices, Remap, Spatial, Warp
 from gpu_aug.resampling.grid import channel_fill, displaced, inverses, sources, take_nearest
+from gpu_aug.upload import upload
 
 Size = tuple[int, int]
 

@@ -223,8 +223,8 @@ class MotionBlur(Filter):
         half, largest = size // 2, largest_of(self.kernel_size)
         first = -half * np.where(direction > 0, 1 - direction, 1)
         last = half * np.where(direction < 0, 1 + direction, 1)
-        place = np.minimum(np.arange(largest), size - 1)  # the last point of a short line repeats
-        t = first + place * (last - first) / np.maximum(size - 1, 1)
+        step = np.minimum(np.arange(largest), size - 1)  # the last point of a short line repeats
+        t = first + step * (last - first) / np.maximum(size - 1, 1)
         columns, rows = half + np.cos(angle) * t, half + np.sin(angle) * t
         if self.allow_shifted:
             columns = columns + (2 * u[:, 4:5] - 1) * half / 2

@@ -81,8 +81,8 @@ class Defocus(Filter):
             taps = gaussians(sigma[rows], np.full(rows.sum(), len(shifted)), len(shifted))
             own = np.einsum("bi,bj,ijyx->byx", taps, taps, shifted)
             margin = half - own.shape[1] // 2
-            place = slice(margin, margin + own.shape[1])
-            kernel[rows, place, place] = own
+            inner = slice(margin, margin + own.shape[1])
+            kernel[rows, inner, inner] = own
         return kernel
 
 

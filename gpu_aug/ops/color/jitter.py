@@ -65,8 +65,8 @@ class ColorJitter(Operation):
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw four factors, float64 [B], and ``order``, int64 [B, 4] of indices into FACTORS."""
         factors = {
-            name: between(u[:, 1 + place], getattr(self, name))
-            for place, name in enumerate(FACTORS)
+            name: between(u[:, 1 + number], getattr(self, name))
+            for number, name in enumerate(FACTORS)
         }
         order = _ORDERS[whole_below(u[:, 5], len(_ORDERS))]
         return {"apply": u[:, 0] < self.p, **factors, "order": order}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import fields
-from gpu_aug.ops.color.planckian import COLOURS, TEMPERATURES
+from gpu_aug.ops.color.planckian import COLORS, TEMPERATURES
 from gpu_aug.ops.fields import probability
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, orders, whole_below, whole_between
 from gpu_aug.ops.operation import Gated, Operation
@@ -317,8 +317,8 @@ class PlanckianJitter(ColorMatrix):
         else:
             distance = np.abs(normals(u[:, 2:4])[:, 0]) / 3
         temperature = np.clip(_WHITE + reach * distance, low, high).astype(np.int64)
-        known, colours = TEMPERATURES[self.mode], COLOURS[self.mode]
-        light = np.stack([np.interp(temperature, known, column) for column in colours.T], axis=1)
+        known, colors = TEMPERATURES[self.mode], COLORS[self.mode]
+        light = np.stack([np.interp(temperature, known, column) for column in colors.T], axis=1)
         matrix = plain_matrices(len(u))
         matrix[:, 0, 0] = light[:, 0] / light[:, 1]
         matrix[:, 2, 2] = light[:, 2] / light[:, 1]

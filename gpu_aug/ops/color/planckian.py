@@ -9,7 +9,7 @@ TEMPERATURES = {
 
 # Source: Zini et al., Planckian jitter: countering the color-crippling effects of color jitter on
 # self-supervised training, 2022; as in Kornia and Albumentations. Red, green, blue.
-COLOURS = {
+COLORS = {
     "blackbody": np.array(
         [
             (0.6743, 0.4029, 0.0013),

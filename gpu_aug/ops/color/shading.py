@@ -17,6 +17,7 @@ from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
+from gpu_aug.upload import upload
 
 __all__ = ["Illumination", "PlasmaBrightnessContrast", "PlasmaShadow"]
 
@@ -242,10 +243,7 @@ def rough(operation: str, value: float) -> float:
 
 def per_image(values: NDArray[Any], device: torch.device) -> tuple[Tensor, ...]:
     """Return the columns of [n] or [n, k] numbers as float32 [n, 1, 1, 1] each, on the device."""
-    tensor = torch.from_numpy(np.ascontiguousarray(values, np.float32))
-    if device.type == "cuda":
-        tensor = tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.view(len(values), -1, 1, 1, 1).unbind(1)
+    return upload(values.astype(np.float32), device).view(len(values), -1, 1, 1, 1).unbind(1)
 
 
 def slopes(angle: Uniforms) -> Uniforms:

@@ -145,8 +145,8 @@ class RandomErasing(Holes):
         found = fits.any(axis=1)
         drawn = np.take_along_axis(shapes, first[:, None, None], axis=1)[:, 0]
         shape = np.where(found[:, None], drawn, 0)
-        place = 1 + 2 * _NUM_TRIES
-        start = whole_below(u[:, place : place + 2], sizes - shape + 1)
+        first = 1 + 2 * _NUM_TRIES
+        start = whole_below(u[:, first : first + 2], sizes - shape + 1)
         seen = (shape > 0).all(axis=1)
         holes = np.concatenate([start, start + shape], axis=1)[:, None]
         return hole_params((u[:, 0] < self.p) & seen, holes, self.paint, keys(u[:, -2:]))

@@ -204,11 +204,11 @@ class Affine(Bordered, Warp):
     def _scales(self, u: Uniforms) -> NDArray[np.float64]:
         drawn = []
         for axis, (low, high) in enumerate(cast("Ranges", self.scale)):
-            side, place = u[:, axis], u[:, 2 + axis]
+            side, share = u[:, axis], u[:, 2 + axis]
             if not self.balanced_scale:
-                drawn.append(between(place, (low, high)))
+                drawn.append(between(share, (low, high)))
                 continue
-            below, above = between(place, (low, 1.0)), between(place, (1.0, high))
+            below, above = between(share, (low, 1.0)), between(share, (1.0, high))
             shrinks = (side < 0.5) if high > 1 else np.ones(len(u), bool)
             drawn.append(np.where(shrinks if low < 1 else False, below, above if high > 1 else 1.0))
         if self.keep_ratio:

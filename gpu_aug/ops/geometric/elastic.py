@@ -15,6 +15,7 @@ from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import Bordered
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms
 from gpu_aug.random_fields import keys, normal_field, uniform_field
+from gpu_aug.upload import upload
 
 __all__ = ["ElasticDistortion", "ElasticTransform"]
 
@@ -160,8 +161,8 @@ class ElasticDistortion(_Elastic):
 
 def gaussian(length: int, sigma: float) -> NDArray[np.float64]:
     """Return a Gaussian kernel, float64 [length], length odd, with sum 1."""
-    places = np.arange(length) - length // 2
-    weights = np.exp(-0.5 * (places / sigma) ** 2) if sigma > 0 else (places == 0).astype(float)
+    pixels = np.arange(length) - length // 2
+    weights = np.exp(-0.5 * (pixels / sigma) ** 2) if sigma > 0 else (pixels == 0).astype(float)
     kernel: NDArray[np.float64] = weights / weights.sum()
     return kernel
 
@@ -188,19 +189,15 @@ def _convolved(planes: Tensor, kernel: NDArray[np.float64], mirrored: bool) -> T
     length, half = planes.shape[-1], len(kernel) // 2
     block = max(len(kernel), 16)
     num = -(-length // block)
-    places = np.arange(-half, num * block + half)
+    pixels = np.arange(-half, num * block + half)
     if mirrored:
-        places = places % max(2 * (length - 1), 1)
-        places = np.where(places < length, places, 2 * (length - 1) - places)
-    places = np.clip(places, 0, length - 1)
+        pixels = pixels % max(2 * (length - 1), 1)
+        pixels = np.where(pixels < length, pixels, 2 * (length - 1) - pixels)
+    pixels = np.clip(pixels, 0, length - 1)
     band = np.zeros((block + 2 * half, block))
-    for place in range(block):
-        band[place : place + len(kernel), place] = kernel
-    index, matrix = torch.from_numpy(places), torch.from_numpy(band)
-    if planes.device.type == "cuda":
-        index, matrix = (
-            table.pin_memory().to(planes.device, non_blocking=True) for table in (index, matrix)
-        )
+    for pixel in range(block):
+        band[pixel : pixel + len(kernel), pixel] = kernel
+    index, matrix = upload(pixels, planes.device), upload(band, planes.device)
     windows = planes.index_select(-1, index).unfold(-1, block + 2 * half, block)
     return (windows @ matrix).flatten(-2)[..., :length]
 

@@ -214,7 +214,7 @@ class RandomGridShuffle(Operation):
         tiles = np.zeros((len(u), rows * columns, 4), np.int64)
         sources = np.zeros_like(tiles)
         for row, numbers in enumerate(u):
-            down, along, places = np.split(numbers[1:], [rows, rows + columns])
+            down, along, dice = np.split(numbers[1:], [rows, rows + columns])
             top, left = split_sides(sizes[row, 0], down), split_sides(sizes[row, 1], along)
             cut = np.meshgrid(top[:-1], left[:-1], indexing="ij")
             stop = np.meshgrid(top[1:], left[1:], indexing="ij")
@@ -222,7 +222,7 @@ class RandomGridShuffle(Operation):
             shape = tile[:, 2:] - tile[:, :2]
             # Within each shape, the tiles in the order of their numbers.
             old = np.lexsort((np.arange(len(tile)), shape[:, 1], shape[:, 0]))
-            new = np.lexsort((places, shape[:, 1], shape[:, 0]))
+            new = np.lexsort((dice, shape[:, 1], shape[:, 0]))
             tiles[row, old], sources[row, old] = tile[old], tile[new]
         return {"apply": u[:, 0] < self.p, "tiles": tiles, "sources": sources}
 

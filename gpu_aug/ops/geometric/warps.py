@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gpu_aug.ops import fields
 from gpu_aug.ops.geometric.borders import padding_fields
@@ -149,3 +151,11 @@ def homographies(before: NDArray[np.float64], after: NDArray[np.float64]) -> Mat
 def extremes(sizes: Sizes) -> Sizes:
     """Return the smallest and the largest height and width of ``sizes``, int64 [2, 2]."""
     return np.stack([sizes.min(axis=0), sizes.max(axis=0)])
+
+
+def pixel_indices(size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return x and y of the pixels as indices, float64 [1, H, W] each."""
+    y, x = torch.meshgrid(
+        *(torch.arange(side, dtype=torch.float64, device=device) for side in size), indexing="ij"
+    )
+    return x[None], y[None]

@@ -32,8 +32,8 @@ def whole_between(u: Uniforms, ends: tuple[int, ...]) -> Sizes:
 def pick(u: Uniforms, weights: NDArray[np.float64]) -> Sizes:
     """Places in ``weights``, which add up to 1, each with its own probability."""
     last = np.flatnonzero(weights)[-1]  # the sum may fall short of 1 by rounding
-    places: Sizes = np.minimum(np.searchsorted(np.cumsum(weights), u, side="right"), last)
-    return places
+    chosen: Sizes = np.minimum(np.searchsorted(np.cumsum(weights), u, side="right"), last)
+    return chosen
 
 
 def orders(u: Uniforms) -> Sizes:

@@ -15,7 +15,8 @@ from gpu_aug.draws import Params
 from gpu_aug.ops import fields
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys, normal_field, uniform_field, upload
+from gpu_aug.random_fields import keys, normal_field, uniform_field
+from gpu_aug.upload import upload
 
 __all__ = ["AdditiveNoise", "GaussNoise", "GaussianNoise", "MultiplicativeNoise", "Noise"]
 
@@ -247,7 +248,7 @@ class AdditiveNoise(Noise):
             channels = 1 if self.spatial_mode == "shared" else 3
             shape = (channels, *reduced(size, self.approximation))
         if self.noise_type == "uniform":
-            low, high = upload(np.array(self.ranges), device).T[:, :, None, None]
+            low, high = upload(np.array(self.ranges, np.float32), device).T[:, :, None, None]
             field = uniform_field(params["key"], shape, device) * (high - low) + low
         elif self.noise_type == "gaussian":
             field = scaled(
@@ -312,7 +313,10 @@ class MultiplicativeNoise(Noise):
 
 def scaled(field: Tensor, scale: Uniforms, mean: Uniforms) -> Tensor:
     """Multiply and shift fields [B, C, H, W], each by its own number."""
-    factor, shift = (upload(values, field.device)[:, None, None, None] for values in (scale, mean))
+    factor, shift = (
+        upload(values.astype(np.float32), field.device)[:, None, None, None]
+        for values in (scale, mean)
+    )
     return field.mul_(factor).add_(shift)
 
 

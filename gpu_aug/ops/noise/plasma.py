@@ -39,11 +39,11 @@ def _refined(grid: Tensor, noise: Tensor) -> Tensor:
     """Return the grid with a new row and column between any two."""
     fine = torch.zeros_like(noise)
     fine[:, :, ::2, ::2] = grid + noise[:, :, ::2, ::2]
-    for places in (((0, 0), (0, 2), (2, 0), (2, 2)), ((0, 1), (1, 0), (1, 2), (2, 1))):
+    for corners in (((0, 0), (0, 2), (2, 0), (2, 2)), ((0, 1), (1, 0), (1, 2), (2, 1))):
         padded = F.pad(fine, (1, 1, 1, 1))
         height, width = fine.shape[2:]
         mean = sum(
-            padded[:, :, top : top + height, left : left + width] * 0.25 for top, left in places
+            padded[:, :, top : top + height, left : left + width] * 0.25 for top, left in corners
         )
         fine = fine + (mean + noise) * (mean > 0)
     return fine

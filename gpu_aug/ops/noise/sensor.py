@@ -15,7 +15,8 @@ from gpu_aug.ops import fields
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.noise.noise import Size
 from gpu_aug.ops.operation import Operation
-from gpu_aug.random_fields import keys, normal_field, uniform_field, upload
+from gpu_aug.random_fields import keys, normal_field, uniform_field
+from gpu_aug.upload import upload
 
 __all__ = ["ISONoise", "SaltAndPepper", "ShotNoise"]
 
@@ -67,23 +68,23 @@ class SaltAndPepper(Operation):
         }
 
     def ranks(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Return a random order of the pixels, int64 [B, 1, H, W]: the place of each.
+        """Return a random order of the pixels, int64 [B, 1, H, W]: the rank of each.
 
-        Those with the smallest places become salt, the next ones pepper.
+        Those with the smallest ranks become salt, the next ones pepper.
         """
         height, width = size
         field = uniform_field(params["key"], (height * width,), device)
         if (
             device.type == "cpu"
-        ):  # sorting numbers with their places in them takes a tenth of the time
+        ):  # sorting numbers with their indices in them takes a tenth of the time
             whole = (field.numpy() * 2.0**24).astype(np.int64) << 32
             whole |= np.arange(height * width)
             whole.sort(axis=1)
             order = torch.from_numpy(whole & 0xFFFFFFFF)
         else:
             order = field.argsort(dim=1, stable=True)
-        places = torch.arange(height * width, device=device).expand_as(order)
-        return torch.empty_like(order).scatter_(1, order, places).view(-1, 1, height, width)
+        ranks = torch.arange(height * width, device=device).expand_as(order)
+        return torch.empty_like(order).scatter_(1, order, ranks).view(-1, 1, height, width)
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,12 @@ class ISONoise(Operation):
     def hue_noise(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Return what is added to hue, in degrees, float32 [B, H, W]."""
         field = normal_field(params["key"], size, device, stream=1)
-        return field * upload(params["color_shift"] * params["intensity"], device)[:, None, None]
+        return (
+            field
+            * upload((params["color_shift"] * params["intensity"]).astype(np.float32), device)[
+                :, None, None
+            ]
+        )
 
     def lightness_dice(self, params: Params, size: Size, device: torch.device) -> Tensor:
         """Return the uniform numbers that become Poisson numbers, float32 [B, H, W]."""

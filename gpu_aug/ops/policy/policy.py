@@ -271,33 +271,33 @@ class AugMix(Operation):
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
-        """What carries out one place of a chain."""
+        """What carries out one link of a chain."""
         warp = PolicyWarp(self.interpolation, self.fill, self.blend)
         return policy_space.carriers(self.space, warp)
 
     @property
-    def num_places(self) -> int:
+    def num_links(self) -> int:
         """How many operations the longest chain has."""
         return 3 if self.chain_depth == -1 else self.chain_depth
 
     @property
     def num_uniforms(self) -> int:
-        """Two shares, those of the chains, their depths; per place an operation, a magnitude, a sign."""
-        return 2 + self.mixture_width * (2 + 3 * self.num_places)
+        """Two shares, those of the chains, their depths; per link an operation, a magnitude, a sign."""
+        return 2 + self.mixture_width * (2 + 3 * self.num_links)
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``weights``, float64 [B, 1 + mixture_width], the image's first, and all chains.
 
-        The parameters of each carrier stand under "chain.place.carrier.name".
+        The parameters of each carrier stand under "chain.link.carrier.name".
         """
         width = self.mixture_width
         own = beta(u[:, :2], self.alpha)[:, None]
         weights = np.concatenate([own, (1 - own) * dirichlet(u[:, 2 : 2 + width], self.alpha)], 1)
         params: Params = {"apply": np.ones(len(u), bool), "weights": weights}
         depths = whole_below(u[:, 2 + width : 2 + 2 * width], 3) + 1
-        choices = u[:, 2 + 2 * width :].reshape(len(u), width, self.num_places, 3)
-        for chain, place in np.ndindex(width, self.num_places):
-            choice, level, sign = choices[:, chain, place].T
+        choices = u[:, 2 + 2 * width :].reshape(len(u), width, self.num_links, 3)
+        for chain, link in np.ndindex(width, self.num_links):
+            choice, level, sign = choices[:, chain, link].T
             drawn = policy_space.choice_params(
                 self.space,
                 whole_below(choice, len(self.space.names)),
@@ -305,10 +305,10 @@ class AugMix(Operation):
                 sign,
                 sizes,
                 num_bins=_NUM_LEVELS,
-                apply=None if self.chain_depth != -1 else place < depths[:, chain],
+                apply=None if self.chain_depth != -1 else link < depths[:, chain],
             )
             for carrier, values in enumerate(drawn):
-                prefix = f"{chain}.{place}.{carrier}."
+                prefix = f"{chain}.{link}.{carrier}."
                 params |= {prefix + name: array for name, array in values.items()}
         return params
 
@@ -318,8 +318,8 @@ class AugMix(Operation):
         for key, values in params.items():
             chain, _, rest = key.partition(".")
             if rest:
-                place, carrier, name = rest.split(".")
-                drawn.setdefault((int(chain), int(place), int(carrier)), {})[name] = values
+                link, carrier, name = rest.split(".")
+                drawn.setdefault((int(chain), int(link), int(carrier)), {})[name] = values
         for (number, _, which), named in drawn.items():
             yield number, which, named
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops.color.simple import Invert, Solarize
+from gpu_aug.ops.color.adjust import Invert, Solarize
 from gpu_aug.ops.color.tables import AutoContrast, Equalize, Posterize
 from gpu_aug.ops.geometric.spatial import Blend, Fill, Interpolation, Matrices, Warp
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms
@@ -177,8 +177,8 @@ def choice_params(
 
     above = np.ceil(np.float32(255) * magnitude.astype(np.float32)).astype(np.float64)
     kind = np.zeros(len(chosen), np.int64)
-    for place, name in enumerate(BLENDS):
-        kind[names == name] = place
+    for number, name in enumerate(BLENDS):
+        kind[names == name] = number
     drawn: list[Params] = [
         {"apply": gate(*_WARPS), "matrix": _matrices(names, magnitude, sizes)},
         {"apply": gate(*BLENDS), "kind": kind, "factor": 1 + magnitude},

@@ -30,7 +30,8 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.convert import convert
-from gpu_aug.ops.steps import Identity, SomeOfRepeated
+from gpu_aug.ops.combine import SomeOfRepeated
+from gpu_aug.ops.identity import Identity
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from tests.gpu_aug.convert.test_convert import build_albumentations
 from tests.support.pipelines import ALBUMENTATIONS

@@ -39,7 +39,7 @@ def converted(transform):
     """Our operation for a transform of a library."""
     if isinstance(transform, torch.nn.Module):
         return TORCHVISION[type(transform).__name__](transform)
-        described = transform.to_dict()["transform"]
+    described = transform.to_dict()["transform"]
     return ALBUMENTATIONS[type(transform).__name__](described)
 
 

@@ -38,7 +38,7 @@ def drawn_by(operation: Operation, size: tuple[int, int], num: int = NUM) -> lis
     assert (sizes == size).all()
     if isinstance(operation, AugMix):
         params = [drawn for _, _, drawn in operation.carried(params[0])]
-        assert len(params) == 6 * operation.mixture_width * operation.num_places
+        assert len(params) == 6 * operation.mixture_width * operation.num_links
     num_carriers = len(operation.carriers)
     return [
         [

@@ -1,30 +1,17 @@
-"""Operations that change values and leave pixels where they are."""
+"""Gamma, gray, inversion, thresholds, sharpness, hue and contrast."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.ops import fields
-from gpu_aug.ops.fields import probability
+from gpu_aug.ops.fields import one_or_two, probability
 from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.operation import Gated, Operation
 
-__all__ = [
-    "CLAHE",
-    "Gamma",
-    "Grayscale",
-    "HueSaturationValue",
-    "Invert",
-    "Normalize",
-    "Sharpness",
-    "Solarize",
-    "ToDtype",
-]
-
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+__all__ = ["CLAHE", "Gamma", "Grayscale", "HueSaturationValue", "Invert", "Sharpness", "Solarize"]
 
 GRAY_METHODS = ("weighted_average", "average", "desaturation", "max", "from_lab")
 
@@ -87,7 +74,7 @@ class Grayscale(Gated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("Grayscale", "method", self.method, GRAY_METHODS)
+        fields.choice("Grayscale", "method", self.method, GRAY_METHODS)
 
     @property
     def needs_unit_range(self) -> bool:  # type: ignore[override]
@@ -218,8 +205,8 @@ class HueSaturationValue(Operation):
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw three shifts, float64 [B], with the names of the fields."""
         shifts = {
-            name: between(u[:, 1 + place], getattr(self, name))
-            for place, name in enumerate(("hue_shift", "sat_shift", "val_shift"))
+            name: between(u[:, 1 + number], getattr(self, name))
+            for number, name in enumerate(("hue_shift", "sat_shift", "val_shift"))
         }
         return {"apply": u[:, 0] < self.p, **shifts}
 
@@ -258,86 +245,3 @@ class CLAHE(Operation):
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``clip_limit``, float64 [B]."""
         return {"apply": u[:, 0] < self.p, "clip_limit": between(u[:, 1], self.clip_limit)}  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Normalize(Operation):
-    """Subtract a mean and divide by a standard deviation, per channel.
-
-    Args:
-        mean: Three numbers, for values in [0, 1]; one, such as (0.5,), is that of all channels.
-        std: Three numbers above 0, or one.
-
-    Source: torchvision v2 Normalize.
-    """
-
-    # Measured 0.00006 on noise and photographs, in units of 1/255 of the normalised value.
-    tolerance: ClassVar[float] = 0.001
-    leaves_unit_range: ClassVar[bool] = True
-
-    mean: tuple[float, float, float] = IMAGENET_MEAN
-    std: tuple[float, float, float] = IMAGENET_STD
-
-    def __post_init__(self) -> None:
-        mean, std = _for_channels("mean", self.mean), _for_channels("std", self.std)
-        if min(std) <= 0:
-            raise fields.fault(
-                "Normalize", "std", self.std, "3 numbers above 0, for example (0.5, 0.5, 0.5)"
-            )
-        self._set(mean=mean, std=std)
-
-
-def _for_channels(field: str, value: Any) -> tuple[float, ...]:
-    """Return three numbers, for three or for one that stands for all."""
-    values = [value] if fields.is_number(value) else value
-    each = [values[0]] * 3 if fields.is_sequence(values, 1) else values
-    return fields.numbers("Normalize", field, each, count=3, example="(0.5, 0.5, 0.5)")
-
-
-@dataclass(frozen=True)
-class ToDtype(Operation):
-    """Give values the precision of a type.
-
-    Args:
-        dtype: "uint8" rounds values to whole 1/255. The floating types change nothing: values stay
-            in [0, 1], and the type of a batch is the loader's.
-
-    Source: torchvision v2 ToDtype with scale=True, which cuts fractions off where this rounds.
-    """
-
-    tolerance: ClassVar[float] = 0.001  # Measured 0.
-
-    moves_pixels_only: ClassVar[bool] = True
-    """8-bit values stay 8-bit values."""
-
-    dtype: Literal["uint8", "float32", "float16", "bfloat16"] = "float32"
-
-    def __post_init__(self) -> None:
-        choice("ToDtype", "dtype", self.dtype, ("uint8", "float32", "float16", "bfloat16"))
-
-    @property
-    def needs_unit_range(self) -> bool:  # type: ignore[override]
-        """Only where it rounds."""
-        return self.dtype == "uint8"
-
-
-def choice(operation: str, field: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is none of the allowed words."""
-    if value not in allowed:
-        words = ", ".join(repr(word) for word in allowed)
-        raise fields.fault(operation, field, value, f"one of {words}, for example {allowed[0]!r}")
-
-
-def one_or_two(
-    operation: str,
-    field: str,
-    value: float | tuple[float, float],
-    *,
-    low: float,
-    high: float = np.inf,
-    above: bool = False,
-    example: str,
-) -> tuple[float, float]:
-    """Return (smallest, largest); one number is both."""
-    ends = (value, value) if fields.is_number(value) else value
-    return fields.interval(operation, field, ends, low=low, high=high, above=above, example=example)

@@ -1,0 +1,48 @@
+"""The median of neighbouring pixels."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.blur.kernels import odd_between, odd_range
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms
+from gpu_aug.ops.operation import Operation
+
+__all__ = ["MedianBlur"]
+
+
+@dataclass(frozen=True)
+class MedianBlur(Operation):
+    """Take the median over a square around each pixel, in 8 bits; the image's edge is repeated.
+
+    Args:
+        kernel_size: Odd width of the square in pixels, or its smallest and largest value, odd too.
+        p: Share of the images that are changed.
+
+    Source: Albumentations MedianBlur (blur_limit), OpenCV medianBlur.
+    """
+
+    # Measured 0: whole numbers.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: a median is one of the values."""
+
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the size."""
+
+    kernel_size: int | tuple[int, int] = (3, 7)
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        self._set(
+            kernel_size=odd_range("MedianBlur", "kernel_size", self.kernel_size),
+            p=fields.probability("MedianBlur", self.p),
+        )
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``size``, int64 [B]."""
+        return {"apply": u[:, 0] < self.p, "size": odd_between(u[:, 1], self.kernel_size)}

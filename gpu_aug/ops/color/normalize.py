@@ -1,0 +1,73 @@
+"""The range and the precision of values."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from gpu_aug.ops import fields
+from gpu_aug.ops.operation import Operation
+
+__all__ = ["Normalize", "ToDtype"]
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Normalize(Operation):
+    """Subtract a mean and divide by a standard deviation, per channel.
+
+    Args:
+        mean: Three numbers, for values in [0, 1]; one, such as (0.5,), is that of all channels.
+        std: Three numbers above 0, or one.
+
+    Source: torchvision v2 Normalize.
+    """
+
+    # Measured 0.00006 on noise and photographs, in units of 1/255 of the normalised value.
+    tolerance: ClassVar[float] = 0.001
+    leaves_unit_range: ClassVar[bool] = True
+
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    def __post_init__(self) -> None:
+        mean, std = _for_channels("mean", self.mean), _for_channels("std", self.std)
+        if min(std) <= 0:
+            raise fields.fault(
+                "Normalize", "std", self.std, "3 numbers above 0, for example (0.5, 0.5, 0.5)"
+            )
+        self._set(mean=mean, std=std)
+
+
+def _for_channels(field: str, value: Any) -> tuple[float, ...]:
+    """Return three numbers, for three or for one that stands for all."""
+    values = [value] if fields.is_number(value) else value
+    each = [values[0]] * 3 if fields.is_sequence(values, 1) else values
+    return fields.numbers("Normalize", field, each, count=3, example="(0.5, 0.5, 0.5)")
+
+
+@dataclass(frozen=True)
+class ToDtype(Operation):
+    """Give values the precision of a type.
+
+    Args:
+        dtype: "uint8" rounds values to whole 1/255. The floating types change nothing: values stay
+            in [0, 1], and the type of a batch is the loader's.
+
+    Source: torchvision v2 ToDtype with scale=True, which cuts fractions off where this rounds.
+    """
+
+    tolerance: ClassVar[float] = 0.001  # Measured 0.
+
+    moves_pixels_only: ClassVar[bool] = True
+    """8-bit values stay 8-bit values."""
+
+    dtype: Literal["uint8", "float32", "float16", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        fields.choice("ToDtype", "dtype", self.dtype, ("uint8", "float32", "float16", "bfloat16"))
+
+    @property
+    def needs_unit_range(self) -> bool:  # type: ignore[override]
+        """Only where it rounds."""
+        return self.dtype == "uint8"

@@ -1,0 +1,205 @@
+"""Distortions by points that move, and the image with them."""
+
+from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
+from typing import ClassVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.geometric.distortion import GridDistortion
+from gpu_aug.ops.geometric.spatial import Remap
+from gpu_aug.ops.geometric.warps import Bordered, Range, normals, pixel_indices
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.upload import upload
+
+__all__ = ["PiecewiseAffine", "ThinPlateSpline"]
+
+_NOWHERE = 1e150
+"""Where control points lie that a sample has not got: their weight is 0."""
+
+
+@dataclass(frozen=True)
+class PiecewiseAffine(Bordered, Remap):
+    """Move the points of a grid at random, and every pixel to the mean of them all.
+
+    The points are weighted by the inverse square of their distance, so that the image is drawn
+    together towards its middle even where no point moves.
+
+    Args:
+        scale: Range of the points' jitter, three standard deviations, as a share of the shorter
+            side; above 0. One number is that number.
+        nb_rows: How many rows of points, a range of whole numbers from 2; one number is both ends.
+        nb_cols: How many columns of points; the same.
+        absolute_scale: Whether ``scale`` is in pixels.
+        interpolation: See Bordered.
+        padding_mode: See Bordered.
+        fill: See Bordered.
+        fill_mask: See Bordered.
+        blend: See Bordered.
+        p: Share of the images that are changed.
+
+    Source: Albumentations 2.0.8 PiecewiseAffine, which is not what other libraries mean by the name.
+    """
+
+    tolerance: ClassVar[float] = GridDistortion.tolerance
+
+    scale: float | tuple[float, float] = (0.03, 0.05)
+    nb_rows: int | tuple[int, int] = (4, 4)
+    nb_cols: int | tuple[int, int] = (4, 4)
+    _: KW_ONLY
+    absolute_scale: bool = False
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "PiecewiseAffine"
+        self._set_border()
+        scale = (self.scale, self.scale) if fields.is_number(self.scale) else self.scale
+        self._set(
+            scale=fields.interval(name, "scale", scale, low=0, example="(0.03, 0.05)"),
+            nb_rows=fields.whole_interval(name, "nb_rows", self.nb_rows, low=2, example="(4, 4)"),
+            nb_cols=fields.whole_interval(name, "nb_cols", self.nb_cols, low=2, example="(4, 4)"),
+            absolute_scale=bool(self.absolute_scale),
+        )
+        if cast("Range", self.scale)[1] == 0:
+            raise fields.fault(name, "scale", self.scale, "above 0, for example (0.03, 0.05)")
+
+    @property
+    def _most(self) -> int:
+        return cast("tuple[int, int]", self.nb_rows)[1] * cast("tuple[int, int]", self.nb_cols)[1]
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, rows, columns, the scale, and two for each point."""
+        return 4 + 2 * self._most
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:
+        """Draw ``points`` and ``moved``, float64 [B, n, 2], (x, y) as indices of pixels."""
+        num_rows = whole_between(u[:, 1], cast("tuple[int, int]", self.nb_rows))[:, None]
+        num_columns = whole_between(u[:, 2], cast("tuple[int, int]", self.nb_cols))[:, None]
+        deviation = between(u[:, 3], cast("Range", self.scale)) / 3
+        if not self.absolute_scale:
+            deviation = deviation * sizes.min(axis=1)
+        furthest = (sizes[:, ::-1] - 1).astype(np.float64)
+        number = np.arange(self._most)[None]
+        column, row = number % num_columns, number // num_columns
+        points = np.stack(
+            [
+                furthest[:, :1] * column / (num_columns - 1),
+                furthest[:, 1:] * row / (num_rows - 1),
+            ],
+            axis=2,
+        )
+        jitter = normals(u[:, 4:]).reshape(len(u), -1, 2) * deviation[:, None, None]
+        moved = np.clip(points + jitter, 0, furthest[:, None])
+        points[number >= num_rows * num_columns] = _NOWHERE
+        return {"apply": self.gate(u), "points": points, "moved": moved}
+
+    def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
+        """Return float32 [B, 2, H, W]; see Remap."""
+        x, y = pixel_indices(size, device)
+        points, moved = (upload(params[name], device) for name in ("points", "moved"))
+        total = sum_x = sum_y = torch.zeros((), dtype=torch.float64, device=device)
+        for number in range(points.shape[1]):
+            from_x, from_y, to_x, to_y = (
+                plane[:, number, axis, None, None] for plane in (points, moved) for axis in (0, 1)
+            )
+            weight = 1 / ((x - from_x) ** 2 + (y - from_y) ** 2 + 1e-8)
+            total = total + weight
+            sum_x, sum_y = sum_x + weight * to_x, sum_y + weight * to_y
+        return torch.stack([sum_x / total - x, sum_y / total - y], dim=1).float()
+
+
+@dataclass(frozen=True)
+class ThinPlateSpline(Bordered, Remap):
+    """Move the points of a grid at random, and bend the image with them.
+
+    Args:
+        scale_range: Range of the points' jitter, ten standard deviations, as a share of the sides;
+            from 0 to 1.
+        num_control_points: How many rows and columns of points, at least 2; 2 are the four corners
+            and the centre.
+        interpolation: See Bordered.
+        padding_mode: See Bordered.
+        fill: See Bordered.
+        fill_mask: See Bordered.
+        blend: See Bordered.
+        p: Share of the images that are changed.
+
+    Source: Albumentations 2.0.8 ThinPlateSpline. It solves for the weights of d**4 log d**2 and
+    uses them with d**2 log d**2, so the points do not go quite where they were drawn.
+    """
+
+    tolerance: ClassVar[float] = GridDistortion.tolerance
+
+    scale_range: tuple[float, float] = (0.2, 0.4)
+    num_control_points: int = 4
+    _: KW_ONLY
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "ThinPlateSpline"
+        self._set_border()
+        self._set(
+            scale_range=fields.interval(
+                name, "scale_range", self.scale_range, low=0, high=1, example="(0.2, 0.4)"
+            ),
+            num_control_points=fields.whole(
+                name, "num_control_points", self.num_control_points, low=2, example="4"
+            ),
+        )
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, the scale, and two for each point."""
+        return 2 + 2 * len(_control_points(self.num_control_points))
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - in shares of the sides
+        """Draw ``moved``, float64 [B, n, 2], (x, y) of the points as shares of the sides."""
+        deviation = between(u[:, 1], self.scale_range) / 10
+        jitter = normals(u[:, 2:]).reshape(len(u), -1, 2) * deviation[:, None, None]
+        return {"apply": self.gate(u), "moved": _control_points(self.num_control_points) + jitter}
+
+    def displacement(self, params: Params, size: tuple[int, int], device: torch.device) -> Tensor:
+        """Return float32 [B, 2, H, W]; see Remap."""
+        height, width = size
+        solution = upload(_spline_solver(self.num_control_points) @ params["moved"], device)
+        weights = solution[:, :, :, None, None]  # [B, n + 3, 2, 1, 1]
+        x, y = pixel_indices(size, device)
+        share_x, share_y = x / width, y / height
+        points = _control_points(self.num_control_points)
+        first = len(points)
+        moved = (
+            weights[:, first]
+            + weights[:, first + 1] * share_x[:, None]
+            + weights[:, first + 2] * share_y[:, None]
+        )
+        for number, (point_x, point_y) in enumerate(points.tolist()):
+            distance = (share_x - point_x) ** 2 + (share_y - point_y) ** 2
+            moved = moved + weights[:, number] * (distance * (distance + 1e-6).log())[:, None]
+        return torch.stack([moved[:, 0] * width - x, moved[:, 1] * height - y], dim=1).float()
+
+
+@lru_cache(maxsize=64)
+def _control_points(num: int) -> NDArray[np.float64]:
+    """Return the points, [n, 2] in (x, y), as shares of the sides."""
+    if num == 2:
+        return np.array([[0, 0], [0, 1], [1, 0], [1, 1], [0.5, 0.5]])
+    line = np.linspace(0, 1, num)
+    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+
+
+@lru_cache(maxsize=64)
+def _spline_solver(num: int) -> NDArray[np.float64]:
+    """Return the matrix [n + 3, n] from where the points go to the weights, then the affine part."""
+    points = _control_points(num)
+    distance = ((points[:, None] - points[None]) ** 2).sum(axis=2)
+    affine = np.concatenate([np.ones((len(points), 1)), points], axis=1)
+    kernel = distance**2 * np.log(distance + 1e-6)
+    system = np.block([[kernel, affine], [affine.T, np.zeros((3, 3))]])
+    solver: NDArray[np.float64] = np.linalg.inv(system)[:, : len(points)]
+    return solver

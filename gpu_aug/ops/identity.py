@@ -1,0 +1,30 @@
+"""The operation that does nothing."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gpu_aug.draws import Params
+from gpu_aug.ops.geometric.spatial import Reorient
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms
+
+__all__ = ["Identity"]
+
+
+@dataclass(frozen=True)
+class Identity(Reorient):
+    """Nothing: a choice in OneOf or SomeOf that leaves the image as it is.
+
+    Source: torchvision v2 Identity; Albumentations NoOp.
+
+    Example:
+        >>> recipe = Recipe([RandomResizedCrop(224), OneOf([Identity(), Grayscale(1.0)])])
+    """
+
+    tolerance: ClassVar[float] = 0.0
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Close every gate."""
+        names = ("apply", "transpose", "top_bottom", "left_right")
+        return {name: np.zeros(len(u), bool) for name in names}

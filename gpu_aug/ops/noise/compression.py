@@ -1,0 +1,139 @@
+"""What lossy files and small sizes leave of an image."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import fields
+from gpu_aug.ops.blur.kernels import above_zero, whole_range
+from gpu_aug.ops.blur.lens import Sampling, check_sampling
+from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.operation import Operation
+
+__all__ = ["JPEG", "Downscale", "WebP"]
+
+
+@dataclass(frozen=True)
+class Coded(Operation, abstract=True):
+    """Encodes and decodes; the base of JPEG and WebP."""
+
+    # The same code in all engines.
+    tolerance: ClassVar[float] = 0.0
+    needs_unit_range: ClassVar[bool] = True
+
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: the result is 8-bit."""
+
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the quality."""
+
+    quality: int | tuple[int, int]
+    _: KW_ONLY
+    channels: Literal["rgb", "bgr"] = "rgb"
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        low, high = whole_range(name, "quality", self.quality, low=1, example="(50, 90)")
+        if high > 100:
+            raise fields.fault(name, "quality", self.quality, "whole numbers up to 100, such as 90")
+        if self.channels not in ("rgb", "bgr"):
+            raise fields.fault(name, "channels", self.channels, "'rgb' or 'bgr'")
+        self._set(quality=low if low == high else (low, high), p=fields.probability(name, self.p))
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``quality``, int64 [B]."""
+        ends = (self.quality, self.quality) if isinstance(self.quality, int) else self.quality
+        return {"apply": u[:, 0] < self.p, "quality": whole_between(u[:, 1], ends)}
+
+
+@dataclass(frozen=True)
+class JPEG(Coded):
+    """Encode as JPEG and decode, in 8 bits; runs on the CPU in every engine.
+
+    Args:
+        quality: A whole number from 1 to 100, or the smallest and the largest, all equally likely.
+        channels: "bgr" takes red for blue and blue for red while encoding, as Albumentations does.
+        p: Share of the images that are changed.
+
+    Source: torchvision v2 JPEG; libjpeg with colour at half the resolution. ``p`` is torchvision's
+    RandomApply around it.
+    """
+
+
+@dataclass(frozen=True)
+class WebP(Coded):
+    """Encode as lossy WebP and decode, in 8 bits; runs on the CPU in every engine.
+
+    Args:
+        quality: A whole number from 1 to 100, or the smallest and the largest, all equally likely.
+        channels: "bgr" takes red for blue and blue for red while encoding, as Albumentations does.
+        p: Share of the images that are changed.
+
+    Source: Albumentations ImageCompression with compression_type="webp".
+    """
+
+
+@dataclass(frozen=True)
+class Downscale(Operation):
+    """Make the image smaller and as large as before again, in 8 bits.
+
+    Unless both samplings are "nearest", it runs on the CPU in every engine.
+
+    Args:
+        scale: Range of the factor within [0, 1]. The small image has at least one pixel.
+        down: How it is made smaller.
+        up: How it is made larger.
+        p: Share of the images that are changed.
+
+    Source: Albumentations Downscale (scale_range, interpolation_pair), OpenCV resize.
+    """
+
+    # Measured 0: whole numbers.
+    tolerance: ClassVar[float] = 0.0
+    needs_unit_range: ClassVar[bool] = True
+
+    moves_pixels_only: ClassVar[bool] = True
+    """Always: the result is 8-bit."""
+
+    num_uniforms: ClassVar[int] = 2
+    """The gate and the factor."""
+
+    scale: tuple[float, float] = (0.25, 0.25)
+    _: KW_ONLY
+    down: Sampling = "nearest"
+    up: Sampling = "nearest"
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        name = "Downscale"
+        check_sampling(name, "down", self.down)
+        check_sampling(name, "up", self.up)
+        self._set(
+            scale=above_zero(name, "scale", self.scale, high=1, example="(0.25, 0.5)"),
+            p=fields.probability(name, self.p),
+        )
+
+    @property
+    def is_nearest(self) -> bool:
+        """Whether both samplings are "nearest"."""
+        return self.down == self.up == "nearest"
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``scale``, float64 [B]."""
+        return {"apply": u[:, 0] < self.p, "scale": np.maximum(between(u[:, 1], self.scale), 1e-6)}
+
+    def sources(self, params: Params, length: int) -> NDArray[np.int64]:
+        """Return where the pixels of an axis come from with "nearest" samplings, int64 [B, length]."""
+        scale = np.asarray(params["scale"])[:, None]
+        small = np.rint(length * scale)
+        inverse = np.where(small < 1, length, 1 / scale)
+        small = np.maximum(small, 1)
+        taken = np.minimum(np.floor(np.arange(length) * (1 / (length / small))), small - 1)
+        source: NDArray[np.int64] = np.minimum(np.floor(taken * inverse), length - 1).astype(
+            np.int64
+        )
+        return source
