@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench import errors
+from bench.cli import errors
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -25,10 +25,10 @@ def demo(
     rounds: Annotated[int, typer.Option(help="Turns that the time is cut into.")] = 3,
 ) -> None:
     """Make photographs, draw the preview, compare every pipeline and write everything down."""
+    from bench.cli.preview import write_images
     from bench.compare.compare import Settings
+    from bench.compare.photographs import make_photographs
     from bench.compare.report import compare_and_show
-    from bench.photographs import make_photographs
-    from bench.preview import draw_preview
 
     console = Console()
     _make_folder(out)
@@ -38,7 +38,7 @@ def demo(
         number = make_photographs(photographs)
         console.print(f"{number} photographs: {photographs}", soft_wrap=True)
         data = str(photographs)
-    draw_preview(data, _PREVIEW_RECIPE, out / "preview.png", count=6, seed=0)
+    write_images(data, _PREVIEW_RECIPE, out / "preview.png", count=6, seed=0)
     compare_and_show(
         data,
         _COMPARE_RECIPE,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.ranks import Place
+from dali_pipes.ranks import Process
 from dali_pipes.schedule import MAX_EPOCH, LastBatch, Schedule
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
@@ -216,18 +216,18 @@ def order_of(dataset: Dataset, seed: int, shuffle: Shuffle, shuffle_window: int 
 
 
 def schedule(
-    length: int, batch_size: int, last_batch: LastBatch, group: int, place: Place
+    length: int, batch_size: int, last_batch: LastBatch, group: int, process: Process
 ) -> Schedule:
     """Return the steps of an epoch of `length` samples.
 
     Raises:
         LoaderError: It has no steps.
     """
-    steps = Schedule(length, batch_size, place.rank, place.world_size, last_batch, group)
+    steps = Schedule(length, batch_size, process.rank, process.world_size, last_batch, group)
     if steps.num_steps() == 0:
         raise LoaderError(
             f"an epoch has no full batch: {counted(length, 'sample')}, batch_size={batch_size}, "
-            f'world_size={place.world_size}; use a smaller batch, or last_batch="partial" or "pad", and for an '
+            f'world_size={process.world_size}; use a smaller batch, or last_batch="partial" or "pad", and for an '
             f"evaluation Loader.eval"
         )
     return steps
@@ -238,10 +238,3 @@ def budget_of(max_bad_samples: int | None, length: int) -> int:
     if max_bad_samples is None:
         return min(max(100, length // 100), length // 2)
     return max_bad_samples
-
-
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

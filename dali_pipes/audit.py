@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.journal import RANK, Journal
-from dali_pipes.pipeline.fetch import Work
-from dali_pipes.ranks import Place
+from dali_pipes.pipeline.stages import Finished
+from dali_pipes.ranks import Process
 
 _MASK = (1 << 64) - 1
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # SplitMix64's
@@ -64,47 +64,46 @@ class Audit:
 
     def __init__(self, path: str | os.PathLike[str] | None, rank: int) -> None:
         self.tally = Tally()
-        self._place = {"rank": 0, "world_size": 1}
+        self._ranks = {"rank": 0, "world_size": 1}
         self._journal = None if path is None else Journal("audit", path, rank)
 
-    def require_own_file(self, place: Place) -> None:
+    def require_own_file(self, process: Process) -> None:
         """Refuse a file that several ranks would share."""
         journal = self._journal
-        if journal is not None and place.world_size > 1 and RANK not in journal.name:
+        if journal is not None and process.world_size > 1 and RANK not in journal.name:
             raise LoaderError(
-                f"audit={journal.name!r} would be one file for {place.world_size} ranks; put {RANK} where the "
+                f"audit={journal.name!r} would be one file for {process.world_size} ranks; put {RANK} where the "
                 f"rank's number goes, as in 'run-{RANK}.jsonl'"
             )
 
     def begin(
-        self, epoch: int, consumed: int, place: Place, run: Callable[[], Mapping[str, Any]]
+        self, epoch: int, consumed: int, process: Process, run: Callable[[], Mapping[str, Any]]
     ) -> None:
         """A loop starts that does not follow from the one before: the first, or one of a loaded state.
 
         Args:
             epoch: Where it starts.
             consumed: Positions of that epoch that were handed over before, to all ranks.
-            place: Rank and world size of the loop.
+            process: Whose loop it is.
             run: Returns what identifies the run; asked only if a file needs it.
         """
         self.tally = Tally(epoch=epoch)
-        self._place = {"rank": place.rank, "world_size": place.world_size}
+        self._ranks = {"rank": process.rank, "world_size": process.world_size}
         if self._journal is not None:
             now = round(time.time(), 3)
-            line = {"begin": [epoch, consumed], **self._place, "time": now, **run()}
-            self._journal.append([json.dumps(line)], place.rank)
+            line = {"begin": [epoch, consumed], **self._ranks, "time": now, **run()}
+            self._journal.append([json.dumps(line)], process.rank)
 
-    def count(self, work: Work) -> None:
-        """Count a batch that is handed over."""
-        plan, before = work.plan, self.tally
+    def count(self, finished: Finished) -> None:
+        """Count a step that is handed over."""
+        plan, before = finished.plan, self.tally
         rows = plan.rows[plan.valid]
         positions = plan.positions[rows]
         start = int(positions[0]) if len(rows) else plan.consumed
         stop = start + len(rows)
-        if work.records:
-            kept = np.array([work.data[row] is not None for row in rows.tolist()], bool)
-            rows, positions = rows[kept], positions[kept]
-        samples, places = sums(plan.epoch, positions, work.indices[rows])
+        kept = finished.kept[rows]
+        rows, positions = rows[kept], positions[kept]
+        samples, places = sums(plan.epoch, positions, finished.indices[rows])
         again = plan.epoch == before.epoch
         tally = Tally(
             plan.epoch,
@@ -118,7 +117,7 @@ class Audit:
             line = {
                 "epoch": plan.epoch,
                 "step": plan.step,
-                **self._place,
+                **self._ranks,
                 "start": start,
                 "stop": stop,
                 "count": len(rows),
@@ -126,7 +125,7 @@ class Audit:
                 "places": f"{places:016x}",
                 "rolling": f"{tally.rolling:016x}",
             }
-            self._journal.append([json.dumps(line)], self._place["rank"])
+            self._journal.append([json.dumps(line)], self._ranks["rank"])
         self.tally = tally
 
 

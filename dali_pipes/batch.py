@@ -121,6 +121,10 @@ class Timings:
     wait: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
+    def __reduce__(self) -> tuple[type["Timings"], tuple[()]]:
+        """In another process nothing is spent yet."""
+        return Timings, ()
+
     def reset(self) -> None:
         """Begin a new epoch."""
         with self._lock:

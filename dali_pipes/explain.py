@@ -1,61 +1,98 @@
 """What a loader will do and why, in lines for people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from dali_pipes.pipeline.augment import View
-from dali_pipes.pipeline.fetch import Workshop
+from dali_pipes.options import Setup
+from dali_pipes.pipeline.views import View
 from dali_pipes.ranks import Ranks
 from dali_pipes.schedule import Schedule
 from dali_pipes.targets import KINDS
+from dali_pipes.video.dali_support import LIBAVCODEC, NVDEC
+from dali_pipes.video.source import ClipSource
 from readers.plural import counted
+from readers.video import VideoInfo
+from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.oddities import told
 
 
-def explain(
-    reasons: Sequence[str],
-    views: Sequence[View],
-    schedule: Schedule,
-    workshop: Workshop,
-    num_classes: int | None,
-    threads: str,
-    ranks: Ranks,
-) -> str:
+def explain(setup: Setup, schedule: Schedule, ranks: Ranks) -> str:
     """Return one line for each choice, stage and setting."""
-    lines = list(reasons)
+    return "\n".join(_lines(setup, schedule, ranks))
+
+
+def _lines(setup: Setup, schedule: Schedule, ranks: Ranks) -> Iterator[str]:
+    fetcher, views, clips = setup.fetcher, setup.views, setup.fetcher.clips
+    yield from setup.choice.reasons
     if len(views) > 1:
-        lines.append(
+        yield (
             f"views: {len(views)} of each sample, which is read and decoded once; labels and targets "
             f"are those of the first"
         )
-    if workshop.clips is not None:
+    if clips is not None:
         steps = ", then ".join(map(repr, views[0].recipe.temporal_operations))
-        lines.append(
-            f"clips: {workshop.num_frames} frames each{', chosen with ' * bool(steps)}{steps}"
-        )
-        lines += [f"videos: {name}: {text}" for name, text in told(workshop.clips.peculiar())]
+        yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(steps)}{steps}"
+        yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
     for view in views:
-        lines += _stages(view)
+        yield from _stages(view)
     if schedule.group > 1:
-        labels = f"float32 {[schedule.batch_size, num_classes]}" if num_classes else "as they are"
-        lines.append(
+        shape = [schedule.batch_size, setup.num_classes]
+        labels = f"float32 {shape}" if setup.num_classes else "as they are"
+        yield (
             f"mixing: among {schedule.group} neighbours in the order, the same on any number of ranks; "
             f"labels: {labels}"
         )
-    kinds = [kind for kind in KINDS if kind in workshop.targets.kinds]
-    lines.append(
-        f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
-    )
+    kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
+    yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    yield _order(schedule, fetcher.order.name, "image" if clips is None else "clip")
+    if (other := ranks.other()) is not None:
+        yield f"rank and world size: as given, though this process is {other}"
+    yield _decoding(setup)
+    yield _threads(setup)
+
+
+def _order(schedule: Schedule, name: str, unit: str) -> str:
     left_out = schedule.length % schedule.global_batch
-    unit = "image" if workshop.clips is None else "clip"
-    lines.append(
-        f"order: {counted(schedule.length, 'sample')}, shuffle: {workshop.order.name}, "
+    return (
+        f"order: {counted(schedule.length, 'sample')}, shuffle: {name}, "
         f"{counted(schedule.num_steps(), 'step')} of {counted(schedule.global_batch, unit)}, "
         f"rank {schedule.rank} of {schedule.world_size}, last batch: {schedule.last_batch}"
         + (f", which leaves {left_out} out" if schedule.last_batch == "drop" and left_out else "")
     )
-    if (other := ranks.other()) is not None:
-        lines.append(f"rank and world size: as given, though this process is {other}")
-    return "\n".join([*lines, threads])
+
+
+def _decoding(setup: Setup) -> str:
+    """Say who decodes, and how exactly."""
+    options, choice, clips = setup.options, setup.choice, setup.fetcher.clips
+    warps = ", warps one by one" if options.exact or choice.engine != "fused" else ""
+    if clips is not None:
+        on_gpu = choice.device.type == "cuda"
+        return _frames(clips, choice.decoder, on_gpu=on_gpu) + warps
+    exactly = "decoded exactly"
+    if options.fast:
+        by_dali = choice.decoder == "dali"
+        small = "decoded at a smaller size where they are shrunk a lot (fast)"
+        exactly = 'decoded exactly, as DALI does under decode="fast", too' if by_dali else small
+    return f"images {exactly}{warps}"
+
+
+def _frames(clips: ClipSource, decoder: str, *, on_gpu: bool) -> str:
+    """Say who decodes the frames of clips."""
+    first = clips.info(0)
+    if isinstance(first, VideoInfo) and first.codec == FRAMES_CODEC:
+        return "frames: files of their own, decoded as images on the CPU"
+    if decoder == "cpu":
+        return "frames: decoded by FFmpeg on the CPU"
+    codecs = ", ".join(NVDEC if on_gpu else LIBAVCODEC)
+    where = "on NVDEC" if on_gpu else "on the CPU"
+    return f"frames: {codecs} decoded by DALI {where}; what it does not take, by FFmpeg on the CPU"
+
+
+def _threads(setup: Setup) -> str:
+    where = "all in one helper process, " if setup.options.helper_process else ""
+    ahead = f"prefetch: {setup.options.prefetch}"
+    if (pipeline := setup.options.user_pipeline) is not None:
+        ahead = f"prefetch: {pipeline.depth}, the pipeline's own prefetch_queue_depth"
+    return f"threads: {setup.num_threads}, {where}{ahead}"
 
 
 def _stages(view: View) -> list[str]:

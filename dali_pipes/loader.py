@@ -1,49 +1,37 @@
-"""Loader: the one place that owns threads, DALI pipelines, batches under way, and the state of a run."""
+"""Loader: what a training script loops over, and the state of its run."""
 
-import atexit
 import os
 import warnings
 import weakref
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Collection, Generator, Iterator, Mapping
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from dali_pipes import arguments, evaluation, names
+from dali_pipes.assemble import assemble, bad_ones
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.bad_samples import BadRecord, Ledger, Policy
 from dali_pipes.batch import Batch, Timings
-from dali_pipes.choose import DecoderName, choose
-from dali_pipes.decode.dali.feed import Feed, FeedOptions
-from dali_pipes.decode.dali.produce import PipelineProducer
+from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user import DaliDecoder
+from dali_pipes.epochs import Epochs
 from dali_pipes.explain import explain
-from dali_pipes.labels import labels_of
-from dali_pipes.pipeline.augment import Finisher, View
-from dali_pipes.pipeline.fetch import Work, Workshop
-from dali_pipes.pipeline.job import Job, make_job
-from dali_pipes.pipeline.process import Helper, ProcessProducer
-from dali_pipes.pipeline.produce import CpuProducer, DaliProducer, Producer
+from dali_pipes.options import Options, make_setup
+from dali_pipes.pipeline.pipeline import Producer
+from dali_pipes.production import LOOPS, Production
 from dali_pipes.ranks import Ranks
 from dali_pipes.schedule import LastBatch, Schedule
 from dali_pipes.state import VERSION, LoaderState, RunIdentity, check_state, order_check
 from dali_pipes.state_words import About, about, name_of, steps_of
-from dali_pipes.targets import Kind, TargetReader, collate, upload
-from dali_pipes.video import options
-from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
-from dali_pipes.video.produce import DaliClipProducer
-from dali_pipes.video.source import ClipSource, find_clips, require_clips
-from gpu_aug import Recipe, compile_engine
+from dali_pipes.targets import Kind
+from gpu_aug import Recipe
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import Shuffle
-
-_LOOPS: weakref.WeakSet[Generator[Batch]] = weakref.WeakSet()
 
 
 class Loader:
@@ -177,96 +165,23 @@ class Loader:
         targets: Literal["auto"] | Collection[Kind] = "auto",
         helper_process: bool = False,
     ) -> None:
-        arguments.require_dataset(dataset)
-        views = arguments.as_views(recipe)
-        arguments.require_positive(batch_size=batch_size, prefetch=prefetch, max_pixels=max_pixels)
-        arguments.require_one_of("decode", decode, ("exact", "fast"))
-        arguments.require_one_of("last_batch", last_batch, ("drop", "partial", "pad"))
-        arguments.require_one_of("on_bad_sample", on_bad_sample, ("raise", "replace", "skip"))
-        arguments.require_dtype(dtype, views)
-        arguments.require_not_negative(seed=seed)
-        seed = int(seed)  # numpy's are no JSON
-        arguments.require_truths(
-            exact=exact, channels_last=channels_last, helper_process=helper_process
-        )
-        arguments.require_in_use(
-            decode=decode,
-            decoder=decoder,
-            on_bad_sample=on_bad_sample,
-            max_bad_samples=max_bad_samples,
-        )
-        arguments.require_two_files(audit, ledger)
-        if num_threads is None:
-            num_threads = arguments.usable_cores()
-        arguments.require_positive(num_threads=num_threads)
-        self._ranks = Ranks(rank, world_size)
-        clips = find_clips(dataset)
-        options.require_fits(clips, targets=targets, decode=decode)
-        kinds = arguments.target_kinds(targets if clips is None else [])
-        reader = TargetReader(views.recipes[0], kinds)
-
-        choice = choose(device, decoder, engine)
-        self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
+        options = Options(**{name: one for name, one in locals().items() if name != "self"})
         self.timings = Timings()
-        self._reasons = choice.reasons
-        self._recipe = recipe
-        order = arguments.order_of(dataset, seed, shuffle, shuffle_window)
-        self._settings: tuple[int, int, LastBatch, int] = (
-            len(order),
-            batch_size,
-            last_batch,
-            views.group,
-        )
+        self._setup = setup = make_setup(options, self.timings)
+        choice, order = setup.choice, setup.fetcher.order
+        self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
+        self._ranks = Ranks(rank, world_size)
         self._schedule: Schedule | None = None
-        self._workshop = Workshop(
-            dataset, views, order, seed, on_bad_sample, max_pixels, reader, self.timings
-        )
-        require_clips(views, self._workshop.clips)
-        # What cannot work is said at once, though the place is settled by the first use.
-        place = self._ranks.guess()
+        # What cannot work is said at once, though the rank is settled by the first use.
+        process = self._ranks.guess()
         budget = arguments.budget_of(max_bad_samples, len(dataset))
-        self._ledger = Ledger(on_bad_sample, budget, ledger, place.rank)
-        self._audit = Audit(audit, place.rank)
-        schedule = arguments.schedule(*self._settings, place)
-        self._audit.require_own_file(place)
-        evaluation.warn_of_training(dataset, views, order, schedule, stacklevel=4)
-        arguments.check_labels_of_views(views)
-        self._num_classes = arguments.num_classes_of(views.recipes[0], dataset)
-        memory_format = torch.channels_last if channels_last else torch.contiguous_format
-        self._views = tuple(
-            View(
-                view,
-                compile_engine(self.engine, view, device=self.device, exact=exact),
-                dtype,
-                memory_format,
-                self.device,
-                self._workshop.num_frames,
-            )
-            for view in views.recipes
-        )
-        self._pipeline = decoder if isinstance(decoder, DaliDecoder) else None
-        if self._pipeline is not None:
-            self._pipeline.require_fits(schedule.largest, clips=self._workshop.clips is not None)
-        self._num_threads, self._prefetch = num_threads, prefetch
-        self._fast, self._exact = decode == "fast", exact
-        self._job: Job | None = None
-        if helper_process:
-            self._job = make_job(
-                self._workshop,
-                self._views,
-                schedule.largest,
-                decoder=self.decoder,
-                engine=self.engine,
-                exact=exact,
-                fast=self._fast,
-                num_threads=num_threads,
-                prefetch=prefetch,
-            )
-        self._kept: Feed | ClipFeed | Helper | None = None
-        self._epoch, self._consumed, self._began = 0, 0, False
-        self._ended: int | None = None  # the epoch at whose end the loaded state was taken
-        self._num_loops = self._num_taken = 0
-        self._said = False
+        self._ledger = Ledger(on_bad_sample, budget, ledger, process.rank)
+        self._audit = Audit(audit, process.rank)
+        schedule = setup.schedule(process)
+        self._audit.require_own_file(process)
+        evaluation.warn_of_training(dataset, setup.fetcher.views, order, schedule, stacklevel=4)
+        self._production = Production(setup, schedule.largest)
+        self._epochs = Epochs()
         self._live: weakref.ref[Generator[Batch]] | None = None
 
     @classmethod
@@ -310,7 +225,7 @@ class Loader:
             last_batch=last_batch,
             **options,
         )
-        evaluation.require_all_once(dataset, loader._workshop.order)
+        evaluation.require_all_once(dataset, loader._setup.fetcher.order)
         evaluation.warn_of_draws(recipe)
         return loader
 
@@ -320,17 +235,16 @@ class Loader:
 
     def __iter__(self) -> Iterator[Batch]:
         """Begin the next epoch, or go on where a loaded state stands."""
-        place = self._ranks.settle()
-        if self._began:
-            self._warn_of_a_short_loop()
-        self._epoch, self._consumed = self._next(self.schedule)
-        if not self._began:
-            self._audit.begin(self._epoch, self._consumed, place, lambda: self._identity)
-        self._began, self._ended, self._num_taken = True, None, 0
-        self._num_loops += 1
-        loop = self._run(self._epoch, self._consumed, self._num_loops)
+        process, epochs, schedule = self._ranks.settle(), self._epochs, self.schedule
+        goes_on = epochs.began
+        if goes_on and not self._is_looping():
+            epochs.warn_of_a_short_loop(schedule.length)
+        number = epochs.begin(schedule)
+        if not goes_on:
+            self._audit.begin(epochs.epoch, epochs.consumed, process, lambda: self._identity)
+        loop = self._run(epochs.epoch, epochs.consumed, number)
         self._live = weakref.ref(loop)
-        _LOOPS.add(loop)
+        LOOPS.add(loop)
         return loop
 
     def peek(self) -> Batch:
@@ -344,30 +258,29 @@ class Loader:
             LoaderError: The loader decodes by `from_dali`, whose pipeline is in use by a loop.
         """
         schedule = self._expected
-        plan = next(schedule.plans(*self._next(schedule)))
-        producer, keep = self._producer()
+        plan = next(schedule.plans(*self._epochs.upcoming(schedule)))
+        producer = self._production.start(schedule.largest)
         try:
             producer.submit(plan)
-            work, images = producer.take()
-            self._ledger.judge(self._records(work))
-            if work.failure is not None:
-                raise work.failure
-            batch = self._batch(work, images)
+            finished, images = producer.take()
+            records, failure = bad_ones(finished, self._ledger.policy)
+            self._ledger.judge(records)
+            if failure is not None:
+                raise failure
+            batch = assemble(finished, images, self._setup)
             if not self._is_looping():  # else what that loop has is kept
-                self._kept = keep
+                self._production.keep(producer)
         finally:
-            producer.close()
-            if isinstance(keep, Helper) and keep is not self._kept:
-                keep.close()
+            self._production.stop(producer)
         return batch
 
     @property
     def schedule(self) -> Schedule:
         """The steps of an epoch on this rank."""
-        place = self._ranks.settle()
+        process = self._ranks.settle()
         if self._schedule is None:
-            self._audit.require_own_file(place)
-            self._schedule = arguments.schedule(*self._settings, place)
+            self._audit.require_own_file(process)
+            self._schedule = self._setup.schedule(process)
         return self._schedule
 
     @schedule.setter
@@ -377,27 +290,28 @@ class Loader:
     @property
     def epoch(self) -> int:
         """The epoch of the present loop, or of the first one, or where a loaded state goes on."""
-        return self._epoch
+        return self._epochs.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the position within it, from a loaded state, is kept."""
         arguments.require_epoch(epoch)
-        if epoch == self._ended:
+        epochs = self._epochs
+        if epoch == epochs.ended:
             warnings.warn(
                 f"the loaded state stands at the end of epoch {epoch}, so set_epoch({epoch}) goes through that epoch "
-                f"once more; go on with loader.epoch, which is {self._epoch}",
+                f"once more; go on with loader.epoch, which is {epochs.epoch}",
                 stacklevel=2,
             )
-        if epoch != self._epoch or self._began:
-            self._move_to(int(epoch), 0)
+        if epoch != epochs.epoch or epochs.began:
+            epochs.move_to(int(epoch), 0)
 
     def state_dict(self) -> LoaderState:
         """Where the run stands: what was handed over, not what is under way."""
         self._ranks.settle()
         return {
             **self._identity,
-            "epoch": self._epoch,
-            "consumed": self._consumed,
+            "epoch": self._epochs.epoch,
+            "consumed": self._epochs.consumed,
             "about": self._about,
         }
 
@@ -413,10 +327,10 @@ class Loader:
         """
         epoch, consumed = check_state(state, self.state_dict())
         if self.schedule.num_steps(consumed) > 0:
-            self._move_to(epoch, consumed)
+            self._epochs.move_to(epoch, consumed)
         else:
-            self._move_to(epoch + 1, 0)
-            self._ended = epoch
+            self._epochs.move_to(epoch + 1, 0)
+            self._epochs.ended = epoch
 
     @property
     def bad_samples(self) -> list[BadRecord]:
@@ -433,44 +347,23 @@ class Loader:
 
         Before the loader's first use (len, a loop, its state) the rank is the present one, which nothing settles yet.
         """
-        where = "all in one helper process, " if self._job is not None else ""
-        ahead = f"prefetch: {self._prefetch}"
-        if self._pipeline is not None:
-            ahead = f"prefetch: {self._pipeline.depth}, the pipeline's own prefetch_queue_depth"
-        sizes = "decoded at a smaller size where they are shrunk a lot (fast)"
-        exactly = 'decoded exactly, as DALI does under decode="fast", too' * self._fast
-        fast = sizes if self._fast and self.decoder == "cpu" else exactly or "decoded exactly"
-        warps = ", warps one by one" if self._exact or self.engine != "fused" else ""
-        decoded = f"images {fast}"
-        if self._workshop.clips is not None:
-            on_gpu = self.device.type == "cuda"
-            decoded = options.describe(self._workshop.clips, self.decoder, on_gpu=on_gpu)
-        return explain(
-            self._reasons,
-            self._views,
-            self._expected,
-            self._workshop,
-            self._num_classes,
-            f"{decoded}{warps}\nthreads: {self._num_threads}, {where}{ahead}",
-            self._ranks,
-        )
+        return explain(self._setup, self._expected, self._ranks)
 
     def close(self) -> None:
         """End the loop under way, its threads, the DALI pipeline and the helper process; a later loop builds anew."""
         live = self._live() if self._live is not None else None
         if live is not None:
             live.close()
-        if isinstance(self._kept, Helper):
-            self._kept.close()
-        self._kept = None
+        self._production.close()
 
     def __repr__(self) -> str:
-        _, batch_size, last_batch, _ = self._settings
-        if self._schedule is not None:  # which may have been replaced
-            batch_size, last_batch = self._schedule.batch_size, self._schedule.last_batch
+        # A schedule may have been replaced.
+        of = self._setup.options if self._schedule is None else self._schedule
+        batch_size, last_batch = of.batch_size, of.last_batch
+        fetcher, recipe = self._setup.fetcher, self._setup.options.recipe
         return (
-            f"Loader({name_of(self._workshop.dataset)}, [{steps_of(self._recipe)}], {batch_size=}, "
-            f"shuffle={self._workshop.order.name!r}, {last_batch=}, epoch={self._epoch}, "
+            f"Loader({name_of(fetcher.dataset)}, [{steps_of(recipe)}], {batch_size=}, "
+            f"shuffle={fetcher.order.name!r}, {last_batch=}, epoch={self.epoch}, "
             f"{self.decoder}+{self.engine} on {self.device})"
         )
 
@@ -495,202 +388,62 @@ class Loader:
     @cached_property
     def _identity(self) -> RunIdentity:
         """What a state must agree with."""
-        order = self._workshop.order
-        length = len(order)  # a schedule that was replaced may end an epoch earlier
+        fetcher = self._setup.fetcher
+        order, length = fetcher.order, len(fetcher.order)
         return {
             "version": VERSION,
-            "dataset": self._workshop.dataset.fingerprint,
-            "length": length,
-            "recipe": self._recipe.fingerprint,
-            "seed": self._workshop.seed,
+            "dataset": fetcher.dataset.fingerprint,
+            "length": length,  # a schedule that was replaced may end an epoch earlier
+            "recipe": self._setup.options.recipe.fingerprint,
+            "seed": fetcher.seed,
             "shuffle": order.name,
             "order": order_check(lambda positions: order.places(0, positions), length),
         }
 
     @cached_property
     def _about(self) -> About:
-        return about(self._workshop.dataset, self._recipe)
+        return about(self._setup.fetcher.dataset, self._setup.options.recipe)
 
     @property
     def _expected(self) -> Schedule:
         """The steps as they are, or will be if this process has its present rank when the loader is first used."""
         if self._schedule is not None:
             return self.schedule
-        return arguments.schedule(*self._settings, self._ranks.expected())
-
-    def _next(self, schedule: Schedule) -> tuple[int, int]:
-        """Epoch and consumed positions of the next loop."""
-        if self._began or schedule.num_steps(self._consumed) <= 0:
-            return self._epoch + 1, 0
-        return self._epoch, self._consumed
+        return self._setup.schedule(self._ranks.expected())
 
     def _is_looping(self) -> bool:
         """Whether the latest loop is still there and not at its end."""
         live: Any = self._live() if self._live is not None else None
         return live is not None and live.gi_frame is not None
 
-    def _warn_of_a_short_loop(self) -> None:
-        """Say once that a look at the first batch has used up an epoch."""
-        left = self._num_taken == 1 and self._consumed < self.schedule.length
-        if left and not self._said and not self._is_looping():
-            self._said = True
-            warnings.warn(
-                f"the loop before this one was left after its first batch, and every loop is an epoch, so epoch "
-                f"{self._epoch} is over and this is epoch {self._epoch + 1}; to look at a batch use loader.peek(), to go "
-                f"on within an epoch keep the iterator",
-                stacklevel=3,
-            )
-
-    def _move_to(self, epoch: int, consumed: int) -> None:
-        self._epoch, self._consumed, self._began, self._ended = epoch, consumed, False, None
-        self._num_loops += 1  # a loop that is still under way has no say in the state any more
-
-    def _run(self, epoch: int, consumed: int, loop: int) -> Generator[Batch]:
+    def _run(self, epoch: int, consumed: int, number: int) -> Generator[Batch]:
         self.timings.reset()
-        producer, keep = self._producer()
+        schedule, production = self.schedule, self._production
+        producer = production.start(schedule.largest)
         under_way = 0
         try:
-            for plan in self.schedule.plans(epoch, consumed):
+            for plan in schedule.plans(epoch, consumed):
                 producer.submit(plan)
                 under_way += 1
                 if under_way > producer.capacity:
-                    yield self._hand_over(producer, loop)
+                    yield self._hand_over(producer, number)
                     under_way -= 1
             for _ in range(under_way):
-                yield self._hand_over(producer, loop)
-            # Only a pipeline or process with nothing left in it serves another epoch.
-            self._kept = keep
+                yield self._hand_over(producer, number)
+            production.keep(producer)
         finally:
-            producer.close()
-            if isinstance(keep, Helper) and keep is not self._kept:
-                keep.close()
+            production.stop(producer)
 
-    def _producer(self) -> tuple[Producer, Feed | ClipFeed | Helper | None]:
-        """Return what makes the batches of a loop, and what of it serves later ones."""
-        kept, self._kept = self._kept, None
-        if self._job is not None:
-            helper = kept if isinstance(kept, Helper) else Helper(self._job)
-            return ProcessProducer(helper, self._views, self.timings), helper
-        if self._pipeline is not None:
-            self._pipeline.begin()
-            end_loops_at_exit("dali")
-            finisher = Finisher(self._views, self.timings, self._num_threads)
-            return PipelineProducer(self._workshop, finisher, self._pipeline), None
-        if self.decoder == "dali" and self._workshop.clips is not None:
-            clip_feed = kept if isinstance(kept, ClipFeed) else self._clip_feed()
-            finisher = Finisher(self._views, self.timings, self._num_threads)
-            return DaliClipProducer(self._workshop, finisher, clip_feed), clip_feed
-        feed = kept if isinstance(kept, Feed) else None
-        if self.decoder == "dali" and feed is None:
-            on_gpu = self.device.type == "cuda"
-            feed = Feed(
-                FeedOptions(
-                    batch_size=self._expected.largest,
-                    antialias=tuple(view.recipe.antialias for view in self._views),
-                    device="mixed" if on_gpu else "cpu",
-                    canvases=on_gpu,
-                    canvas=tuple(view.recipe.decode_size for view in self._views),
-                    device_id=self.device.index if on_gpu else None,
-                    num_threads=self._num_threads,
-                    depth=self._prefetch,
-                )
-            )
-            end_loops_at_exit("dali")
-        finisher = Finisher(self._views, self.timings, self._num_threads)
-        if feed is None:
-            end_loops_at_exit("cpu")
-            return CpuProducer(self._workshop, finisher, self._prefetch, fast=self._fast), None
-        return DaliProducer(self._workshop, finisher, feed), feed
-
-    def _clip_feed(self) -> ClipFeed:
-        end_loops_at_exit("dali")
-        on_gpu = self.device.type == "cuda"
-        return ClipFeed(
-            ClipFeedOptions(
-                batch_size=self._expected.largest,
-                backend="mixed" if on_gpu else "cpu",
-                device_id=self.device.index if on_gpu else None,
-                num_threads=self._num_threads,
-                depth=self._prefetch,
-            )
-        )
-
-    def _hand_over(self, producer: Producer, loop: int) -> Batch:
+    def _hand_over(self, producer: Producer, number: int) -> Batch:
         with self.timings.measure("wait"):
-            work, images = producer.take()
-        self._ledger.commit(self._records(work))
-        if work.failure is not None:
-            raise work.failure
+            finished, images = producer.take()
+        records, failure = bad_ones(finished, self._ledger.policy)
+        self._ledger.commit(records)
+        if failure is not None:
+            raise failure
         with self.timings.measure("copy"):
-            batch = self._batch(work, images)
-        if loop == self._num_loops:  # the state is that of the latest loop
-            self._audit.count(work)
-            self._consumed = work.plan.consumed
-            self._num_taken += 1
+            batch = assemble(finished, images, self._setup)
+        if number == self._epochs.loop:  # the state is that of the latest loop
+            self._audit.count(finished)
+            self._epochs.count(finished.plan.consumed)
         return batch
-
-    def _records(self, work: Work) -> list[BadRecord]:
-        """What goes into the ledger: of samples that others hand over, only what ends the run."""
-        own = set(work.plan.rows.tolist())
-        everything = self._ledger.policy == "raise" or work.failure is not None
-        records = sorted(work.records, key=lambda record: record[0])
-        return [record for row, record in records if row in own or (everything and not record.kept)]
-
-    def _batch(self, work: Work, images: Sequence[torch.Tensor]) -> Batch:
-        """Take this rank's rows that are not lost."""
-        kept = np.array([work.data[row] is not None for row in work.plan.rows.tolist()], bool)
-        rows = work.plan.rows[kept]
-        found = [work.found[row] for row in rows.tolist()]
-        if self._workshop.clips is not None:
-            num_frames = self._workshop.num_frames
-            images = [view.view(len(work), num_frames, *view.shape[1:]) for view in images]
-        views = tuple(take_rows(view, rows) for view in images)
-        return Batch(
-            images=views[0],
-            labels=upload(
-                torch.from_numpy(labels_of(work, self._views[0].recipe, self._num_classes)[rows]),
-                self.device,
-            ),
-            indices=torch.from_numpy(work.indices[rows]),
-            keys=[work.keys[row] for row in rows.tolist()],
-            valid=torch.from_numpy(work.plan.valid[kept]),
-            views=views,
-            **clip_columns(work, rows, self._workshop.clips),
-            **collate(found, self._views[0].recipe.fixed_size, self.device),
-        )
-
-
-def clip_columns(work: Work, rows: NDArray[np.int64], clips: ClipSource | None) -> dict[str, Any]:
-    """Return what a batch says of its clips, nothing where samples are images."""
-    if clips is None:
-        return {}
-    return {
-        "frames": torch.from_numpy(work.frames[rows]),
-        "seconds": torch.from_numpy(work.seconds[rows]),
-        "videos": [work.keys[row].rpartition("#")[0] for row in rows.tolist()],
-        "video_numbers": torch.from_numpy(clips.videos(work.indices[rows])),
-    }
-
-
-@cache
-def end_loops_at_exit(decoder: Literal["cpu", "dali"]) -> None:  # noqa: ARG001 - once for each
-    """See to it that loops which are still there end before Python's modules, and before DALI.
-
-    What is registered last is called first: for "dali" call it when DALI is loaded.
-    """
-
-    def end_all() -> None:
-        for loop in list(_LOOPS):
-            loop.close()
-
-    atexit.register(end_all)
-
-
-def take_rows(images: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
-    """Return some rows of a batch, without a copy where they follow one another."""
-    if len(rows) == 0:
-        return images[:0]
-    first, last = int(rows[0]), int(rows[-1])
-    if np.array_equal(rows, np.arange(first, last + 1)):
-        return images[first : last + 1]
-    return images.index_select(0, upload(torch.from_numpy(rows), images.device))

@@ -15,7 +15,7 @@ _GIVE = "give Loader(rank=..., world_size=...)"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Process:
     """One process among those that share the steps.
 
     Attributes:
@@ -35,7 +35,7 @@ class Place:
 
 
 class Ranks:
-    """Settles the place of this process when it is first needed, and notices when it changes later.
+    """Settles which rank this process is when it is first needed, and notices when it changes later.
 
     A loader may be made before the process group; so nothing is settled when it is made.
 
@@ -48,8 +48,8 @@ class Ranks:
     """
 
     def __init__(self, rank: int | None, world_size: int | None) -> None:
-        self._told: Place | None = None
-        self._settled: Place | None = None
+        self._told: Process | None = None
+        self._settled: Process | None = None
         if rank is None and world_size is None:
             return
         if rank is None or world_size is None:
@@ -63,33 +63,33 @@ class Ranks:
             raise LoaderError(
                 f"rank={rank} is not allowed with world_size={world_size}; ranks count from 0"
             )
-        self._told = Place(int(rank), int(world_size), "arguments")
+        self._told = Process(int(rank), int(world_size), "arguments")
 
-    def now(self) -> Place:
-        """Return the place as it is at this moment, without settling it.
+    def now(self) -> Process:
+        """Return what this process is at this moment, without settling it.
 
         Raises:
-            LoaderError: The environment has half of a place, or an impossible one.
+            LoaderError: The environment has half of it, or something impossible.
         """
-        return self._told or _group() or _environment() or Place(0, 1, "nobody")
+        return self._told or _group() or _environment() or Process(0, 1, "nobody")
 
-    def guess(self) -> Place:
-        """Return the place as it is at this moment, 0 of 1 where the environment has half of one."""
+    def guess(self) -> Process:
+        """Return what this process is at this moment, 0 of 1 where the environment has half of one."""
         try:
             return self.now()
         except LoaderError:
-            return Place(0, 1, "nobody")
+            return Process(0, 1, "nobody")
 
-    def expected(self) -> Place:
-        """Return the place that was settled, else that of this moment, without settling it.
+    def expected(self) -> Process:
+        """Return what was settled, else what holds at this moment, without settling it.
 
         Raises:
             LoaderError: As `settle` and `now`.
         """
         return self.now() if self._settled is None else self.settle()
 
-    def settle(self) -> Place:
-        """Return the place that holds for this loader from its first use on.
+    def settle(self) -> Process:
+        """Return what holds for this loader from its first use on.
 
         Raises:
             LoaderError: A process group or the environment says otherwise than what was used before.
@@ -102,7 +102,7 @@ class Ranks:
             self._require_unchanged(self._settled)
         return self._settled
 
-    def other(self) -> Place | None:
+    def other(self) -> Process | None:
         """Return what the process group or the environment says, where arguments say otherwise."""
         if self._told is None:
             return None
@@ -110,7 +110,7 @@ class Ranks:
         mine = (self._told.rank, self._told.world_size)
         return None if found is None or (found.rank, found.world_size) == mine else found
 
-    def _require_unchanged(self, used: Place) -> None:
+    def _require_unchanged(self, used: Process) -> None:
         # A group that has ended since contradicts nothing, nor does the environment a group.
         found = _group()
         if found is None and used.source != "torch.distributed":
@@ -123,15 +123,15 @@ class Ranks:
             )
 
 
-def _group() -> Place | None:
+def _group() -> Process | None:
     """Return what the default process group says."""
     group = torch.distributed
     if not (group.is_available() and group.is_initialized()):
         return None
-    return Place(group.get_rank(), group.get_world_size(), "torch.distributed")
+    return Process(group.get_rank(), group.get_world_size(), "torch.distributed")
 
 
-def _environment() -> Place | None:
+def _environment() -> Process | None:
     """Return what torchrun, and launchers like it, say."""
     texts = [os.environ.get(name) for name in _NAMES]
     if texts == [None, None]:
@@ -153,10 +153,10 @@ def _environment() -> Place | None:
         )
     if not 0 <= rank < world_size:
         raise LoaderError(f"{said} in the environment, but ranks count from 0; {_GIVE}")
-    return Place(rank, world_size, "environment")
+    return Process(rank, world_size, "environment")
 
 
-def _around() -> Place | None:
+def _around() -> Process | None:
     """Return what the process group or the environment says, None where that is nothing or half of it."""
     try:
         return _group() or _environment()
@@ -164,7 +164,7 @@ def _around() -> Place | None:
         return None
 
 
-def _warn_of_others(told: Place) -> None:
+def _warn_of_others(told: Process) -> None:
     """Warn where the processes that there are cannot share the epoch evenly; half as many shares are usual."""
     found = _around()
     if found is not None and found.world_size % told.world_size:

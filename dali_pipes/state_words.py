@@ -114,7 +114,7 @@ def explain_recipe(theirs: Sequence[str], ours: Sequence[str]) -> str:
     if not found:
         return "in something that the lines of the state do not show"
     words = "; ".join(found[:4]) + (f"; and {len(found) - 4} more" if len(found) > 4 else "")
-    if any(f"{kind.__name__}(" in change for change in found for kind in Foreign.__subclasses__()):
+    if any(kind.__name__ in change for change in found for kind in Foreign.__subclasses__()):
         words += _OWN_STEP
     return words
 

@@ -193,7 +193,7 @@ def _types(arguments: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(typeof(argument) for argument in arguments)
 
 
-def _empty(*dtypes_and_dims: tuple[type, int]) -> tuple[Any, ...]:
+def _empty(*dtypes_and_dims: tuple[Any, int]) -> tuple[Any, ...]:
     return tuple(np.empty((0,) * num_dims, dtype) for dtype, num_dims in dtypes_and_dims)
 
 
@@ -219,10 +219,12 @@ def _of_whole_frames() -> tuple[Any, ...]:
 
 
 def _of_rows() -> tuple[Any, ...]:
+    from dali_pipes.decode.jpeg_rows import CROP, ENCODED, RECT
+
     i = np.int64
     memory = _empty((np.uint8, 1)) * 3
     return (
-        *_empty((i, 2), (i, 2), (i, 2), (i, 1), (i, 1), (i, 3), (i, 3), (np.bool_, 1)),
+        *_empty((ENCODED, 1), (i, 2), (RECT, 1), (i, 1), (i, 1), (CROP, 2), (i, 3), (np.bool_, 1)),
         memory,
         *_empty((np.int32, 1)),
     )
@@ -241,7 +243,7 @@ def _of_tiles() -> tuple[Any, ...]:
 PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _FULL: _of_programs,
     _MCUS: None,
-    "dali_pipes.decode.jpeg_rows:draw_rows": _of_rows,
+    "dali_pipes.decode.jpeg_rows:render_rows": _of_rows,
     _PLAIN: _of_programs,
     _RESIZE: _of_resize,
     _RESIZE_WHOLE: _of_whole_frames,

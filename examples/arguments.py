@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from bench.photographs import make_photographs
+from bench.compare.photographs import make_photographs
 
 SAVE_EVERY = 10
 """Steps: what is lost, and done again, when training is stopped by Ctrl-C or worse."""

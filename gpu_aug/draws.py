@@ -88,22 +88,24 @@ class Draws:
             _rows(self.temporal, rows),
         )
 
-    def put(self, row: int, one: "Draws") -> None:
-        """Replace the draws of a row by those of the only sample of ``one``."""
-        for name in ("start", "shape", "resize", "paste", "canvas"):
-            getattr(self.windows, name)[row] = getattr(one.windows, name)[0]
-        self.sizes[row] = one.sizes[0]
-        for mine, other in (
-            (self.params, one.params),
-            (self.decode_params, one.decode_params),
-            (self.temporal, one.temporal),
-        ):
-            for params, drawn in zip(mine, other, strict=True):
-                for name, values in params.items():
-                    params[name] = _with_room(values, drawn[name].shape[1:])
-                    one_row: Any = [row, *map(slice, drawn[name].shape[1:])]
-                    params[name][row] = 0
-                    params[name][tuple(one_row)] = drawn[name][0]
+    def replaced(self, start: int, part: "Draws") -> "Draws":
+        """Return these draws with those of ``part`` in the rows from ``start`` on; partners stay as they are."""
+        mine, new = self.windows, part.windows
+        return Draws(
+            Windows(
+                _replaced(mine.start, start, new.start),
+                _replaced(mine.shape, start, new.shape),
+                _replaced(mine.resize, start, new.resize),
+                _replaced(mine.paste, start, new.paste),
+                _replaced(mine.canvas, start, new.canvas),
+                mine.antialias,
+            ),
+            _replaced_params(self.params, start, part.params),
+            _replaced_params(self.decode_params, start, part.decode_params),
+            _replaced(self.sizes, start, part.sizes),
+            self.partners,
+            _replaced_params(self.temporal, start, part.temporal),
+        )
 
     def repeat(self, times: int) -> "Draws":
         """Return the draws of clips of ``times`` frames, [B * times]: all frames get their clip's.
@@ -122,15 +124,27 @@ class Draws:
         )
 
 
-def _with_room(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return ``values`` with zeros behind each row where it is smaller than ``shape``.
+def _replaced(values: NDArray[Any], start: int, part: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy of ``values`` with ``part`` in the rows from ``start`` on; what is shorter ends with zeros.
 
     Lists of rectangles are longer for larger images, and end with empty ones.
     """
-    missing = [max(new - old, 0) for new, old in zip(shape, values.shape[1:], strict=True)]
-    if not any(missing):
-        return values
-    return np.pad(values, [(0, 0), *((0, length) for length in missing)])
+    inner = np.maximum(values.shape[1:], part.shape[1:]).tolist()
+    copy = np.zeros((len(values), *inner), values.dtype)
+    copy[(slice(None), *map(slice, values.shape[1:]))] = values
+    rows = slice(start, start + len(part))
+    copy[rows] = 0
+    copy[(rows, *map(slice, part.shape[1:]))] = part
+    return copy
+
+
+def _replaced_params(
+    params: tuple[Params, ...], start: int, part: tuple[Params, ...]
+) -> tuple[Params, ...]:
+    return tuple(
+        {name: _replaced(values, start, new[name]) for name, values in mine.items()}
+        for mine, new in zip(params, part, strict=True)
+    )
 
 
 def _rows(params: tuple[Params, ...], rows: slice) -> tuple[Params, ...]:

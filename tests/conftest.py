@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 
 from bench.compare.contestant import Unable
-from bench.photographs import make_photographs
+from bench.compare.photographs import make_photographs
 from bench.video.libraries import load_torchcodec
 from tests.support.agreement import Agreement
 from tests.support.extent import EVERYTHING

@@ -116,7 +116,7 @@ def test_a_wrong_arrow_is_noticed(package: str, source: str) -> None:
         "readers",
         "gpu_aug",
         "dali_pipes",
-        pytest.param("bench", marks=pytest.mark.xfail(reason="bench.video: being taken apart")),
+        "bench",
     ],
 )
 def test_no_circles(package: str) -> None:

@@ -1,24 +1,21 @@
 """Decoding alone: what no pipeline that decodes whole images can exceed."""
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
-from itertools import count
 from typing import Any, Protocol
 
 import torch
 
 from bench.baselines.dali import decoding_pipeline
 from bench.compare.contestant import Footing, Kind, Share
-from bench.timer import time_slice
+from bench.compare.threads import NUM_AHEAD, ThreadedBatches
+from bench.compare.timer import synchronise, time_slice
 from dali_pipes import available_decoders
 from dali_pipes.decode import opencv
 from readers import Sample, read_header
 from readers.sample import Payload
 
-_NUM_AHEAD = 2
 _CHUNK = 4  # images per task
 _TRIAL_SECONDS = 0.3
 _NUM_TRIALS = 3
@@ -29,8 +26,8 @@ class DecodeOnly:
 
     name = "decode-only"
     kind: Kind = "ceiling"
-    num_ahead = _NUM_AHEAD
-    num_discard = _NUM_AHEAD + 1
+    num_ahead = NUM_AHEAD
+    num_discard = NUM_AHEAD + 1
 
     def __init__(self, footing: Footing) -> None:
         self.note = ""
@@ -44,7 +41,9 @@ class DecodeOnly:
             for decoder in rates or _decoders(self._footing):
                 # DALI knows fewer formats; a refusal is a RuntimeError and leaves the others.
                 with suppress(RuntimeError):
-                    rates[decoder] = max(rates.get(decoder, 0.0), _trial(decoder))
+                    rates[decoder] = max(
+                        rates.get(decoder, 0.0), _trial(decoder, self._footing.device)
+                    )
         self._decoder = max(rates, key=lambda decoder: rates[decoder])
         for decoder in rates:
             if decoder is not self._decoder:
@@ -72,12 +71,12 @@ class DecodeOnly:
             self._decoder = None
 
 
-def _trial(decoder: "_Decoder") -> float:
+def _trial(decoder: "_Decoder", device: torch.device) -> float:
     turn = time_slice(
         decoder.decode_batch,
         seconds=_TRIAL_SECONDS,
         discard=DecodeOnly.num_discard,
-        finish=_synchronise,
+        finish=lambda: synchronise(device),
     )
     return turn.images_per_second
 
@@ -122,34 +121,25 @@ class _Threads:
     def __init__(self, name: str, decode: Callable[[Payload], None], footing: Footing) -> None:
         self.name = name
         self._decode_one = decode
-        self._footing = footing
-        self._pool = ThreadPoolExecutor(footing.num_threads)
-        self._under_way: deque[list[Future[None]]] = deque()
-        self._starts: Iterator[int] = count(0, footing.batch_size)
-        for _ in range(_NUM_AHEAD):
-            self._submit()
+        self._dataset, self._batch_size = footing.dataset, footing.batch_size
+        self._num_chunks = -(-footing.batch_size // _CHUNK)
+        self._batches = ThreadedBatches(self._decode, self._num_chunks, footing.num_threads)
 
     def decode_batch(self) -> Sequence[object]:
         """Wait for the oldest batch, and begin another one."""
-        self._submit()
-        for future in self._under_way.popleft():
-            future.result()
-        return range(self._footing.batch_size)
+        self._batches.next()
+        return range(self._batch_size)
 
     def close(self) -> None:
         """Drop what is under way."""
-        self._pool.shutdown(cancel_futures=True)
+        self._batches.close()
 
-    def _submit(self) -> None:
-        start, size = next(self._starts), self._footing.batch_size
-        chunks = [
-            range(start + at, start + min(at + _CHUNK, size)) for at in range(0, size, _CHUNK)
-        ]
-        self._under_way.append([self._pool.submit(self._decode, chunk) for chunk in chunks])
-
-    def _decode(self, indices: range) -> None:
-        dataset = self._footing.dataset
-        for sample in dataset.fetch([index % len(dataset) for index in indices]):
+    def _decode(self, number: int) -> None:
+        """Decode a chunk of a batch."""
+        batch, chunk = divmod(number, self._num_chunks)
+        rows = range(chunk * _CHUNK, min((chunk + 1) * _CHUNK, self._batch_size))
+        indices = [(batch * self._batch_size + row) % len(self._dataset) for row in rows]
+        for sample in self._dataset.fetch(indices):
             if isinstance(sample, Sample) and sample.image is not None:
                 self._decode_one(sample.image)
 
@@ -170,8 +160,3 @@ class _Dali:
     def close(self) -> None:
         """Let the pipeline go."""
         self._pipeline = None
-
-
-def _synchronise() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()

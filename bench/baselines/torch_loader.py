@@ -1,9 +1,7 @@
 """A baseline inside torch's DataLoader."""
 
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,6 +9,8 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from bench.baselines.libraries import Baseline, Kornia
 from bench.compare.contestant import Footing, Kind, Share, share_of
+from bench.compare.timer import synchronise
+from bench.micro.turns import one_thread
 
 _NUM_SAMPLES_MIN = 200_000  # as many as no comparison takes, so that no epoch ends within it
 _NUM_PREFETCHED = 2  # batches per worker, torch's default
@@ -63,7 +63,7 @@ class TorchLoader:
         baseline, footing = self._baseline, self._footing
         seconds = dict.fromkeys(("read", "decode", "augment", "copy"), 0.0)
         tensors = []
-        with _one_thread():
+        with one_thread():
             for path in footing.spread(_NUM_INSTRUMENTED):
                 path.read_bytes()  # so that no file is colder for the first look than for the second
                 start = time.perf_counter()
@@ -80,7 +80,7 @@ class TorchLoader:
             images = default_collate(tensors).to(footing.device)
             copied = time.perf_counter()
             baseline.finish(images).to(footing.dtype)
-            _synchronise(footing.device)
+            synchronise(footing.device)
             seconds["copy"] = copied - start
             seconds["augment"] += time.perf_counter() - copied
         return share_of(seconds)
@@ -103,30 +103,9 @@ class _Files(Dataset[tuple[torch.Tensor, int]]):
         return max(_NUM_SAMPLES_MIN, len(self._files))
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        place = index % len(self._files)
-        image = self._baseline.augment(self._baseline.open(self._files[place]))
+        index %= len(self._files)
+        image = self._baseline.augment(self._baseline.open(self._files[index]))
         if image.is_floating_point():
             # Image by image in the worker: 491 images/s; in its collate 469, in the trainer 452.
             image = image.to(self._dtype)
-        return image, self._labels[place]
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep torch and OpenCV to one thread for a while."""
-    cv2 = sys.modules.get("cv2")
-    threads = torch.get_num_threads(), cv2.getNumThreads() if cv2 else 0
-    torch.set_num_threads(1)
-    if cv2:
-        cv2.setNumThreads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads[0])
-        if cv2:
-            cv2.setNumThreads(threads[1])
-
-
-def _synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+        return image, self._labels[index]

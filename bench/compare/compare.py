@@ -1,5 +1,8 @@
 """Every pipeline of ours beside its baselines: interleaved, repeated, on the same footing."""
 
+import io
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf
@@ -7,20 +10,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.arguments import dtype_from
+import numpy as np
+
+from bench.cli.arguments import dtype_from
+from bench.cli.errors import BenchError
 from bench.compare.contestant import Footing
-from bench.compare.images import Images, collect
+from bench.compare.images import Images, Repeated, collect
 from bench.compare.lineup import Entry, lineup
 from bench.compare.race import Progress, opened, race
 from bench.compare.result import Comparison
-from bench.errors import BenchError
-from bench.machine import num_cores
 from bench.video.clips import ClipSettings
 from bench.video.lineup import clip_lineup
 from bench.video.plan import ClipFooting, make_plan
 from dali_pipes.choose import choose
 from gpu_aug import Recipe
-from readers import Dataset
+from readers import Dataset, open_dataset
+from readers.cores import usable_cores
+from readers.prepare.jpegs import JpegCounts
 
 _DTYPES = ("bfloat16", "float32")
 _START_SECONDS, _REST_SECONDS = 15.0, 4.0  # of a contestant; before each turn and after it
@@ -117,7 +123,7 @@ def _footing(
         "recipe": recipe,
         "batch_size": settings.batch_size,
         "device": choose(settings.device, "auto", "auto").device,
-        "num_threads": settings.num_threads or num_cores(),
+        "num_threads": settings.num_threads or usable_cores(),
         "seed": settings.seed,
         "dtype": dtype_from(settings.dtype),
     }
@@ -136,9 +142,34 @@ def _footing(
 
 
 def _tiled(images: Images, folder: Path, progress: Progress) -> Dataset:
-    from bench.compare.tiled import tiled_copy  # loads numba
+    """Tile every image and open the copy; what cannot be tiled is copied as it is.
 
-    return tiled_copy(images, folder, progress)
+    Raises:
+        BenchError: Not one image can be tiled.
+    """
+    from dali_pipes.jpeg.tiling.tile import tile_jpeg  # loads numba
+
+    progress("tiling the images")
+    counts = JpegCounts()
+    shard = folder / "tiled.tar"
+    with tarfile.open(shard, "w") as archive, ThreadPoolExecutor(usable_cores()) as pool:
+        encoded = (path.read_bytes() for path in images.files)
+        for number, (data, reason) in enumerate(pool.map(tile_jpeg, encoded)):
+            counts.count(reason)
+            suffix = images.files[number].suffix
+            _add(archive, f"{number:08d}{suffix}", bytes(data))
+            _add(archive, f"{number:08d}.cls", str(images.labels[number]).encode())
+    if not counts.tiled:
+        raise BenchError(f"no image can be tiled ({counts.left.most_common(1)}): leave out --tiled")
+    progress(f"tiled: {counts.tiled} of {len(images.files)}")
+    dataset = open_dataset(shard)
+    return Repeated(dataset, np.arange(len(dataset), dtype=np.int64))
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
 
 
 def _entries(settings: Settings) -> list[Entry]:

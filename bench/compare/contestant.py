@@ -6,7 +6,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import torch
 
-from bench.timer import Slice
+from bench.compare.timer import Slice
 from gpu_aug import Recipe
 from readers import Dataset
 

@@ -2,17 +2,16 @@
 
 import hashlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import BenchError
-from bench.machine import num_cores
-from bench.source import open_at_random
-from readers import BadSample, Dataset, HeaderError, Sample, read_header
+from bench.cli.errors import BenchError
+from dali_pipes.preview.sound import sound_samples
+from readers import BadSample, Dataset, Sample, read_header
+from readers.prepare.source import open_at_random
 
 MAX_IMAGES = 2048
 """So many are looked at, spread evenly: enough to be typical, and small enough to stay in memory."""
@@ -47,7 +46,7 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     Args:
         source: Whatever `readers.open_dataset` takes.
         folder: Where images go that are not files already, such as those in tar shards.
-        format: Format of the source, if its name does not tell it.
+        format: Name of the source's format, where the source does not tell it.
 
     Raises:
         readers.ReadersError: There is nothing to read.
@@ -74,19 +73,16 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     )
 
 
-def sound_samples(dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
-    """Samples spread evenly over a dataset that decode, and what is wrong with the others."""
-    count = min(len(dataset), most)
-    samples = dataset.fetch([number * len(dataset) // count for number in range(count)])
-    with ThreadPoolExecutor(num_cores()) as pool:
-        faults = list(pool.map(_fault, samples))
-    sound, left_out = [], []
-    for sample, fault in zip(samples, faults, strict=True):
-        if isinstance(sample, Sample) and not fault:
-            sound.append(sample)
-        else:
-            left_out.append(f"{sample.key}: {fault}")
-    return sound, left_out
+def require_sound(source: str, dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
+    """Samples that decode, and what is wrong with others; see `dali_pipes.preview.sound_samples`.
+
+    Raises:
+        BenchError: Not one decodes.
+    """
+    samples, left_out = sound_samples(dataset, most=most)
+    if not samples:
+        raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
+    return samples, left_out
 
 
 class Repeated:
@@ -120,23 +116,6 @@ class Repeated:
         return [
             replace(sample, index=int(index)) for sample, index in zip(found, wanted, strict=True)
         ]
-
-
-def _fault(sample: Sample | BadSample) -> str:
-    """Say what is wrong with a sample; "" when it decodes."""
-    from dali_pipes import DecodeError
-    from dali_pipes.decode import opencv
-
-    if isinstance(sample, BadSample):
-        return sample.reason
-    if sample.image is None:
-        return "it has no image field"
-    try:
-        header = read_header(sample.image)
-        opencv.decode(sample.image, (header.height, header.width))
-    except (HeaderError, DecodeError) as error:
-        return str(error)
-    return ""
 
 
 def _is_common(sample: Sample) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
 
 import torch
 
@@ -15,18 +14,13 @@ from dali_pipes import (
     MissingPackageError,
     available_decoders,
 )
+from dali_pipes.preview.pairs import Decoder, Engine, pair_name
 from gpu_aug import EngineError
-
-Decoder = Literal["dali", "cpu"]
-Engine = Literal["kornia", "albumentations", "fused"]
-
-DECODERS: tuple[Decoder, ...] = ("dali", "cpu")
-ENGINES: tuple[Engine, ...] = ("kornia", "albumentations", "fused")
 
 
 def row_name(decoder: str, engine: str, *, tiled: bool = False) -> str:
-    """How a pair is called in tables, pictures and files."""
-    return f"gpu-aug/{decoder}+{engine}" + (" (tiled)" if tiled else "")
+    """How a row of ours is called."""
+    return pair_name(decoder, engine) + (" (tiled)" if tiled else "")
 
 
 class OurLoader:

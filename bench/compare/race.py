@@ -4,13 +4,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import torch
-
 from bench.compare.contestant import Contestant, Distant, Footing, Kind, Made, Unable
 from bench.compare.lineup import Entry
 from bench.compare.result import Absent, Comparison, Row
+from bench.compare.timer import Rate, Slice, rotated, synchronise, time_slice
 from bench.compare.usage import Busy, mean_of
-from bench.timer import Rate, Slice, time_slice
 
 Progress = Callable[[str], None]
 
@@ -66,8 +64,7 @@ def race(
     looks: dict[str, list[Busy]] = {contestant.name: [] for contestant in contestants}
     running = list(contestants)
     for number in range(rounds):
-        # Another one begins each round, so that nobody always follows the same neighbour.
-        for contestant in running[number:] + running[:number]:
+        for contestant in rotated(running, number):
             progress(f"round {number + 1} of {rounds}: {contestant.name}")
             try:
                 with Busy(footing.device) as busy:
@@ -131,12 +128,6 @@ def _rest(contestant: Contestant, turn: Slice | None, footing: Footing) -> None:
     """Wait until a contestant has filled its queue and no longer takes the cores from the next one."""
     rate = turn.images_per_second if turn else 300.0
     time.sleep(min(_REST_SECONDS_MAX, contestant.num_ahead * footing.batch_size / max(rate, 1.0)))
-
-
-def synchronise(device: torch.device) -> None:
-    """Wait until the device has done everything."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _absent(name: str, kind: Kind, error: Exception) -> Absent:

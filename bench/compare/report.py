@@ -1,26 +1,20 @@
 """What a comparison says: a table and sentences for people, JSON for programs."""
 
-import json
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from bench.arguments import check_writable, recipe_from
-from bench.baselines.peers.install import install_peers
+from bench.cli.arguments import check_writable, recipe_from
+from bench.cli.errors import BenchError
+from bench.cli.results import document, write_json
+from bench.cli.text import TABLE_WIDTH, print_plain, print_written, result_table, wide_console
 from bench.compare.compare import Settings, compare, expected_minutes
 from bench.compare.contestant import STAGES
 from bench.compare.ratios import RATIO_MEANING, fastest_baseline, ratio_table, ratios, times
 from bench.compare.result import Comparison, Row
-from bench.errors import BenchError
-from bench.machine import commit, machine, num_cores, versions
-from bench.micro.overhead import measure_overhead
 from gpu_aug import Views
-from readers import open_dataset
 from readers.plural import counted
 
 SHARE_MEANING = (
@@ -36,7 +30,7 @@ _COUNTERPARTS = {
     "gpu-aug/cpu+albumentations": "opencv-albumentations",
     "gpu-aug/dali+kornia": "dali-cpu",
 }
-_WIDTH, _CLIPS_WIDTH = 96, 112  # columns that the whole table takes
+_CLIPS_WIDTH = 112  # columns that the whole table takes
 _COLOURS = {"engine": "green", "baseline": "", "ceiling": "dim"}
 
 
@@ -50,7 +44,7 @@ def compare_and_show(
         raise BenchError(
             f"the baselines make one view, got {len(parsed)} in {recipe}: give a Recipe"
         )
-    width = _WIDTH if settings.clips is None else _CLIPS_WIDTH
+    width = TABLE_WIDTH if settings.clips is None else _CLIPS_WIDTH
     console = wide_console(width)
     if settings.clips is not None:
         minutes = expected_minutes(settings)
@@ -62,65 +56,8 @@ def compare_and_show(
     show_comparison(comparison, console)
     if json_path is not None:
         write_json(json_path, comparison_document(comparison))
-        console.print(f"written: {json_path}", soft_wrap=True)
+        print_written(console, json_path)
     return comparison
-
-
-def install_and_show(names: Sequence[str]) -> None:
-    """Build the environments of peers; print what became of each."""
-    console = Console()
-    with console.status("starting") as status:
-        results = install_peers(names, status.update)
-    for result in results:
-        words = f"cannot be installed: {result.reason}" if result.reason else "installed"
-        style = "yellow" if result.reason else "green"
-        console.print(Text(f"{result.name} {words}", style=style), soft_wrap=True)
-
-
-def wide_console(width: int = _WIDTH) -> Console:
-    """A console that, where it is no terminal but a file or a pipe, is wide enough for the table."""
-    console = Console()
-    return console if console.is_terminal else Console(width=width)
-
-
-def overhead_and_show(
-    source: str, *, seconds: float, threads: int | None, json_path: Path | None
-) -> None:
-    """Measure what our loader costs without pixels; print the rate and write it down."""
-    check_writable(json_path)
-    console = Console()
-    with console.status("reading, drawing and handing over, without a pixel"):
-        rate = measure_overhead(open_dataset(source), num_threads=threads, seconds=seconds)
-    console.print(
-        f"{rate.median:.0f} samples/s through readers and loader, nothing decoded or augmented "
-        f"(median of {len(rate.runs)} epochs, {min(rate.runs):.0f} to {max(rate.runs):.0f})",
-        soft_wrap=True,
-        highlight=False,
-    )
-    if json_path is not None:
-        row = {"name": "gpu-aug/overhead", "kind": "ceiling", "images_per_second": rate.to_dict()}
-        settings = {"data": source, "seconds": seconds, "threads": threads or num_cores()}
-        write_json(json_path, document("bench overhead", settings, [row]))
-        console.print(f"written: {json_path}", soft_wrap=True)
-
-
-def document(
-    command: str,
-    settings: Mapping[str, object],
-    rows: Sequence[Mapping[str, object]],
-    **more: object,
-) -> dict[str, object]:
-    """What every JSON result carries, around its rows."""
-    return {
-        "command": command,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
-        "versions": versions(),
-        "machine": machine(),
-        "settings": dict(settings),
-        "rows": list(rows),
-        **more,
-    }
 
 
 def comparison_document(comparison: Comparison) -> dict[str, object]:
@@ -140,27 +77,21 @@ def comparison_document(comparison: Comparison) -> dict[str, object]:
     )
 
 
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write a result, indented so that differences between results can be read."""
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-
-
 def show_comparison(comparison: Comparison, console: Console) -> None:
     """Print the table, who is absent and why, and the verdicts."""
-    width = _CLIPS_WIDTH if "videos" in comparison.settings else _WIDTH
+    width = _CLIPS_WIDTH if "videos" in comparison.settings else TABLE_WIDTH
     console.print(_table(comparison, with_runs=console.width >= width))
     if (ratios_found := ratio_table(comparison.rows)) is not None:
         console.print(ratios_found)
     for row in comparison.rows:
         if row.kind != "engine":
-            console.print(Text(f"{row.name}: {row.note}", style="dim"), soft_wrap=True)
+            print_plain(console, f"{row.name}: {row.note}", "dim")
     for absent in comparison.absent:
-        reason = f"{absent.name} took no part: {absent.reason}"
-        console.print(Text(reason, style="yellow"), soft_wrap=True)
+        print_plain(console, f"{absent.name} took no part: {absent.reason}", "yellow")
     for fault in _some(comparison.settings.get("left_out")):
-        console.print(Text(f"left out for everybody: {fault}", style="yellow"), soft_wrap=True)
+        print_plain(console, f"left out for everybody: {fault}", "yellow")
     for verdict in verdicts(comparison.rows):
-        console.print(Text(verdict), soft_wrap=True)
+        print_plain(console, verdict)
 
 
 def verdicts(rows: Sequence[Row]) -> list[str]:
@@ -197,21 +128,16 @@ def _table(comparison: Comparison, *, with_runs: bool) -> Table:
     settings = comparison.settings
     kind, unit = ("videos", "clips/s") if "videos" in settings else ("images", "images/s")
     size, threads = int(str(settings[kind])), int(str(settings["threads"]))
-    table = Table(
-        title=f"{settings['batch']} on {settings['device']}, {counted(threads, 'thread')}, "
-        f"{counted(size, kind[:-1])} of {settings['data']}",
-        caption=f"{unit}: median of the runs; ratio: to the baseline that is fastest by that; "
-        "here and below it is the median of the ratios within each round",
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-    table.add_column("pipeline", no_wrap=True)
     runs = ("runs",) if with_runs else ()
     more = ("frames/s",) if kind == "videos" else ()
-    for heading in (unit, *runs, *more, "ratio", *STAGES, "wait"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = result_table(
+        f"{settings['batch']} on {settings['device']}, {counted(threads, 'thread')}, "
+        f"{counted(size, kind[:-1])} of {settings['data']}",
+        f"{unit}: median of the runs; ratio: to the baseline that is fastest by that; "
+        "here and below it is the median of the ratios within each round",
+        "pipeline",
+        *(unit, *runs, *more, "ratio", *STAGES, "wait"),
+    )
     best = fastest_baseline(comparison.rows)
     for row in comparison.rows:
         shares = [row.share.get(part) for part in (*STAGES, "wait")]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bench.compare.contestant import Kind, Share
-from bench.timer import Rate
+from bench.compare.timer import Rate
 
 
 @dataclass(frozen=True)

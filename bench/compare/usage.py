@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import torch
 
-from bench.compare.nvml import Meter, NvmlError
-
 _LOOK_SECONDS = 0.05
+_SAMPLE_SECONDS = 1 / 6
+"""Over which drivers average what they say of the whole GPU; NVML's reference: up to a second on some."""
 
 
 class Busy:
@@ -23,7 +23,6 @@ class Busy:
 
     Args:
         device: Which GPU; of a CPU only the cores are looked at.
-        open_meter: Makes what is looked at out of the GPU's UUID.
 
     Attributes:
         found: Percent of the time that NVDEC, the JPEG engine and the rest of the GPU were at work: on
@@ -31,10 +30,9 @@ class Busy:
             machine that anybody kept busy, on Linux.
     """
 
-    def __init__(self, device: torch.device, open_meter: Callable[[str], Any] = Meter) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.found: dict[str, Any] = {}
         self._device = device
-        self._open_meter = open_meter
         self._done = threading.Event()
         self._ticks = (0, 0)
         self._looks: dict[str, list[tuple[int, bool]]] = {}
@@ -66,7 +64,7 @@ class Busy:
 
     def _look(self) -> None:
         try:
-            readers = self._open_meter(_uuid(self._device)).readers()
+            readers = _readers(self._device)
         except Exception as error:  # noqa: BLE001 - the speed is worth having without this
             self.found["percent of the GPU"] = f"not known: {type(error).__name__}: {error}"
             return
@@ -75,7 +73,7 @@ class Busy:
             for name, read in list(readers.items()):
                 try:
                     percent, seconds = read()
-                except NvmlError as error:
+                except Exception as error:  # noqa: BLE001 - NVML's, of which each engine has its own
                     self.found[f"percent of {name}"] = f"not known: {error}"
                     del readers[name]
                 else:
@@ -102,5 +100,29 @@ def _ticks() -> tuple[int, int]:
     return sum(counts), counts[3] + counts[4]
 
 
-def _uuid(device: torch.device) -> str:
-    return str(torch.cuda.get_device_properties(device).uuid)
+def _readers(device: torch.device) -> dict[str, Callable[[], tuple[int, float]]]:
+    """By name of an engine what reads it: percent of the time at work, and over how many seconds."""
+    try:
+        import pynvml
+    except ImportError as error:
+        raise ImportError("pip install nvidia-ml-py") from error
+    pynvml.nvmlInit()
+    try:
+        uuid = torch.cuda.get_device_properties(device).uuid
+        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    except pynvml.NVMLError:
+        if (
+            pynvml.nvmlDeviceGetCount() != 1
+        ):  # else it is a part of a GPU, whose UUID has another form
+            raise
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+
+    def engine(read: Callable[[Any], tuple[int, int]]) -> tuple[int, float]:
+        percent, micros = read(handle)
+        return percent, micros / 1e6
+
+    return {
+        "NVDEC": lambda: engine(pynvml.nvmlDeviceGetDecoderUtilization),
+        "the JPEG engine": lambda: engine(pynvml.nvmlDeviceGetJpgUtilization),
+        "the GPU": lambda: (pynvml.nvmlDeviceGetUtilizationRates(handle).gpu, _SAMPLE_SECONDS),
+    }

@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench import errors
+from bench.cli import errors
+from bench.cli.results import document, write_json
+from bench.cli.text import wide_console
+from bench.compare.photographs import make_photographs
 from bench.gpu.plan import Command, commands
 from bench.gpu.visit import Outcome, read_log, visit
-from bench.photographs import make_photographs
-from bench.report import document, wide_console, write_json
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

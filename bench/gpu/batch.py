@@ -5,13 +5,13 @@ from pathlib import Path
 
 import torch
 
-from bench.batch import RECIPE, BatchSettings, measure_batch
-from bench.batch_peers import kornia_module
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale
-from bench.pictures import load_pictures
-from bench.turns import Turns, take_turns
-from bench.works import Case, compiled, on_tensor, ours
+from bench.micro.batch import RECIPE, BatchSettings, measure_batch
+from bench.micro.batch_peers import kornia_module
+from bench.micro.pictures import load_pictures
+from bench.micro.turns import Turns, take_turns
+from bench.micro.works import Case, compiled, on_tensor, ours
 
 OURS = "gpu-aug/fused"
 _COMPILE_SECONDS_MAX = 45.0

@@ -30,8 +30,8 @@ def decode(scale: Scale, data: Path, rows: Rows) -> None:
         batch = [encoded[number % count] for number in range(batch_size)]
         for name, make in _decoders(batch, scale):
             title = f"{name}, {size[1]}x{size[0]}"
-            facts = {"batch_size": batch_size, "bits per pixel": round(bits, 2)}
-            with rows.measure(title, **facts) as row:
+            with rows.measure(title) as row:
+                row.facts |= {"batch_size": batch_size, "bits per pixel": round(bits, 2)}
                 call = make()
                 row.facts["mean difference"] = difference(call(), batch)
                 measure_rate(row, call, scale, discard=4)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from bench.gpu.rows import Row
 from bench.gpu.scale import Scale
-from bench.machine import num_cores
 from readers import read_header
+from readers.cores import usable_cores
 
 Decode = Callable[[], Any]
 """Decodes a batch; what it returns has as many items as the batch has images."""
@@ -50,7 +50,7 @@ def dali(
 
     given = {name: value for name, value in options.items() if value is not None}
     given["device"] = "mixed" if scale.on_gpu else "cpu"
-    pipeline = Pipeline(batch_size, num_cores(), scale.device.index)
+    pipeline = Pipeline(batch_size, usable_cores(), scale.device.index)
     with pipeline:
         files = fn.external_source(source, dtype=types.UINT8, ndim=1, batch=True, no_copy=True)
         if is_region:
@@ -81,7 +81,7 @@ def nvimgcodec(
 
     decoder = codec.Decoder(
         device_id=0 if scale.on_gpu else codec.NVIMGCODEC_DEVICE_CPU_ONLY,
-        max_num_cpu_threads=num_cores(),
+        max_num_cpu_threads=usable_cores(),
         backends=[codec.Backend(getattr(codec.BackendKind, backend))],
         options=":fancy_upsampling=1",
     )

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.batch import RECIPE
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale
-from bench.pictures import load_pictures
+from bench.micro.batch import RECIPE
+from bench.micro.pictures import load_pictures
 from gpu_aug import (
     ColorJitter,
     Draws,

@@ -10,12 +10,12 @@ from torch.utils.dlpack import from_dlpack
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
 from bench.gpu.videos import KINDS, pan, write_video
-from bench.machine import num_cores
-from dali_pipes.video.canvases import draw_canvases
+from dali_pipes.video.canvases import render_canvases
 from dali_pipes.video.decode import decode_frames
 from dali_pipes.video.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
 from gpu_aug import Windows
+from readers.cores import usable_cores
 from readers.video import scan_video
 
 _FRAMES = np.array([41, 5, 5, 17, 30, 31, 44, 0])
@@ -41,7 +41,7 @@ def open_feed(scale: Scale, batch_size: int) -> ClipFeed:
             batch_size=batch_size,
             backend="mixed" if scale.on_gpu else "cpu",
             device_id=scale.device.index,
-            num_threads=num_cores(),
+            num_threads=usable_cores(),
             depth=2,
         )
     )
@@ -80,7 +80,7 @@ def decode(feed: ClipFeed, excerpt: Excerpt) -> torch.Tensor | str:
     size = np.array([[excerpt.info.height, excerpt.info.width]], np.int32)
     zero = np.zeros((1, 2), np.int32)
     windows = Windows(zero, size, size, zero, size)
-    canvases = draw_canvases(from_dlpack(decoded), excerpt.info, windows, 0)
+    canvases = render_canvases(from_dlpack(decoded), excerpt.info, windows, 0)
     return canvases.cpu()[torch.from_numpy(excerpt.picks)]
 
 

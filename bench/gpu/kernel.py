@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.batch import RECIPE
-from bench.gpu.rows import Rows
-from bench.gpu.scale import Scale, finish
-from bench.pictures import load_pictures
-from bench.turns import take_turns
+from bench.gpu.rows import Row, Rows
+from bench.gpu.scale import Scale, finish, measure_rate
+from bench.micro.batch import RECIPE
+from bench.micro.pictures import load_pictures
 from gpu_aug import (
     ColorJitter,
     HorizontalFlip,
@@ -48,22 +47,20 @@ def kernel(scale: Scale, data: Path, rows: Rows) -> None:
     source = torch.randint(0, 255, (copied,), dtype=torch.uint8, device=scale.device)
     target = torch.empty_like(source)
     with rows.measure(COPY, "GB/s") as row:
-        copy = partial(target.copy_, source)
-        row.put_runs([2 * copied / seconds / 1e9 for seconds in _seconds(copy, scale)])
+        _measure(row, partial(target.copy_, source), 2 * copied, scale)
     most = rows[COPY].value or 0.0
     with rows.measure("host to device", "GB/s") as row:
         pinned = torch.empty(copied // 4, dtype=torch.uint8, pin_memory=scale.on_gpu)
         upload = partial(target[: len(pinned)].copy_, pinned, non_blocking=True)
-        row.put_runs([len(pinned) / seconds / 1e9 for seconds in _seconds(upload, scale)])
+        _measure(row, upload, len(pinned), scale)
     images = _images(scale, data)
     for name, recipe in RECIPES.items():
         for dtype, layout in ((torch.bfloat16, "channels last"), (torch.bfloat16, "contiguous"), (torch.float32, "contiguous")):  # fmt: skip
             title = f"{name}, {str(dtype).removeprefix('torch.')}, {layout}"
             with rows.measure(title, "GB/s") as row:
                 call, moved = _work(recipe, images, dtype, _LAYOUTS[layout], scale)
-                runs = _seconds(call, scale)
-                row.put_runs([moved / seconds / 1e9 for seconds in runs])
-                row.facts["images_per_second"] = round(len(images[0]) / min(runs))
+                _measure(row, call, moved, scale)
+                row.facts["images/s"] = round((row.value or 0.0) * 1e9 / moved * len(images[0]))
                 row.facts["share of a copy"] = round((row.value or 0.0) / most, 3)
                 if scale.on_gpu:
                     row.facts |= _kernels(call, moved, most, scale)
@@ -91,18 +88,18 @@ def _work(
         turn = next(calls) % _NUM_SETS
         engine.run(images[turn], draws[turn], outs[turn])
 
-    for _ in range(_NUM_SETS):
-        call()
     return call, images[0].nbytes + outs[0].nbytes
 
 
-def _seconds(call: Callable[[], Any], scale: Scale) -> tuple[float, ...]:
-    """Seconds of a call, of calls that follow each other without a break, in five turns."""
-    call()
-    turns = take_turns(
-        {"": call}, turns=5, seconds=scale.seconds / 6, finish=partial(finish, scale.device)
-    )
-    return turns[""].runs
+def _measure(row: Row, call: Callable[[], Any], num_bytes: int, scale: Scale) -> None:
+    """Fill in a row with the gigabytes per second of calls that follow each other without a break."""
+
+    def counted() -> range:
+        call()
+        return range(num_bytes)
+
+    measure_rate(row, counted, scale, discard=_NUM_SETS, seconds=scale.seconds / 2)
+    row.put_runs([run / 1e9 for run in row.facts["runs"]])
 
 
 def _kernels(call: Callable[[], Any], moved: int, most: float, scale: Scale) -> dict[str, Any]:

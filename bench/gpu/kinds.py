@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from dali_pipes.image import suits_dali
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
@@ -18,6 +17,7 @@ from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, Size
 from dali_pipes import Loader
+from dali_pipes.decode.dali.graph import suits_dali
 from gpu_aug import CenterCrop, Recipe
 from readers import open_dataset
 
@@ -97,7 +97,9 @@ def judge(contents: Sequence[Kind], decoded: Sequence[Pixels], row: Row) -> None
         expected = upright(kind.encoded)
         found.append(distance(image, expected))
         shifted = np.roll(expected, 1, axis=0 if expected.shape[0] > 1 else 1)
-        moved.append(distance(image, expected ^ 128 if expected.size == 3 else shifted))
+        if expected.size == 3:  # a single pixel cannot be moved
+            shifted = expected ^ np.uint8(128)
+        moved.append(distance(image, shifted))
     most, mean = (max(values) for values in zip(*found, strict=True))
     row.facts["mean"] = round(mean, 4)
     are_exact = not any(kind.is_for_dali for kind in contents)

@@ -12,21 +12,21 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
-from dali_pipes.tiling.tile import add_restarts
 
-from bench.contestant import Footing
+from bench.compare.contestant import Footing
+from bench.compare.images import Repeated
+from bench.compare.lineup import lineup
+from bench.compare.race import opened
+from bench.compare.result import Comparison
+from bench.compare.timer import time_slice
+from bench.compare.usage import Busy, mean_of
 from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, finish
-from bench.images import Repeated
-from bench.lineup import lineup
-from bench.machine import num_cores
-from bench.race import opened
-from bench.result import Comparison
-from bench.timer import time_slice
-from bench.usage import Busy, mean_of
+from dali_pipes.jpeg.tiling.tile import add_restarts
 from gpu_aug import Recipe
 from readers import Dataset, open_dataset
+from readers.cores import usable_cores
 
 IDEAL = "no loader"
 """The training step that is lent a batch which lies on the device."""
@@ -107,7 +107,7 @@ def _footing(scale: Scale, data: Path, root: Path) -> Footing:
         Recipe.imagenet_train(size=scale.side),
         batch_size=_batch_size(scale),
         device=scale.device,
-        num_threads=num_cores(),
+        num_threads=usable_cores(),
         seed=0,
         dtype=torch.bfloat16,
         tiled=repeated(write_files(root / "tiled", dict(zip(names, tiled, strict=True)))),

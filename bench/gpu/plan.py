@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from bench.errors import BenchError
+from bench.cli.errors import BenchError
 
 Kind = Literal["right", "fast"]
 
 _TESTS = Path(__file__).resolve().parents[2] / "tests"
-_ENGINE_TESTS = ("test_engines_agree.py", "test_fused_triton.py")  # the longest
+_ENGINE_TESTS = _TESTS / "gpu_aug" / "engines"  # they take longest
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _tests(name: str, step: Step, out: Path, *, rehearse: bool) -> Command:
     files = [
         str(path)
         for path in sorted(_TESTS.rglob("test_*.py"))
-        if (path.name in _ENGINE_TESTS) == (name == "tests-engines")
+        if path.is_relative_to(_ENGINE_TESTS) == (name == "tests-engines")
         and "needs_cuda" in path.read_text(encoding="utf-8")
     ]
     command = ["-m", "pytest", "-m", "needs_cuda", "--tb=long", f"--junitxml={out / name}.xml"]

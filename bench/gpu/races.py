@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bench.compare.images import Repeated
 from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, finish
-from bench.images import Repeated
 from dali_pipes import Batch, Loader, available_decoders
 from gpu_aug import Recipe
 from readers import open_dataset

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench import errors
+from bench.cli import errors
 from bench.gpu.aims import AIMS
 from bench.gpu.plan import STEPS
 from bench.gpu.rows import Row
@@ -188,7 +188,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A Markdown table as lines; columns whose heading ends in ":" are aligned to the right."""
     lines = [[heading.rstrip(":") for heading in headings]]
     lines += [["--:" if heading.endswith(":") else "---" for heading in headings], *map(list, rows)]
-    return [*(f"| {' | '.join(map(_cell, cells))} |" for cells in lines), ""]
+    return [*(f"| {' | '.join(_cell(cell) or '-' for cell in cells)} |" for cells in lines), ""]
 
 
 def _cell(text: str) -> str:

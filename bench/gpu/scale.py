@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
+from bench.compare.timer import time_slice
+from bench.compare.usage import Busy
 from bench.gpu.rows import Row
-from bench.timer import time_slice
-from bench.usage import Busy
 
 Size = tuple[int, int]
 """Height and width."""

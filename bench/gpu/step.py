@@ -15,10 +15,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 def environment(_scale: Scale, data: Path, rows: Rows) -> None:
     """Say what is installed, and that there are photographs."""
-    from bench.doctor import examination
+    from dali_pipes.doctor import examine
 
     with rows.check("photographs") as row:
-        row.facts |= {finding.subject: finding.found for finding in examination()}
+        row.facts |= {finding.subject: finding.found for finding in examine()}
         row.value = len(list(data.rglob("*.jpg")))
         assert row.value, f"{data} has no JPEG: install scikit-image, which brings photographs"
 

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dali_pipes.tiling.cut import cut_many
-from dali_pipes.tiling.tile import add_restarts
 from numpy.typing import NDArray
-from readers.restarts import restart_offsets
 
 from bench.gpu import decoders
 from bench.gpu.decoders import Decode, backends, judge_same, on_host
 from bench.gpu.photographs import photographs
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, Size, measure_rate
+from dali_pipes.jpeg.tiling.cut import cut_many
+from dali_pipes.jpeg.tiling.tile import add_restarts
 from gpu_aug import RandomResizedCrop, Recipe
+from readers.image.restarts import restart_offsets
 
 _SHARES = (0.5, 0.25)  # of each side
 _DALI = "DALI"

@@ -13,11 +13,11 @@ from bench.gpu.races import Decoder, decoders, endless
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, Size, measure_rate
 from bench.gpu.videos import KINDS, Kind, pan, write_video
-from bench.machine import num_cores
 from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.excerpt import make_excerpt
 from gpu_aug.presets import video_train
+from readers.cores import usable_cores
 from readers.video import VideoFolderDataset, VideoInfo
 
 _CLIP, _STRIDE = 16, 4
@@ -95,7 +95,7 @@ def read_by_dali(scale: Scale, folder: Path) -> Iterator[Any]:
 
     count = min(scale.batch_size, 32)
     reader = fn.readers.video if scale.on_gpu else fn.experimental.readers.video
-    pipeline = Pipeline(count, num_cores(), scale.device.index)
+    pipeline = Pipeline(count, usable_cores(), scale.device.index)
     with pipeline:
         clips = reader(
             device="gpu" if scale.on_gpu else "cpu",

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from bench.gpu.plan import Command
 from bench.gpu.rows import Row, headline, read_rows
-from bench.machine import num_cores
+from readers.cores import usable_cores
 
 SECONDS_MAX = 470.0
 """The limit of a whole visit."""
@@ -101,7 +101,7 @@ def visit(
             outcomes[command.name] = outcome
             keep([outcomes[one.name] for one in commands if one.name in outcomes])
 
-    with ThreadPoolExecutor(max(1, num_cores() // _CORES_OF_A_CHECK)) as side_by_side:
+    with ThreadPoolExecutor(max(1, usable_cores() // _CORES_OF_A_CHECK)) as side_by_side:
         list(side_by_side.map(run_and_keep, [one for one in commands if one.kind == "right"]))
     for command in commands:
         if command.kind == "fast":

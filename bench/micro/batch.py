@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from bench.arguments import check_writable
+from bench.cli.arguments import check_writable
+from bench.cli.errors import BenchError
+from bench.cli.results import save_result
+from bench.cli.text import print_plain, result_table, wide_console
 from bench.compare.contestant import Unable
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
 from bench.micro.batch_peers import albumentations_work, kornia_module, torchvision_work
 from bench.micro.pictures import load_pictures
 from bench.micro.turns import Turns, Work, one_thread, take_turns
@@ -104,22 +102,20 @@ def batch_and_show(source: str | None, settings: BatchSettings, *, json_path: Pa
         with console.status(f"batch stage on {device}"), one_thread():
             results.append(measure_batch(Case(pictures, torch.device(device)), settings))
         show_batch(results[-1], settings, console)
-    if json_path is not None:
-        rows = [row for result in results for row in _rows(result, settings)]
-        described = {"data": source or "scikit-image's photographs", **vars(settings)}
-        content = document(
-            "bench batch",
-            {**described, "recipe": RECIPE.to_dict()},
-            rows,
-            absent=[
-                {"device": result.device, "name": name, "reason": reason}
-                for result in results
-                for name, reason in result.absent.items()
-            ],
-            meaning=MEANING,
-        )
-        write_json(json_path, content)
-        console.print(f"written: {json_path}", soft_wrap=True)
+    told = {"data": source or "scikit-image's photographs", **vars(settings)}
+    save_result(
+        json_path,
+        console,
+        "bench batch",
+        {**told, "recipe": RECIPE.to_dict()},
+        [row for result in results for row in _rows(result, settings)],
+        absent=[
+            {"device": result.device, "name": name, "reason": reason}
+            for result in results
+            for name, reason in result.absent.items()
+        ],
+        meaning=MEANING,
+    )
 
 
 def measure_batch(case: Case, settings: BatchSettings) -> BatchResult:
@@ -162,18 +158,13 @@ def contestants(case: Case, settings: BatchSettings) -> dict[str, Callable[[], W
 
 def show_batch(result: BatchResult, settings: BatchSettings, console: Console) -> None:
     """Print the table of one device, each beside the fastest of the others."""
-    table = Table(
-        title=f"batch stage on {result.device}: {settings.batch_size} photographs at "
+    table = result_table(
+        f"batch stage on {result.device}: {settings.batch_size} photographs at "
         f"{settings.side}x{settings.side}",
-        caption=MEANING,
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+        MEANING,
+        "what",
+        *("ms per image", "images/s", "range", "x kornia", "x albumentations"),
     )
-    table.add_column("what", no_wrap=True)
-    for heading in ("ms per image", "images/s", "range", "x kornia", "x albumentations"):
-        table.add_column(heading, justify="right")
     for row in _rows(result, settings):
         runs: Any = row["milliseconds"]
         table.add_row(
@@ -187,8 +178,7 @@ def show_batch(result: BatchResult, settings: BatchSettings, console: Console) -
         )
     console.print(table)
     for name, reason in result.absent.items():
-        sentence = f"{name} took no part: {reason}"
-        console.print(Text(sentence, style="yellow"), soft_wrap=True)
+        print_plain(console, f"{name} took no part: {reason}", "yellow")
 
 
 def _rows(result: BatchResult, settings: BatchSettings) -> list[dict[str, object]]:

@@ -10,16 +10,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from bench.arguments import check_writable, recipe_from
+from bench.cli.arguments import check_writable, recipe_from
+from bench.cli.results import save_result
+from bench.cli.text import result_table, wide_console
 from bench.compare.compare import Settings
 from bench.compare.images import collect
-from bench.compare.ours import row_name
-from bench.compare.report import document, wide_console, write_json
-from bench.timer import Rate, time_slice
+from bench.compare.timer import Rate, time_slice
 from dali_pipes import Loader
+from dali_pipes.preview.pairs import pair_name
 
 ALONE, CONSUMER, SECOND = "alone", "busy consumer", "busy second thread"
 
@@ -79,26 +79,19 @@ def busy_and_show(
             rounds=settings.rounds,
         )
     kept = kept_shares(rates)
+    where = " in a helper process" if helper_process else ""
     title = (
-        f"{row_name(loader.decoder, loader.engine)} on {loader.device}, {recipe}, "
-        f"{options['num_threads']} decoding and augmenting threads"
-        + (" in a helper process" if helper_process else "")
+        f"{pair_name(loader.decoder, loader.engine)} on {loader.device}, {recipe}, "
+        f"{options['num_threads']} decoding and augmenting threads{where}"
     )
     console.print(_table(rates, kept, title))
-    if json_path is not None:
-        rows = [
-            {"name": name, "images_per_second": rate.to_dict(), "kept": round(kept[name], 3)}
-            for name, rate in rates.items()
-        ]
-        told = {
-            **options,
-            "dtype": "bfloat16",
-            "data": source,
-            "recipe": recipe,
-            "decoder": loader.decoder,
-        }
-        write_json(json_path, document("bench busy", told | {"engine": loader.engine}, rows))
-        console.print(f"written: {json_path}", soft_wrap=True)
+    told = {**options, "dtype": "bfloat16", "data": source, "recipe": recipe}
+    told |= {"decoder": loader.decoder, "engine": loader.engine}
+    rows = [
+        {"name": name, "images_per_second": rate.to_dict(), "kept": round(kept[name], 3)}
+        for name, rate in rates.items()
+    ]
+    save_result(json_path, console, "bench busy", told, rows)
 
 
 def measure(
@@ -170,17 +163,13 @@ def _compute() -> int:
 
 
 def _table(rates: dict[str, Rate], kept: dict[str, float], title: str) -> Table:
-    table = Table(
-        title=title,
-        caption=f"busy consumer: it computes for {_SHARE:.0%} of a batch's time before it takes the next; "
+    table = result_table(
+        title,
+        f"busy consumer: it computes for {_SHARE:.0%} of a batch's time before it takes the next; "
         "kept: median over rounds of the share of the speed alone",
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
+        "main program",
+        *("images/s", "runs", "kept"),
     )
-    table.add_column("main program", no_wrap=True)
-    for heading in ("images/s", "runs", "kept"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for name, rate in rates.items():
         spread = f"{min(rate.runs):.0f}-{max(rate.runs):.0f}"
         table.add_row(name, f"{rate.median:.0f}", spread, f"{kept[name]:.0%}")

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from bench.arguments import check_writable
+from bench.cli.arguments import check_writable
+from bench.cli.results import document, write_json
+from bench.cli.text import print_plain, print_written, result_table, wide_console
 from bench.compare.contestant import Unable
-from bench.compare.report import document, wide_console, write_json
 from bench.micro.ops_table import FLIP, OPS, Op
 from bench.micro.pictures import load_pictures
 from bench.micro.turns import Turns, Work, one_thread, take_turns
@@ -109,7 +107,7 @@ def ops_and_show(source: str | None, settings: OpsSettings, *, json_path: Path |
     show_classic(classic, settings, console)
     show_ops(lines, settings, console)
     if json_path is not None:
-        console.print(f"written: {json_path}", soft_wrap=True)
+        print_written(console, json_path)
 
 
 def _document(
@@ -209,23 +207,19 @@ def measure_classic(image: NDArray[np.uint8], settings: OpsSettings) -> dict[str
 
 def show_classic(classic: dict[str, Turns], settings: OpsSettings, console: Console) -> None:
     """Print the table of one transform on one image."""
-    table = _table("one transform, one image", CLASSIC_MEANING.format(side=settings.classic_side))
-    table.add_column("library", no_wrap=True)
-    table.add_column("ms per 1000", justify="right")
+    meaning = CLASSIC_MEANING.format(side=settings.classic_side)
+    table = result_table("one transform, one image", meaning, "library", "ms per 1000")
     for name, turns in sorted(classic.items(), key=lambda item: item[1].median):
-        table.add_row(name, f"{turns.median * 1e6:.1f}", style=_style(name))
+        style = "green" if name.startswith("ours") else ""
+        table.add_row(name, f"{turns.median * 1e6:.1f}", style=style)
     console.print(table)
 
 
 def show_ops(lines: list[Line], settings: OpsSettings, console: Console) -> None:
     """Print the table of operations, and below it the reasons for what is missing."""
     engines = list(dict.fromkeys(line.engine for line in lines if line.engine))
-    table = _table(
-        f"operations at {settings.side}x{settings.side}; ours: {', '.join(engines)}", MEANING
-    )
-    table.add_column("operation", no_wrap=True)
-    for heading in ("batch", *LIBRARIES):
-        table.add_column(heading, justify="right")
+    title = f"operations at {settings.side}x{settings.side}; ours: {', '.join(engines)}"
+    table = result_table(title, MEANING, "operation", "batch", *LIBRARIES)
     for line in lines:
         cells = [
             f"{line.cells[name].median / line.batch * 1e6:.0f}" if name in line.cells else "-"
@@ -236,8 +230,7 @@ def show_ops(lines: list[Line], settings: OpsSettings, console: Console) -> None
         table.add_row(line.op + marks, f"{line.batch}{where}", *cells)
     console.print(table)
     for (library, reason), ops in _reasons(lines).items():
-        sentence = f"{library} without {', '.join(ops)}: {reason}"
-        console.print(Text(sentence, style="yellow"), soft_wrap=True)
+        print_plain(console, f"{library} without {', '.join(ops)}: {reason}", "yellow")
 
 
 def _reasons(lines: list[Line]) -> dict[tuple[str, str], list[str]]:
@@ -249,18 +242,3 @@ def _reasons(lines: list[Line]) -> dict[tuple[str, str], list[str]]:
             if line.op not in ops:
                 ops.append(line.op)
     return found
-
-
-def _table(title: str, caption: str) -> Table:
-    return Table(
-        title=title,
-        caption=caption,
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
-
-
-def _style(name: str) -> str:
-    return "green" if name.startswith("ours") else ""

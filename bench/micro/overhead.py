@@ -7,12 +7,16 @@ import numpy as np
 import torch
 
 from bench.compare.images import Repeated
-from bench.timer import Rate
+from bench.compare.timer import Rate
 from dali_pipes import Loader
-from dali_pipes.decode.dali.feed import Feed
-from dali_pipes.pipeline.augment import Finisher, Pending, Sheets
-from dali_pipes.pipeline.produce import CpuProducer, Producer
-from dali_pipes.schedule import Plan
+from dali_pipes.options import Setup
+from dali_pipes.pipeline.augment import Augmenter
+from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.engines import Engines
+from dali_pipes.pipeline.pipeline import CpuDecoder, Pipeline
+from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
+from dali_pipes.pipeline.threads import Workers
+from dali_pipes.production import Production
 from gpu_aug import Draws, Recipe
 from gpu_aug.compiled.clock import clock
 from gpu_aug.engines.engine import Images
@@ -30,7 +34,7 @@ def measure_overhead(
     Order, reading, header checks, draws, memory of the batches, hand-over between threads and
     state are all there; only the pixels are missing.
     """
-    loader = _IdleLoader(
+    loader = Loader(
         Repeated(dataset, np.arange(min(len(dataset), epoch)), length=epoch),
         Recipe.imagenet_train(),
         batch_size=BATCH_SIZE,
@@ -38,6 +42,7 @@ def measure_overhead(
         decoder="cpu",
         num_threads=num_threads,
     )
+    loader._production = _IdleProduction(loader._setup, loader.schedule.largest)
     next(_rates(loader))
     rates: list[float] = []
     until = clock() + seconds
@@ -62,17 +67,24 @@ class _Nothing:
         """Leave the memory as it is."""
 
 
-def _draw_nothing(_sheets: Sheets, _first: int, _last: int) -> None:
+def _render_nothing(fetched: Fetched, _canvases: Canvases, _start: int) -> Decoded:
     """Leave the canvases as they are."""
+    return Decoded(fetched, [NOTHING] * len(fetched))
 
 
-class _IdleProducer(CpuProducer):
-    def _begin(self, plan: Plan) -> Pending:
-        return self._finisher.spawn(self._workshop.prepare(plan), _draw_nothing)
+class _IdleProduction(Production):
+    """Makes pipelines that decode and augment nothing."""
 
+    def __init__(self, setup: Setup, largest: int) -> None:
+        super().__init__(setup, largest)
+        self._idle = setup
 
-class _IdleLoader(Loader):
-    def _producer(self) -> tuple[Producer, Feed | None]:
-        views = [replace(view, engine=_Nothing()) for view in self._views]
-        finisher = Finisher(views, self.timings, self._num_threads)
-        return _IdleProducer(self._workshop, finisher, self._prefetch, fast=False), None
+    def start(self, largest: int) -> Pipeline:
+        """See Production."""
+        del largest
+        setup, fetcher = self._idle, self._idle.fetcher
+        views = [replace(view, engine=_Nothing()) for view in setup.views]
+        workers = Workers(fetcher.views.recipes, 0, fetcher.timings, setup.num_threads)
+        spawn = Augmenter(Engines(views, fetcher.timings), workers).spawn
+        decoder = CpuDecoder(spawn, lambda _: _render_nothing, setup.options.prefetch)
+        return Pipeline(fetcher, decoder, workers)

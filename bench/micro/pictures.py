@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bench.compare.images import sound_samples
-from bench.errors import BenchError
-from bench.photographs import make_photographs
+from bench.compare.images import require_sound
+from bench.compare.photographs import make_photographs
 from dali_pipes.decode import opencv
 from gpu_aug import RandomResizedCrop, Recipe
 from gpu_aug.resampling.decoded import resample
@@ -32,17 +31,10 @@ def load_pictures(source: str | None, count: int, side: int) -> NDArray[np.uint8
         BenchError: Nothing there decodes, or there is no source and no scikit-image.
     """
     if source is not None:
-        return _cut(_sound(source, count), count, side)
+        return _cut(require_sound(source, open_dataset(source), most=count)[0], count, side)
     with TemporaryDirectory(prefix="gpu-aug-") as folder:
         make_photographs(Path(folder), per_class=4)
-        return _cut(_sound(folder, count), count, side)
-
-
-def _sound(source: str, count: int) -> list[Sample]:
-    samples, left_out = sound_samples(open_dataset(source), most=count)
-    if not samples:
-        raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
-    return samples
+        return load_pictures(folder, count, side)
 
 
 def _cut(samples: list[Sample], count: int, side: int) -> NDArray[np.uint8]:
@@ -51,11 +43,10 @@ def _cut(samples: list[Sample], count: int, side: int) -> NDArray[np.uint8]:
     rows = np.arange(count) % len(samples)
     draws = Recipe([RandomResizedCrop(side)]).draw(0, 0, np.arange(count), sizes[rows])
     pictures = torch.empty(count, side, side, 3, dtype=torch.uint8)
-    decoded: dict[int, torch.Tensor] = {}
+    decoded = [
+        torch.from_numpy(opencv.decode(sample.image or b"", (header.height, header.width)))
+        for sample, header in zip(samples, headers, strict=True)
+    ]
     for row in range(count):
-        place = int(rows[row])
-        if place not in decoded:
-            size = (int(sizes[place, 0]), int(sizes[place, 1]))
-            decoded[place] = torch.from_numpy(opencv.decode(samples[place].image or b"", size))
-        resample(decoded[place], draws.windows, row, pictures[row])
+        resample(decoded[rows[row]], draws.windows, row, pictures[row])
     return pictures.numpy()

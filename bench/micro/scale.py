@@ -7,11 +7,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from bench.arguments import check_writable, recipe_from
-from bench.compare.images import Repeated, sound_samples
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
-from bench.machine import num_cores
+from bench.cli.arguments import check_writable, recipe_from
+from bench.cli.errors import BenchError
+from bench.cli.results import save_result
+from bench.cli.text import print_written, wide_console
+from bench.compare.images import Repeated, require_sound
+from bench.compare.timer import Rate
 from bench.micro.overhead import measure_overhead
 from bench.micro.scale_parts import (
     Build,
@@ -24,11 +25,11 @@ from bench.micro.scale_parts import (
     watch_memory,
 )
 from bench.micro.scale_result import ScaleResult, ScaleSettings
-from bench.micro.scale_show import draw_scale, show_scale
-from bench.timer import Rate
+from bench.micro.scale_show import draw_scale, require_matplotlib, show_scale
 from dali_pipes.choose import choose
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe, Views
 from readers import Dataset, Sample, open_dataset
+from readers.cores import usable_cores
 
 Progress = Callable[[str], None]
 
@@ -50,8 +51,10 @@ def scale_and_show(
     """
     check_writable(json_path)
     check_writable(plot_path)
-    if plot_path is not None and plot_path.suffix.lower() != ".svg":
-        raise BenchError(f"the plot's name must end in .svg, got {plot_path}")
+    if plot_path is not None:
+        if plot_path.suffix.lower() != ".svg":
+            raise BenchError(f"the plot's name must end in .svg, got {plot_path}")
+        require_matplotlib()
     parsed = recipe_from(recipe)
     if isinstance(parsed, Views):
         raise BenchError(f"the recipe must make one view, got {len(parsed)}: give a Recipe")
@@ -60,11 +63,11 @@ def scale_and_show(
         result = measure_scale(source, parsed, settings, status.update)
     show_scale(result, console)
     if plot_path is not None:
-        plot_path.write_text(draw_scale(result), encoding="utf-8")
-        console.print(f"written: {plot_path}", soft_wrap=True)
-    if json_path is not None:
-        write_json(json_path, _document(result))
-        console.print(f"written: {json_path}", soft_wrap=True)
+        draw_scale(result, plot_path)
+        print_written(console, plot_path)
+    save_result(
+        json_path, console, "bench scale", result.settings, _rows(result), **_others(result)
+    )
 
 
 def measure_scale(
@@ -77,9 +80,7 @@ def measure_scale(
         BenchError: Nothing there decodes.
     """
     original = open_dataset(source)
-    samples, left_out = sound_samples(original, most=_MAX_SAMPLES)
-    if not samples:
-        raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
+    samples, _ = require_sound(source, original, most=_MAX_SAMPLES)
     dataset = Repeated(original, np.array([sample.index for sample in samples], np.int64))
     choice = choose(settings.device, settings.decoder, settings.engine)  # type: ignore[arg-type]
     build = Build(
@@ -88,7 +89,7 @@ def measure_scale(
         choice.decoder,
         choice.engine,
         settings.batch_size,
-        num_cores(),
+        usable_cores(),
     )
     result = ScaleResult(_described(source, settings, build))
     progress("threads")
@@ -110,7 +111,7 @@ def measure_scale(
 
 
 def _threads(result: ScaleResult, dataset: Dataset, build: Build, settings: ScaleSettings) -> None:
-    powers = tuple(2**power for power in range(10) if 2**power <= num_cores())
+    powers = tuple(2**power for power in range(10) if 2**power <= usable_cores())
     counts = settings.threads or powers
     result.threads = race_loaders(
         {number: partial(build.loader, dataset, num_threads=number) for number in counts},
@@ -181,27 +182,27 @@ def _described(source: str, settings: ScaleSettings, build: Build) -> dict[str, 
     }
 
 
-def _document(result: ScaleResult) -> dict[str, object]:
+def _rows(result: ScaleResult) -> list[dict[str, object]]:
     parts: dict[str, Mapping[int, Rate] | Mapping[float, Rate]] = {
         "threads": result.threads,
         "megapixels": result.megapixels,
         "batch_size": result.batch_sizes,
     }
-    rows = [
+    return [
         {"varies": name, "value": value, "images_per_second": rate.to_dict()}
         for name, rates in parts.items()
         for value, rate in rates.items()
     ]
-    return document(
-        "bench scale",
-        result.settings,
-        rows,
-        serial_seconds_per_image=result.serial_seconds,
-        predicted=[
+
+
+def _others(result: ScaleResult) -> dict[str, object]:
+    return {
+        "serial_seconds_per_image": result.serial_seconds,
+        "predicted": [
             {"threads": number, "images_per_second": round(rate, 1)}
             for number, rate in result.predicted.items()
         ],
-        lengths=[{"samples": length, **vars(start)} for length, start in result.lengths.items()],
-        memory_mib=result.memory,
-        memory_growth_mib=growth_mib(result.memory),
-    )
+        "lengths": [{"samples": length, **vars(start)} for length, start in result.lengths.items()],
+        "memory_mib": result.memory,
+        "memory_growth_mib": growth_mib(result.memory),
+    }

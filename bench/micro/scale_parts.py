@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from bench.compare.images import Repeated
-from bench.timer import Rate, time_slice
+from bench.compare.timer import Rate, time_slice
 from dali_pipes import Loader
 from dali_pipes.decode import opencv
 from gpu_aug import Recipe

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from bench.compare.timer import Rate
 from bench.micro.overhead import EPOCH
 from bench.micro.scale_parts import Start
-from bench.timer import Rate
 
 
 @dataclass(frozen=True)

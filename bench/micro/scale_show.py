@@ -1,14 +1,17 @@
 """How the growth of cost is shown: tables, and a picture of five charts."""
 
+from pathlib import Path
+from typing import Any
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.chart import Panel, Series, draw_chart
+from bench.cli.errors import BenchError
+from bench.compare.timer import Rate
 from bench.micro.scale_parts import growth_mib
 from bench.micro.scale_result import ScaleResult
-from bench.timer import Rate
 
 FLAT_MIB = 16.0
 """Memory that grows by less than this between the second and the last quarter of a run counts as flat."""
@@ -52,42 +55,60 @@ def show_scale(result: ScaleResult, console: Console) -> None:
     console.print(Text(_memory(result)), soft_wrap=True)
 
 
-def draw_scale(result: ScaleResult) -> str:
-    """Draw every part as a chart; the answer is an SVG."""
-    measured = [Series("measured", _points(result.threads))]
+def draw_scale(result: ScaleResult, path: Path) -> None:
+    """Draw every part as a chart, into one SVG file.
+
+    Raises:
+        BenchError: matplotlib is not installed.
+    """
+    matplotlib = require_matplotlib()
+    figure = matplotlib.figure.Figure(figsize=(13, 7.5), layout="constrained")
+    axes = figure.subplots(2, 3).flatten()
+    threads, sizes, batches, lengths, memory = axes[:5]
+    axes[5].remove()
+    threads.plot(*_points(result.threads), "o-", label="measured")
     if result.predicted:
-        computed = [(1.0, next(iter(result.threads.values())).median), *result.predicted.items()]
-        measured.append(Series("by Amdahl's law", computed, dashed=True))
-    first = [(float(at), start.first_batch_seconds * 1e3) for at, start in result.lengths.items()]
-    return draw_chart(
-        [
-            Panel("Threads", "threads", "images/s", measured, (True, True)),
-            Panel(
-                "Image size",
-                "megapixels",
-                "images/s",
-                [Series("images/s", _points(result.megapixels))],
-                (True, True),
-            ),
-            Panel(
-                "Batch size",
-                "images in a batch",
-                "images/s",
-                [Series("images/s", _points(result.batch_sizes))],
-                (True, False),
-            ),
-            Panel(
-                "Dataset length",
-                "samples",
-                "ms to the first batch",
-                [Series("first batch", first)],
-                (True, False),
-            ),
-            Panel(
-                "Memory over time", "batches", "MiB", [Series("resident", _floats(result.memory))]
-            ),
-        ]
+        first = next(iter(result.threads.values())).median
+        computed = {1: first, **result.predicted}
+        threads.plot(computed.keys(), computed.values(), "--", label="by Amdahl's law")
+        threads.legend()
+    threads.set(title="Threads", xlabel="threads", ylabel="images/s", xscale="log", yscale="log")
+    sizes.plot(*_points(result.megapixels), "o-")
+    sizes.set(
+        title="Image size", xlabel="megapixels", ylabel="images/s", xscale="log", yscale="log"
     )
+    batches.plot(*_points(result.batch_sizes), "o-")
+    batches.set(
+        title="Batch size", xlabel="images in a batch", ylabel="images/s", xscale="log", ylim=0
+    )
+    waits = [start.first_batch_seconds * 1e3 for start in result.lengths.values()]
+    lengths.plot(list(result.lengths), waits, "o-")
+    lengths.set(
+        title="Dataset length",
+        xlabel="samples",
+        ylabel="ms to the first batch",
+        xscale="log",
+        ylim=0,
+    )
+    memory.plot([at for at, _ in result.memory], [mib for _, mib in result.memory], "-")
+    memory.set(title="Memory over time", xlabel="batches", ylabel="MiB", ylim=0)
+    for axis in axes[:5]:
+        axis.grid(alpha=0.4)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gpu-aug"}):
+        figure.savefig(path, format="svg", metadata={"Date": None})
+
+
+def require_matplotlib() -> Any:
+    """Return matplotlib with its figures.
+
+    Raises:
+        BenchError: It is not installed.
+    """
+    try:
+        import matplotlib.figure
+    except ImportError as error:
+        raise BenchError("charts are drawn by matplotlib: pip install 'gpu-aug[plots]'") from error
+    return matplotlib
 
 
 def _law(result: ScaleResult) -> str:
@@ -114,12 +135,8 @@ def _rate(rate: Rate) -> tuple[str, str]:
     return f"{rate.median:.0f}", f"{min(rate.runs):.0f}-{max(rate.runs):.0f}"
 
 
-def _points(rates: dict[int, Rate] | dict[float, Rate]) -> list[tuple[float, float]]:
-    return [(float(at), rate.median) for at, rate in rates.items()]
-
-
-def _floats(readings: list[tuple[int, float]]) -> list[tuple[float, float]]:
-    return [(float(taken), size) for taken, size in readings]
+def _points(rates: dict[int, Rate] | dict[float, Rate]) -> tuple[list[float], list[float]]:
+    return list(rates), [rate.median for rate in rates.values()]
 
 
 def _table(title: str, *headings: str) -> Table:

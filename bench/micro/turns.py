@@ -12,6 +12,7 @@ from types import FrameType
 
 import torch
 
+from bench.compare.timer import rotated
 from gpu_aug.compiled.clock import clock
 
 Work = Callable[[], object]
@@ -53,11 +54,9 @@ def take_turns(
     Returns:
         For every name the seconds per call in each of its turns.
     """
-    names = list(works)
-    runs: dict[str, list[float]] = {name: [] for name in names}
+    runs: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(turns):
-        # Another one begins each time, so that nobody always follows the same neighbour.
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+        for name in rotated(list(works), turn):
             runs[name].append(_seconds_per_call(works[name], seconds, finish))
     return {name: Turns(tuple(own)) for name, own in runs.items()}
 

@@ -8,20 +8,18 @@ from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from bench.arguments import check_writable
-from bench.compare.images import sound_samples
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
+from bench.cli.arguments import check_writable
+from bench.cli.errors import BenchError
+from bench.cli.results import save_result
+from bench.cli.text import print_plain, result_table, wide_console
 from bench.micro import window_ways as ways
 from bench.micro.turns import Turns, one_thread, take_turns
 from bench.micro.window_ways import Task, Way
 from dali_pipes.decode import opencv
 from dali_pipes.jpeg.tiling.tile import Untiled, add_restarts
+from dali_pipes.preview.sound import sound_samples
 from readers import Sample, open_dataset, read_header
 
 SIZE = (1080, 1920)
@@ -86,11 +84,9 @@ def windows_and_show(source: str, *, seconds: float, rounds: int, json_path: Pat
         found = measure(task, seconds=seconds / rounds, rounds=rounds)
     found.enlarged = enlarged
     show(found, console)
-    if json_path is not None:
-        settings = {"data": source, "size": SIZE, "window": WINDOW, "quality": _QUALITY}
-        settings |= {"windows": _NUM_WINDOWS, "rounds": rounds, "enlarged": enlarged}
-        write_json(json_path, document("bench windows", settings, _rows(found)))
-        console.print(f"written: {json_path}", soft_wrap=True)
+    settings = {"data": source, "size": SIZE, "window": WINDOW, "quality": _QUALITY}
+    settings |= {"windows": _NUM_WINDOWS, "rounds": rounds, "enlarged": enlarged}
+    save_result(json_path, console, "bench windows", settings, _rows(found))
 
 
 def measure(task: Task, *, seconds: float, rounds: int) -> Found:
@@ -182,18 +178,14 @@ def _encoded_1080p(sample: Sample) -> bytes:
 
 def show(found: Found, console: Console) -> None:
     """Print the table and who is absent."""
-    table = Table(
-        title=f"random {WINDOW[1]}x{WINDOW[0]} windows of {SIZE[1]}x{SIZE[0]} JPEGs at quality "
+    table = result_table(
+        f"random {WINDOW[1]}x{WINDOW[0]} windows of {SIZE[1]}x{SIZE[0]} JPEGs at quality "
         f"{_QUALITY}, one thread; {found.enlarged} of the photographs were enlarged",
-        caption=f"time: that of '{OURS}' (median of the ratios within each round); "
+        f"time: that of '{OURS}' (median of the ratios within each round); "
         "differs: most, of 255, from the crop of the whole",
-        title_justify="left",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
+        "way",
+        *("ms/window", "min-max", "time", "differs"),
     )
-    table.add_column("way", no_wrap=True)
-    for heading in ("ms/window", "min-max", "time", "differs"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for name, turns in found.turns.items():
         table.add_row(
             name,
@@ -204,7 +196,7 @@ def show(found: Found, console: Console) -> None:
         )
     console.print(table)
     for name, reason in found.absent.items():
-        console.print(Text(f"{name} took no part: {reason}", style="yellow"), soft_wrap=True)
+        print_plain(console, f"{name} took no part: {reason}", "yellow")
 
 
 def _rows(found: Found) -> list[dict[str, object]]:

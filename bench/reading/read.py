@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,18 @@ from typing import Any
 import numpy as np
 
 import bench
-from bench.arguments import check_writable
 from bench.baselines.peers.catalog import environment, python_of
 from bench.baselines.peers.install import why_not
-from bench.compare.report import document, wide_console, write_json
-from bench.errors import BenchError
-from bench.machine import num_cores
+from bench.cli.arguments import check_writable
+from bench.cli.errors import BenchError
+from bench.cli.results import save_result
+from bench.cli.text import wide_console
+from bench.compare.timer import rotated
 from bench.reading.copies import Image, files
 from bench.reading.result import ENTRIES, Entry, Result, Turn, rows_of, show
 from bench.reading.ways import Task, text_of
 from readers import Order, Sample, open_dataset
+from readers.cores import usable_cores
 
 _PREPARE_SECONDS_MAX = 900.0
 _ANSWER_SECONDS_MORE = 120.0
@@ -83,10 +85,8 @@ def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None
     ):
         result = _measure(source, settings, Path(folder), status.update)
     show(result, console)
-    if json_path is not None:
-        plain = {**vars(settings), "only": list(settings.only), "data": source}
-        write_json(json_path, document("bench read", plain, [rows_of(result)]))
-        console.print(f"written: {json_path}", soft_wrap=True)
+    plain = {**vars(settings), "only": list(settings.only), "data": source}
+    save_result(json_path, console, "bench read", plain, [rows_of(result)])
     return result
 
 
@@ -112,12 +112,12 @@ def _measure(source: str, settings: ReadSettings, folder: Path, progress: Any) -
             except ReaderError as error:
                 result.absent[entry.name] = str(error)
         for number in range(settings.rounds):
-            for name in _rotated(list(running), number):
+            for name in rotated(list(running), number):
                 progress(f"round {number + 1} of {settings.rounds}: {name}")
                 turn = running[name].turn(settings.seconds / settings.rounds)
                 result.warm.setdefault(name, []).append(turn)
     for number in range(settings.cold_rounds):
-        for entry in _rotated([entry for entry in entries if entry.name in running], number):
+        for entry in rotated([entry for entry in entries if entry.name in running], number):
             progress(f"cold round {number + 1} of {settings.cold_rounds}: {entry.name}")
             turn = _cold_turn(entry, copies[entry.copy], settings, result.samples)
             result.cold.setdefault(entry.name, []).append(turn)
@@ -146,7 +146,7 @@ class Reader:
         """
         if entry.peer and (reason := why_not(entry.peer)):
             raise ReaderError(reason)
-        num_threads = settings.num_threads or num_cores()
+        num_threads = settings.num_threads or usable_cores()
         self.ahead = _AHEAD * num_threads
         task = Task(copy, settings.batch_size, num_threads, seed=0)
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
@@ -275,10 +275,3 @@ def _drop_from_cache(copy: Path) -> None:
             descriptor = os.open(path, os.O_RDONLY)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
-
-
-def _rotated(items: list[Any], number: int) -> Iterator[Any]:
-    """All of them, another one first each time."""
-    start = number % max(len(items), 1)
-    yield from items[start:]
-    yield from items[:start]

@@ -1,23 +1,20 @@
 """Decoding alone: what no pipeline that decodes these clips with these libraries can exceed."""
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
 
 from bench.compare.contestant import Kind, Share
+from bench.compare.threads import NUM_AHEAD, ThreadedBatches
 from bench.micro.turns import one_thread
 from bench.video.libraries import NUM_TRIED, fastest_seek, load_torchcodec, torchcodec_frames
 from bench.video.plan import Clip, ClipFooting
 from dali_pipes.video.codec import padded_packet
 from readers.storage.blob.pages import map_file
 from readers.video import read_packets
-
-_NUM_AHEAD = 2
 
 # Decoders that ask before each packet whether it may be passed over.
 _SKIPPING = frozenset({"h264", "hevc", "mpeg4", "vp8"})
@@ -27,25 +24,20 @@ class _Decoding:
     """Clips decoded on threads, and then forgotten."""
 
     kind: Kind = "ceiling"
-    num_ahead = _NUM_AHEAD
-    num_discard = _NUM_AHEAD + 1
+    num_ahead = NUM_AHEAD
+    num_discard = NUM_AHEAD + 1
     name: str
     note: str
+    _batches: ThreadedBatches[object] | None = None
 
     def __init__(self, footing: ClipFooting) -> None:
         self._footing = footing
-        self._decode: Callable[[Clip], object] | None = None
-        self._pool = ThreadPoolExecutor(footing.num_threads)
-        self._under_way: deque[list[Future[object]]] = deque()
-        self._starts = count(0, footing.batch_size)
 
     def next_batch(self) -> torch.Tensor:
         """Decode a batch; what is returned has its length and no pixels."""
-        while len(self._under_way) <= _NUM_AHEAD:
-            self._submit()
-        for future in self._under_way.popleft():
-            future.result()
-        return torch.empty(self._footing.batch_size, 0)
+        if self._batches is None:
+            raise RuntimeError(f"{self.name} is not open")
+        return torch.empty(len(self._batches.next()), 0)
 
     def share(self) -> Share:
         """Nothing but reading and decoding, which are not told apart."""
@@ -53,15 +45,15 @@ class _Decoding:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._pool.shutdown(cancel_futures=True)
+        if self._batches is not None:
+            self._batches.close()
 
-    def _submit(self) -> None:
-        if self._decode is None:
-            raise RuntimeError(f"{self.name} is not open")
-        start, plan = next(self._starts), self._footing.plan
-        positions = range(start, start + self._footing.batch_size)
-        self._under_way.append(
-            [self._pool.submit(self._decode, plan[position]) for position in positions]
+    def _start(self, decode: Callable[[Clip], object]) -> None:
+        footing = self._footing
+        self._batches = ThreadedBatches(
+            lambda position: decode(footing.plan[position]),
+            footing.batch_size,
+            footing.num_threads,
         )
 
 
@@ -76,7 +68,7 @@ class LibavcodecOnly(_Decoding):
 
     def open(self) -> None:
         """Take PyAV for the way to libavcodec."""
-        self._decode = decode_packets
+        self._start(decode_packets)
 
 
 class TorchcodecOnly(_Decoding):
@@ -95,7 +87,7 @@ class TorchcodecOnly(_Decoding):
         with one_thread():
             seek, _ = fastest_seek(self._footing.plan.first(NUM_TRIED))
         self.note += f"; {seek} seeking"
-        self._decode = lambda clip: torchcodec_frames(clip, seek)
+        self._start(lambda clip: torchcodec_frames(clip, seek))
 
 
 def decode_packets(clip: Clip) -> int:
@@ -115,8 +107,8 @@ def decode_packets(clip: Clip) -> int:
     found: set[int] = set()
     for packets in _runs(clip):
         contents = read_packets(content, info, packets.start, packets.stop)
-        for place, encoded in zip(packets, contents, strict=True):
-            pts = int(info.packet_pts[place])
+        for number, encoded in zip(packets, contents, strict=True):
+            pts = int(info.packet_pts[number])
             packet = padded_packet(encoded)
             packet.pts = pts
             if info.decoder in _SKIPPING:
@@ -133,10 +125,10 @@ def _runs(clip: Clip) -> Iterator[range]:
     """The packets from each keyframe that is needed to the last wanted frame behind it."""
     info = clip.info
     packet_of = np.argsort(info.packet_pts, kind="stable")
-    places = packet_of[np.unique(clip.frames)]
+    packets = packet_of[np.unique(clip.frames)]
     keys = info.keyframes[np.argsort(info.packet_pts[info.keyframes], kind="stable")]
-    group = np.searchsorted(info.packet_pts[keys], info.packet_pts[places], side="right") - 1
+    group = np.searchsorted(info.packet_pts[keys], info.packet_pts[packets], side="right") - 1
     starts = keys[np.maximum(group, 0)]
     bounds = [0, *(np.flatnonzero(np.diff(starts)) + 1).tolist(), len(starts)]
     for first, last in pairwise(bounds):
-        yield range(int(starts[first]), int(places[first:last].max()) + 1)
+        yield range(int(starts[first]), int(packets[first:last].max()) + 1)

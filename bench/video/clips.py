@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bench.errors import BenchError
-from bench.source import open_at_random
-from bench.video.kind import holds_videos
+from bench.cli.errors import BenchError
+from dali_pipes.preview.sound import sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Dataset
+from readers.dataset import Subset
+from readers.prepare.kind import holds_videos
+from readers.prepare.source import open_at_random
 
 _NUM_FRAMES, _STRIDE = 16, 4
+_NUM_CLIPS_LOOKED_AT = 3  # of each video: at its beginning, in its middle and at its end
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class ClipSettings:
 
     Attributes:
         num_frames: Frames of a clip.
-        stride: Places from one frame to the next; None where there is `fps`, else 4.
+        stride: Take every Nth frame; None where there is `fps`, else 4.
         fps: Frames per second of the clip.
         sampling: As for `Clips`, and so the others.
         clips_per_video: For some ways of sampling.
@@ -77,7 +80,7 @@ def clip_settings(source: str, format: str | None = None, **asked: Any) -> ClipS
 
     Args:
         source: Whatever `readers.open_dataset` takes.
-        format: Format of the source, if its name does not tell it.
+        format: Name of the source's format, where the source does not tell it.
         asked: Attributes of `ClipSettings`; None for what was not asked for.
 
     Raises:
@@ -105,5 +108,36 @@ def usual_batch_size(clips: ClipSettings | None) -> int:
 
 
 def usual_dtype(clips: ClipSettings | None) -> str:
-    """Default data type of the batches of a comparison."""
+    """The dtype of the batches of a comparison, for those who say nothing."""
     return "bfloat16" if clips is None else "float32"
+
+
+def open_sound_videos(
+    source: str, settings: ClipSettings, *, most: int, format: str | None = None
+) -> tuple[Subset, list[str]]:
+    """Open videos spread evenly over a dataset, without those that are damaged: some clips of each are decoded.
+
+    Args:
+        source: Whatever `readers.open_dataset` takes.
+        settings: How long clips are, and how far their frames are apart.
+        most: So many videos at most.
+        format: Name of the source's format, where the source does not tell it.
+
+    Returns:
+        The videos, and what is wrong with the others, one sentence each.
+
+    Raises:
+        readers.ReadersError: There is nothing to read.
+        BenchError: Not one of them is sound.
+    """
+    dataset = open_at_random(source, format)
+    count = min(len(dataset), most)
+    spread = [number * len(dataset) // count for number in range(count)]
+    each = {"sampling": "uniform", "clips_per_video": _NUM_CLIPS_LOOKED_AT}
+    sound, left_out = sound_videos(settings.clips(dataset.take(spread), **each))
+    if not sound:
+        raise BenchError(
+            f"{source} has no sound video (the first of {len(left_out)} is {left_out[0]}): "
+            "give a folder, a list or shards with videos"
+        )
+    return dataset.take([spread[number] for number in sound]), left_out

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from bench.compare.contestant import Contestant, Footing, Handy, Kind
 from bench.compare.lineup import Entry
-from bench.compare.ours import DECODERS, Decoder, OurLoader, row_name
+from bench.compare.ours import OurLoader
 from bench.video.ceiling import LibavcodecOnly, TorchcodecOnly
 from bench.video.check import check_frames
 from bench.video.dali_reader import DaliVideoReader
@@ -16,6 +16,7 @@ from bench.video.libraries import (
 )
 from bench.video.plan import ClipFooting
 from bench.video.workers import ClipProcesses, ClipThreads
+from dali_pipes.preview.pairs import DECODERS, Decoder, pair_name
 
 Enter = Callable[[ClipFooting], Handy]
 
@@ -57,7 +58,7 @@ def _in_threads(reader: type[ClipReader]) -> Entry:
 
 
 def _ours(decoder: Decoder) -> Entry:
-    name = row_name(decoder, "fused")
+    name = pair_name(decoder, "fused")
     return _entry(name, "engine", lambda footing: OurLoader(footing, decoder, "fused"))
 
 

@@ -1,21 +1,19 @@
 """A library's way to clips, in the worker processes of torch's DataLoader, or in threads."""
 
 import time
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
+from functools import partial
 from typing import ClassVar
 
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from bench.compare.contestant import Kind, Share, share_of
+from bench.compare.threads import NUM_AHEAD, ThreadedBatches
 from bench.micro.turns import one_thread
 from bench.video.libraries import NUM_TRIED, ClipReader
 from bench.video.plan import ClipFooting
 
-_NUM_AHEAD = 2  # batches per worker, torch's default; and of all threads together
 _NUM_SAMPLES_MIN = 200_000  # as many as no comparison takes, so that no epoch ends within it
 _NUM_INSTRUMENTED = 8
 
@@ -64,7 +62,7 @@ class ClipProcesses(_OfReader):
 
     def __init__(self, reader: ClipReader, footing: ClipFooting) -> None:
         super().__init__(reader, footing)
-        self.num_ahead = _NUM_AHEAD * footing.num_threads
+        self.num_ahead = NUM_AHEAD * footing.num_threads
         # What was prefetched, and then the batches that the workers begin all at once.
         self.num_discard = self.num_ahead + footing.num_threads
         self._batches: Iterator[torch.Tensor] | None = None
@@ -79,7 +77,7 @@ class ClipProcesses(_OfReader):
             num_workers=footing.num_threads,
             pin_memory=footing.device.type == "cuda",
             worker_init_fn=self._reader.worker_init,
-            prefetch_factor=_NUM_AHEAD,
+            prefetch_factor=NUM_AHEAD,
             persistent_workers=True,
         )
         self._batches = iter(loader)
@@ -99,14 +97,9 @@ class ClipThreads(_OfReader):
     """A reader in threads; the consumer joins their clips to batches."""
 
     where = "threads"
-    num_ahead = _NUM_AHEAD
-    num_discard = _NUM_AHEAD + 1
-
-    def __init__(self, reader: ClipReader, footing: ClipFooting) -> None:
-        super().__init__(reader, footing)
-        self._pool: ThreadPoolExecutor | None = None
-        self._under_way: deque[list[Future[torch.Tensor]]] = deque()
-        self._starts = count(0, footing.batch_size)
+    num_ahead = NUM_AHEAD
+    num_discard = NUM_AHEAD + 1
+    _batches: ThreadedBatches[torch.Tensor] | None = None
 
     def open(self) -> None:
         """Start the threads."""
@@ -114,31 +107,23 @@ class ClipThreads(_OfReader):
         worker_init = self._reader.worker_init
         if worker_init is not None:
             worker_init(0)  # OpenCV's number of threads is that of the process
+        footing, work = self._footing, _Clips(self._reader, self._footing).__getitem__
         # As in a DataLoader's worker: torch takes no threads of its own.
-        self._pool = ThreadPoolExecutor(
-            self._footing.num_threads, initializer=torch.set_num_threads, initargs=(1,)
+        self._batches = ThreadedBatches(
+            work, footing.batch_size, footing.num_threads, partial(torch.set_num_threads, 1)
         )
-        for _ in range(_NUM_AHEAD):
-            self._submit()
 
     def next_batch(self) -> torch.Tensor:
         """Wait for the oldest batch, begin another one, and bring it to the device."""
-        self._submit()
-        clips = [future.result() for future in self._under_way.popleft()]
-        return torch.stack(clips).to(self._footing.device, non_blocking=True)
+        if self._batches is None:
+            raise RuntimeError(f"{self.name} is not open")
+        return torch.stack(self._batches.next()).to(self._footing.device, non_blocking=True)
 
     def close(self) -> None:
         """Drop what is under way."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
-
-    def _submit(self) -> None:
-        if self._pool is None:
-            raise RuntimeError(f"{self.name} is not open")
-        start, size = next(self._starts), self._footing.batch_size
-        work = _Clips(self._reader, self._footing).__getitem__
-        self._under_way.append([self._pool.submit(work, start + row) for row in range(size)])
+        if self._batches is not None:
+            self._batches.close()
+            self._batches = None
 
 
 class _Clips(Dataset[torch.Tensor]):

@@ -1,4 +1,4 @@
-"""Drawing the canvases of many rows in one call of compiled code; what it declines is for others to draw."""
+"""Rendering the canvases of many JPEGs in one call of compiled code; what it declines is for others to render."""
 
 import threading
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.pipeline.augment import Sheets
-from dali_pipes.pipeline.fetch import Work, needed_part
+from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.stages import Fetched, needed_part
 from gpu_aug.resampling.crops import Windows
 from readers import read_header
 
@@ -20,130 +20,130 @@ _NO_OFFSETS = np.empty(0, np.int64)
 _KEPT = threading.local()
 
 
-def draw_rows(
-    work: Work, sheets: Sheets, start: int, stop: int, *, fast: bool
-) -> NDArray[np.bool_]:
-    """Draw the canvases of the sound baseline JPEGs at some places of sheets.
+def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[np.bool_]:
+    """Render the canvases of the sound baseline JPEGs among some rows.
 
     Args:
-        work: The batch to which the rows belong.
-        sheets: The canvases.
-        start: The first place.
-        stop: The one after the last.
+        fetched: The rows.
+        canvases: Their canvases.
         fast: Whether images that are shrunk may be decoded at a smaller size.
 
     Returns:
-        bool [stop - start]: whether the canvases at each place are drawn.
+        bool [n]: whether the canvases of each row are rendered.
     """
-    places = [place for place in range(start, stop) if work.data[sheets.rows[place]] is not None]
-    drawn = np.zeros(stop - start, bool)
-    if not places:
-        return drawn
+    rows = np.flatnonzero(fetched.kept())
+    rendered = np.zeros(len(fetched), bool)
+    if not len(rows):
+        return rendered
     from dali_pipes.decode import jpeg_rows  # compiles, where that was not done before
 
-    rows = np.array([sheets.rows[place] for place in places])
-    windows = np.stack([_fields(draws.windows, rows) for draws in work.draws])
-    antialias = np.array([draws.windows.antialias for draws in work.draws])
+    crops = np.stack([_crops(drawn.windows, rows) for drawn in fetched.draws])
+    antialias = np.array([drawn.windows.antialias for drawn in fetched.draws])
     shrink = np.ones(len(rows), np.int64)
     if fast and antialias.all():
-        shrink = _shrink(windows)
-        _leave_turned(work, rows, shrink)
-    parts = _parts(work, rows, shrink)
-    encoded, offsets, held = _encoded(work, rows)
-    canvases = [
-        [_describe(sheets.canvas(place, view)) for place in places]
-        for view in range(len(work.draws))
-    ]
+        shrink = _shrink(crops)
+        _leave_turned(fetched, rows, shrink)
+    parts = _parts(fetched, rows, shrink)
+    encoded, offsets, held = _encoded(fetched, rows)
     statuses = np.empty(len(rows), np.int32)
-    jpeg_rows.draw_rows(
+    jpeg_rows.render_rows(
         encoded,
-        work.sizes[rows],
+        fetched.sizes[rows],
         parts,
         shrink,
         offsets,
-        windows,
-        np.array(canvases, np.int64),
+        crops,
+        canvases.addresses(rows.tolist(), fetched.draws),
         antialias,
-        _memory(work.sizes[rows], parts, windows),
+        _memory(fetched.sizes[rows], parts, crops),
         statuses,
     )
     del held  # the addresses in `encoded` were good until here
-    drawn[np.array(places) - start] = statuses == 0
-    return drawn
+    rendered[rows] = statuses == 0
+    return rendered
 
 
 def _encoded(
-    work: Work, rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.uint8]]]:
-    """Where the rows' bytes lie and, as far as it is known, their restart intervals; see rows.draw_rows.
+    fetched: Fetched, rows: NDArray[np.int64]
+) -> tuple[NDArray[np.void], NDArray[np.int64], list[NDArray[np.uint8]]]:
+    """Where the rows' bytes lie and, as far as it is known, their restart intervals; see jpeg_rows.
 
     Returns:
-        int64 [n, 4]; int64 [...], the offsets of restart intervals; and what keeps the bytes in memory.
+        ENCODED [n]; int64 [...], the offsets of restart intervals; and what keeps the bytes in memory.
     """
-    held = [np.frombuffer(work.data[row] or b"", np.uint8) for row in rows.tolist()]
-    known = [work.restarts[row] for row in rows.tolist()]
+    from dali_pipes.decode.jpeg_rows import ENCODED
+
+    held = [np.frombuffer(fetched.data[row] or b"", np.uint8) for row in rows.tolist()]
+    known = [getattr(fetched.samples[row], "restarts", None) for row in rows.tolist()]
     offsets = [_NO_OFFSETS if found is None else found[:-1] for found in known]
     bounds = np.cumsum([0, *(found.size for found in offsets)])
-    encoded = np.empty((len(held), 4), np.int64)
-    encoded[:, :2] = [(view.__array_interface__["data"][0], view.size) for view in held]
-    encoded[:, 2], encoded[:, 3] = bounds[:-1], bounds[1:]
+    encoded = np.empty(len(held), ENCODED)
+    encoded["address"] = [view.__array_interface__["data"][0] for view in held]
+    encoded["num_bytes"] = [view.size for view in held]
+    encoded["first_offset"], encoded["last_offset"] = bounds[:-1], bounds[1:]
     return encoded, np.concatenate([_NO_OFFSETS, *offsets]), held
 
 
-def _parts(work: Work, rows: NDArray[np.int64], shrink: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The part of each image that all views need, grown to whole pixels of the shrunk image.
+def _parts(
+    fetched: Fetched, rows: NDArray[np.int64], shrink: NDArray[np.int64]
+) -> NDArray[np.void]:
+    """The part of each image that all views need, grown to whole pixels of the shrunk image: RECT [n]."""
+    from dali_pipes.decode.jpeg_rows import RECT
 
-    Returns:
-        int64 [n, 4]: top, left, height, width.
-    """
-    start, shape = (pair[rows].astype(np.int64) for pair in needed_part(work.draws))
+    start, shape = (pair[rows].astype(np.int64) for pair in needed_part(fetched.draws))
     step = shrink[:, None]
     first = start // step * step
-    last = np.minimum(-(-(start + shape) // step) * step, work.sizes[rows])
-    return np.concatenate([first, last - first], axis=1)
+    last = np.minimum(-(-(start + shape) // step) * step, fetched.sizes[rows])
+    return _records(RECT, first, last - first)
 
 
-def _fields(windows: Windows, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    names = ("start", "shape", "resize", "paste")
-    return np.concatenate([getattr(windows, name)[rows] for name in names], axis=1).astype(np.int64)
+def _crops(windows: Windows, rows: NDArray[np.int64]) -> NDArray[np.void]:
+    """The crops of rows, CROP [n]."""
+    from dali_pipes.decode.jpeg_rows import CROP
+
+    pairs = (windows.start, windows.shape, windows.resize, windows.paste)
+    return _records(CROP, *(pair[rows] for pair in pairs))
 
 
-def _shrink(windows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _records(dtype: np.dtype[np.void], *pairs: NDArray[Any]) -> NDArray[np.void]:
+    """Records whose fields are columns of whole numbers, one after the other."""
+    return np.concatenate(pairs, axis=1, dtype=np.int64).view(dtype)[:, 0]
+
+
+def _shrink(crops: NDArray[np.void]) -> NDArray[np.int64]:
     """By how much each image may be shrunk while it is decoded: int64 [n], 1, 2, 4 or 8."""
-    shrinking = (windows[..., 2:4] / windows[..., 4:6]).min(axis=(0, 2)) / _FAST_MARGIN
+    by_height = crops["height"] / crops["resize_height"]
+    by_width = crops["width"] / crops["resize_width"]
+    shrinking = np.minimum(by_height, by_width).min(axis=0) / _FAST_MARGIN
     exponents: NDArray[np.float64] = np.clip(np.floor(np.log2(shrinking)), 0, 3)
     return np.exp2(exponents).astype(np.int64)
 
 
-def _leave_turned(work: Work, rows: NDArray[np.int64], shrink: NDArray[np.int64]) -> None:
+def _leave_turned(fetched: Fetched, rows: NDArray[np.int64], shrink: NDArray[np.int64]) -> None:
     """Do not shrink images whose pixels, shrunk as they are stored, would lie between those wanted.
 
     Shrunk pixels are counted from the stored image's top left, which EXIF may turn to another corner.
     """
-    for place in np.flatnonzero(shrink > 1).tolist():
-        row = int(rows[place])
-        whole = not (work.sizes[row] % shrink[place]).any()
-        data = work.data[row]
+    for number in np.flatnonzero(shrink > 1).tolist():
+        row = int(rows[number])
+        whole = not (fetched.sizes[row] % shrink[number]).any()
+        data = fetched.data[row]
         if not whole and data is not None and read_header(data).orientation != 1:
-            shrink[place] = 1
-
-
-def _describe(canvas: Any) -> tuple[int, int, int]:
-    return canvas.data_ptr(), canvas.shape[0], canvas.shape[1]
+            shrink[number] = 1
 
 
 def _memory(
-    sizes: NDArray[np.int64], parts: NDArray[np.int64], windows: NDArray[np.int64]
+    sizes: NDArray[np.int64], parts: NDArray[np.void], crops: NDArray[np.void]
 ) -> tuple[NDArray[np.uint8], ...]:
     """Scratch for decoding any of the images, room for any of the parts, and scratch for resizing."""
     from dali_pipes.jpeg.memory import scratch_bytes as decoding_bytes
     from gpu_aug.resampling.bilinear import scratch_bytes as resizing_bytes
 
-    largest = windows.reshape(-1, windows.shape[2]).max(axis=0).tolist()
+    sides = ("height", "width", "resize_height", "resize_width")
     needed = (
         decoding_bytes(int(sizes.max())),
-        int(parts[:, 2:].prod(axis=1).max()) * 3,
-        resizing_bytes(*largest[2:6]),
+        int((parts["height"] * parts["width"]).max()) * 3,
+        resizing_bytes(*(int(crops[side].max()) for side in sides)),
     )
     kept: Any = getattr(_KEPT, "memory", (np.empty(0, np.uint8),) * 3)
     _KEPT.memory = tuple(

@@ -4,66 +4,69 @@ import os
 import pickle
 import threading
 import traceback
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 import torch
 
 from dali_pipes.batch import Stage, Timings
 from dali_pipes.errors import LoaderError
-from dali_pipes.pipeline.augment import Draw, Finisher, Pending, Sheets, View
-from dali_pipes.pipeline.fetch import Work, Workshop
+from dali_pipes.pipeline.augment import Augmenter
+from dali_pipes.pipeline.build import cpu_pipeline
+from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.engines import Engines
 from dali_pipes.pipeline.job import Job, Reply
-from dali_pipes.pipeline.produce import CpuProducer
+from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.ring import Ring
+from dali_pipes.pipeline.stages import Decoded, Fetched, Finished, Images, Pending, join
+from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.pipeline.views import View
 from dali_pipes.schedule import Plan
-from gpu_aug import Engine, compile_engine
+from gpu_aug import compile_engine
 from gpu_aug.compiled.clock import clock
-from readers.sample import Payload
 
 _STAGES: tuple[Stage, ...] = ("read", "decode", "augment")
 _CPU = torch.device("cpu")
 _LOOK_SECONDS = 1.0  # how often it is asked whether the training process still lives
 
 
-class RingFinisher(Finisher):
-    """Runs the stages of the CPU with their results going straight into the slots of a ring.
+def build(job: Job, ring: Ring) -> Pipeline:
+    """Build the pipeline of a job, whose results go straight into the slots of a ring."""
+    fetcher = job.fetcher
+    recipes, num_frames = fetcher.views.recipes, fetcher.num_frames
+    workers = Workers(recipes, num_frames, fetcher.timings, job.num_threads)
 
-    Args:
-        job: Names what is made.
-        timings: Gets the seconds spent decoding and augmenting.
-        ring: Where it is put.
-    """
+    def slot(fetched: Fetched) -> Images:
+        return ring.images(fetched.plan.step, len(fetched) * (num_frames or 1))
 
-    def __init__(self, job: Job, timings: Timings, ring: Ring) -> None:
+    def render_alone(fetched: Fetched, render: Render) -> Pending:
+        images = slot(fetched)
+
+        def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
+            return join(fetched, parts).finished(), images
+
+        canvases = Canvases(images, num_frames or 1, pinned=False)
+        return Pending(finish, workers.render(fetched, render, canvases))
+
+    spawn, fused = render_alone, job.engine == "fused" and not job.canvases
+    if not job.canvases:
         views = [
             View(
                 recipe,
-                _engine_of(job, recipe),
+                compile_engine(job.engine, recipe, device=_CPU, exact=job.exact),
                 job.dtype,
                 job.memory_format,
                 _CPU,
-                job.num_frames,
+                num_frames,
             )
-            for recipe in job.parts["views"].recipes
+            for recipe in recipes
         ]
-        super().__init__(views, timings, job.num_threads)
-        self._ring = ring
-        self._canvases = job.canvases
-
-    def spawn(self, work: Work, draw: Draw) -> Pending:
-        """Start drawing the canvases of a batch, and augmenting them unless a GPU does that."""
-        images = self._ring.images(work.plan.step, len(work) * self.views[0].images_per_row)
-        if self._canvases:
-            sheets = Sheets(work, range(len(work)), self.views, pinned=False)
-            sheets.canvases = list(images)
-            chunks = self.chunks(len(work))
-            started = [self.pool.submit(self._draw_chunk, work, draw, sheets, *c) for c in chunks]
-        else:
-            started = self.finish(work, draw, images)
-        return Pending(work, started, lambda: images)
+        spawn = Augmenter(Engines(views, fetcher.timings), workers, slot).spawn
+    recipes_ahead = recipes if fused else ()
+    return cpu_pipeline(fetcher, workers, spawn, job.prefetch, fast=job.fast, fused=recipes_ahead)
 
 
 def main(socket: int, memory: int, parent: int) -> NoReturn:
@@ -86,18 +89,15 @@ def main(socket: int, memory: int, parent: int) -> NoReturn:
 
 
 def _serve(connection: Connection, memory: int, parent: int) -> None:
-    timings = Timings()
     try:
         job = _unpickle(connection.recv_bytes())
         ring = Ring(job.frames, job.prefetch + 1, memory)
-        workshop = Workshop(**job.parts, timings=timings)
-        finisher = RingFinisher(job, timings, ring)
-        producer = CpuProducer(workshop, finisher, job.prefetch, fast=job.fast)
+        pipeline = build(job, ring)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised in the training process
         connection.send(Reply(0, {}, portable(error)))
         return
     plans: SimpleQueue[Plan] = SimpleQueue()
-    everything = (connection, ring, producer, plans, timings, _num_draws(job))
+    everything = (connection, ring, pipeline, plans, job)
     threading.Thread(target=_answer, args=everything, daemon=True).start()
     while True:
         while not connection.poll(_LOOK_SECONDS):
@@ -105,25 +105,25 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
             if os.getppid() != parent:
                 return
         plan = connection.recv()
-        producer.submit(plan)
+        pipeline.submit(plan)
         plans.put(plan)
 
 
 def _answer(
     connection: Connection,
     ring: Ring,
-    producer: CpuProducer,
+    pipeline: Pipeline,
     plans: SimpleQueue[Plan],
-    timings: Timings,
-    num_draws: int,
+    job: Job,
 ) -> None:
     """Send a reply for every plan, in order."""
-    left_out = 0.0
+    left_out, timings, num_draws = 0.0, job.fetcher.timings, _num_draws(job)
     while True:
         plan = plans.get()
         try:
-            work, _ = producer.take()
-            note = pickle.dumps(_stripped(work, num_draws), pickle.HIGHEST_PROTOCOL)
+            finished, _ = pipeline.take()
+            finished = replace(finished, draws=finished.draws[:num_draws])
+            note = pickle.dumps(finished, pickle.HIGHEST_PROTOCOL)
             ring.write_note(plan.step, note)
             before, left_out = left_out, clock.left_out
             reply = Reply(len(note), _spent(timings), compiling=left_out - before)
@@ -158,27 +158,12 @@ def _unpickle(data: bytes) -> Job:
     return cast(Job, job)
 
 
-def _engine_of(job: Job, recipe: Any) -> Engine:
-    if job.canvases:
-        return cast(Engine, None)  # it runs in the training process
-    return compile_engine(job.engine, recipe, device=_CPU, exact=job.exact)
-
-
 def _num_draws(job: Job) -> int:
-    """For how many views the training process needs the draws: for a GPU, or for the labels of mixing."""
-    recipes = job.parts["views"].recipes
+    """How many views there are of which the training process needs the draws: for a GPU, or for the labels of mixing."""
+    recipes = job.fetcher.views.recipes
     if job.canvases:
         return len(recipes)
     return int(recipes[0].group > 1)
-
-
-def _stripped(work: Work, num_draws: int) -> Work:
-    """Leave out what the training process has no use for: of the encoded images, whether they are there."""
-    count = len(work)
-    present: list[Payload | None] = [None if data is None else b"" for data in work.data]
-    stripped = replace(work, data=present, fields=[{}] * count, restarts=[None] * count)
-    stripped.draws = work.draws[:num_draws]
-    return stripped
 
 
 def _spent(timings: Timings) -> dict[Stage, float]:

@@ -4,16 +4,16 @@ import os
 import pickle
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from dali_pipes.batch import Stage
 from dali_pipes.errors import LoaderError
-from dali_pipes.pipeline.augment import View
-from dali_pipes.pipeline.fetch import Workshop
+from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.ring import Frame
+from dali_pipes.pipeline.views import View
 from gpu_aug.engines.choose import EngineName
 
 
@@ -22,12 +22,11 @@ class Job:
     """What the helper process is told before the first plan.
 
     Attributes:
-        parts: The arguments of Workshop but `timings`.
+        fetcher: The first stage.
         engine: Name of the engine.
         exact: As for Loader.
-        dtype: Data type of the finished images.
-        memory_format: Memory format of the finished images.
-        num_frames: Frames of a clip; 0 where samples are images.
+        dtype: The type of the finished images.
+        memory_format: The memory format of the finished images.
         canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
         fast: Whether JPEGs may be decoded at a smaller size.
         num_threads: Threads of the helper process.
@@ -35,12 +34,11 @@ class Job:
         frames: What the slots of the ring hold; it has one more than `prefetch`.
     """
 
-    parts: Mapping[str, Any]
+    fetcher: Fetcher
     engine: EngineName
     exact: bool
     dtype: torch.dtype
     memory_format: torch.memory_format
-    num_frames: int
     canvases: bool
     fast: bool
     num_threads: int
@@ -53,7 +51,7 @@ class Reply:
     """What the helper process says of the oldest batch that is under way.
 
     Attributes:
-        num_bytes: Length of the note in the batch's slot: the pickled work without the encoded images.
+        num_bytes: Length of the note in the batch's slot: the pickled step without its images.
         seconds: What was spent on each stage since the last reply.
         error: What was raised instead.
         compiling: Seconds in which it compiled since the last reply.
@@ -66,11 +64,10 @@ class Reply:
 
 
 def make_job(
-    workshop: Workshop,
+    fetcher: Fetcher,
     views: Sequence[View],
     largest: int,
     *,
-    decoder: str,
     engine: EngineName,
     exact: bool,
     fast: bool,
@@ -80,10 +77,9 @@ def make_job(
     """Return what a helper process is told.
 
     Args:
-        workshop: Reads the samples.
-        views: What is made of them.
+        fetcher: As for Job.
+        views: What is made of the samples.
         largest: The most samples that are worked on in a step.
-        decoder: The one that was chosen.
         engine: As for Job.
         exact: As for Job.
         fast: As for Job.
@@ -92,6 +88,28 @@ def make_job(
 
     Raises:
         LoaderError: This cannot be done by a helper process.
+    """
+    for name in ("dataset", "views", "order"):
+        pickled(getattr(fetcher, name), name)  # refused now, not in the first loop
+    return Job(
+        fetcher,
+        engine,
+        exact,
+        views[0].dtype,
+        views[0].memory_format,
+        views[0].device.type == "cuda",
+        fast,
+        num_threads,
+        prefetch,
+        tuple(frame_of(view, largest) for view in views),
+    )
+
+
+def require_helper_process(decoder: str) -> None:
+    """Refuse what no helper process can do.
+
+    Raises:
+        LoaderError: It is another decoder than "cpu", or there can be no such process.
     """
     if decoder != "cpu":
         raise LoaderError(
@@ -103,23 +121,6 @@ def make_job(
             "helper_process=True is not supported on this system, which must be Linux or macOS with a "
             "Python interpreter of its own; leave helper_process out"
         )
-    names = [field.name for field in fields(Workshop) if field.init and field.name != "timings"]
-    job = Job(
-        {name: getattr(workshop, name) for name in names},
-        engine,
-        exact,
-        views[0].dtype,
-        views[0].memory_format,
-        views[0].num_frames,
-        views[0].device.type == "cuda",
-        fast,
-        num_threads,
-        prefetch,
-        tuple(frame_of(view, largest) for view in views),
-    )
-    for name, part in job.parts.items():
-        pickled(part, name)  # refused now, not in the first loop
-    return job
 
 
 def frame_of(view: View, count: int) -> Frame:

@@ -9,19 +9,17 @@ import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
 import torch
 
-from dali_pipes.batch import Timings
 from dali_pipes.errors import LoaderError
-from dali_pipes.pipeline.augment import Finisher, Sheets, View
-from dali_pipes.pipeline.fetch import Work
+from dali_pipes.pipeline.engines import Engines
 from dali_pipes.pipeline.job import Job, Reply, pickled
 from dali_pipes.pipeline.ring import Ring
+from dali_pipes.pipeline.stages import Finished, Images
 from dali_pipes.schedule import Plan
 from gpu_aug.compiled.clock import clock
 
@@ -101,55 +99,50 @@ class ProcessProducer:
 
     Args:
         helper: Serves this producer alone, until all that is under way is taken.
-        views: What is made of every sample. On a GPU the canvases are augmented here.
-        timings: Gets what the helper spent, and the seconds spent copying.
+        engines: Have the memory of the batches; on a GPU they augment what the helper rendered. Their timings get
+            what the helper spent.
     """
 
-    def __init__(self, helper: Helper, views: Sequence[View], timings: Timings) -> None:
-        self.capacity = helper.capacity
-        self._helper = helper
-        self._views = views
-        self._timings = timings
+    def __init__(self, helper: Helper, engines: Engines) -> None:
+        self.capacity, self.reusable = helper.capacity, helper
+        self._helper, self._engines, self._timings = helper, engines, engines.timings
         self._under_way: deque[int] = deque()
-        on_gpu = views[0].device.type == "cuda"
-        self._finisher = Finisher(views, timings, num_threads=1) if on_gpu else None
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch; returns at once."""
         self._helper.submit(plan)
         self._under_way.append(plan.step)
 
-    def take(self) -> tuple[Work, tuple[torch.Tensor, ...]]:
-        """Wait for the oldest batch: its work and per view the images of all its rows, [images, 3, H, W]."""
+    def take(self) -> tuple[Finished, Images]:
+        """Wait for the oldest step."""
         reply = self._helper.receive()
         for stage, seconds in reply.seconds.items():
             self._timings.add(stage, seconds)
         if reply.error is not None:
             raise reply.error
         ring, step = self._helper.ring, self._under_way.popleft()
-        work: Work = pickle.loads(ring.read_note(step, reply.num_bytes))
-        count = len(work) * self._views[0].images_per_row
-        return work, self._fetch(work, ring.images(step, count))
+        finished: Finished = pickle.loads(ring.read_note(step, reply.num_bytes))
+        count = len(finished) * self._engines.views[0].images_per_row
+        return finished, self._copy(finished, ring.images(step, count))
 
     def close(self) -> None:
-        """End the thread, if there is one; what is under way is dropped by closing the helper."""
-        if self._finisher is not None:
-            self._finisher.close()
+        """Do nothing: what is under way is dropped by closing the helper."""
 
-    def _fetch(self, work: Work, slot: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Copy a batch out of its slot, which is used anew once this returns."""
-        if self._finisher is None:
+    def _copy(self, finished: Finished, slot: Images) -> Images:
+        """Copy a step out of its slot, which is used anew once this returns."""
+        engines = self._engines
+        if engines.device.type == "cpu":
             with self._timings.measure("copy"):
-                return tuple(
-                    view.empty(len(work)).copy_(images)
-                    for view, images in zip(self._views, slot, strict=True)
-                )
-        sheets = Sheets(work, range(len(work)), self._views, pinned=True)
+                images = engines.empty(len(finished))
+                for mine, theirs in zip(images, slot, strict=True):
+                    mine.copy_(theirs)
+            return images
+        canvases = engines.canvases(len(finished))
         with self._timings.measure("copy"):
-            for canvases, drawn in zip(sheets.canvases, slot, strict=True):
-                assert isinstance(canvases, torch.Tensor)  # see `frame_of`
-                canvases.copy_(drawn)
-        return self._finisher.augment(work, self._finisher.upload(sheets))
+            for canvas, theirs in zip(canvases.views, slot, strict=True):
+                assert isinstance(canvas, torch.Tensor)  # see `frame_of`
+                canvas.copy_(theirs)
+        return engines.augment(finished, engines.upload(canvases))
 
 
 def _start(socket: int, memory: int) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""Canvases of frames that DALI decoded, drawn by torch on the device where they lie."""
+"""Canvases of frames that DALI decoded, rendered by torch on the device where they lie."""
 
 import torch
 from torch.nn import functional as F
@@ -13,17 +13,17 @@ from readers.video import VideoInfo
 _PIECE_BYTES = 16 << 20
 
 
-def draw_canvases(
+def render_canvases(
     frames: torch.Tensor, info: VideoInfo, windows: Windows, row: int
 ) -> torch.Tensor:
-    """Cut a row's window out of frames, turn, resize and paste it.
+    """Cut a row's crop out of frames, turn, resize and paste it.
 
     The rules are those of `gpu_aug.resampling.decoded`; sums are rounded once, at the end.
 
     Args:
         frames: uint8 [n, height, width, 3], as they are stored.
-        info: What the index knows of their video.
-        windows: The batch's windows, one row of which is used.
+        info: Of their video.
+        windows: The batch's crops, one row of which is used.
         row: That row.
 
     Returns:
@@ -34,9 +34,9 @@ def draw_canvases(
     top, left, height, width = stored_rect(upright, size, info.rotation)
     cut = frames[:, top : top + height, left : left + width]
     cut = torch.rot90(cut, -info.rotation // 90, dims=(1, 2))
-    drawn = _resample(cut, tuple(windows.resize[row].tolist()), info.matrix, windows.antialias)
+    rendered = _resample(cut, tuple(windows.resize[row].tolist()), info.matrix, windows.antialias)
     paste = (int(windows.paste[row, 0]), int(windows.paste[row, 1]))
-    return _paste(drawn, paste, tuple(windows.canvas[row].tolist()))
+    return _paste(rendered, paste, tuple(windows.canvas[row].tolist()))
 
 
 def _resample(
@@ -61,16 +61,16 @@ def _resample(
     return out
 
 
-def _paste(drawn: torch.Tensor, place: tuple[int, int], canvas: tuple[int, ...]) -> torch.Tensor:
-    size = (int(drawn.shape[1]), int(drawn.shape[2]))
-    if place == (0, 0) and size == canvas:
-        return drawn
-    out = drawn.new_zeros((len(drawn), *canvas, 3))
+def _paste(rendered: torch.Tensor, start: tuple[int, int], canvas: tuple[int, ...]) -> torch.Tensor:
+    size = (int(rendered.shape[1]), int(rendered.shape[2]))
+    if start == (0, 0) and size == canvas:
+        return rendered
+    out = rendered.new_zeros((len(rendered), *canvas, 3))
     (top, bottom), (left, right) = (
         (max(at, 0), max(min(at + length, limit), max(at, 0)))
-        for at, length, limit in zip(place, size, canvas, strict=True)
+        for at, length, limit in zip(start, size, canvas, strict=True)
     )
-    rows = slice(top - place[0], bottom - place[0])
-    columns = slice(left - place[1], right - place[1])
-    out[:, top:bottom, left:right] = drawn[:, rows, columns]
+    rows = slice(top - start[0], bottom - start[0])
+    columns = slice(left - start[1], right - start[1])
+    out[:, top:bottom, left:right] = rendered[:, rows, columns]
     return out

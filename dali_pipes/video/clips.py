@@ -18,13 +18,13 @@ from dali_pipes.arguments import require_fetch, require_one_of, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.frame_numbers import Padding, Start, fixed_start, random_start, uniform_start
 from dali_pipes.video.rate import Rate, read_rate
-from dali_pipes.video.segment import Segment, cut
 from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
 from readers.dataset import IndexedDataset, Subset
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
+from readers.video.segment import Segment, cut
 
 Sampling = Literal["random", "uniform", "all", "first"]
 OnDamagedVideo = Literal["raise", "truncate"]

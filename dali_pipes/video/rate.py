@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dali_pipes.arguments import require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.frame_numbers import Padding, Start, frames_by_stride, frames_by_time, ticks
-from dali_pipes.video.segment import Segment
+from readers.video.segment import Segment
 
 
 class Rate(Protocol):

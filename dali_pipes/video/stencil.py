@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.pipeline.fetch import Work, needed_part
+from dali_pipes.pipeline.stages import needed_part
 from dali_pipes.video.color import to_rgb
+from gpu_aug import Draws
 from readers.video import VideoInfo
 
 # Each thread's memory for resizing.
@@ -30,18 +31,18 @@ class Stencil:
     """The windows of a row, which are the same in all frames of a clip.
 
     Args:
-        work: The batch.
+        draws: One entry per view.
         row: Which row.
         info: What the index knows of its video.
     """
 
-    def __init__(self, work: Work, row: int, info: VideoInfo) -> None:
-        starts, shapes = needed_part(work.draws)
+    def __init__(self, draws: Sequence[Draws], row: int, info: VideoInfo) -> None:
+        starts, shapes = needed_part(draws)
         self._info = info
         self._start, self._shape = _pair(starts[row]), _pair(shapes[row])
         self._cuts = []
-        for draws in work.draws:
-            windows = draws.windows
+        for drawn in draws:
+            windows = drawn.windows
             cut = _Cut(
                 start=_pair(windows.start[row] - starts[row]),
                 shape=_pair(windows.shape[row]),

@@ -8,7 +8,7 @@ from gpu_aug.ops.blur.blurs import GaussianBlur
 from gpu_aug.ops.color.jitter import ColorJitter
 from gpu_aug.ops.color.simple import Grayscale, Invert, Normalize
 from gpu_aug.ops.combine import Combinator
-from gpu_aug.ops.foreign.foreign import KorniaModule
+from gpu_aug.ops.foreign.transforms import KorniaModule
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.geometric.resizes import Resize
 from gpu_aug.ops.geometric.spatial import Crop, Remap, Resample, Warp

@@ -7,7 +7,7 @@ import torch
 
 from gpu_aug.engines.engine import Engine
 from gpu_aug.errors import EngineError
-from gpu_aug.ops.foreign.foreign import BatchFunction
+from gpu_aug.ops.foreign.function import BatchFunction
 from gpu_aug.recipe import Recipe
 
 EngineName = Literal["kornia", "albumentations", "fused"]

@@ -8,7 +8,7 @@ import torch
 
 from gpu_aug.draws import Draws
 from gpu_aug.ops import Normalize, Operation
-from gpu_aug.ops.foreign.foreign import BatchFunction
+from gpu_aug.ops.foreign.function import BatchFunction
 from gpu_aug.recipe import Recipe
 
 Images = torch.Tensor | Sequence[torch.Tensor]

@@ -18,7 +18,8 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import EngineError
-from gpu_aug.ops.foreign.foreign import AlbumentationsTransform, BatchFunction, TorchvisionTransform
+from gpu_aug.ops.foreign.function import BatchFunction
+from gpu_aug.ops.foreign.transforms import AlbumentationsTransform, TorchvisionTransform
 
 Image = NDArray[Any]
 OnImage = Callable[[Image, Params, int], Image]

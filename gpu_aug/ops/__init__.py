@@ -19,6 +19,8 @@ from gpu_aug.ops.combine import *
 from gpu_aug.ops.dropout.dropout import *
 from gpu_aug.ops.dropout.erase import *
 from gpu_aug.ops.foreign.foreign import *
+from gpu_aug.ops.foreign.function import *
+from gpu_aug.ops.foreign.transforms import *
 from gpu_aug.ops.geometric.affine import *
 from gpu_aug.ops.geometric.crops import *
 from gpu_aug.ops.geometric.distort import *

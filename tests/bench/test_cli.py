@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench import errors
-from bench.cli import main
-from bench.doctor import judge_pair
+from bench.cli import errors, main
+from dali_pipes.doctor import judge_pair
 
 Jpeg = Callable[..., bytes]
 Run = Callable[..., tuple[int, str, str]]
@@ -211,9 +210,9 @@ def test_run_reports_bad_samples(run: Run, data: Path) -> None:
 
 def test_preview_has_a_row_per_engine(run: Run, data: Path, tmp_path: Path) -> None:
     """The grid has a column per image, and a row for the originals and for each pair that runs."""
-    from bench.compare.ours import ENGINES
-    from bench.preview import _GAP, _HEADING, _MARGIN
     from dali_pipes import available_decoders
+    from dali_pipes.preview.images import _GAP, _HEADING, _MARGIN
+    from dali_pipes.preview.pairs import ENGINES
 
     path = tmp_path / "grid.png"
 
@@ -290,7 +289,7 @@ def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
 
     code, _, _ = run("preview", folder.parent, "--recipe", tmp_path / "flip.yaml", "-o", path)
 
-    from bench.preview import _GAP, _HEADING, _MARGIN
+    from dali_pipes.preview.images import _GAP, _HEADING, _MARGIN
 
     assert code == 0
     with Image.open(path) as picture:

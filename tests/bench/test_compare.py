@@ -18,7 +18,6 @@ import torch
 from PIL import Image
 from rich.console import Console
 
-from bench import timer
 from bench.baselines.ceiling import DecodeOnly
 from bench.baselines.dali import DaliPipeline
 from bench.baselines.libraries import (
@@ -32,15 +31,16 @@ from bench.baselines.libraries import (
 from bench.baselines.torch_loader import TorchLoader
 from bench.baselines.torchvision_cuda import TorchvisionCuda
 from bench.compare import compare as comparing
+from bench.compare import timer
 from bench.compare.compare import Settings, compare
 from bench.compare.contestant import Footing, Unable
+from bench.compare.epochs import Tally
 from bench.compare.images import Repeated, collect
 from bench.compare.lineup import Entry, lineup
+from bench.compare.photographs import make_photographs
 from bench.compare.report import comparison_document, show_comparison, verdicts
 from bench.compare.result import Comparison, Row
-from bench.photographs import make_photographs
-from bench.run import Tally
-from bench.timer import Rate, time_slice
+from bench.compare.timer import Rate, time_slice
 from gpu_aug import CenterCrop, GaussianBlur, Normalize, Recipe, Resize
 from readers import Sample, open_dataset
 
@@ -126,7 +126,7 @@ def test_a_format_that_a_baseline_cannot_read_is_left_out(tmp_path: Path, jpeg: 
 def test_speed_leaves_the_start_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first batch pays for the start and does not count in a run of seconds."""
     now = [5.0]
-    monkeypatch.setattr("bench.run.clock", lambda: now[0])
+    monkeypatch.setattr("bench.compare.epochs.clock", lambda: now[0])
     tally = Tally(began=0.0)
     for _ in range(5):
         tally.add(8, 0.0)
@@ -138,7 +138,7 @@ def test_speed_leaves_the_start_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_speed_of_a_short_run_counts_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that were made beside the first one come at once, and are not told as thousands per second."""
     now = [4.0]
-    monkeypatch.setattr("bench.run.clock", lambda: now[0])
+    monkeypatch.setattr("bench.compare.epochs.clock", lambda: now[0])
     tally = Tally(began=0.0)
     tally.add(8, 0.0)
     assert tally.rate.runs == (2.0,)

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.audit import audit_and_show, compare_histories, report
-from bench.audit_history import read_history
 from bench.cli import main
-from bench.errors import BenchError
 from dali_pipes import Loader, LoaderError
 from dali_pipes.audit import sums
+from dali_pipes.audit_compare import compare_audits
+from dali_pipes.audit_history import read_history
 from gpu_aug import MixUp, RandomResizedCrop, Recipe
 from readers import Order
 from tests.support.adapters import MemoryDataset
@@ -219,9 +218,8 @@ def whole(dataset: MemoryDataset, tmp_path: Path) -> str:
 
 
 def verdict(first: str, second: str) -> tuple[bool, str]:
-    histories = read_history(first), read_history(second)
-    epochs = compare_histories(*histories)
-    return all(epoch.same for epoch in epochs), "\n".join(report(histories, epochs))
+    found = compare_audits(first, second)
+    return all(epoch.same for epoch in found.epochs), "\n".join(found.lines())
 
 
 class TestComparison:
@@ -309,7 +307,7 @@ class TestComparison:
         advance([other])
         advance([other])
 
-        assert not audit_and_show(whole, str(tmp_path / "other.jsonl"))
+        assert not compare_audits(whole, tmp_path / "other.jsonl").same
         assert "NOT the same" in verdict(whole, str(tmp_path / "other.jsonl"))[1]
 
     def test_missing_and_doubled_positions(self, tmp_path: Path, whole: str) -> None:
@@ -420,12 +418,12 @@ class TestComparison:
     def test_not_an_audit(self, tmp_path: Path) -> None:
         """A file of something else and a pattern without files are refused."""
         (tmp_path / "other.jsonl").write_text('{"loss": 3}\n[]\n')
-        with pytest.raises(BenchError, match="holds no audit; give what Loader"):
+        with pytest.raises(LoaderError, match="holds no audit; give what Loader"):
             read_history(str(tmp_path))
         (tmp_path / "begun.jsonl").write_text(BEGIN)
-        with pytest.raises(BenchError, match=r"begun.jsonl holds no step"):
+        with pytest.raises(LoaderError, match=r"begun.jsonl holds no step"):
             read_history(str(tmp_path / "begun.jsonl"))
-        with pytest.raises(BenchError, match="names no audit files"):
+        with pytest.raises(LoaderError, match="names no audit files"):
             read_history(str(tmp_path / "none-*.jsonl"))
 
 
@@ -448,4 +446,4 @@ def test_command(
 
     assert end.value.code == code
     assert ("NOT the same" in capsys.readouterr().out) == bool(code)
-    assert audit_and_show(whole, str(path)) == (code == 0)
+    assert compare_audits(whole, path).same == (code == 0)

@@ -10,13 +10,12 @@ import pytest
 import torch
 from PIL import ImageOps
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError
-from dali_pipes import loader as loader_module
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError, production
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali import feed as feed_module
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.errors import DecodeError
-from dali_pipes.pipeline.fetch import Work
+from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 
@@ -187,7 +186,7 @@ def test_canvases_from_the_graph(dataset: Dataset, monkeypatch: pytest.MonkeyPat
     """The way a GPU takes, with the resize in DALI's graph, gives the same rows within its tolerance."""
     expected = by_row(list(load(dataset, decoder="cpu")))
     monkeypatch.setattr(
-        loader_module, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
+        production, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
     )
     actual = by_row(list(load(dataset, decoder="dali")))
 
@@ -207,10 +206,10 @@ def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPat
     class Picky(feed_module._Pushed):
         refused = False
 
-        def push(self, work: Work, hidden: set[int]) -> list[Any]:
-            rows = [row for row, index in enumerate(work.indices) if index in (5, 11)]
+        def push(self, fetched: Fetched, hidden: set[int]) -> list[Any]:
+            rows = [row for row, index in enumerate(fetched.indices) if index in (5, 11)]
             self.refused = any(row not in hidden for row in rows)
-            return super().push(work, hidden)
+            return super().push(fetched, hidden)
 
         def take(self, cuda_stream: Any) -> Sequence[Any] | None:
             outputs = super().take(cuda_stream)
@@ -218,7 +217,7 @@ def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPat
 
     options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 10, "prefetch": 1}
     in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
-    monkeypatch.setattr(loader_module, "FeedOptions", in_graph)
+    monkeypatch.setattr(production, "FeedOptions", in_graph)
     expected = dict(by_row(list(load(dataset, decoder="dali", **options))))
     monkeypatch.setattr(feed_module, "_Pushed", Picky)
     with pytest.warns(RuntimeWarning, match=r"refused 1 of \d+ samples.*(05|11)\.jpg\)") as said:
@@ -240,10 +239,10 @@ def test_dali_refuses_whatever_it_gets(
     class Picky(feed_module._Pushed):
         asked = -1
 
-        def push(self, work: Work, hidden: set[int]) -> list[Any]:
-            lost = {row for row, data in enumerate(work.data) if data is None}
-            self.asked = len(work) - len(hidden | lost)
-            return super().push(work, hidden)
+        def push(self, fetched: Fetched, hidden: set[int]) -> list[Any]:
+            lost = {row for row, data in enumerate(fetched.data) if data is None}
+            self.asked = len(fetched) - len(hidden | lost)
+            return super().push(fetched, hidden)
 
         def take(self, cuda_stream: Any) -> Sequence[Any] | None:
             outputs = super().take(cuda_stream)
@@ -253,7 +252,7 @@ def test_dali_refuses_whatever_it_gets(
     options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 5, "prefetch": 1}
     in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
     expected = dict(by_row(list(load(dataset, decoder="cpu", **options))))
-    monkeypatch.setattr(loader_module, "FeedOptions", in_graph)
+    monkeypatch.setattr(production, "FeedOptions", in_graph)
     monkeypatch.setattr(feed_module, "_Pushed", Picky)
     with pytest.warns(RuntimeWarning, match="out of memory"):
         actual = dict(by_row(list(load(dataset, decoder="dali", **options))))

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.audit import compare_histories, report
-from bench.audit_history import History, read_history
+from dali_pipes.audit_compare import compare_histories
+from dali_pipes.audit_history import History, read_history
 from readers import Order, open_dataset
 from tests.support import killed_ranks
 from tests.support.adapters import write_tar
@@ -90,9 +90,9 @@ def check_exactly_once(folder: Path, lines: list[dict[str, Any]], length: int) -
         for batch in uninterrupted:
             del batch
     histories = read_history(str(folder / "whole.jsonl")), read_history(str(folder / "audit"))
-    epochs = compare_histories(*histories)
-    assert len(epochs) == num_epochs
-    assert all(epoch.same for epoch in epochs), "\n".join(report(histories, epochs))
+    found = compare_histories(*histories)
+    assert len(found.epochs) == num_epochs
+    assert all(epoch.same for epoch in found.epochs), "\n".join(found.lines())
     _check_that_the_audit_can_tell(histories)
     return num_epochs
 
@@ -100,7 +100,7 @@ def check_exactly_once(folder: Path, lines: list[dict[str, Any]], length: int) -
 def _check_that_the_audit_can_tell(histories: tuple[History, History]) -> None:
     """Negative control: without one of its lines the interrupted run is not the same."""
     one = histories[1].epochs[0].pop(3)
-    assert not all(epoch.same for epoch in compare_histories(*histories))
+    assert not all(epoch.same for epoch in compare_histories(*histories).epochs)
     histories[1].epochs[0].insert(3, one)
 
 

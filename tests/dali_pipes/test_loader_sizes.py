@@ -10,8 +10,7 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader
-from dali_pipes import loader as loader_module
+from dali_pipes import Batch, Loader, production
 from dali_pipes.decode.dali.feed import FeedOptions
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, RecipeError, Resize
 from readers import Dataset, open_dataset
@@ -96,7 +95,7 @@ def test_canvases_of_several_sizes_from_the_graph(
     """The way a GPU takes, canvas by canvas out of DALI's graph, gives the same within its tolerance."""
     expected = by_index(load(dataset, recipe, on_bad_sample="skip"))
     monkeypatch.setattr(
-        loader_module, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
+        production, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
     )
     actual = by_index(load(dataset, recipe, decoder="dali"))
 

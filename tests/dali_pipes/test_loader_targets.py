@@ -16,8 +16,7 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader, LoaderError
-from dali_pipes import loader as loader_module
+from dali_pipes import Batch, Loader, LoaderError, production
 from dali_pipes.decode.dali.feed import FeedOptions
 from gpu_aug import CenterCrop, HorizontalFlip, Mosaic, RandomResizedCrop, Recipe, Resize
 from gpu_aug.errors import TargetsError
@@ -159,7 +158,7 @@ def test_the_way_of_a_gpu(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> 
     """Beside canvases out of DALI's graph the targets are the same."""
     expected = rows_of(list(load(dataset, RANDOM)))
     monkeypatch.setattr(
-        loader_module, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
+        production, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
     )
     for index, row in rows_of(list(load(dataset, RANDOM, decoder="dali"))).items():
         assert all(torch.equal(a, b) for a, b in zip(row[1:], expected[index][1:], strict=True))

@@ -10,11 +10,9 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
-from dali_pipes import loader as loader_module
-from dali_pipes.decode import opencv
+from dali_pipes import Batch, Loader, LoaderError, StateMismatchError, production
+from dali_pipes.decode import cpu, opencv
 from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.pipeline import render
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
@@ -109,12 +107,12 @@ def test_views_are_torchvisions(dataset: Dataset, decoder: str) -> None:
 def test_read_and_decoded_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many views there are, each sample is read once and decoded once."""
     calls = {"decode": 0, "fetch": 0}
-    decode, fetch, draw_rows = opencv.decode, type(dataset).fetch, render.draw_rows
+    decode, fetch, render_rows = opencv.decode, type(dataset).fetch, cpu.render_rows
 
     def count_rows(*arguments: Any, **options: Any) -> Any:
-        drawn = draw_rows(*arguments, **options)
-        calls["decode"] += int(drawn.sum())
-        return drawn
+        rendered = render_rows(*arguments, **options)
+        calls["decode"] += int(rendered.sum())
+        return rendered
 
     def count_decode(*arguments: Any) -> Any:
         calls["decode"] += 1
@@ -125,7 +123,7 @@ def test_read_and_decoded_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch
         return fetch(self, indices)
 
     monkeypatch.setattr(opencv, "decode", count_decode)
-    monkeypatch.setattr(render, "draw_rows", count_rows)
+    monkeypatch.setattr(cpu, "render_rows", count_rows)
     monkeypatch.setattr(type(dataset), "fetch", count_fetch)
     list(load(dataset, MULTI_CROP, on_bad_sample="skip"))
     assert calls == {"decode": NUM_IMAGES, "fetch": NUM_IMAGES}
@@ -156,7 +154,7 @@ def test_canvases_from_the_graph(
     views = Views([*recipes, plain])
     expected = views_of(list(load(dataset, views)))
     monkeypatch.setattr(
-        loader_module, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
+        production, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
     )
     actual = views_of(list(load(dataset, views, decoder="dali")))
 

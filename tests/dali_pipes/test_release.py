@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from dali_pipes import Loader
-from dali_pipes.pipeline.augment import single_threaded_pool
+from dali_pipes.pipeline.threads import single_threaded_pool
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 

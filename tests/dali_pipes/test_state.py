@@ -286,6 +286,10 @@ class TestOldAndEdited:
 
         assert "{**state, 'recipe': recipe.fingerprint}" in message
         loader(dataset, recipe).load_state_dict({**state, "recipe": recipe.fingerprint})
+        words = explain_recipe(
+            ["TorchvisionTransform(class=a._b.C)"], ["TorchvisionTransform(transform=a.C)"]
+        )
+        assert "recipe.fingerprint" in words
         larger = loader(dataset, Recipe([RandomResizedCrop(24), Normalize()]))
         assert "recipe.fingerprint" not in refused(loader(dataset), larger.state_dict())
 

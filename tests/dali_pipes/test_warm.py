@@ -16,7 +16,7 @@ from llvmlite.binding import address_of_symbol
 from PIL import Image
 
 from bench.cli import main
-from bench.timer import time_slice
+from bench.compare.timer import time_slice
 from dali_pipes import Clips, Loader, warm
 from dali_pipes.batch import Timings
 from dali_pipes.decode.dali.feed import cut_tiles
@@ -37,7 +37,7 @@ from readers import open_dataset, read_header
 from tests.support.videos import pan, write_video
 
 PASSES = "gpu_aug.engines.fused.cpu.passes"
-ROWS, RESIZE = "dali_pipes.decode.jpeg_rows:draw_rows", "gpu_aug.resampling.bilinear:resize_into"
+ROWS, RESIZE = "dali_pipes.decode.jpeg_rows:render_rows", "gpu_aug.resampling.bilinear:resize_into"
 WHOLE = f"{RESIZE}:whole"
 CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
@@ -80,8 +80,8 @@ def cut(photos: list[Path], _folder: Path, recipe: Recipe) -> None:
     data = [add_restarts(photos[0].read_bytes()), photos[1].read_bytes()]
     sizes = np.array([(found.height, found.width) for found in map(read_header, data)])
     draws = recipe.draw(0, 0, np.arange(2), sizes)
-    work: Any = SimpleNamespace(draws=[draws], data=data, restarts=[None, None])
-    cut_tiles(work, np.zeros(2, bool))
+    fetched: Any = SimpleNamespace(draws=[draws], data=data, samples=[None, None])
+    cut_tiles(fetched, np.zeros(2, bool))
 
 
 @pytest.mark.parametrize(

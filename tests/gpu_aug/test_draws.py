@@ -303,12 +303,12 @@ def test_more_views_or_operations_than_slots_are_refused(monkeypatch: pytest.Mon
 
 
 def test_one_draw_is_replaced_in_a_batch():
-    """After put, a row holds the draws of the other sample, and its neighbours theirs."""
+    """A row that was replaced holds the draws of the other sample, and its neighbours theirs."""
     draws = MIXED.draw(0, 0, np.arange(4), np.full((4, 2), 9))
     other = MIXED.draw(0, 0, np.array([77]), np.array([[40, 50]]))
     before = [values.copy() for values in (draws.params[0]["hue"], draws.windows.start)]
 
-    draws.put(2, other)
+    draws = draws.replaced(2, other)
 
     assert draws.params[0]["hue"][2] == other.params[0]["hue"][0]
     assert draws.windows.start[2].tolist() == other.windows.start[0].tolist()

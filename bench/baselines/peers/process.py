@@ -18,7 +18,7 @@ from bench.baselines.peers.catalog import environment, module_name, python_of
 from bench.baselines.peers.install import why_not
 from bench.baselines.peers.spec import Spec
 from bench.compare.contestant import STAGES, Footing, Kind, Made, Share, Unable
-from bench.timer import Slice
+from bench.compare.timer import Slice
 
 _OPEN_SECONDS_MAX = 300.0  # conversion of the data and the first batch
 _TURN_SECONDS_MORE = 120.0

@@ -25,7 +25,7 @@ import torch
 
 from bench.baselines.peers.spec import Spec
 from bench.compare.contestant import Unable
-from bench.timer import time_slice
+from bench.compare.timer import time_slice
 
 
 class PipelineModule(Protocol):

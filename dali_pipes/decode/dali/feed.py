@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.decode.dali import graph
 from dali_pipes.errors import MissingPackageError
-from dali_pipes.pipeline.fetch import Work, needed_part
+from dali_pipes.pipeline.stages import Fetched, needed_part
 from gpu_aug import Draws
 from readers.image.restarts import restart_offsets
 from readers.sample import Payload
@@ -60,30 +60,28 @@ class Feed:
         self.options = options
         self._pipeline = _Pushed(options, options.depth)
         self._repair: _Pushed | None = None
-        self._under_way: deque[tuple[Work, set[int], list[Any]]] = deque()
+        self._under_way: deque[list[Any]] = deque()
 
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def push(self, work: Work, hidden: set[int]) -> None:
+    def push(self, fetched: Fetched, hidden: set[int]) -> None:
         """Start decoding a batch. Hidden rows, and rows without data, are given a placeholder."""
-        self._under_way.append((work, hidden, self._pipeline.push(work, hidden)))
+        self._under_way.append(self._pipeline.push(fetched, hidden))
 
-    def take(self, cuda_stream: Any = None) -> tuple[Work, set[int], Sequence[Any] | None]:
+    def take(self, cuda_stream: Any = None) -> Sequence[Any] | None:
         """Wait for the oldest batch.
 
         Args:
             cuda_stream: The stream that will read the result; None waits on the host.
 
         Returns:
-            The work, its hidden rows, and DALI's outputs (TensorLists of uint8 images; one image for
-            an empty batch), or None when DALI refused the batch. The pipeline goes on with the next
-            one either way.
+            DALI's outputs (TensorLists of uint8 images; one image for an empty batch), or None when DALI refused
+            the batch. The pipeline goes on with the next one either way.
         """
-        work, hidden, encoded = self._under_way.popleft()
         outputs = self._pipeline.take(cuda_stream)
-        del encoded  # DALI has read it
-        return work, hidden, outputs
+        self._under_way.popleft()  # DALI has read it
+        return outputs
 
     def drain(self) -> None:
         """Wait for the batches under way and drop them: DALI reads their bytes until then."""
@@ -95,14 +93,16 @@ class Feed:
         """What DALI said when it last refused a batch twice."""
         return self._repair.refusal if self._repair else ""
 
-    def again(self, work: Work, hidden: set[int], cuda_stream: Any = None) -> Sequence[Any] | None:
+    def again(
+        self, fetched: Fetched, hidden: set[int], cuda_stream: Any = None
+    ) -> Sequence[Any] | None:
         """Decode a refused batch once more with more rows hidden; None if DALI refuses it again.
 
         It runs through a second pipeline, so that the batches under way keep their places.
         """
         if self._repair is None:
             self._repair = _Pushed(self.options, 1)
-        encoded = self._repair.push(work, hidden)
+        encoded = self._repair.push(fetched, hidden)
         outputs = self._repair.take(cuda_stream)
         del encoded  # DALI has read it
         return outputs
@@ -122,17 +122,18 @@ class _Pushed:
         for _ in range(depth):
             self.take(None)
 
-    def push(self, work: Work, hidden: set[int]) -> list[Any]:
+    def push(self, fetched: Fetched, hidden: set[int]) -> list[Any]:
         """Start decoding a batch; returns the bytes that must stay until it is taken."""
-        covered = np.array([data is None or row in hidden for row, data in enumerate(work.data)])
+        covered = ~fetched.kept()
+        covered[sorted(hidden)] = True
         encoded = [graph.placeholder()]
         if len(covered):
-            data, origins = cut_tiles(work, covered)
+            data, origins = cut_tiles(fetched, covered)
             encoded = [
                 graph.placeholder() if hide else np.frombuffer(payload, np.uint8)
                 for payload, hide in zip(data, covered.tolist(), strict=True)
             ]
-            self._feed(encoded, self._rects(work.draws, covered, origins))
+            self._feed(encoded, self._rects(fetched.draws, covered, origins))
         else:  # DALI never recovers from an empty batch
             self._feed(encoded, self._rects([], np.ones(1, bool), _NO_ORIGIN))
         self._pipeline.schedule_run()
@@ -164,7 +165,7 @@ class _Pushed:
         if draws:
             start, shape = needed_part(draws)
             rects = {"start": start - origins, "shape": shape}
-            # Where a canvas's window lies in what is decoded; see `graph.decode`.
+            # Where a canvas's crop lies in what is decoded; see `graph.decode`.
             decoded = start if options.device == "cpu" else origins
             for view, drawn in enumerate(draws if options.canvases else []):
                 rects |= {f"{name}{view}": getattr(drawn.windows, name) for name in _OF_A_CANVAS}
@@ -186,23 +187,25 @@ _NO_ORIGIN = np.zeros((1, 2), np.int32)
 _OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
 
 
-def cut_tiles(work: Work, covered: NDArray[np.bool_]) -> tuple[list[Payload], NDArray[np.int32]]:
+def cut_tiles(
+    fetched: Fetched, covered: NDArray[np.bool_]
+) -> tuple[list[Payload], NDArray[np.int32]]:
     """Cut the part that the views need out of tiled JPEGs; everything else stays whole.
 
     Args:
-        work: The batch.
+        fetched: The batch.
         covered: bool [B]: rows of which nothing is needed.
 
     Returns:
         The encoded bytes of each row, and int32 [B, 2], top and left of their image in the whole one.
     """
-    start, shape = needed_part(work.draws)
+    start, shape = needed_part(fetched.draws)
     windows = np.concatenate([start, shape], axis=1)
     data: list[Payload] = []
     restarts: list[NDArray[np.int64]] = []
-    for row, payload in enumerate(work.data):
-        shown = b"" if payload is None or covered[row] else payload
-        known = work.restarts[row]
+    for sample, payload, hide in zip(fetched.samples, fetched.data, covered.tolist(), strict=True):
+        shown = b"" if payload is None or hide else payload
+        known = None if sample is None else sample.restarts
         offsets = restart_offsets(shown) if known is None else known
         data.append(shown)
         restarts.append(_NO_OFFSETS if offsets is None or not shown else offsets)
@@ -238,7 +241,7 @@ def _build(options: FeedOptions, depth: int) -> Any:
         prefetch_queue_depth=depth,
     )
     with pipeline:
-        # no_copy: the work keeps the bytes alive until its batch is done.
+        # no_copy: the feed keeps the bytes alive until its batch is done.
         encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
         pairs = {
             name: fn.external_source(name=name, dtype=types.INT32, ndim=1)
@@ -248,7 +251,7 @@ def _build(options: FeedOptions, depth: int) -> Any:
         decoded = graph.decode(encoded, *part, device=options.device)
         if options.canvases:
             outputs = [
-                graph.draw_canvas(
+                graph.render_canvas(
                     decoded,
                     *(pairs[f"{name}{view}"] for name in _OF_A_CANVAS),
                     antialias=antialias,

@@ -13,7 +13,7 @@ _JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
 def suits_dali(data: Payload) -> bool:
     """Whether bytes are a JPEG that is not cut short: what DALI decodes well and can be trusted with.
 
-    A JPEG without its end marker is accepted or refused by region decoding depending on the window that was
+    A JPEG without its end marker is accepted or refused by region decoding depending on the crop that was
     drawn. Other formats DALI decodes on the CPU in any case, and a damaged PNG can crash the process.
     """
     return bytes(data[:2]) == _JPEG_START and bytes(data[-2:]) == _JPEG_END
@@ -46,10 +46,10 @@ def decode(encoded: Any, start: Any, shape: Any, *, device: Literal["cpu", "mixe
     )
 
 
-def draw_canvas(
+def render_canvas(
     image: Any, start: Any, shape: Any, resize: Any, paste: Any, canvas: Any, *, antialias: bool
 ) -> Any:
-    """Graph nodes that cut a window out, resample it and lay it on a canvas of zeros.
+    """Graph nodes that cut a crop out, resample it and lay it on a canvas of zeros.
 
     DALI's triangular filter equals torchvision's antialiased bilinear one inside the image. Along the
     border it repeats edge pixels where torchvision renormalises the weights, which differs by up to
@@ -57,8 +57,8 @@ def draw_canvas(
 
     Args:
         image: uint8 [height, width, 3].
-        start: int32 [2]: top and left of the window in `image`.
-        shape: int32 [2]: height and width of the window, which lies inside.
+        start: int32 [2]: top and left of the crop in `image`.
+        shape: int32 [2]: height and width of the crop, which lies inside.
         resize: int32 [2]: height and width after resampling.
         paste: int32 [2]: where the top-left corner lands on the canvas; negative cuts, positive pads.
         canvas: int32 [2]: height and width of the result.

@@ -14,7 +14,7 @@ from dali_pipes.jpeg.tiling.encode import Scan, plan_scan, write_scan
 from dali_pipes.jpeg.tiling.segments import DQT, Frame, Reason, Segment, Untiled, write_frame
 from readers.sample import Payload
 
-__all__ = ["Reason", "Untiled", "add_restarts"]
+__all__ = ["Reason", "Untiled", "add_restarts", "tile_jpeg"]
 
 GROWTH = 0.0065
 """What restart markers may cost of a file's compressed bytes beyond what better Huffman tables save."""
@@ -60,6 +60,18 @@ def add_restarts(data: Payload) -> bytes:
     written = dataclasses.replace(frame, marker=0xC0 if small_steps else 0xC1)
     header = b"".join(_rewritten(segment, frame, written) for segment in picture.header)
     return b"\xff\xd8" + header + write_scan(picture, scan) + b"\xff\xd9"
+
+
+def tile_jpeg(data: Payload) -> tuple[Payload, str]:
+    """Add restart markers to a JPEG where that is possible, for `readers.prepare.pack` and `readers.prepare.tile`.
+
+    Returns:
+        The tiled bytes and "", or the given bytes and the reason.
+    """
+    try:
+        return add_restarts(data), ""
+    except Untiled as verdict:
+        return data, verdict.reason
 
 
 def _choose_interval(picture: Picture, growth: float) -> int:

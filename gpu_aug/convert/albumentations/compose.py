@@ -14,7 +14,7 @@ from gpu_aug.engines.seeded import albumentations_function
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest
 from gpu_aug.ops.combine import OneOf, RandomOrder, SomeOf
-from gpu_aug.ops.foreign.foreign import AlbumentationsTransform
+from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
 from gpu_aug.ops.geometric.spatial import Spatial
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity, SomeOfRepeated

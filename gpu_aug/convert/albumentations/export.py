@@ -13,7 +13,7 @@ from gpu_aug.convert.registry import ALBUMENTATIONS
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.combine import OneOf, RandomApply, RandomOrder, SomeOf
 from gpu_aug.ops.foreign.description import call
-from gpu_aug.ops.foreign.foreign import AlbumentationsTransform
+from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.steps import Identity, SomeOfRepeated
 from gpu_aug.recipe import Recipe

@@ -16,7 +16,7 @@ from gpu_aug.errors import RecipeError
 from gpu_aug.names import closest, policy_reason
 from gpu_aug.ops.color.simple import Normalize
 from gpu_aug.ops.combine import OneOf, RandomOrder
-from gpu_aug.ops.foreign.foreign import TorchvisionTransform
+from gpu_aug.ops.foreign.transforms import TorchvisionTransform
 from gpu_aug.ops.geometric.crops import FixedCrop
 from gpu_aug.ops.geometric.flips import HorizontalFlip, VerticalFlip
 from gpu_aug.ops.operation import Operation

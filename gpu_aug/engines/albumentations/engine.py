@@ -9,7 +9,7 @@ from gpu_aug.engines.albumentations.step import Image, prepare
 from gpu_aug.engines.engine import Images, leading_normalize, num_exact
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
-from gpu_aug.ops.foreign.foreign import BatchFunction
+from gpu_aug.ops.foreign.function import BatchFunction
 from gpu_aug.recipe import Recipe
 
 

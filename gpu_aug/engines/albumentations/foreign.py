@@ -16,9 +16,9 @@ from gpu_aug.engines.seeded import (
     run_module,
     torchvision_function,
 )
-from gpu_aug.ops.foreign.foreign import (
+from gpu_aug.ops.foreign.function import BatchFunction
+from gpu_aug.ops.foreign.transforms import (
     AlbumentationsTransform,
-    BatchFunction,
     KorniaModule,
     TorchvisionTransform,
 )

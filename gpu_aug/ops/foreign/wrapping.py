@@ -4,12 +4,12 @@ from typing import Any
 
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import policy_reason
-from gpu_aug.ops.foreign.foreign import (
+from gpu_aug.ops.foreign.foreign import comes_from
+from gpu_aug.ops.foreign.function import BatchFunction
+from gpu_aug.ops.foreign.transforms import (
     AlbumentationsTransform,
-    BatchFunction,
     KorniaModule,
     TorchvisionTransform,
-    comes_from,
 )
 from gpu_aug.ops.operation import Operation
 

@@ -16,14 +16,14 @@ from bench.baselines.peers import catalog, install
 from bench.baselines.peers.process import PeerError, PeerProcess, spec_of
 from bench.baselines.peers.serve import serve
 from bench.baselines.peers.spec import Spec
+from bench.cli.errors import BenchError
 from bench.compare import lineup as lining
 from bench.compare.compare import Settings, compare
 from bench.compare.contestant import Footing, Unable
 from bench.compare.lineup import Entry, lineup
 from bench.compare.ratios import ratios
 from bench.compare.result import Row
-from bench.errors import BenchError
-from bench.timer import Rate
+from bench.compare.timer import Rate
 from gpu_aug import Recipe
 from readers import open_dataset
 
@@ -247,7 +247,7 @@ def test_a_peer_takes_its_turns_in_a_comparison(
 
 def test_every_peer_has_pinned_packages() -> None:
     """Each folder names its packages with a version, the peer's own among them."""
-    assert {"grain", "litdata", "mosaic-streaming", "torch-threads"} <= set(catalog.peer_names())
+    assert {"grain", "litdata", "mosaic-streaming", "spdl"} <= set(catalog.peer_names())
     for name in catalog.peer_names():
         lines = catalog.requirements(name).read_text().split()
         assert lines
@@ -301,7 +301,7 @@ def test_an_environment_that_fails_keeps_the_reason(
 
 def test_an_unknown_peer_is_refused() -> None:
     """Before anything is built, with the names there are."""
-    with pytest.raises(BenchError, match=r"a peer must be one of ffcv, grain.*got 'petastorm'"):
+    with pytest.raises(BenchError, match=r"a peer must be one of grain, litdata.*got 'petastorm'"):
         install.install_peers(["grain", "petastorm"], lambda _: None)
 
 

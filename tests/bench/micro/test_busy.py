@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from bench.compare.timer import Rate
 from bench.micro import busy
 from bench.micro.busy import ALONE, CONSUMER, SECOND, kept_shares, measure
-from bench.timer import Rate
 
 
 def test_threads_that_compute_are_there_in_their_turns_only() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from rich.console import Console
 
-from bench.errors import BenchError
+from bench.cli.errors import BenchError
 from bench.micro import windows
 from bench.micro.window_ways import Task, Way
 from bench.micro.windows import OURS, WAYS, measure, show

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import BenchError
+from bench.cli.errors import BenchError
 from bench.reading import read
 from bench.reading import ways as read_ways
 from bench.reading.read import ReadSettings, read_and_show

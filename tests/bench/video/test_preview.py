@@ -7,12 +7,12 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from bench.errors import BenchError
-from bench.video import animation, strips
-from bench.video.animation import durations_ms
+from bench.cli.errors import BenchError
+from bench.cli.preview import write_clips
 from bench.video.clips import ClipSettings
-from bench.video.preview import ClipPictures, draw_clips
-from bench.video.strips import shown_places
+from dali_pipes.preview import ClipPictures, animation, strips
+from dali_pipes.preview.animation import durations_ms
+from dali_pipes.preview.strips import shown_frames
 from tests.support.videos import decode_all, pan, write_video
 
 SIZE = (64, 80)
@@ -43,7 +43,7 @@ def test_strips_show_the_frames(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "strips.png"
     settings = ClipSettings(num_frames=5, stride=3)
 
-    draw_clips(str(data), str(tmp_path / "flip.yaml"), settings, out, count=1, seed=4)
+    write_clips(str(data), str(tmp_path / "flip.yaml"), settings, out, count=1, seed=4)
 
     frames = np.array(decode_all(data / "cats" / "a.mp4")[1]).astype(int)
     found = []
@@ -64,11 +64,11 @@ def test_long_clips_show_some_frames(data: Path, tmp_path: Path) -> None:
     """The first and the last frame are always there; the picture is as wide as eight frames."""
     out = tmp_path / "strips.png"
 
-    draw_clips(str(data), "video_eval", ClipSettings(20, 1), out, count=3, seed=0)
+    write_clips(str(data), "video_eval", ClipSettings(20, 1), out, count=3, seed=0)
 
-    places = shown_places(20)
+    places = shown_frames(20)
     assert (len(places), places[0], places[-1]) == (8, 0, 19)
-    assert shown_places(3) == [0, 1, 2]
+    assert shown_frames(3) == [0, 1, 2]
     with Image.open(out) as picture:
         assert picture.width == strips.MARGIN + 8 * (strips.HEIGHT + strips.GAP)
 
@@ -78,7 +78,7 @@ def test_other_seed_other_frames(data: Path, tmp_path: Path) -> None:
     pictures = []
     for seed in (0, 0, 1):
         out = tmp_path / "strips.png"
-        draw_clips(
+        write_clips(
             str(data), str(tmp_path / "flip.yaml"), ClipSettings(4, 1), out, count=1, seed=seed
         )
         pictures.append(out.read_bytes())
@@ -96,7 +96,7 @@ def test_animation_plays_as_the_video(ending: str, tmp_path: Path) -> None:
     write_video(source / "a.mp4", pan(16, SIZE), pts=pts.tolist())
     out = tmp_path / f"moving{ending}"
 
-    draw_clips(
+    write_clips(
         str(source),
         "video_eval",
         ClipSettings(16, 1),
@@ -125,7 +125,7 @@ def test_held_frames_have_pages_of_their_own(tmp_path: Path) -> None:
     write_video(source / "a.mp4", pan(3, SIZE))
     out = tmp_path / "moving.gif"
 
-    draw_clips(
+    write_clips(
         str(source),
         "video_eval",
         ClipSettings(6, 1),
@@ -174,7 +174,7 @@ def test_wrong_arguments(change: dict[str, object], words: str, data: Path, tmp_
     count = int(str(change.get("count", 1)))
 
     with pytest.raises(BenchError, match=words):
-        draw_clips(
+        write_clips(
             str(data), "video_eval", ClipSettings(), out, count=count, seed=0, animate=animate
         )
     assert not out.exists()

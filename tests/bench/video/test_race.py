@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 from bench.cli import main
+from bench.cli.errors import BenchError
 from bench.compare import compare as comparing
 from bench.compare.compare import Settings, compare, expected_minutes
 from bench.compare.contestant import Unable
@@ -21,7 +22,6 @@ from bench.compare.lineup import Entry
 from bench.compare.ours import OurLoader
 from bench.compare.report import comparison_document
 from bench.compare.result import Comparison
-from bench.errors import BenchError
 from bench.video import ceiling
 from bench.video.ceiling import decode_packets
 from bench.video.check import check_frames
@@ -443,7 +443,7 @@ def test_table_counts_clips(capsys: pytest.CaptureFixture[str]) -> None:
 
     from bench.compare.report import show_comparison
     from bench.compare.result import Row
-    from bench.timer import Rate
+    from bench.compare.timer import Rate
 
     share = {"read": None, "decode": 1.0, "augment": 0.0, "copy": 0.0, "wait": 1.0}
     settings = {"batch": "b", "device": "cpu", "threads": 2, "videos": 3, "data": "d"}

@@ -52,7 +52,7 @@ def run_graph(data: bytes, windows: Windows, *, resize: bool) -> np.ndarray:
         decoded = graph.decode(encoded, start, shape, device="cpu")
         if resize:
             whole = fn.constant(idata=[0, 0], shape=[2])  # the window is all that is decoded
-            decoded = graph.draw_canvas(
+            decoded = graph.render_canvas(
                 decoded, whole, shape, resize_to, paste, canvas, antialias=windows.antialias
             )
         pipeline.set_outputs(decoded)

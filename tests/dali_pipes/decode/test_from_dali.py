@@ -167,7 +167,9 @@ def test_a_loop_that_was_left_leaves_nothing_behind(name, request):
 def test_a_pipeline_serves_one_loop_at_a_time(dataset):
     """A second one is refused, and let in when the first has ended."""
     loader = load(dataset, build())
-    other = Loader(dataset, RANDOM, batch_size=BATCH, device="cpu", decoder=loader._pipeline)
+    other = Loader(
+        dataset, RANDOM, batch_size=BATCH, device="cpu", decoder=loader._setup.options.user_pipeline
+    )
     first = iter(loader)
     next(first)
     with pytest.raises(LoaderError, match="serves another loop"):
@@ -233,8 +235,8 @@ def test_targets_move_with_the_images(annotated, policy, place):
     """Masks and boxes are those of our decoder; a sample whose mask does not fit is bad."""
     options = {"batch_size": 4, "on_bad_sample": policy, "shuffle": "none"}
     loader, ours = load(annotated, build(), **options), load(annotated, **options)
-    assert loader._pipeline is not None
-    loader._pipeline.device_id = place
+    assert loader._setup.options.user_pipeline is not None
+    loader._setup.options.user_pipeline.device_id = place
     actual, expected = list(loader), list(ours)
     for one, other in zip(actual, expected, strict=True):
         assert one.keys == other.keys
@@ -260,8 +262,8 @@ def test_the_way_of_a_gpu_on_the_cpu(faulty, recipe, policy):
     options = {"on_bad_sample": policy, "max_bad_samples": 100, "last_batch": "partial"}
     options |= {"batch_size": 3, "rank": 0, "world_size": 3}  # the last batch of this rank is empty
     loader = load(faulty, build(), recipe, **options)
-    assert loader._pipeline is not None
-    loader._pipeline.device_id = 0
+    assert loader._setup.options.user_pipeline is not None
+    loader._setup.options.user_pipeline.device_id = 0
     actual, expected = list(loader), list(load(faulty, recipe=recipe, **options))
     assert [batch.keys for batch in actual] == [batch.keys for batch in expected]
     for (_, one), (_, other) in zip(by_row(actual), by_row(expected), strict=True):
@@ -431,7 +433,7 @@ def test_a_pipeline_that_was_fed_by_others_is_refused(dataset):
     with pytest.raises(LoaderError, match="makes 1 images of 5; let nothing else feed it"):
         next(iter(loader))
     loader.close()
-    assert not loader._pipeline._busy
+    assert not loader._setup.options.user_pipeline._busy
 
 
 def as_float(images: Any) -> Any:

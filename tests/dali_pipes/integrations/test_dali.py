@@ -13,8 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import Loader, LoaderError, StateMismatchError
-from dali_pipes import loader as loader_module
+from dali_pipes import Loader, LoaderError, StateMismatchError, production
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.integrations.dali import (
     DALIClassificationIterator,
@@ -309,7 +308,7 @@ def test_epochs_share_the_loaders_pipeline(folders, monkeypatch, script):
             built.append(options)
             super().__init__(options)
 
-    monkeypatch.setattr(loader_module, "Feed", Counted)
+    monkeypatch.setattr(production, "Feed", Counted)
     (loader,) = our_loaders(folders[7], decoder="dali")
     iterator = DALIClassificationIterator(loader, last_batch_policy=LastBatchPolicy.PARTIAL)
     consume(iterator, script)

@@ -11,13 +11,12 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import Batch, Loader
-from dali_pipes import loader as loader_module
+from dali_pipes import Batch, Loader, production
 from dali_pipes.bad_samples import BadRecord
+from dali_pipes.decode.cpu import render_whole
+from dali_pipes.decode.dali import images as dali_images
 from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.pipeline import fetch as work_module
-from dali_pipes.pipeline import produce
-from dali_pipes.pipeline.render import draw_one
+from dali_pipes.pipeline import fetch as fetch_module
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 
@@ -75,7 +74,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, jpeg: Jpeg) -> Dataset:
 def in_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let DALI draw the canvases, as on a GPU."""
     options = lambda **given: FeedOptions(**{**given, "canvases": True})  # noqa: E731
-    monkeypatch.setattr(loader_module, "FeedOptions", options)
+    monkeypatch.setattr(production, "FeedOptions", options)
 
 
 def load(dataset: Dataset, decoder: str, **options: Any) -> Rows:
@@ -128,14 +127,14 @@ def test_slow_draws_are_waited_for(
     """A batch that DALI has done long before our threads still has their canvases, drawn anew ("skip") or not."""
     num_drawn = 0
 
-    def slow(*arguments: Any) -> None:
+    def slow(*arguments: Any) -> Any:
         nonlocal num_drawn
         num_drawn += 1
         time.sleep(0.05)
-        draw_one(*arguments)
+        return render_whole(*arguments)
 
     expected = load(mixed, "cpu", on_bad_sample=policy)
-    monkeypatch.setattr(produce, "draw_one", slow)
+    monkeypatch.setattr(dali_images, "render_whole", slow)
     actual = load(mixed, "dali", on_bad_sample=policy)
 
     check(actual, expected)
@@ -160,7 +159,7 @@ def test_as_many_drawn_rows_but_others(
     def substitute(_seed: int, bad: list[BadRecord], _length: int) -> int:
         return substitutes[bad[-1].index]
 
-    monkeypatch.setattr(work_module, "substitute", substitute)
+    monkeypatch.setattr(fetch_module, "substitute", substitute)
     actual = load(dataset, "dali")
 
     assert [index for index, _ in actual] == [0, 5, 2, 6, 4]

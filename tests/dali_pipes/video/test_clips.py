@@ -22,12 +22,12 @@ from dali_pipes.video import frame_numbers
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.rate import ByTime, read_rate
 from dali_pipes.video.scores import ViewMean
-from dali_pipes.video.segment import cut
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Resize
 from gpu_aug.draws import SLOTS, philox4x32
 from readers import BadSample, Dataset, Sample, SelectionError, open_dataset
 from readers.mixture import mix
 from readers.video import ClipListDataset, FrameFolderDataset, VideoError, VideoFolderDataset
+from readers.video.segment import cut
 from tests.support.small import make_small
 from tests.support.videos import pan, write_video
 

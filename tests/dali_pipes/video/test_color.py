@@ -3,7 +3,6 @@
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import av
@@ -273,11 +272,10 @@ def test_canvases_are_torchs_resize(recipe: Any, size: tuple[int, int]) -> None:
     pixels = np.ascontiguousarray(pan(1, size)[0])
     frame = av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format="yuv420p")
     whole = torch.from_numpy(to_rgb(frame, info_of(size)).copy())
-    work = SimpleNamespace(draws=draws)
 
     for row in range(3):
         canvases = [torch.ones(*view.windows.canvas[row], 3, dtype=torch.uint8) for view in draws]
-        Stencil(cast(Any, work), row, info_of(size)).draw(frame, canvases)
+        Stencil(draws, row, info_of(size)).draw(frame, canvases)
         for view, canvas in zip(draws, canvases, strict=True):
             (top, left), (rows, columns) = view.windows.start[row], view.windows.shape[row]
             cut = whole[top : top + rows, left : left + columns].permute(2, 0, 1)[None]

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes import Batch, Loader
-from dali_pipes.video import dali_support, produce
-from dali_pipes.video.canvases import draw_canvases
+from dali_pipes.video import dali_clips, dali_support
+from dali_pipes.video.canvases import render_canvases
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.dali_colour import correction
 from dali_pipes.video.dali_support import Refusals, decodes
@@ -256,7 +256,7 @@ def test_canvases_are_those_of_upright_frames(rotation: int, paste: tuple[int, i
     windows = Windows(*(np.array([pair], np.int32) for pair in pairs))
     info = VideoInfo(**{**_anything(), "rotation": rotation})
 
-    drawn = draw_canvases(torch.from_numpy(stored), info, windows, 0)
+    drawn = render_canvases(torch.from_numpy(stored), info, windows, 0)
 
     for frame, canvas in zip(upright, drawn, strict=True):
         expected = torch.empty(20, 18, 3, dtype=torch.uint8)
@@ -369,7 +369,7 @@ def test_large_batches_are_pushed_in_parts(taken: Path, monkeypatch: pytest.Monk
     pushed = []
     push = ClipFeed.push
     monkeypatch.setattr(ClipFeed, "push", lambda *args: (pushed.append(len(args[1])), push(*args)))
-    monkeypatch.setattr(produce, "_PART_BYTES", 2 * 4 * 96 * 128 * 3)
+    monkeypatch.setattr(dali_clips, "_PART_BYTES", 2 * 4 * 96 * 128 * 3)
     actual = by_index(list(load(taken, "dali", batch_size=7)))
 
     assert pushed == [2, 2, 2]

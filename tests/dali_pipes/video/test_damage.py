@@ -26,8 +26,8 @@ from dali_pipes.video import salvage as salvage_module
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.codec import ClipDeadline
 from dali_pipes.video.decode import read_frames
-from dali_pipes.video.draw import ClipDrawer
 from dali_pipes.video.packets import packets_of
+from dali_pipes.video.render import ClipRenderer
 from dali_pipes.video.salvage import read_readable
 from dali_pipes.video.stencil import Stencil
 from gpu_aug import Normalize, Recipe, Resize
@@ -415,7 +415,7 @@ def test_damage_is_judged_clip_by_clip(lost_frame: Path, monkeypatch: pytest.Mon
         asked.append((frames.tolist(), held))
         return read_readable(data, info, frames, held)
 
-    monkeypatch.setattr("dali_pipes.video.draw.read_readable", note)
+    monkeypatch.setattr("dali_pipes.video.render.read_readable", note)
     clips = clips_of(lost_frame, 9, 2, "truncate")
 
     shown = [[held.get(frame, frame) for frame in frames] for frames, held in asked]
@@ -429,13 +429,13 @@ def test_frames_are_shared_by_the_rows_that_are_drawn(
 ) -> None:
     """Clips of one video that are drawn elsewhere do not count."""
     clips = Clips(VideoFolderDataset(lost_frame), num_frames=2, stride=1, clips_per_video=3)
-    work: Any = MagicMock(
+    fetched: Any = MagicMock(
         indices=np.arange(3), data=[b"", b"", b""], frames=np.eye(3, 2, dtype=int)
     )
-    work.__len__.return_value = 3
-    workshop: Any = SimpleNamespace(clips=clips)
+    fetched.__len__.return_value = 3
+    fetcher: Any = SimpleNamespace(clips=clips)
 
-    assert sorted(ClipDrawer(workshop, work, rows)._shared) == sharing
+    assert sorted(ClipRenderer(fetcher, fetched, rows)._shared) == sharing
 
 
 def test_substitute_gets_its_own_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ from gpu_aug import (
 from gpu_aug.convert import convert, from_albumentations, from_torchvision
 from gpu_aug.convert.registry import ALBUMENTATIONS as ALBUMENTATIONS_TABLE
 from gpu_aug.convert.registry import TORCHVISION as TORCHVISION_TABLE
-from gpu_aug.ops.foreign.foreign import AlbumentationsTransform, TorchvisionTransform
+from gpu_aug.ops.foreign.transforms import AlbumentationsTransform, TorchvisionTransform
 from gpu_aug.ops.geometric.crops import FixedCrop
 from gpu_aug.ops.steps import Identity, SomeOfRepeated
 from gpu_aug.targets.targets import BoxParams, KeypointParams

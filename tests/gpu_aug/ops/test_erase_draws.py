@@ -152,13 +152,13 @@ def test_a_draw_with_keys_does_not_depend_on_the_batch():
 
 @pytest.mark.parametrize("others", [(30, 40), (90, 80)])
 def test_a_replaced_row_may_have_more_or_fewer_rectangles(others):
-    """Draws.put makes room for them, and leaves nothing of the row before."""
+    """Draws.replaced makes room for them, and leaves nothing of the row before."""
     recipe = Recipe([GridDropout(0.4, unit_size_range=(5, 9), p=1.0)])
     draws = recipe.draw(0, 0, np.arange(2), np.array([others, others]))
     one = recipe.draw(0, 0, np.arange(7, 8), np.array([[60, 60]]))
     before = draws.params[0]["holes"][1].copy()
 
-    draws.put(0, one)
+    draws = draws.replaced(0, one)
 
     first, second = draws.params[0]["holes"]
     expected = one.params[0]["holes"][0]

@@ -260,7 +260,7 @@ class TestDraws:
         assert np.array_equal(frame_order(recipe, draws.rows(2, 5), 9), order[2:5])
         assert np.array_equal(frame_order(recipe, draws.repeat(2), 9), order.repeat(2, axis=0))
         other = recipe.draw(3, 0, np.array([77]), np.full((1, 2), 32))
-        draws.put(4, other)
+        draws = draws.replaced(4, other)
         again = frame_order(recipe, draws, 9)
         assert np.array_equal(again[4], frame_order(recipe, other, 9)[0])
         assert np.array_equal(np.delete(again, 4, 0), np.delete(order, 4, 0))

@@ -15,14 +15,14 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from bench import inspect_survey
 from bench.cli import main
-from bench.crew import Crew
-from bench.inspect_spread import Spread
-from bench.quiet import hushed
-from bench.source import open_source
+from bench.cli.quiet import hushed
+from dali_pipes.decode.check import CHECKS
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.dataset import IndexedDataset
+from readers.prepare import inspect, inspection
+from readers.prepare.source import open_source
+from readers.prepare.spread import Spread
 from readers.sample import ColumnName
 
 Jpeg = Callable[..., bytes]
@@ -200,7 +200,7 @@ def test_large_data_is_sampled(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Of much data some samples are looked at, everywhere in it, and the output says so."""
-    monkeypatch.setattr(inspect_survey, "_SAMPLES_LOOKED_AT", 8)
+    monkeypatch.setattr(inspection, "_SAMPLES_LOOKED_AT", 8)
     _, printed, result = run(folder)
 
     assert (result["samples"], result["looked_at"]) == (16, 8)
@@ -258,8 +258,7 @@ class Checked(IndexedDataset):
 @pytest.mark.parametrize("verify", [False, True])
 def test_checksums_of_the_format(verify: bool) -> None:
     """What a dataset can check by itself is asked for under --verify."""
-    with Crew(2) as crew:
-        found = inspect_survey.survey(Checked(), crew, verify=verify, on_progress=lambda *_: None)
+    found = inspect(Checked(), verify=CHECKS if verify else None)
 
     assert [bad.index for bad in found.bad] == ([7] if verify else [])
     assert found.num_imageless == 10
@@ -275,10 +274,7 @@ def test_millions_of_samples_take_little(monkeypatch: pytest.MonkeyPatch) -> Non
         return fetch(self, indices)
 
     monkeypatch.setattr(Checked, "fetch", counted)
-    with Crew(2) as crew:
-        found = inspect_survey.survey(
-            Checked(10_000_000), crew, verify=False, on_progress=lambda *_: None
-        )
+    found = inspect(Checked(10_000_000))
 
     assert found.num_looked_at == len(set(fetched)) == 2000
     assert max(fetched) > 9_980_000

@@ -26,15 +26,15 @@ from hypothesis import strategies as st
 from PIL import Image
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
-from bench import pack
 from bench.cli import main
-from bench.crew import ProcessCrew
-from bench.errors import BenchError
-from bench.inspect_survey import _look, _look_and_decode
-from bench.pack import PackSettings, pack_and_show, size_from
-from bench.packing import Packed, Packer, header
-from bench.whole import held
+from dali_pipes.decode.check import CHECKS
+from dali_pipes.jpeg.tiling.tile import tile_jpeg
 from readers import BadSample, FolderDataset, Order, Sample, open_dataset
+from readers.prepare import PrepareError, inspect, pack, packing
+from readers.prepare.atomic_files import locked
+from readers.prepare.packer import Packed, Packer, header
+from readers.prepare.packing import size_from
+from readers.prepare.workers import Processes
 from tests.support.memory import peak_bytes
 
 Jpeg = Callable[..., bytes]
@@ -199,7 +199,7 @@ def test_processes_do_not_matter(
     """Worker processes write what threads write, byte for byte."""
     options = ("--shard-size", "30kB", "--shuffle", 3, "--tile", "--workers", 2)
     run("pack", source, tmp_path / "threads", *options)
-    monkeypatch.setattr(pack, "_NUM_SAMPLES_FOR_PROCESSES", 1)
+    monkeypatch.setattr(packing, "_NUM_SAMPLES_FOR_PROCESSES", 1)
     run("pack", source, tmp_path / "processes", *options)
 
     assert content(tmp_path / "processes") == content(tmp_path / "threads")
@@ -415,7 +415,7 @@ def test_names_that_clash_get_keys_of_their_own(run: Run, tmp_path: Path, jpeg: 
 
 KILL = """
 import os, signal, sys
-import bench.pack, bench.manifest, bench.shard_writer
+from readers.prepare import packing, manifest, tar_shards
 from bench.cli import main
 module, name, most = sys.argv[1].split(":")
 owner = sys.modules[module]
@@ -437,12 +437,12 @@ main(["pack", *sys.argv[2:]])
 @pytest.mark.parametrize(
     "place",
     [
-        "bench.shard_writer:_pieces:7",  # within a shard
-        "bench.pack:TarDataset:1",  # behind the first shard, of which nothing is noted
-        "bench.manifest:Manifest.add:1",
-        "bench.pack:TarDataset:2",  # between a shard and its index
-        "bench.manifest:Manifest.add:2",  # between an index and the manifest
-        "bench.manifest:Manifest.finish:1",  # at the end
+        "readers.prepare.tar_shards:_pieces:7",  # within a shard
+        "readers.prepare.packing:TarDataset:1",  # behind the first shard, of which nothing is noted
+        "readers.prepare.manifest:Manifest.add:1",
+        "readers.prepare.packing:TarDataset:2",  # between a shard and its index
+        "readers.prepare.manifest:Manifest.add:2",  # between an index and the manifest
+        "readers.prepare.manifest:Manifest.finish:1",  # at the end
     ],
 )
 def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:
@@ -485,7 +485,7 @@ def test_an_index_that_cannot_be_written_is_tried_again(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pack, "TarDataset", full)
+        patch.setattr(packing, "TarDataset", full)
         printed = refused(run, source, tmp_path / "out")
 
     assert "cannot be written (No space left on device)" in printed
@@ -651,7 +651,7 @@ def test_sizes_have_units(text: str, expected: int) -> None:
 
 def test_a_size_without_a_number_is_refused() -> None:
     """A unit alone is no size."""
-    with pytest.raises(BenchError, match="got 'MB'"):
+    with pytest.raises(PrepareError, match="got 'MB'"):
         size_from("MB")
 
 
@@ -667,7 +667,7 @@ def test_nothing_to_pack_is_an_error(run: Run, tmp_path: Path) -> None:
 
 def test_two_commands_do_not_write_to_one_folder(run: Run, source: Path, tmp_path: Path) -> None:
     """A folder that a running command holds is refused."""
-    with held(tmp_path / "out"):
+    with locked(tmp_path / "out"):
         assert "is being written by another command" in refused(run, source, tmp_path / "out")
 
 
@@ -748,10 +748,10 @@ def test_whatever_fields_are_called_they_are_read_back(
         given_samples = [sample for sample in given_samples if sample.image is not None]
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         out = Path(folder) / "out"
-        patch.setattr(pack, "open_source", lambda *_, **__: Memory(given_samples))
+        patch.setattr(packing, "open_source", lambda *_, **__: Memory(given_samples))
         if not given_samples:
             return
-        pack_and_show("memory", out, PackSettings(format=kind), num_workers=1)
+        pack("memory", out, format=kind, num_workers=1)
         found = samples_of(out)
 
         assert len(found) == len(given_samples)
@@ -782,7 +782,7 @@ def test_whatever_fields_are_called_they_are_read_back(
 
 
 def packed_fields(sample: Sample, *, in_tar: bool) -> dict[str, bytes]:
-    [packed] = Packer(None, None, tiled=False, headers=in_tar, copied=True)([sample])
+    [packed] = Packer(None, None, tile=None, headers=in_tar, copied=True)([sample])
     assert isinstance(packed, Packed)
     return {name: bytes(data) for name, data in packed.fields}
 
@@ -859,11 +859,11 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path: Path, jpeg: Jpeg, tool: 
     os.truncate(path, 0)
 
     if tool == "pack":
-        packer = Packer(None, None, tiled=True, headers=True, copied=False)
+        packer = Packer(None, None, tile=tile_jpeg, headers=True, copied=False)
         [refused] = packer([sample])
         bad = refused.bad
     else:
-        bad = (_look if tool == "inspect" else _look_and_decode)(sample, None).bad
+        [bad] = inspect(Memory([sample]), verify=CHECKS if tool.endswith("verify") else None).bad
 
     assert (bad.index, bad.stage) == (0, "read")
     assert "it has shrunk from" in bad.reason
@@ -893,7 +893,7 @@ def test_labels_that_cannot_be_read_back_are_refused() -> None:
     """A class number of 19 digits is a bad sample and no other number."""
     sample = Sample(4, "t/k", {"jpg": picture("JPEG", 0)}, 10**18)
 
-    [refusal] = Packer(None, None, tiled=False, headers=True, copied=False)([sample])
+    [refusal] = Packer(None, None, tile=None, headers=True, copied=False)([sample])
 
     assert refusal.bad == BadSample(  # type: ignore[union-attr]
         4, "t/k", "read", f"its label {10**18} has more than 18 digits"
@@ -922,17 +922,17 @@ def _die(_: object) -> None:
 
 def test_a_killed_worker_is_one_sentence() -> None:
     """A worker that the kernel ends for want of memory says what can be done."""
-    with ProcessCrew(1, _die) as crew, pytest.raises(BenchError, match="fewer --workers"):
+    with Processes(1, _die) as crew, pytest.raises(PrepareError, match="fewer --workers"):
         list(crew.map(_die, range(9)))
 
 
 BUSY = """
 import sys, time
 from pathlib import Path
-from bench.crew import ProcessCrew
+from readers.prepare.workers import Processes
 from tests.readers.prepare.test_pack import linger
 if __name__ == "__main__":
-    with ProcessCrew(2, linger) as crew:
+    with Processes(2, linger) as crew:
         list(crew.map(linger, [sys.argv[1]] * 9))
 """
 

@@ -15,8 +15,8 @@ import pytest
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
 from bench.cli import main
-from bench.whole import held
 from readers import Sample, TarDataset, restart_offsets
+from readers.prepare.atomic_files import locked
 
 Jpeg = Callable[..., bytes]
 Run = Callable[..., tuple[int, str, str]]
@@ -147,7 +147,6 @@ def test_a_second_run_keeps_what_is_there(run: Run, source: Path, tmp_path: Path
 KILL = """
 import os, signal, sys
 from pathlib import Path
-import bench.tile, bench.whole
 from bench.cli import main
 replace, count = Path.replace, 0
 def killing(self, target):
@@ -373,7 +372,7 @@ def test_workers_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
 
 def test_two_commands_do_not_write_to_one_folder(run: Run, source: Path, tmp_path: Path) -> None:
     """A folder that a running command holds is refused."""
-    with held(tmp_path / "out"):
+    with locked(tmp_path / "out"):
         code, _, printed = run("tile", source, tmp_path / "out")
 
     assert code == 2

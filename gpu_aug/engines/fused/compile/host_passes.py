@@ -12,7 +12,7 @@ from gpu_aug.draws import Params
 from gpu_aug.engines.seeded import batch_function
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import Operation
-from gpu_aug.ops.foreign.foreign import BatchFunction
+from gpu_aug.ops.foreign.function import BatchFunction
 
 Apply = Callable[[Sequence[Tensor], Params], list[Tensor]]
 """Images [H, W, 3], uint8 or float32, and their parameters in, new images out."""

@@ -1,0 +1,77 @@
+"""All commands put together. Heavy imports happen inside the commands, so that --help is quick."""
+
+from collections.abc import Callable
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from bench.cli.audit import audit
+from bench.cli.bench_batch import batch
+from bench.cli.bench_busy import busy
+from bench.cli.bench_compare import compare
+from bench.cli.bench_install_peers import install_peers
+from bench.cli.bench_make_videos import make_videos
+from bench.cli.bench_ops import ops
+from bench.cli.bench_overhead import overhead
+from bench.cli.bench_read import read
+from bench.cli.bench_scale import scale
+from bench.cli.bench_windows import windows
+from bench.cli.doctor import doctor
+from bench.cli.errors import DEBUG_FLAG
+from bench.cli.groups import spread_groups
+from bench.cli.index import index
+from bench.cli.inspect import inspect
+from bench.cli.pack import pack
+from bench.cli.preview import preview
+from bench.cli.recipe_convert import convert
+from bench.cli.recipe_show import show
+from bench.cli.run import run
+from bench.cli.tile import tile
+from bench.cli.warm import warm
+
+app = typer.Typer(
+    name="gpu-aug",
+    help="Encoded images in, augmented batches out: run it, look at it, compare it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_bench = typer.Typer(help="Measure this machine.", no_args_is_help=True)
+_recipe = typer.Typer(
+    help="Look at a recipe, or convert another library's pipeline to one.", no_args_is_help=True
+)
+app.add_typer(_bench, name="bench")
+app.add_typer(_recipe, name="recipe")
+
+_COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
+    app: (run, warm, preview, tile, pack, audit, inspect, index, doctor),
+    _bench: (
+        *(compare, make_videos, windows, busy, read, install_peers),
+        *(overhead, ops, batch, scale),
+    ),
+    _recipe: (show, convert),
+}
+for _group, _commands in _COMMANDS.items():
+    for _command in _commands:
+        _group.command()(spread_groups(_command))
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"gpu-aug {metadata.version('gpu-aug')}")  # noqa: T201 - what was asked for
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[
+        bool, typer.Option(DEBUG_FLAG, help="Show tracebacks; allowed anywhere.")
+    ] = False,  # taken out of the arguments before they get here
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    del debug, version

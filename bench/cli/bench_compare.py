@@ -1,0 +1,64 @@
+"""``gpu-aug bench compare``."""
+
+from typing import Annotated
+
+import typer
+
+from bench.cli import options
+from bench.cli.options import AnyRecipe, Data, Format, FrameOptions, Json
+
+
+def compare(
+    data: Data,
+    *,
+    recipe: AnyRecipe = None,
+    seconds: Annotated[float, typer.Option(help="Measured time per pipeline, in all.")] = 10.0,
+    rounds: Annotated[int, typer.Option(help="Turns per pipeline that the time is cut into.")] = 5,
+    batch_size: options.BatchSize = None,
+    frames: FrameOptions,
+    format: Format = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="bfloat16 or float32; default bfloat16 for images, as people train, and float32 for clips."
+        ),
+    ] = None,
+    peers: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="all|none|NAME",
+            help="Baselines, repeatable; when left out, those that need no environment of their own.",
+        ),
+    ] = None,
+    tiled: Annotated[
+        bool, typer.Option("--tiled", help="Also run our fused rows on tiled copies of the JPEGs.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only the row of this name; repeatable.")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """Compare every engine of ours with other pipelines, in turns, on the same files."""
+    from bench.compare.compare import Settings
+    from bench.compare.report import compare_and_show
+    from bench.video.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
+
+    clips = clip_settings(data, format, **frames.asked())
+    settings = Settings(
+        seconds=seconds,
+        rounds=rounds,
+        batch_size=usual_batch_size(clips) if batch_size is None else batch_size,
+        device=device,
+        num_threads=threads,
+        seed=seed,
+        only=tuple(only or ()),
+        dtype=dtype or usual_dtype(clips),
+        peers=tuple(peers or ()),
+        tiled=tiled,
+        clips=clips,
+        format=format,
+    )
+    compare_and_show(data, recipe or usual_recipe(clips), settings, json_path=json)

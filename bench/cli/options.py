@@ -1,0 +1,139 @@
+"""Arguments and options that several commands have."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A folder, a list of files, shards ('train-{000..099}.tar', '*.parquet') of any format "
+        "that is known, or a URL of them.",
+    ),
+]
+Recipe = Annotated[
+    str, typer.Option(metavar="NAME|FILE", help="A preset, or a recipe in a YAML or JSON file.")
+]
+AnyRecipe = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME|FILE",
+        help="A preset, or a recipe in a YAML or JSON file; imagenet_train when left out, and "
+        "video_train for videos.",
+    ),
+]
+BatchSize = Annotated[
+    int | None, typer.Option(help="Images per batch (default 64), or clips (default 8).")
+]
+Format = Annotated[
+    str | None,
+    typer.Option(help="Format of the data, where its name does not tell it, such as frame-folder."),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Decoder = Annotated[str, typer.Option(help="auto, dali or cpu.")]
+Engine = Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")]
+Seed = Annotated[int, typer.Option(help="Seed of the order and of all random draws.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Worker threads or processes; the machine's cores when left out.")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Number of threads; the machine's cores when left out.")
+]
+Processes = Annotated[
+    int | None, typer.Option(help="Number of processes; the machine's cores when left out.")
+]
+AllowPipe = Annotated[
+    bool, typer.Option("--allow-pipe", help="Let DATA be pipe:COMMAND, which is run.")
+]
+Photographs = Annotated[
+    str | None,
+    typer.Option(
+        "--data", metavar="DATA", help="Photographs; those that scikit-image ships when left out."
+    ),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Tiny inputs and one short turn, to see that it works.")
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
+
+
+@dataclass(frozen=True)
+class FrameOptions:
+    """Which frames of videos make a clip."""
+
+    num_frames: Annotated[
+        int | None, typer.Option(help="Videos: frames per clip (default 16).")
+    ] = None
+    stride: Annotated[
+        int | None, typer.Option(help="Videos: take every Nth frame (default 4).")
+    ] = None
+    fps: Annotated[
+        float | None, typer.Option(help="Videos: frames per second of a clip, instead of a stride.")
+    ] = None
+
+    def asked(self) -> dict[str, Any]:
+        """Every option by its name, as `bench.video.clips.clip_settings` takes them."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ClipOptions(FrameOptions):
+    """Also what becomes of videos that are too short or damaged."""
+
+    padding: Annotated[
+        str | None,
+        typer.Option(help="Videos too short for a clip: edge (the default), loop or repeat."),
+    ] = None
+    on_damaged_video: Annotated[
+        str | None,
+        typer.Option(
+            help="Damaged videos: raise makes their clips bad samples, truncate takes what can be read."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class SampledClipOptions(ClipOptions):
+    """Also which clips of a video are taken."""
+
+    sampling: Annotated[
+        str | None,
+        typer.Option(help="Videos: which clips; random (the default), uniform, all or first."),
+    ] = None
+    clips_per_video: Annotated[
+        int | None,
+        typer.Option(help="Videos: clips of each for random and uniform sampling (default 1)."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What `dali_pipes.Loader` is given, and how long to go on."""
+
+    device: Device = "auto"
+    decoder: Decoder = "auto"
+    engine: Engine = "auto"
+    batch_size: BatchSize = None
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data (default 1).")] = None
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Stop after so many batches; without --epochs, repeat the data."),
+    ] = None
+    dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "float32"
+    on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise"
+    max_bad_samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Stop a run that meets more different bad samples (default 1 % of the data, at least 100, "
+            "at most half)."
+        ),
+    ] = None
+    ledger: Annotated[
+        Path | None, typer.Option(help="Append a line of JSON for every bad sample.")
+    ] = None
+    seed: Seed = 0
+    threads: Threads = None

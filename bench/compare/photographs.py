@@ -1,0 +1,93 @@
+"""A few hundred real photographs without a download: cut out of those that scikit-image ships."""
+
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from bench.cli.errors import BenchError
+
+# Colour photographs inside the scikit-image wheel, by the class that they become.
+_SOURCES = {
+    "astronaut": ("astronaut.png",),
+    "cat": ("chelsea.png",),
+    "coffee": ("coffee.png",),
+    "galaxies": ("hubble_deep_field.jpg",),
+    "motorcycle": ("motorcycle_left.png", "motorcycle_right.png"),
+    "retina": ("retina.jpg",),
+    "rocket": ("rocket.jpg",),
+    "tissue": ("ihc.png",),
+}
+_QUALITIES = (75, 85, 90, 95)
+_SUBSAMPLINGS = ("4:2:0", "4:2:0", "4:4:4")  # most cameras' first
+_SHARE = (0.5, 1.0)  # of each side that is cut out
+_SCALE = (0.6, 1.4)  # of the cut, before it is encoded
+_SIDE_MAX = 900
+
+
+def make_photographs(folder: Path, *, per_class: int = 30, seed: int = 0) -> int:
+    """Write class folders of JPEGs: random cuts of real photographs at several sizes and qualities.
+
+    Args:
+        folder: Gets one folder per class.
+        per_class: Files in each.
+        seed: The same seed gives the same files.
+
+    Returns:
+        The number of files.
+
+    Raises:
+        BenchError: scikit-image is not installed, or ships none of the photographs.
+    """
+    rng = np.random.default_rng(seed)
+    num_made = 0
+    for name, paths in shipped_photographs().items():
+        images = [Image.open(path).convert("RGB") for path in paths]
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(per_class):
+            image = _cut(images[number % len(images)], rng)
+            image.save(
+                folder / name / f"{name}-{number:02d}.jpg",
+                quality=int(rng.choice(_QUALITIES)),
+                subsampling=str(rng.choice(_SUBSAMPLINGS)),
+            )
+            num_made += 1
+    return num_made
+
+
+def shipped_photographs() -> dict[str, list[Path]]:
+    """The colour photographs inside the scikit-image wheel, by class.
+
+    Raises:
+        BenchError: scikit-image is not installed, or ships none of them.
+    """
+    data = _shipped_folder()
+    found = {
+        name: shipped
+        for name, sources in _SOURCES.items()
+        if (shipped := [data / source for source in sources if (data / source).is_file()])
+    }
+    if not found:
+        raise BenchError(f"{data} has none of the photographs: give a folder with DATA=folder")
+    return found
+
+
+def _shipped_folder() -> Path:
+    try:
+        import skimage
+    except ImportError as error:
+        raise BenchError(
+            "the demo's photographs come with scikit-image, which is missing: "
+            "pip install scikit-image, or give a folder with DATA=folder"
+        ) from error
+    return Path(skimage.__file__).parent / "data"
+
+
+def _cut(image: Image.Image, rng: np.random.Generator) -> Image.Image:
+    width, height = (int(side * rng.uniform(*_SHARE)) for side in image.size)
+    left = int(rng.integers(image.width - width + 1))
+    top = int(rng.integers(image.height - height + 1))
+    cut = image.crop((left, top, left + width, top + height))
+    scale = min(rng.uniform(*_SCALE), _SIDE_MAX / max(cut.size))
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    return cut.resize(size, Image.Resampling.LANCZOS)

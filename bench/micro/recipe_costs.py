@@ -1,0 +1,91 @@
+"""The operations of a recipe, and what each costs on an engine."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from gpu_aug import (
+    CenterCrop,
+    Draws,
+    Engine,
+    EngineError,
+    Operation,
+    Recipe,
+    RecipeError,
+    compile_engine,
+)
+from gpu_aug.compiled.clock import clock
+from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.temporal import Temporal
+
+_NUM_IMAGES = 16
+_ROUNDS = 5
+USUAL_SIZE = (224, 224)  # where the recipe gives the images no size before an operation
+
+
+@dataclass(frozen=True)
+class Line:
+    """One operation: how deep it stands in others, its words, and its cost per engine."""
+
+    depth: int
+    operation: Operation
+    decodes: bool
+
+
+def lines_of(recipe: Recipe) -> Iterator[Line]:
+    """Every operation of a recipe, those that stand in others below them."""
+    left = len(recipe.decode_operations)  # the first of those that are for images
+    for operation in recipe.operations:
+        decodes = left > 0 and not isinstance(operation, Temporal)
+        left -= decodes
+        yield from _nested(operation, 0, decodes=decodes)
+
+
+def _nested(operation: Operation, depth: int, *, decodes: bool = False) -> Iterator[Line]:
+    yield Line(depth, operation, decodes)
+    if isinstance(operation, Combinator):
+        for child in getattr(operation, "operations", ()):
+            yield from _nested(child, depth + 1)
+
+
+def cost(engine: str, operation: Operation, size: tuple[int, int]) -> str:
+    """Milliseconds per image on one CPU core, as often as it is done; or why there are none."""
+    try:
+        alone = _seconds(engine, Recipe([CenterCrop(size), operation]))
+    except EngineError:
+        return "no"
+    except RecipeError:
+        return "needs others before it"
+    return f"{max(alone - _seconds(engine, Recipe([CenterCrop(size)])), 0.0) * 1e3:.2f}"
+
+
+def _seconds(engine: str, recipe: Recipe) -> float:
+    """Time per image of the batch stage on noise, the fastest of some rounds."""
+    height, width = recipe.decode_size or USUAL_SIZE
+    rng = np.random.default_rng(0)
+    images = torch.from_numpy(rng.integers(0, 256, (_NUM_IMAGES, height, width, 3), np.uint8))
+    compiled = compile_engine(engine, recipe, device=torch.device("cpu"))  # type: ignore[arg-type]
+    sizes = np.full((_NUM_IMAGES, 2), (height, width))
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    times = []
+    try:
+        for epoch in range(_ROUNDS + 1):
+            draws = recipe.draw(0, epoch, np.arange(_NUM_IMAGES), sizes)
+            began = clock()
+            _run(compiled, recipe, images, draws)
+            times.append(clock() - began)
+    finally:
+        torch.set_num_threads(usual)
+    return min(times[1:]) / _NUM_IMAGES  # the first call warms up
+
+
+def _run(engine: Engine, recipe: Recipe, images: torch.Tensor, draws: Draws) -> None:
+    if recipe.size is not None:
+        engine.run(images, draws, torch.empty(len(images), 3, *recipe.size))
+        return
+    for row, (height, width) in enumerate(recipe.result_sizes(draws).tolist()):
+        out = torch.empty(1, 3, height, width)
+        engine.run(images[row : row + 1], draws.rows(row, row + 1), out)

@@ -1,0 +1,125 @@
+"""From a finished step to what is handed over: this rank's rows as a Batch, and the bad ones for the ledger."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dali_pipes.arguments import no_class_count
+from dali_pipes.bad_samples import BadRecord, Policy, no_substitute
+from dali_pipes.batch import Batch
+from dali_pipes.errors import BadSampleError, LoaderError
+from dali_pipes.options import Setup
+from dali_pipes.pipeline.stages import Finished, Images
+from dali_pipes.targets import collate, upload
+from dali_pipes.video.source import ClipSource
+from gpu_aug import Recipe
+from gpu_aug.targets.soft_labels import soft_labels
+
+
+def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
+    """Take this rank's rows that are not lost.
+
+    Raises:
+        LoaderError: A label is not a class, or its classes were never counted.
+    """
+    plan, recipe, device = finished.plan, setup.views[0].recipe, setup.choice.device
+    kept = finished.kept[plan.rows]
+    rows = plan.rows[kept]
+    if num_frames := setup.fetcher.num_frames:
+        images = tuple(view.view(len(finished), num_frames, *view.shape[1:]) for view in images)
+    views = tuple(take_rows(view, rows) for view in images)
+    labels = labels_of(finished, recipe, setup.num_classes)[rows]
+    found = [finished.found[row] for row in rows.tolist()]
+    return Batch(
+        images=views[0],
+        labels=upload(torch.from_numpy(labels), device),
+        indices=torch.from_numpy(finished.indices[rows]),
+        keys=[finished.keys[row] for row in rows.tolist()],
+        valid=torch.from_numpy(plan.valid[kept]),
+        views=views,
+        **clip_columns(finished, rows, setup.fetcher.clips),
+        **collate(found, recipe.fixed_size, device),
+    )
+
+
+def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSampleError | None]:
+    """Return what goes into the ledger, and the error that ends the run where no substitute was found.
+
+    Of samples that others hand over only what ends the run is written down.
+    """
+    if not any(finished.records):
+        return [], None
+    lost = np.flatnonzero(~finished.kept).tolist() if policy == "replace" else []
+    failure = no_substitute(finished.records[lost[0]][0]) if lost else None
+    own = set(finished.plan.rows.tolist())
+    everything = policy == "raise" or failure is not None
+    records = [
+        record
+        for row, of_row in enumerate(finished.records)
+        for record in of_row
+        if row in own or (everything and not record.kept)
+    ]
+    return records, failure
+
+
+def labels_of(
+    finished: Finished, recipe: Recipe, num_classes: int | None
+) -> NDArray[np.int64] | NDArray[np.float32]:
+    """Return the labels of a step's images.
+
+    Args:
+        finished: The step.
+        recipe: The recipe of the images.
+        num_classes: How many classes there are; None where it need not be known.
+
+    Returns:
+        int64 [E], -1 where the data has no label; float32 [E, num_classes] where the recipe mixes
+        samples, with a row of zeros for a sample without label.
+
+    Raises:
+        LoaderError: A label is not a class, or its classes were never counted.
+    """
+    labels = finished.labels
+    if recipe.group == 1:
+        return labels
+    known = labels[labels >= 0]
+    if num_classes is None:
+        if len(known):
+            raise no_class_count(recipe)
+        return labels
+    if known.max(initial=0) >= num_classes:
+        row = int(np.argmax(labels))
+        raise LoaderError(
+            f"the label of {finished.keys[row]} is {labels[row]}, but there are {num_classes} "
+            f"classes, numbered from 0; correct num_classes in the recipe"
+        )
+    shares = np.zeros((len(finished), num_classes), np.float32)
+    labelled = np.flatnonzero(labels >= 0)
+    shares[labelled, labels[labelled]] = 1
+    return soft_labels(recipe, finished.draws[0], shares, num_classes)
+
+
+def clip_columns(
+    finished: Finished, rows: NDArray[np.int64], clips: ClipSource | None
+) -> dict[str, Any]:
+    """Return what a batch says of its clips, nothing where samples are images."""
+    if clips is None:
+        return {}
+    return {
+        "frames": torch.from_numpy(finished.frames[rows]),
+        "seconds": torch.from_numpy(finished.seconds[rows]),
+        "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
+        "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),
+    }
+
+
+def take_rows(images: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
+    """Return some rows of a batch, without a copy where they follow one another."""
+    if len(rows) == 0:
+        return images[:0]
+    first, last = int(rows[0]), int(rows[-1])
+    if np.array_equal(rows, np.arange(first, last + 1)):
+        return images[first : last + 1]
+    return images.index_select(0, upload(torch.from_numpy(rows), images.device))

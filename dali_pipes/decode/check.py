@@ -1,0 +1,50 @@
+"""Whether images and videos decode, in words: what `readers.prepare.inspect` verifies with."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.decode.opencv import decode
+from dali_pipes.errors import DecodeError
+from readers.prepare.checks import Checks
+from readers.sample import Payload
+from readers.video import VideoInfo
+
+_FRAMES_OF_A_CLIP = 100  # for which the time is enough that the loader gives to a clip
+
+
+def check_image(data: Payload, size: tuple[int, int]) -> str:
+    """Decode an image and say what is wrong with it; "" when nothing is.
+
+    Args:
+        data: The encoded bytes.
+        size: Height and width that the header promises.
+    """
+    try:
+        decode(data, size)
+    except DecodeError as error:
+        return str(error)
+    return ""
+
+
+def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> str:
+    """Decode frames as the loader does, which finds damage that FFmpeg passes over, and say what is wrong.
+
+    Args:
+        data: The whole file.
+        info: What was found in it.
+        frames: int64 [n], numbers of frames in the order of presentation.
+    """
+    from dali_pipes.video.codec import ClipDeadline
+    from dali_pipes.video.decode import DECODE_SECONDS, read_frames
+
+    deadline = ClipDeadline(DECODE_SECONDS * (1 + len(frames) / _FRAMES_OF_A_CLIP))
+    try:
+        for _ in read_frames(data, info, frames, deadline):
+            pass
+    except DecodeError as error:
+        return str(error)
+    return ""
+
+
+CHECKS = Checks(check_image, check_video)
+"""How this package decodes."""

@@ -1,0 +1,135 @@
+"""The decode stage of images on the CPU: canvases rendered from encoded images, or from parts that are decoded already."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dali_pipes.decode import opencv
+from dali_pipes.decode.jpeg import render_rows
+from dali_pipes.errors import DecodeError
+from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, needed_part
+from dali_pipes.targets import Found
+from gpu_aug.errors import TargetsError
+from gpu_aug.resampling.decoded import resample
+
+
+def render_encoded(
+    fetcher: Fetcher, fetched: Fetched, canvases: Canvases, _start: int, *, fast: bool = False
+) -> Decoded:
+    """Decode images and render their canvases; see threads.Render."""
+    done = render_rows(fetched, canvases, fast=fast)
+    return render_rest(fetcher, fetched, canvases, lambda row: bool(done[row]))
+
+
+def render_parts(
+    parts: Sequence[NDArray[np.uint8] | None],
+    fetcher: Fetcher,
+    fetched: Fetched,
+    canvases: Canvases,
+    start: int,
+) -> Decoded:
+    """Render canvases from the decoded `needed_part` of each row of the step; where there is none, decode here."""
+    origins, _ = needed_part(fetched.draws)
+
+    def render(row: int) -> bool:
+        part = parts[start + row]
+        if part is None or fetched.data[row] is None:
+            return False
+        render_views(
+            part, fetched, row, canvases, row, (int(origins[row, 0]), int(origins[row, 1]))
+        )
+        return True
+
+    return render_rest(fetcher, fetched, canvases, render)
+
+
+def render_rest(
+    fetcher: Fetcher, fetched: Fetched, canvases: Canvases, render: Callable[[int], bool]
+) -> Decoded:
+    """Read the targets of the rows that are rendered, and render the others from whole images.
+
+    Args:
+        fetcher: Deals with bad samples.
+        fetched: The rows.
+        canvases: Their canvases.
+        render: Says whether a row is rendered, once it did that if it can.
+    """
+    found, rows = [], fetched
+    for row in range(len(fetched)):
+        one, of_one = fetched, row
+        if render(row):
+            try:
+                found.append(fetcher.read_targets(fetched, row))
+                continue
+            except TargetsError as error:
+                one, of_one = fetcher.lose(fetched, row, error), 0
+        one, targets = render_whole(fetcher, one, of_one, canvases, row)
+        found.append(targets)
+        if one is not fetched:
+            rows = rows.replaced(row, one)
+    return Decoded(rows, found)
+
+
+def render_whole(
+    fetcher: Fetcher, fetched: Fetched, of_row: int, canvases: Canvases, row: int
+) -> tuple[Fetched, Found]:
+    """Decode a whole image and render its canvases, black ones where it is lost.
+
+    Args:
+        fetcher: Deals with bad samples.
+        fetched: Has the image.
+        of_row: The image's row there.
+        canvases: Have its canvases.
+        row: The image's row there.
+
+    Returns:
+        The rows as they were given or, where the sample is bad, the only row that takes its place; its targets.
+    """
+    image, found, sound, of_row = decode_whole(fetcher, fetched, of_row)
+    if image is None:
+        canvases.blacken(row, sound.draws, of_row)
+    else:
+        render_views(image, sound, of_row, canvases, row)
+    return sound, found
+
+
+def decode_whole(
+    fetcher: Fetcher, fetched: Fetched, row: int
+) -> tuple[NDArray[np.uint8] | None, Found, Fetched, int]:
+    """Decode a whole image and read its targets; one that is bad gives way to its substitute.
+
+    Returns:
+        uint8 [height, width, 3], or None where the sample is lost; its targets; and the rows with the number of
+        the row that it is: as they were given, or the only row that takes the place of a bad one.
+    """
+    while (data := fetched.data[row]) is not None:
+        height, width = fetched.sizes[row].tolist()
+        try:
+            return (
+                opencv.decode(data, (height, width)),
+                fetcher.read_targets(fetched, row),
+                fetched,
+                row,
+            )
+        except (DecodeError, TargetsError) as error:
+            fetched, row = fetcher.lose(fetched, row, error), 0
+    return None, NOTHING, fetched, row
+
+
+def render_views(
+    image: NDArray[np.uint8],
+    fetched: Fetched,
+    of_row: int,
+    canvases: Canvases,
+    row: int,
+    origin: tuple[int, int] = (0, 0),
+) -> None:
+    """Render the canvas of every view from an image, or from a part of it that begins at `origin`."""
+    pixels = torch.from_numpy(image)
+    outs = canvases.of(row, fetched.draws, of_row)
+    for drawn, out in zip(fetched.draws, outs, strict=True):
+        resample(pixels, drawn.windows, of_row, out, origin=origin)

@@ -1,0 +1,107 @@
+"""What a result was measured on: versions, machine and commit."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from readers.cores import usable_cores
+
+# Those whose version can change a number, by the name that pip knows them under.
+_PACKAGES = (
+    "gpu-aug",
+    "numpy",
+    "torch",
+    "torchvision",
+    "kornia",
+    "albumentations",
+    "numba",
+    "triton",
+    "opencv-python-headless",
+    "pillow",
+    "av",
+    "torchcodec",
+    "decord",
+    "nvidia-dali-cuda120",
+    "nvidia-dali-cuda130",
+    "nvidia-nvimgcodec-cu12",
+    "nvidia-nvimgcodec-cu13",
+    "webdataset",
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of every installed package that matters, by name."""
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def machine() -> dict[str, object]:
+    """Processor, cores, memory, GPU, driver and how busy the machine was."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": usable_cores(),
+        "memory_gib": _memory_gib(),
+        "gpu": _gpu_name(),
+        "driver": _driver(),
+        "system": platform.platform(),
+        "load_1_minute": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    }
+
+
+def commit() -> str | None:
+    """The commit of this checkout, with "+changes" when files differ from it.
+
+    Outside of git what the environment variable GPU_AUG_COMMIT says, for copies of a checkout; else None.
+    """
+    head = _output("git", "rev-parse", "HEAD")
+    if head is None:
+        return os.environ.get("GPU_AUG_COMMIT")
+    return head + ("+changes" if _output("git", "status", "--porcelain") else "")
+
+
+def _output(*command: str) -> str | None:
+    if shutil.which(command[0]) is None:
+        return None
+    ran = subprocess.run(
+        command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    return ran.stdout.strip() if ran.returncode == 0 else None
+
+
+def _cpu_model() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _memory_gib() -> float | None:
+    try:
+        size_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not POSIX, or the name is not known there
+        return None
+    return round(size_bytes / 2**30, 1)
+
+
+def _gpu_name() -> str | None:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else None
+
+
+def _driver() -> str | None:
+    if sys.platform == "win32":
+        return None
+    driver = _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    return driver.splitlines()[0] if driver else None

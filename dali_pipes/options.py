@@ -1,0 +1,193 @@
+"""The arguments of a loader together, and what a loader is made of once they are checked."""
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from dali_pipes import arguments
+from dali_pipes.batch import Timings
+from dali_pipes.choose import Choice, DecoderName, choose
+from dali_pipes.decode.dali.user import DaliDecoder
+from dali_pipes.errors import LoaderError
+from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.views import View
+from dali_pipes.ranks import Process
+from dali_pipes.schedule import LastBatch, Schedule
+from dali_pipes.targets import Kind, TargetReader
+from dali_pipes.video.source import ClipSource, find_clips, require_clips
+from gpu_aug import Recipe, compile_engine
+from gpu_aug.engines.choose import EngineChoice
+from gpu_aug.views import Views
+from readers import Dataset
+from readers.cores import usable_cores
+from readers.order import Shuffle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The arguments of a Loader, which tells what they mean."""
+
+    dataset: Dataset
+    recipe: Recipe | Views
+    batch_size: int
+    device: str | torch.device
+    decoder: DecoderName | DaliDecoder
+    engine: EngineChoice
+    exact: bool
+    decode: Literal["exact", "fast"]
+    seed: int
+    shuffle: Shuffle
+    shuffle_window: int | None
+    rank: int | None
+    world_size: int | None
+    dtype: torch.dtype
+    channels_last: bool
+    last_batch: LastBatch
+    on_bad_sample: Literal["raise", "replace", "skip"]
+    max_bad_samples: int | None
+    ledger: str | os.PathLike[str] | None
+    audit: str | os.PathLike[str] | None
+    num_threads: int | None
+    prefetch: int
+    max_pixels: int
+    targets: Literal["auto"] | Collection[Kind]
+    helper_process: bool
+
+    @property
+    def user_pipeline(self) -> DaliDecoder | None:
+        """The user's own pipeline, where one decodes."""
+        return self.decoder if isinstance(self.decoder, DaliDecoder) else None
+
+    @property
+    def fast(self) -> bool:
+        """Whether JPEGs may be decoded at a smaller size."""
+        return self.decode == "fast"
+
+    def check(self) -> None:
+        """Refuse what cannot work, whatever the dataset and the machine.
+
+        Raises:
+            LoaderError: The text says what would work.
+        """
+        arguments.require_dataset(self.dataset)
+        given = self.num_threads
+        threads: dict[str, Any] = {} if given is None else {"num_threads": given}
+        arguments.require_positive(
+            batch_size=self.batch_size,
+            prefetch=self.prefetch,
+            max_pixels=self.max_pixels,
+            **threads,
+        )
+        arguments.require_one_of("decode", self.decode, ("exact", "fast"))
+        arguments.require_one_of("last_batch", self.last_batch, ("drop", "partial", "pad"))
+        arguments.require_one_of("on_bad_sample", self.on_bad_sample, ("raise", "replace", "skip"))
+        arguments.require_not_negative(seed=self.seed)
+        arguments.require_truths(
+            exact=self.exact,
+            channels_last=self.channels_last,
+            helper_process=self.helper_process,
+        )
+        arguments.require_in_use(
+            decode=self.decode,
+            decoder=self.decoder,
+            on_bad_sample=self.on_bad_sample,
+            max_bad_samples=self.max_bad_samples,
+        )
+        arguments.require_two_files(self.audit, self.ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a loader is made of.
+
+    Attributes:
+        options: Its arguments.
+        choice: What was chosen for every "auto".
+        fetcher: The first stage of its pipelines.
+        views: What is made of every sample.
+        num_threads: Decoding and augmenting threads.
+        num_classes: How many classes mixed labels have; None where that need not be known.
+    """
+
+    options: Options
+    choice: Choice
+    fetcher: Fetcher
+    views: tuple[View, ...]
+    num_threads: int
+    num_classes: int | None
+
+    def schedule(self, process: Process) -> Schedule:
+        """Return the steps of an epoch on a process.
+
+        Raises:
+            LoaderError: There are none.
+        """
+        options, length = self.options, len(self.fetcher.order)
+        group = self.fetcher.views.group
+        return arguments.schedule(length, options.batch_size, options.last_batch, group, process)
+
+
+def make_setup(options: Options, timings: Timings) -> Setup:
+    """Check the arguments of a loader, and make what it consists of.
+
+    Raises:
+        LoaderError: An argument that cannot work.
+        MissingPackageError: A decoder that is not installed.
+        gpu_aug.RecipeError: A recipe whose images can have different sizes.
+        gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
+    """
+    options.check()
+    views = arguments.as_views(options.recipe)
+    arguments.require_dtype(options.dtype, views)
+    clips = find_clips(options.dataset)
+    _require_fits_clips(clips, targets=options.targets, decode=options.decode)
+    require_clips(views, clips)
+    arguments.check_labels_of_views(views)
+    kinds = arguments.target_kinds(options.targets if clips is None else [])
+    choice = choose(options.device, options.decoder, options.engine)
+    seed = int(options.seed)  # numpy's are no JSON
+    order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
+    fetcher = Fetcher(
+        options.dataset,
+        views,
+        order,
+        seed,
+        options.on_bad_sample,
+        options.max_pixels,
+        TargetReader(views.recipes[0], kinds),
+        timings,
+    )
+    memory_format = torch.channels_last if options.channels_last else torch.contiguous_format
+    compiled = tuple(
+        View(
+            recipe,
+            compile_engine(choice.engine, recipe, device=choice.device, exact=options.exact),
+            options.dtype,
+            memory_format,
+            choice.device,
+            fetcher.num_frames,
+        )
+        for recipe in views.recipes
+    )
+    num_threads = options.num_threads or usable_cores()
+    num_classes = arguments.num_classes_of(views.recipes[0], options.dataset)
+    return Setup(options, choice, fetcher, compiled, num_threads, num_classes)
+
+
+def _require_fits_clips(clips: ClipSource | None, *, targets: object, decode: str) -> None:
+    """Refuse what cannot be done with clips; None stands for images, which can have it all."""
+    if clips is None:
+        return
+    if targets != "auto" and targets:
+        raise LoaderError(
+            f"targets={targets!r} is not supported for clips, whose masks, boxes and keypoints would differ from "
+            f'frame to frame; use targets=[] or "auto", which takes none, and read them by batch.keys'
+        )
+    if decode == "fast":
+        raise LoaderError(
+            'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use '
+            'decode="exact"'
+        )

@@ -1,0 +1,150 @@
+"""The pipeline of a loop: fetch -> decode -> augment, several steps under way at once."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.stages import Fetched, Finished, Images, Pending
+from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.schedule import Plan
+
+
+class Producer(Protocol):
+    """Takes plans in and gives finished steps out, in the same order.
+
+    Attributes:
+        reusable: What serves later loops too, once all steps of this one are taken; None where nothing does.
+    """
+
+    reusable: Any
+
+    @property
+    def capacity(self) -> int:
+        """How many steps may be under way beside the one that is waited for."""
+
+    def submit(self, plan: Plan) -> None:
+        """Start on a step; returns at once."""
+
+    def take(self) -> tuple[Finished, Images]:
+        """Wait for the oldest step."""
+
+    def close(self) -> None:
+        """Drop what is under way and end the threads."""
+
+
+class Decoder(Protocol):
+    """The decode stage: gets fetched steps, and hands them over to the augment stage in the same order.
+
+    Only `prepare` is called by threads; all else by the thread that takes the steps.
+
+    Attributes:
+        capacity: How many steps may be under way beside the one that is waited for, from the fetching on.
+        lookahead: How many decoded steps are augmented at once, the one that is waited for among them.
+    """
+
+    capacity: int
+    lookahead: int
+
+    def prepare(self, fetched: Fetched) -> Any:
+        """Make a step ready; what comes of it is pushed."""
+
+    def has_room(self) -> bool:
+        """Whether another step can be pushed now."""
+
+    def push(self, prepared: Future[Any]) -> None:
+        """Start decoding a step, once it is prepared."""
+
+    def take(self) -> Pending:
+        """Wait until the oldest step that was pushed is decoded, and start augmenting it."""
+
+    def close(self) -> None:
+        """Drop what is under way."""
+
+
+class Pipeline:
+    """Fetches, decodes and augments; see Producer.
+
+    Args:
+        fetcher: The first stage.
+        decoder: The second one, which goes on to the third.
+        workers: Their threads.
+        reusable: See Producer.
+    """
+
+    def __init__(
+        self, fetcher: Fetcher, decoder: Decoder, workers: Workers, reusable: Any = None
+    ) -> None:
+        self.capacity, self.reusable = decoder.capacity, reusable
+        self._fetcher, self._decoder, self._workers = fetcher, decoder, workers
+        self._fetching: deque[Future[Any]] = deque()
+        self._num_decoding = 0
+        self._augmenting: deque[Pending] = deque()
+
+    def submit(self, plan: Plan) -> None:
+        """Start on a step; returns at once."""
+        self._fetching.append(self._workers.pool.submit(self._prepare, plan))
+
+    def take(self) -> tuple[Finished, Images]:
+        """Wait for the oldest step."""
+        self._push()
+        while len(self._augmenting) < self._decoder.lookahead and self._num_decoding:
+            self._augmenting.append(self._decoder.take())
+            self._num_decoding -= 1
+            self._push()
+        return self._augmenting.popleft().wait()
+
+    def close(self) -> None:
+        """Drop what is under way and end the threads."""
+        self._workers.close()
+        self._decoder.close()
+
+    def _prepare(self, plan: Plan) -> Any:
+        return self._decoder.prepare(self._fetcher.fetch(plan))
+
+    def _push(self) -> None:
+        while self._fetching and self._decoder.has_room():
+            self._decoder.push(self._fetching.popleft())
+            self._num_decoding += 1
+
+
+class CpuDecoder:
+    """Decodes with threads of our own, which go on to augment what they rendered; see Decoder.
+
+    Args:
+        spawn: Starts rendering and augmenting a step.
+        render_of: Returns what renders a step.
+        prefetch: How many steps may be under way beside the one that is waited for.
+    """
+
+    lookahead = 1
+
+    def __init__(
+        self,
+        spawn: Callable[[Fetched, Render], Pending],
+        render_of: Callable[[Fetched], Render],
+        prefetch: int,
+    ) -> None:
+        self.capacity = prefetch
+        self._spawn, self._render_of = spawn, render_of
+        self._under_way: deque[Future[Pending]] = deque()
+
+    def prepare(self, fetched: Fetched) -> Pending:
+        """Start rendering and augmenting a step."""
+        return self._spawn(fetched, self._render_of(fetched))
+
+    def has_room(self) -> bool:
+        """Steps wait for the threads alone."""
+        return True
+
+    def push(self, prepared: Future[Pending]) -> None:
+        """Put a step behind the others."""
+        self._under_way.append(prepared)
+
+    def take(self) -> Pending:
+        """Wait until the oldest step is fetched."""
+        return self._under_way.popleft().result()
+
+    def close(self) -> None:
+        """Nothing is under way but in the threads."""

@@ -1,0 +1,238 @@
+"""What the stages of the pipeline hand to each other: fetched samples, decoded ones, finished steps."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dali_pipes.bad_samples import BadRecord
+from dali_pipes.schedule import Plan
+from dali_pipes.targets import Found
+from gpu_aug import Draws
+from readers import Sample
+from readers.sample import Payload
+
+NOTHING = Found()
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Encoded samples with all that was drawn for them: those of a plan, or some of them that follow each other.
+
+    A row whose sample is lost has no data.
+
+    Attributes:
+        plan: The step that they belong to.
+        positions: int64 [n], positions in the epoch.
+        indices: int64 [n], positions in the dataset.
+        repeats: int64 [n], tells apart the times that an epoch has one index; see readers.order.AnyOrder.
+        samples: As they are stored; None where a row is lost.
+        data: The encoded image, None where the row is lost.
+        sizes: int64 [n, 2], height and width of the upright images.
+        records: What was bad in each row, in the order in which it was noticed.
+        draws: One entry per view.
+        frames: int64 [n, T], the frames of each clip, counted in the order of presentation; T is 0 for images.
+        seconds: float64 [n, T], when these are shown in their video.
+    """
+
+    plan: Plan
+    positions: NDArray[np.int64]
+    indices: NDArray[np.int64]
+    repeats: NDArray[np.int64]
+    samples: Sequence[Sample | None]
+    data: Sequence[Payload | None]
+    sizes: NDArray[np.int64]
+    records: Sequence[tuple[BadRecord, ...]]
+    draws: tuple[Draws, ...]
+    frames: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def rows(self, start: int, stop: int) -> "Fetched":
+        """Return the rows start to stop (half open)."""
+        rows = slice(start, stop)
+        draws = tuple(drawn.rows(start, stop) for drawn in self.draws)
+        return Fetched(
+            self.plan,
+            self.positions[rows],
+            self.indices[rows],
+            self.repeats[rows],
+            self.samples[rows],
+            self.data[rows],
+            self.sizes[rows],
+            self.records[rows],
+            draws,
+            self.frames[rows],
+            self.seconds[rows],
+        )
+
+    def replaced(self, start: int, part: "Fetched") -> "Fetched":
+        """Return these rows with those of `part` from row `start` on."""
+        rows = slice(start, start + len(part))
+        return Fetched(
+            self.plan,
+            self.positions,
+            _put(self.indices, rows, part.indices),
+            _put(self.repeats, rows, part.repeats),
+            [*self.samples[: rows.start], *part.samples, *self.samples[rows.stop :]],
+            [*self.data[: rows.start], *part.data, *self.data[rows.stop :]],
+            _put(self.sizes, rows, part.sizes),
+            [*self.records[: rows.start], *part.records, *self.records[rows.stop :]],
+            tuple(
+                mine.replaced(start, new) for mine, new in zip(self.draws, part.draws, strict=True)
+            ),
+            _put(self.frames, rows, part.frames),
+            _put(self.seconds, rows, part.seconds),
+        )
+
+    def key(self, row: int) -> str:
+        """The name of a row's sample for people, of a lost one as well."""
+        sample = self.samples[row]
+        return self.records[row][-1].key if sample is None else sample.key
+
+    def kept(self) -> NDArray[np.bool_]:
+        """Which rows are not lost: bool [n]."""
+        return np.array([data is not None for data in self.data], bool)
+
+    def mixed_draws(self) -> tuple[Draws, ...]:
+        """The draws, once it is known which rows are lost.
+
+        A lost row is nobody's partner, and has none: who would be mixed with it is mixed with itself.
+        """
+        if all(data is not None for data in self.data):
+            return self.draws
+        lost, own = ~self.kept(), np.arange(len(self))[:, None]
+        return tuple(
+            replace(
+                drawn,
+                partners=np.where(lost[:, None] | lost[drawn.partners], own, drawn.partners),
+            )
+            for drawn in self.draws
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Samples whose canvases are rendered, and whose targets are read.
+
+    Attributes:
+        fetched: The samples; those that turned out to be bad are lost, or others are in their rows.
+        found: The targets of each row; once they are moved, as the first recipe moves them.
+    """
+
+    fetched: Fetched
+    found: Sequence[Found]
+
+    def finished(self) -> "Finished":
+        """Return what is left to say of a step once its images are finished."""
+        fetched = self.fetched
+        samples = fetched.samples
+        return Finished(
+            plan=fetched.plan,
+            indices=fetched.indices,
+            keys=["" if sample is None else sample.key for sample in samples],
+            labels=np.array(
+                [-1 if sample is None else sample.label for sample in samples], np.int64
+            ),
+            kept=fetched.kept(),
+            found=self.found,
+            records=fetched.records,
+            frames=fetched.frames,
+            seconds=fetched.seconds,
+            draws=fetched.mixed_draws(),
+        )
+
+
+def join(whole: Fetched, parts: Sequence[Decoded]) -> Decoded:
+    """Put the decoded parts of a step together.
+
+    Args:
+        whole: The step as it was fetched.
+        parts: All of it, in order. A row is another one than it was only where it has more records.
+    """
+    start = 0
+    for part in parts:
+        stop = start + len(part.fetched)
+        if list(part.fetched.records) != list(whole.records[start:stop]):
+            whole = whole.replaced(start, part.fetched)
+        start = stop
+    return Decoded(whole, [found for part in parts for found in part.found])
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What is said of a step whose images are finished, of E samples; those of other ranks are among them.
+
+    Attributes:
+        plan: The step.
+        indices: int64 [E], positions in the dataset.
+        keys: Names for people, "" where a row is lost.
+        labels: int64 [E], -1 where there is none.
+        kept: bool [E], False where a row is lost.
+        found: The targets of each row, as the first recipe moved them.
+        records: What was bad in each row.
+        frames: int64 [E, T], which frames are shown.
+        seconds: float64 [E, T], when these are shown in their video.
+        draws: One entry per view, where somebody needs them.
+    """
+
+    plan: Plan
+    indices: NDArray[np.int64]
+    keys: Sequence[str]
+    labels: NDArray[np.int64]
+    kept: NDArray[np.bool_]
+    found: Sequence[Found]
+    records: Sequence[tuple[BadRecord, ...]]
+    frames: NDArray[np.int64]
+    seconds: NDArray[np.float64]
+    draws: tuple[Draws, ...]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+Images = tuple[torch.Tensor, ...]
+"""Per view the images of all rows of a step, [images, 3, H, W]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A step that threads or a GPU are working on.
+
+    Attributes:
+        finish: Makes it of its decoded parts; called by the thread that waits.
+        parts: Those that are under way.
+    """
+
+    finish: Callable[[Sequence[Decoded]], tuple[Finished, Images]]
+    parts: Sequence[Future[Decoded]] = ()
+
+    def wait(self) -> tuple[Finished, Images]:
+        """Return the step once every part is done; raise what one raised."""
+        return self.finish([part.result() for part in self.parts])
+
+
+def _put(values: NDArray[Any], rows: slice, new: NDArray[Any]) -> NDArray[Any]:
+    copy = values.copy()
+    copy[rows] = new
+    return copy
+
+
+def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The smallest rectangle of each image that holds its crops of all views.
+
+    Returns:
+        int32 [n, 2], top and left; int32 [n, 2], height and width.
+    """
+    windows = [view.windows for view in draws]
+    if len(windows) == 1:
+        return windows[0].start, windows[0].shape
+    start = np.minimum.reduce([window.start for window in windows])
+    stop = np.maximum.reduce([window.start + window.shape for window in windows])
+    return start, stop - start

@@ -1,0 +1,128 @@
+"""The threads of a loader, and how they share the rows of a step."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import torch
+
+from dali_pipes import targets
+from dali_pipes.batch import Timings
+from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
+from gpu_aug import Recipe
+
+# The most images that a thread takes at once: measured in DECISIONS.md.
+_LARGEST_CHUNK = 32
+
+# A chunk is a multiple of this, as of every group of samples that are mixed.
+_GROUP = 4
+
+Render = Callable[[Fetched, Canvases, int], Decoded]
+"""Decodes some rows of a step, reads their targets, and renders their canvases, those of lost rows black.
+
+It gets the rows, their canvases, and the number that the first of them has in its step.
+"""
+
+
+class Workers:
+    """Threads that render the canvases of a step, each some rows of it.
+
+    Args:
+        recipes: What happens to every view.
+        num_frames: Frames of a clip; 0 where samples are images.
+        timings: Gets the seconds spent decoding.
+        num_threads: How many threads there are.
+
+    Attributes:
+        pool: The threads.
+        timings: As given.
+    """
+
+    def __init__(
+        self, recipes: Sequence[Recipe], num_frames: int, timings: Timings, num_threads: int
+    ) -> None:
+        self.timings = timings
+        self.pool = single_threaded_pool(num_threads)
+        self._recipe = recipes[0]
+        group = max(recipe.group for recipe in recipes) if num_frames else _GROUP
+        self._group, self._most = (
+            group,
+            max(_LARGEST_CHUNK // (num_frames or 1) // group, 1) * group,
+        )
+        self._num_threads = num_threads
+
+    def chunks(self, count: int) -> list[tuple[int, int]]:
+        """Divide rows into what a thread takes at once, start and stop (half open) of each.
+
+        There are at least two chunks for every thread, unless there are too few rows: a thread that is
+        done early finds something to do.
+        """
+        share = -(-count // (2 * self._num_threads))
+        size = min(-(-share // self._group) * self._group, self._most)
+        return [(start, min(start + size, count)) for start in range(0, count, size or 1)]
+
+    def render(self, fetched: Fetched, render: Render, canvases: Canvases) -> list[Future[Decoded]]:
+        """Start rendering the canvases of a step, a part of it for each chunk."""
+
+        def work(start: int, stop: int) -> Decoded:
+            part, canvases_of_part = fetched.rows(start, stop), canvases.from_row(start)
+            with self.timings.measure("decode"):
+                decoded = render(part, canvases_of_part, start)
+            with self.timings.measure("augment"):
+                return self.move_targets(decoded)
+
+        return [self.pool.submit(work, *chunk) for chunk in self.chunks(len(fetched))]
+
+    def move_targets(self, decoded: Decoded) -> Decoded:
+        """Move the targets of rows all of which are decoded as the first recipe moves its images."""
+        fetched, found = decoded.fetched, decoded.found
+        if all(one is NOTHING for one in found):
+            return decoded
+        keys = [fetched.key(row) for row in range(len(fetched))]
+        draws = fetched.mixed_draws()[0]
+        return replace(decoded, found=targets.move(self._recipe, draws, found, keys))
+
+    def move_all_targets(self, decoded: Decoded) -> Decoded:
+        """Move the targets of a whole step, each thread those of some rows."""
+        if all(one is NOTHING for one in decoded.found):
+            return decoded
+
+        def move(start: int, stop: int) -> Decoded:
+            part = decoded.fetched.rows(start, stop)
+            return self.move_targets(Decoded(part, decoded.found[start:stop]))
+
+        parts = list(self.pool.map(move, *zip(*self.chunks(len(decoded.fetched)), strict=True)))
+        return replace(decoded, found=[found for part in parts for found in part.found])
+
+    def close(self) -> None:
+        """End the threads; tasks that have not begun are dropped."""
+        self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:
+    """A pool whose threads each keep torch to themselves.
+
+    How many threads an operation of torch takes belongs to the thread that calls it. Setting that also changes
+    what threads started later begin with, so all threads are started here, and then that is put back.
+    """
+    started = threading.Barrier(num_threads + 1)
+
+    def begin() -> None:
+        torch.get_num_threads()  # torch sets a thread's number at its first use: have that behind us
+        torch.set_num_threads(1)
+        started.wait()  # so each of these tasks has a thread of its own
+
+    usual = torch.get_num_threads()
+    pool = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug")
+    try:
+        for _ in range(num_threads):
+            pool.submit(begin)
+        started.wait()
+    except BaseException:
+        started.abort()  # else the threads would wait for ever, and Python at its end for them
+        raise
+    finally:
+        torch.set_num_threads(usual)
+    return pool

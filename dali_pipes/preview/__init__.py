@@ -1,0 +1,18 @@
+"""Pictures of what a recipe makes of data: images beside their originals, clips as strips of frames."""
+
+from dali_pipes.preview.animation import write_animation
+from dali_pipes.preview.clips import ClipPictures, clip_pictures
+from dali_pipes.preview.images import Preview, preview_images
+from dali_pipes.preview.sound import sound_samples, sound_videos
+from dali_pipes.preview.strips import draw_strips
+
+__all__ = [
+    "ClipPictures",
+    "Preview",
+    "clip_pictures",
+    "draw_strips",
+    "preview_images",
+    "sound_samples",
+    "sound_videos",
+    "write_animation",
+]

@@ -1,0 +1,77 @@
+"""Which samples of a dataset decode."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from dali_pipes.decode.check import check_image
+from dali_pipes.loader import Loader
+from dali_pipes.video.clips import Clips
+from gpu_aug import CenterCrop, Recipe
+from readers import BadSample, Dataset, HeaderError, Sample, read_header
+from readers.cores import usable_cores
+
+_SIDE_LOOKED_AT = 16  # of frames: few pixels, since it is the decoding that fails
+_NUM_CLIPS_AT_ONCE = 8
+
+
+def sound_samples(dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
+    """Samples spread evenly over a dataset that decode, and what is wrong with the others."""
+    count = min(len(dataset), most)
+    samples = dataset.fetch([number * len(dataset) // count for number in range(count)])
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        faults = list(pool.map(_fault, samples))
+    sound, left_out = [], []
+    for sample, fault in zip(samples, faults, strict=True):
+        if isinstance(sample, Sample) and not fault:
+            sound.append(sample)
+        else:
+            left_out.append(f"{sample.key}: {fault}")
+    return sound, left_out
+
+
+def sound_videos(clips: Clips) -> tuple[list[int], list[str]]:
+    """Decode all clips of a dataset.
+
+    Args:
+        clips: Some of each video.
+
+    Returns:
+        The numbers of the videos whose clips all decode, and what is wrong with the others, one sentence each.
+    """
+    with Loader(
+        clips,
+        Recipe([CenterCrop(_SIDE_LOOKED_AT)]),
+        batch_size=_NUM_CLIPS_AT_ONCE,
+        device="cpu",
+        decoder="cpu",
+        shuffle="none",
+        last_batch="partial",
+        dtype=torch.uint8,
+        on_bad_sample="skip",
+        max_bad_samples=len(clips),
+    ) as loader:
+        for _ in loader:
+            pass
+        lost = [record for record in loader.bad_samples if not record.kept]
+    videos = clips.videos(np.array([record.index for record in lost], np.int64))
+    faults = {
+        video: f"{record.key.rpartition('#')[0]}: {record.reason}"
+        for video, record in zip(videos.tolist(), lost, strict=True)
+    }
+    sound = [video for video in range(len(clips.dataset)) if video not in faults]
+    return sound, [faults[video] for video in sorted(faults)]
+
+
+def _fault(sample: Sample | BadSample) -> str:
+    """Say what is wrong with a sample; "" when it decodes."""
+    if isinstance(sample, BadSample):
+        return sample.reason
+    if sample.image is None:
+        return "it has no image field"
+    try:
+        header = read_header(sample.image)
+    except HeaderError as error:
+        return str(error)
+    return check_image(sample.image, (header.height, header.width))

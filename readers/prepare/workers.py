@@ -1,0 +1,122 @@
+"""Work done by several threads or processes at a time, handed over in order."""
+
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection
+from typing import Any, TypeVar
+
+from readers.cores import usable_cores
+from readers.prepare.errors import PrepareError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_AHEAD = 4  # tasks per thread that are begun before the first of them is needed
+
+
+def checked_workers(num_workers: int | None) -> int:
+    """The number of threads: what was asked for, or the machine's cores.
+
+    Raises:
+        PrepareError: It is less than 1.
+    """
+    if num_workers is not None and num_workers < 1:
+        raise PrepareError(
+            f"workers must be 1 or more, got {num_workers}: leave it out for all cores"
+        )
+    return num_workers or usable_cores()
+
+
+class Threads:
+    """Threads for work that mostly runs without Python's global lock.
+
+    Args:
+        num_threads: At least 1.
+    """
+
+    def __init__(self, num_threads: int) -> None:
+        self._pool: Executor = ThreadPoolExecutor(num_threads, thread_name_prefix="gpu-aug")
+        self._num_ahead = _AHEAD * num_threads
+
+    def __enter__(self) -> "Threads":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def map(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """Do the work for every task, few tasks ahead of the result that is asked for.
+
+        Tasks are taken from the iterable in the caller's thread.
+        """
+        begun: deque[Future[Result]] = deque()
+        try:
+            for task in tasks:
+                begun.append(self._submit(work, task))
+                if len(begun) > self._num_ahead:
+                    yield begun.popleft().result()
+            while begun:
+                yield begun.popleft().result()
+        finally:
+            for future in begun:
+                future.cancel()
+
+    def _submit(self, work: Callable[[Task], Result], task: Task) -> Future[Result]:
+        return self._pool.submit(work, task)
+
+
+class Processes(Threads):
+    """Processes for work that Python's global lock would hold up; they end with this one, however that ends.
+
+    Args:
+        num_processes: At least 1.
+        work: What `map` is called with; it, the tasks and the results are pickled.
+    """
+
+    def __init__(self, num_processes: int, work: Callable[[Any], Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(num_processes, context, _begin, (work,))
+        self._num_ahead = _AHEAD * num_processes
+
+    def map(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """See `Threads.map`.
+
+        Raises:
+            PrepareError: A process was ended by somebody else.
+        """
+        try:
+            yield from super().map(work, tasks)
+        except BrokenProcessPool:
+            raise PrepareError(
+                "a worker process was killed, perhaps for want of memory: run the same command again "
+                "to go on, with fewer --workers if it happens again"
+            ) from None
+
+    def _submit(self, work: Callable[[Task], Result], task: Task) -> Future[Result]:
+        del work  # the processes have it
+        return self._pool.submit(_do, task)
+
+
+_work: Callable[[Any], Any]
+
+
+def _begin(work: Callable[[Any], Any]) -> None:
+    global _work
+    _work = work
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _do(task: Any) -> Any:
+    return _work(task)

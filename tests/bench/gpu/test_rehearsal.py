@@ -1,0 +1,45 @@
+"""Every step of a visit runs on the CPU, and finds what is right to be right."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from bench.gpu import sanitizer
+from bench.gpu.plan import STEPS
+from bench.gpu.rows import Rows
+from bench.gpu.scale import Scale
+
+pytestmark = [
+    pytest.mark.needs_dali,
+    pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities:DeprecationWarning"),
+]  # fmt: skip
+
+# Frames of videos and the checked program have tests of their own below, on less.
+_HERE = [name for name, step in STEPS.items() if step.function and name not in ("frames", "sanitizer")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _HERE)
+def test_a_step_ends_well(name: str, data: Path, scale: Scale, rows: Rows) -> None:
+    """Nothing fails; what verifies has compared something, and what measures has a value with its runs."""
+    pytest.importorskip("nvidia.nvimgcodec")
+    module, _, function = STEPS[name].function.partition(".")
+
+    getattr(importlib.import_module(f"bench.gpu.{module}"), function)(scale, data, rows)
+
+    assert rows.faults == []
+    expected = "right" if STEPS[name].kind == "right" else "measured"
+    found = [row for row in rows if row.verdict == expected]
+    assert found
+    assert all(row.facts["runs"] for row in found if expected == "measured")
+    assert all("control" in row.facts for row in found if "allowed" in row.facts)
+
+
+@pytest.mark.parametrize("part", ["engine", "loader"])
+def test_the_program_for_the_sanitizer_runs(
+    data: Path, part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both parts come to their end, and say so in their last line."""
+    sanitizer.program(part, data, rehearse=True)
+
+    assert capsys.readouterr().out.endswith(f"{sanitizer.END}\n")
