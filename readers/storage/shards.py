@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -23,17 +22,17 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
-from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
+from readers.storage.blob import Blob, LocalBlob
 from readers.storage.blob.mapped import mapped_file
 from readers.storage.blob.pages import Extent, Foresight
 from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
 from readers.storage.index.format import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
+from readers.storage.side_by_side import MOST_THREADS, on_all, open_all
 from readers.storage.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
-_MOST_THREADS = 16  # that wait for a server
 _MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a process
 
 _Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
@@ -93,13 +92,13 @@ class ShardDataset(IndexedDataset):
     """
 
     def __init__(self, shards: Sequence[PathLike], scan: Scan) -> None:
-        self._blobs = _open_all(shards)
+        self._blobs = open_all(shards)
         self._scan = scan
         builder = current_builder()
         self._found: list[FoundIndex] = (
             builder.build(self._blobs, scan)
             if builder
-            else _on_all(lambda blob: _indexed(blob, scan), self._blobs)
+            else on_all(lambda blob: _indexed(blob, scan), self._blobs)
         )
         for blob, found in zip(self._blobs, self._found, strict=True):
             if isinstance(blob, LocalBlob):
@@ -239,7 +238,7 @@ class ShardDataset(IndexedDataset):
             return self._locate(part.shard, rows[part.begin : part.end])
 
         if self._is_remote and len(parts) > 1:
-            with ThreadPoolExecutor(min(len(parts), _MOST_THREADS)) as pool:
+            with ThreadPoolExecutor(min(len(parts), MOST_THREADS)) as pool:
                 return list(pool.map(locate, parts))
         return list(map(locate, parts))
 
@@ -380,26 +379,3 @@ def _fields_of_file(
 ) -> dict[str, Payload]:
     offsets = iter(bounds)
     return {name: payload(next(offsets), next(offsets)) for name in names}
-
-
-def _open_all(shards: Sequence[PathLike]) -> list[Blob]:
-    if not shards:
-        raise SourceError("the list of shards is empty: give at least one")
-    missing = [shard for shard in shards if not is_url(shard) and not Path(shard).is_file()]
-    if missing:
-        raise SourceError(
-            f"{Path(missing[0]).absolute()} is not a file ({len(missing)} of {len(shards)} shards are "
-            "missing): correct the pattern or the list"
-        )
-    return _on_all(open_blob, shards)
-
-
-def _on_all(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Do the same to every shard, several at a time where that is a wait for a server."""
-    locations = [
-        item if isinstance(item, (str, Path)) else getattr(item, "location", "") for item in items
-    ]
-    if len(items) > 1 and any(map(is_url, locations)):
-        with ThreadPoolExecutor(min(len(items), _MOST_THREADS)) as pool:
-            return list(pool.map(work, items))
-    return [work(item) for item in items]
