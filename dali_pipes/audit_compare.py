@@ -126,12 +126,7 @@ class AuditComparison:
 def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
     """Compare what two runs handed over, on any number of ranks and after any number of resumes.
 
-    The files are what ``Loader(audit="run-{rank}.jsonl")`` wrote::
-
-        from dali_pipes.audit_compare import compare_audits
-
-        found = compare_audits("first-*.jsonl", "second-*.jsonl")
-        print(found.same, found.lines())
+    The files are what ``Loader(audit="run-{rank}.jsonl")`` wrote.
 
     Args:
         first: A file, a folder with .jsonl files, or a pattern.
@@ -139,6 +134,16 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
 
     Raises:
         LoaderError: There is no such file, or no line of an audit in them.
+
+    Example:
+        >>> from dali_pipes.audit_compare import compare_audits
+        >>> photos = open_dataset("photos/")
+        >>> for name in ("first", "second"):
+        ...     loader = Loader(photos, Recipe.imagenet_train(size=64), batch_size=8, audit=f"{name}.jsonl")
+        ...     for batch in loader:
+        ...         pass
+        >>> compare_audits("first.jsonl", "second.jsonl").same
+        True
     """
     return compare_histories(read_history(str(first)), read_history(str(second)))
 

@@ -170,8 +170,8 @@ def _remaining(lines: list[Begin | Part], begins: list[Begin]) -> list[Part]:
     """Return the parts of one rank that no resume replaced.
 
     Args:
-        lines: Of that rank, as they were written.
-        begins: Of all ranks.
+        lines: Lines of that rank, as they were written.
+        begins: Beginnings of all ranks.
     """
     own = {line.key for line in lines if isinstance(line, Begin)}
     foreign = [begin for begin in begins if begin.key not in own]

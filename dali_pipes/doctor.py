@@ -38,10 +38,9 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Look at everything that decides what can run here and how fast.
 
-    from dali_pipes.doctor import examine
-
-    for finding in examine():
-        print(finding.subject, finding.found, finding.advice)
+    Example:
+        >>> from dali_pipes.doctor import examine
+        >>> advice = {finding.subject: finding.advice for finding in examine()}
     """
     for name, version in versions().items():
         yield Finding(name, version)

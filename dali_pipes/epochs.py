@@ -1,6 +1,9 @@
 """Where the loops of a loader stand: each is an epoch, or the rest of one that a loaded state began."""
 
 import warnings
+import weakref
+from collections.abc import Generator
+from typing import Any
 
 from dali_pipes.schedule import Schedule
 
@@ -22,6 +25,7 @@ class Epochs:
         self.ended: int | None = None
         self._num_taken = 0
         self._warned = False
+        self._live: weakref.ref[Generator[Any]] | None = None
 
     def upcoming(self, schedule: Schedule) -> tuple[int, int]:
         """Epoch and consumed positions of the next loop."""
@@ -36,10 +40,30 @@ class Epochs:
         self.loop += 1
         return self.loop
 
-    def move_to(self, epoch: int, consumed: int) -> None:
-        """Let the next loop go on elsewhere."""
-        self.epoch, self.consumed, self.began, self.ended = epoch, consumed, False, None
+    def go_on(self, loop: Generator[Any]) -> None:
+        """Take a generator for the latest loop; it is not kept alive."""
+        self._live = weakref.ref(loop)
+
+    def live(self) -> Generator[Any] | None:
+        """The latest loop, if it is still there and not at its end."""
+        loop: Any = None if self._live is None else self._live()
+        return None if loop is None or loop.gi_frame is None else loop
+
+    def move_to(self, epoch: int, consumed: int, ended: int | None = None) -> None:
+        """Let the next loop go on elsewhere; `ended` is the epoch at whose end the loaded state was taken."""
+        self.epoch, self.consumed, self.began, self.ended = epoch, consumed, False, ended
         self.loop += 1  # a loop that is still under way has no say any more
+
+    def choose(self, epoch: int) -> None:
+        """Let the next loop be an epoch; the position within it, from a loaded state, is kept."""
+        if epoch == self.ended:
+            warnings.warn(
+                f"the loaded state stands at the end of epoch {epoch}, so set_epoch({epoch}) goes through that epoch "
+                f"once more; go on with loader.epoch, which is {self.epoch}",
+                stacklevel=3,
+            )
+        if epoch != self.epoch or self.began:
+            self.move_to(epoch, 0)
 
     def count(self, consumed: int) -> None:
         """Count a step of the latest loop."""
@@ -48,7 +72,8 @@ class Epochs:
 
     def warn_of_a_short_loop(self, length: int) -> None:
         """Say once that a look at the first batch of an epoch of `length` positions has used it up."""
-        if self._num_taken == 1 and self.consumed < length and not self._warned:
+        left = self.began and self.live() is None and self._num_taken == 1
+        if left and self.consumed < length and not self._warned:
             self._warned = True
             warnings.warn(
                 f"the loop before this one was left after its first batch, and every loop is an epoch, so epoch "

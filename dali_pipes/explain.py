@@ -1,11 +1,12 @@
-"""What a loader will do and why, in lines for people."""
+"""What a loader is, what it will do and why, in words for people."""
 
 from collections.abc import Iterator
 
 from dali_pipes.options import Setup
-from dali_pipes.pipeline.views import View
+from dali_pipes.pipeline.canvases import View
 from dali_pipes.ranks import Ranks
 from dali_pipes.schedule import Schedule
+from dali_pipes.state_words import name_of, steps_of
 from dali_pipes.targets import KINDS
 from dali_pipes.video.dali_support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
@@ -18,6 +19,19 @@ from readers.video.oddities import told
 def explain(setup: Setup, schedule: Schedule, ranks: Ranks) -> str:
     """Return one line for each choice, stage and setting."""
     return "\n".join(_lines(setup, schedule, ranks))
+
+
+def describe(setup: Setup, schedule: Schedule | None, epoch: int) -> str:
+    """Return a loader's words for itself; its schedule may have been replaced."""
+    options, choice, order = setup.options, setup.choice, setup.fetcher.order
+    batch_size, last_batch = options.batch_size, options.last_batch
+    if schedule is not None:
+        batch_size, last_batch = schedule.batch_size, schedule.last_batch
+    return (
+        f"Loader({name_of(options.dataset)}, [{steps_of(options.recipe)}], {batch_size=}, "
+        f"shuffle={order.name!r}, {last_batch=}, epoch={epoch}, "
+        f"{choice.decoder}+{choice.engine} on {choice.device})"
+    )
 
 
 def _lines(setup: Setup, schedule: Schedule, ranks: Ranks) -> Iterator[str]:

@@ -1,8 +1,6 @@
 """Loader: what a training script loops over, and the state of its run."""
 
 import os
-import warnings
-import weakref
 from collections.abc import Collection, Generator, Iterator, Mapping
 from functools import cached_property
 from types import TracebackType
@@ -18,14 +16,14 @@ from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user import DaliDecoder
 from dali_pipes.epochs import Epochs
-from dali_pipes.explain import explain
+from dali_pipes.explain import describe, explain
 from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.production import LOOPS, Production
 from dali_pipes.ranks import Ranks
 from dali_pipes.schedule import LastBatch, Schedule
-from dali_pipes.state import VERSION, LoaderState, RunIdentity, check_state, order_check
-from dali_pipes.state_words import About, about, name_of, steps_of
+from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
+from dali_pipes.state_words import About, about
 from dali_pipes.targets import Kind
 from gpu_aug import Recipe
 from gpu_aug.engines.choose import EngineChoice
@@ -182,7 +180,6 @@ class Loader:
         evaluation.warn_of_training(dataset, setup.fetcher.views, order, schedule, stacklevel=4)
         self._production = Production(setup, schedule.largest)
         self._epochs = Epochs()
-        self._live: weakref.ref[Generator[Batch]] | None = None
 
     @classmethod
     def eval(
@@ -236,14 +233,12 @@ class Loader:
     def __iter__(self) -> Iterator[Batch]:
         """Begin the next epoch, or go on where a loaded state stands."""
         process, epochs, schedule = self._ranks.settle(), self._epochs, self.schedule
-        goes_on = epochs.began
-        if goes_on and not self._is_looping():
-            epochs.warn_of_a_short_loop(schedule.length)
-        number = epochs.begin(schedule)
-        if not goes_on:
+        epochs.warn_of_a_short_loop(schedule.length)
+        follows, number = epochs.began, epochs.begin(schedule)
+        if not follows:
             self._audit.begin(epochs.epoch, epochs.consumed, process, lambda: self._identity)
         loop = self._run(epochs.epoch, epochs.consumed, number)
-        self._live = weakref.ref(loop)
+        epochs.go_on(loop)
         LOOPS.add(loop)
         return loop
 
@@ -268,7 +263,7 @@ class Loader:
             if failure is not None:
                 raise failure
             batch = assemble(finished, images, self._setup)
-            if not self._is_looping():  # else what that loop has is kept
+            if self._epochs.live() is None:  # else what that loop has is kept
                 self._production.keep(producer)
         finally:
             self._production.stop(producer)
@@ -295,15 +290,7 @@ class Loader:
     def set_epoch(self, epoch: int) -> None:
         """Make the next loop this epoch; the position within it, from a loaded state, is kept."""
         arguments.require_epoch(epoch)
-        epochs = self._epochs
-        if epoch == epochs.ended:
-            warnings.warn(
-                f"the loaded state stands at the end of epoch {epoch}, so set_epoch({epoch}) goes through that epoch "
-                f"once more; go on with loader.epoch, which is {epochs.epoch}",
-                stacklevel=2,
-            )
-        if epoch != epochs.epoch or epochs.began:
-            epochs.move_to(int(epoch), 0)
+        self._epochs.choose(int(epoch))
 
     def state_dict(self) -> LoaderState:
         """Where the run stands: what was handed over, not what is under way."""
@@ -329,8 +316,7 @@ class Loader:
         if self.schedule.num_steps(consumed) > 0:
             self._epochs.move_to(epoch, consumed)
         else:
-            self._epochs.move_to(epoch + 1, 0)
-            self._epochs.ended = epoch
+            self._epochs.move_to(epoch + 1, 0, ended=epoch)
 
     @property
     def bad_samples(self) -> list[BadRecord]:
@@ -351,21 +337,12 @@ class Loader:
 
     def close(self) -> None:
         """End the loop under way, its threads, the DALI pipeline and the helper process; a later loop builds anew."""
-        live = self._live() if self._live is not None else None
-        if live is not None:
+        if (live := self._epochs.live()) is not None:
             live.close()
         self._production.close()
 
     def __repr__(self) -> str:
-        # A schedule may have been replaced.
-        of = self._setup.options if self._schedule is None else self._schedule
-        batch_size, last_batch = of.batch_size, of.last_batch
-        fetcher, recipe = self._setup.fetcher, self._setup.options.recipe
-        return (
-            f"Loader({name_of(fetcher.dataset)}, [{steps_of(recipe)}], {batch_size=}, "
-            f"shuffle={fetcher.order.name!r}, {last_batch=}, epoch={self.epoch}, "
-            f"{self.decoder}+{self.engine} on {self.device})"
-        )
+        return describe(self._setup, self._schedule, self.epoch)
 
     def __setattr__(self, name: str, value: Any) -> None:
         first = name in ("device", "decoder", "engine", "timings") and name not in vars(self)
@@ -387,22 +364,11 @@ class Loader:
 
     @cached_property
     def _identity(self) -> RunIdentity:
-        """What a state must agree with."""
-        fetcher = self._setup.fetcher
-        order, length = fetcher.order, len(fetcher.order)
-        return {
-            "version": VERSION,
-            "dataset": fetcher.dataset.fingerprint,
-            "length": length,  # a schedule that was replaced may end an epoch earlier
-            "recipe": self._setup.options.recipe.fingerprint,
-            "seed": fetcher.seed,
-            "shuffle": order.name,
-            "order": order_check(lambda positions: order.places(0, positions), length),
-        }
+        return identity_of(self._setup)
 
     @cached_property
     def _about(self) -> About:
-        return about(self._setup.fetcher.dataset, self._setup.options.recipe)
+        return about(self._setup.options.dataset, self._setup.options.recipe)
 
     @property
     def _expected(self) -> Schedule:
@@ -410,11 +376,6 @@ class Loader:
         if self._schedule is not None:
             return self.schedule
         return self._setup.schedule(self._ranks.expected())
-
-    def _is_looping(self) -> bool:
-        """Whether the latest loop is still there and not at its end."""
-        live: Any = self._live() if self._live is not None else None
-        return live is not None and live.gi_frame is not None
 
     def _run(self, epoch: int, consumed: int, number: int) -> Generator[Batch]:
         self.timings.reset()

@@ -12,14 +12,14 @@ from dali_pipes.batch import Timings
 from dali_pipes.choose import Choice, DecoderName, choose
 from dali_pipes.decode.dali.user import DaliDecoder
 from dali_pipes.errors import LoaderError
+from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.pipeline.views import View
 from dali_pipes.ranks import Process
 from dali_pipes.schedule import LastBatch, Schedule
 from dali_pipes.targets import Kind, TargetReader
 from dali_pipes.video.source import ClipSource, find_clips, require_clips
 from gpu_aug import Recipe, compile_engine
-from gpu_aug.engines.choose import EngineChoice
+from gpu_aug.engines.choose import EngineChoice, EngineName
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.cores import usable_cores
@@ -160,21 +160,28 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         TargetReader(views.recipes[0], kinds),
         timings,
     )
-    memory_format = torch.channels_last if options.channels_last else torch.contiguous_format
-    compiled = tuple(
-        View(
-            recipe,
-            compile_engine(choice.engine, recipe, device=choice.device, exact=options.exact),
-            options.dtype,
-            memory_format,
-            choice.device,
-            fetcher.num_frames,
-        )
-        for recipe in views.recipes
-    )
     num_threads = options.num_threads or usable_cores()
     num_classes = arguments.num_classes_of(views.recipes[0], options.dataset)
+    compiled = make_views(options, fetcher, choice.engine, choice.device)
     return Setup(options, choice, fetcher, compiled, num_threads, num_classes)
+
+
+def make_views(
+    options: Options, fetcher: Fetcher, engine: EngineName, device: torch.device
+) -> tuple[View, ...]:
+    """Make what carries out the recipe of every view on a device."""
+    memory_format = torch.channels_last if options.channels_last else torch.contiguous_format
+    return tuple(
+        View(
+            recipe,
+            compile_engine(engine, recipe, device=device, exact=options.exact),
+            options.dtype,
+            memory_format,
+            device,
+            fetcher.num_frames,
+        )
+        for recipe in fetcher.views.recipes
+    )
 
 
 def _require_fits_clips(clips: ClipSource | None, *, targets: object, decode: str) -> None:

@@ -9,16 +9,16 @@ from typing import Any, Literal
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.dali.images import DaliImageDecoder
 from dali_pipes.decode.dali.user_images import UserImageDecoder
+from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.options import Setup
-from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.build import cpu_pipeline
-from dali_pipes.pipeline.engines import Engines
-from dali_pipes.pipeline.job import Job, make_job, require_helper_process
-from dali_pipes.pipeline.pipeline import Pipeline, Producer
+from dali_pipes.pipeline.augment import Augmenter, Engines
+from dali_pipes.pipeline.job import Job, make_job
+from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
 from dali_pipes.pipeline.process import Helper, ProcessProducer
 from dali_pipes.pipeline.threads import Workers
 from dali_pipes.video.dali_clips import DaliClipDecoder
 from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
+from dali_pipes.warm import compile_ahead
 
 LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
 """The loops that are there; see `end_loops_at_exit`."""
@@ -45,17 +45,7 @@ class Production:
         if (pipeline := options.user_pipeline) is not None:
             pipeline.require_fits(largest, clips=setup.fetcher.clips is not None)
         if options.helper_process:
-            require_helper_process(setup.choice.decoder)
-            self._job = make_job(
-                setup.fetcher,
-                setup.views,
-                largest,
-                engine=setup.choice.engine,
-                exact=options.exact,
-                fast=options.fast,
-                num_threads=setup.num_threads,
-                prefetch=options.prefetch,
-            )
+            self._job = make_job(setup, largest)
 
     def start(self, largest: int) -> Producer:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
@@ -69,10 +59,7 @@ class Production:
         elif decoder == "dali" and not isinstance(kept, Feed | ClipFeed):
             kept = self._feed(largest)
         end_loops_at_exit(decoder)
-        recipes, num_frames = setup.fetcher.views.recipes, setup.fetcher.num_frames
-        workers = Workers(recipes, num_frames, engines.timings, setup.num_threads)
-        augmenter = Augmenter(engines, workers)
-        return self._pipeline(augmenter, kept)
+        return self._pipeline(Augmenter(engines, Workers(setup.fetcher, setup.num_threads)), kept)
 
     def keep(self, producer: Producer) -> None:
         """Let what has nothing left in it serve the next loop."""
@@ -92,23 +79,19 @@ class Production:
         self._kept = None
 
     def _pipeline(self, augmenter: Augmenter, kept: Feed | ClipFeed | Helper | None) -> Pipeline:
-        setup, workers, fetcher = self._setup, augmenter.workers, self._setup.fetcher
-        if setup.options.user_pipeline is not None:
-            user = UserImageDecoder(fetcher, augmenter, setup.options.user_pipeline)
-            return Pipeline(fetcher, user, workers)
-        if isinstance(kept, ClipFeed):
-            return Pipeline(fetcher, DaliClipDecoder(fetcher, augmenter, kept), workers, kept)
-        if isinstance(kept, Feed):
-            return Pipeline(fetcher, DaliImageDecoder(fetcher, augmenter, kept), workers, kept)
-        fused = setup.choice.engine == "fused" and setup.choice.device.type == "cpu"
-        return cpu_pipeline(
-            fetcher,
-            workers,
-            augmenter.spawn,
-            setup.options.prefetch,
-            fast=setup.options.fast,
-            fused=fetcher.views.recipes if fused else (),
-        )
+        fetcher, options = self._setup.fetcher, self._setup.options
+        decoder: Decoder
+        if options.user_pipeline is not None:
+            decoder = UserImageDecoder(fetcher, augmenter, options.user_pipeline)
+        elif isinstance(kept, ClipFeed):
+            decoder = DaliClipDecoder(fetcher, augmenter, kept)
+        elif isinstance(kept, Feed):
+            decoder = DaliImageDecoder(fetcher, augmenter, kept)
+        else:
+            decoder = CpuDecoder(fetcher, augmenter.spawn, options.prefetch, fast=options.fast)
+            fused = self._setup.choice.engine == "fused" and augmenter.engines.device.type == "cpu"
+            compile_ahead(fetcher.views.recipes if fused else ())
+        return Pipeline(fetcher, decoder, augmenter.workers, kept)
 
     def _feed(self, largest: int) -> Feed | ClipFeed:
         setup = self._setup

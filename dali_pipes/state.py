@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from dali_pipes.errors import StateMismatchError
+from dali_pipes.options import Setup
 from dali_pipes.schedule import MAX_EPOCH
 from dali_pipes.state_words import About, explain_dataset, explain_recipe
 
@@ -63,6 +64,20 @@ class LoaderState(RunIdentity):
 
 
 _IDENTITY = tuple(RunIdentity.__annotations__)
+
+
+def identity_of(setup: Setup) -> RunIdentity:
+    """Return what the states of a loader must agree with."""
+    order, options = setup.fetcher.order, setup.options
+    return {
+        "version": VERSION,
+        "dataset": options.dataset.fingerprint,
+        "length": len(order),  # a schedule that was replaced may end an epoch earlier
+        "recipe": options.recipe.fingerprint,
+        "seed": setup.fetcher.seed,
+        "shuffle": order.name,
+        "order": order_check(lambda positions: order.places(0, positions), len(order)),
+    }
 
 
 def order_check(places: Callable[[np.ndarray], Sequence[np.ndarray]], length: int) -> str:

@@ -14,15 +14,11 @@ import pytest
 import torch
 import typer.main
 
+from bench.cli.app import app
 from dali_pipes import Clips, Loader
 from gpu_aug import Recipe
 from tests.support.example_data import make_example_data
 from tests.support.pages import ROOT, Page, pages
-
-try:
-    from bench.cli.app import app
-except ImportError:
-    from bench.cli import app
 
 FOLDERS = ("readers", "gpu_aug", "dali_pipes", "bench", "tests", "examples", "docs")
 PAGES = pages()

@@ -27,6 +27,13 @@ INTEGRATIONS = {
     "dali_pipes.integrations.lightning": ("LoaderModule",),
     "dali_pipes.integrations.dlpack": ("to_jax", "to_cupy"),
 }
+COMMANDS = {
+    "readers.prepare": ("index", "inspect", "pack", "tile"),
+    "dali_pipes.audit_compare": ("compare_audits",),
+    "dali_pipes.doctor": ("examine",),
+    "dali_pipes.preview": ("preview_images",),
+}
+"""What the commands do, as functions."""
 MARKS = {"from_dali": pytest.mark.needs_dali, "to_cupy": pytest.mark.needs_cuda}
 NEVER_MET = ("DecodeError",)
 """What a loader turns into something else before a user sees it."""
@@ -54,7 +61,7 @@ NAMES = [
     ),
     *(("gpu_aug", name) for name in OPERATIONS if examples_of(getattr(gpu_aug, name))),
     *(("dali_pipes", name) for name in dali_pipes.__all__ if name not in NEVER_MET),
-    *((module, name) for module, names in INTEGRATIONS.items() for name in names),
+    *((module, name) for module, names in (INTEGRATIONS | COMMANDS).items() for name in names),
 ]
 
 
@@ -68,10 +75,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def namespace(module: ModuleType) -> dict[str, Any]:
     """What an example may use: all that is public here, NumPy and torch."""
-    found: dict[str, Any] = {"np": np, "torch": torch}
+    found: dict[str, Any] = {"__name__": "__main__", "np": np, "torch": torch}
     for package in (readers, gpu_aug, dali_pipes):
         found |= {name: getattr(package, name) for name in package.__all__}
-    names = getattr(module, "__all__", INTEGRATIONS.get(module.__name__, ()))
+    names = () if module.__name__ in COMMANDS else getattr(module, "__all__", ())
+    names = names or INTEGRATIONS.get(module.__name__, ())
     return found | {name: getattr(module, name) for name in names}
 
 

@@ -1,7 +1,6 @@
 """Broken files of every kind, made of sound pictures."""
 
 import io
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,6 @@ def broken_files(sound: bytes) -> dict[str, bytes]:
         sound: A baseline JPEG with one scan.
     """
     progressive = again(sound, "JPEG", progressive=True, quality=90)
-    png, webp = again(sound, "PNG"), again(sound, "WEBP", quality=90)
     return {
         "cut at 40 bytes": sound[:40],
         "cut in the header": sound[: segment(sound, _SCAN) - 7],
@@ -38,21 +36,15 @@ def broken_files(sound: bytes) -> dict[str, bytes]:
         "scan of zeros": overwritten(sound, scan(sound), bytes(len(sound) - 2 - scan(sound))),
         "second half of the scan random": _random_half(sound),
         "twice the height in the header": resized(sound, lambda height, width: (2 * height, width)),
-        "half the height in the header": resized(sound, lambda height, width: (height // 2, width)),
         "twice the width in the header": resized(sound, lambda height, width: (height, 2 * width)),
         "65500 by 65500 in the header": resized(sound, lambda *_: (65500, 65500)),
         "3000 by 3000 in the header": resized(sound, lambda *_: (3000, 3000)),
         "height 0 in the header": resized(sound, lambda _, width: (0, width)),
         "one flipped bit in the first byte": bytes([sound[0] ^ 1]) + sound[1:],
         "no bytes": b"",
-        "4096 zero bytes": bytes(4096),
         "text": b"This is no picture.\n" * 40,
-        "an error page": b"<!DOCTYPE html><html><body><h1>404 Not Found</h1></body></html>",
         "text between JPEG's markers": sound[:2] + b"This is no picture.\n" * 40 + END,
-        "PNG, cut": cut(png, 0.5),
-        "PNG, wrong checksum": _wrong_checksum(png),
-        "PNG, 60000 by 60000 in the header": _huge(png),
-        "WebP, cut": cut(webp, 0.5),
+        "PNG, cut": cut(again(sound, "PNG"), 0.5),
     }
 
 
@@ -131,17 +123,3 @@ def _random_half(data: bytes) -> bytes:
     rng = np.random.default_rng(0)
     noise = rng.integers(0, 255, len(data) - 2 - middle, dtype=np.uint8)  # never 255
     return overwritten(data, middle, noise.tobytes())
-
-
-def _wrong_checksum(png: bytes) -> bytes:
-    """A PNG whose first chunk of pixels has another checksum."""
-    at = png.index(b"IDAT")
-    end = at + 4 + int.from_bytes(png[at - 4 : at], "big")
-    return overwritten(png, end, bytes([png[end] ^ 1]))
-
-
-def _huge(png: bytes) -> bytes:
-    """A PNG whose header claims 60000 by 60000 pixels, with a checksum that fits."""
-    side = (60000).to_bytes(4, "big")
-    chunk = b"IHDR" + side + side + png[24:29]
-    return overwritten(png, 12, chunk + zlib.crc32(chunk).to_bytes(4, "big"))

@@ -2,7 +2,7 @@
 
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,6 +28,19 @@ MOST, MEAN = 4, 1.0
 """What a GPU's JPEG decoder may differ by from Pillow, of 255: at most, and on average."""
 
 _COPIES = 4  # so that DALI shares a kind between the JPEG engine and its kernels
+_JPEGS: Mapping[str, dict[str, Any]] = {
+    "ordinary": {},
+    "quality 30": {"quality": 30},
+    "progressive": {"progressive": True},
+    "progressive, 4:4:4": {"progressive": True, "subsampling": "4:4:4"},
+    "CMYK": {"mode": "CMYK"},
+    "grey": {"mode": "L"},
+    "restart markers": {"restart_marker_blocks": 5},
+    "optimised tables": {"optimize": True},
+    "RGB components": {"keep_rgb": True},
+}
+"""What Pillow is told."""
+
 _SAMPLINGS = ("4:4:4", "4:2:2", "4:2:0", "4:4:0", "4:1:1")
 
 
@@ -129,15 +142,8 @@ def made(data: Path, scale: Scale) -> Iterator[Kind]:
         for size in ((240, 320), (241, 317), (4000, 6000) if scale.on_gpu else (400, 600))
     )
     alpha = np.dstack([picture, np.resize(np.arange(320), (240, 320))]).astype(np.uint8)
-    yield _pillow("ordinary", picture)
-    yield _pillow("quality 30", picture, quality=30)
-    yield _pillow("progressive", picture, progressive=True)
-    yield _pillow("progressive, 4:4:4", picture, progressive=True, subsampling="4:4:4")
-    yield _pillow("CMYK", picture, mode="CMYK")
-    yield _pillow("grey", picture, mode="L")
-    yield _pillow("restart markers", picture, restart_marker_blocks=5)
-    yield _pillow("optimised tables", picture, optimize=True)
-    yield _pillow("RGB components", picture, keep_rgb=True)
+    for name, options in _JPEGS.items():
+        yield _pillow(name, picture, **options)
     for sampling in _SAMPLINGS:
         yield _jpeg_of(sampling, picture, sampling)
         yield _jpeg_of(f"{sampling}, odd size", odd, sampling)
@@ -147,14 +153,12 @@ def made(data: Path, scale: Scale) -> Iterator[Kind]:
     yield _pillow("one pixel", picture[:1, :1])
     yield _pillow("one row", picture[:1])
     yield _pillow("one column", picture[:, :1])
-    yield _pillow("PNG", picture, ".png")
+    for ending in (".png", ".webp", ".tiff", ".bmp"):
+        yield _pillow(ending, picture, ending)
+    yield _pillow("WebP, lossless", picture, ".webp", lossless=True)
     yield _pillow("PNG, palette", picture, ".png", mode="P")
     yield _opencv("PNG, 16 bits", ".png", picture.astype(np.uint16) * 257)  # alike in all ways to 8
     yield _pillow("PNG, alpha", alpha, ".png", mode="RGBA")
-    yield _pillow("WebP", picture, ".webp")
-    yield _pillow("WebP, lossless", picture, ".webp", lossless=True)
-    yield _pillow("TIFF", picture, ".tiff")
-    yield _pillow("BMP", picture, ".bmp")
     yield _pillow("24 megapixels", large)
 
 

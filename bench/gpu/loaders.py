@@ -89,12 +89,11 @@ def loaders(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _footing(scale: Scale, data: Path, root: Path) -> Footing:
-    """The same photographs for everyone, plain and tiled, in ten class folders."""
+    """The same photographs for everyone, plain and tiled."""
     size, (count, _) = next(iter(scale.pictures.items()))
     encoded = photographs(data, size, count)
-    names = [f"{number % 10}/{number:04d}.jpg" for number in range(count)]
-    plain = write_files(root / "plain", dict(zip(names, encoded, strict=True)))
-    tiled = [add_restarts(part) for part in encoded]
+    plain = write_files(root / "plain", encoded)
+    tiled = write_files(root / "tiled", [add_restarts(part) for part in encoded])
 
     def repeated(folder: Path) -> Dataset:
         found = open_dataset(folder)
@@ -102,15 +101,15 @@ def _footing(scale: Scale, data: Path, root: Path) -> Footing:
 
     return Footing(
         repeated(plain),
-        [plain / name for name in names],
-        [number % 10 for number in range(count)],
+        sorted(plain.iterdir()),
+        [0] * count,
         Recipe.imagenet_train(size=scale.side),
         batch_size=_batch_size(scale),
         device=scale.device,
         num_threads=usable_cores(),
         seed=0,
         dtype=torch.bfloat16,
-        tiled=repeated(write_files(root / "tiled", dict(zip(names, tiled, strict=True)))),
+        tiled=repeated(tiled),
     )
 
 

@@ -18,7 +18,7 @@ def photographs(data: Path, size: tuple[int, int], count: int, *, seed: int = 0)
         data: A folder of JPEGs.
         size: Height and width.
         count: How many, all different.
-        seed: Seed of what is cut out.
+        seed: Of what is cut out.
     """
     paths = sorted(data.rglob("*.jpg"))
     rng = np.random.default_rng(seed)

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from bench.gpu.our_loader import Decoder, decoders
 from bench.gpu.photographs import photographs, write_files
-from bench.gpu.races import Decoder, decoders
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale
 from dali_pipes import Loader

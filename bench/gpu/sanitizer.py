@@ -1,4 +1,4 @@
-"""Step: our kernels under compute-sanitizer; ``python -m bench.gpu.sanitizer PART --data=folder`` is what is checked."""
+"""Step: our kernels under compute-sanitizer; ``python -m bench.gpu.sanitizer PART`` is what is checked."""
 
 import os
 import re
@@ -7,9 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import numpy as np
@@ -17,8 +15,6 @@ import torch
 import typer
 
 from bench.gpu.engines import cases
-from bench.gpu.photographs import photographs, write_files
-from bench.gpu.races import endless, loader_for
 from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, finish, scale_for
 from gpu_aug import (
@@ -38,8 +34,8 @@ END = "the checked program has come to its end"
 """Its last line: errors in foreign kernels take the place of its own exit status."""
 
 CHECKS = {
-    "memcheck": ("planted_write", "engine", "loader"),
-    "racecheck": ("planted_race", "engine", "loader"),
+    "memcheck": ("planted_write", "engine"),
+    "racecheck": ("planted_race", "engine"),
     "initcheck": ("engine",),
     "synccheck": ("engine",),
 }
@@ -55,14 +51,14 @@ _NO_ERROR = re.compile(
 )
 
 
-def sanitizer(scale: Scale, data: Path, rows: Rows) -> None:
-    """Each tool on each part, all side by side; in a rehearsal each part once and plainly."""
+def sanitizer(scale: Scale, _data: Path, rows: Rows) -> None:
+    """Each tool on each part, all side by side; in a rehearsal the engine once and plainly."""
     tool = find_tool() if scale.on_gpu else None
     checks = [(name, part) for name, parts in CHECKS.items() for part in parts]
     if not scale.on_gpu:
-        checks = [("memcheck", "engine"), ("memcheck", "loader")]
+        checks = [("memcheck", "engine")]
     with ThreadPoolExecutor(len(checks) if scale.on_gpu else 1) as pool:
-        runs = {check: pool.submit(_run, tool, *check, data) for check in checks}
+        runs = {check: pool.submit(_run, tool, *check) for check in checks}
         for (name, part), run in runs.items():
             with rows.check(f"{name}, {part}") as row:
                 judge(part, run.result(), row, plainly=tool is None)
@@ -81,9 +77,9 @@ def find_tool() -> str:
     return found
 
 
-def _run(tool: str | None, check: str, part: str, data: Path) -> str:
+def _run(tool: str | None, check: str, part: str) -> str:
     """Run a part of the program below and return what it printed."""
-    command = [sys.executable, "-m", "bench.gpu.sanitizer", part, f"--data={data}"]
+    command = [sys.executable, "-m", "bench.gpu.sanitizer", part]
     if tool is None:
         command.append("--rehearse")
     else:
@@ -108,7 +104,7 @@ def judge(part: str, text: str, row: Row, *, plainly: bool = False) -> None:
     """Fill in a row: how many errors of our kernels, or torch's, a tool reports; those of others are only stated.
 
     Args:
-        part: Part of the program.
+        part: Of the program.
         text: What was printed.
         row: The row.
         plainly: Whether no tool took part.
@@ -151,22 +147,18 @@ def _is_ours(record: str) -> bool:
 @app.command()
 def program(
     part: Annotated[str, typer.Argument(help="Which part.")],
-    data: Annotated[Path, typer.Option(help="A folder of photographs.")],
     rehearse: Annotated[bool, typer.Option(help="On the CPU.")] = False,
 ) -> None:
     """Run a part of what is checked; its last line is `END`, unless an error is planted."""
-    scale = scale_for(rehearse=rehearse)
+    device = scale_for(rehearse=rehearse).device
     if part == "engine":
-        run_engine(scale.device)
-    elif part == "loader":
-        run_loader(scale, data)
+        run_engine(device)
+        finish(device)
+        typer.echo(END)
     else:
         from bench.gpu import planted
 
         getattr(planted, part)()
-        return
-    finish(scale.device)
-    typer.echo(END)
 
 
 def run_engine(device: torch.device) -> None:
@@ -190,19 +182,6 @@ def run_engine(device: torch.device) -> None:
     ]
     out = torch.empty(len(sizes), 3, 33, 33, device=device)
     compile_engine("fused", ragged, device=device).run(images, draws, out)
-
-
-def run_loader(scale: Scale, data: Path) -> None:
-    """Two batches of small images with either recipe, decoded by DALI."""
-    ragged = Recipe([Resize(40), HorizontalFlip(1.0), CenterCrop(32)])
-    with TemporaryDirectory() as root:
-        encoded = photographs(data, (96, 128), 4) + photographs(data, (131, 77), 4)
-        folder = write_files(Path(root) / "small", encoded)
-        for recipe in (Recipe.imagenet_train_jitter(size=32), ragged):
-            options = {"recipe": recipe, "batch_size": 8, "prefetch": 1, "num_threads": 2}
-            with loader_for(scale, folder, "dali", **options) as loader:
-                for batch in islice(endless(loader), 2):
-                    batch.images.float().mean()
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from bench.gpu.broken import broken_files
 from bench.gpu.damage import SIZE, load
+from bench.gpu.our_loader import Decoder, decoders, loader_for
 from bench.gpu.photographs import photographs, write_files
-from bench.gpu.races import Decoder, decoders, loader_for
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, Size, finish
 from dali_pipes import Loader

@@ -25,13 +25,13 @@ class Kind:
     """How a video is encoded.
 
     Attributes:
-        ending: Ending of its name, which says the container.
+        ending: Of its name, which says the container.
         codec: FFmpeg's name of the encoder.
         pixel_format: FFmpeg's name.
         matrix: By which colours are made, as FFmpeg's own number.
         rotation: Degrees by which a player turns it counterclockwise.
         uneven: Whether frames are shown for different times.
-        options: Options of the encoder.
+        options: Of the encoder.
     """
 
     ending: str

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from bench.gpu.races import decoders, endless, loader_for
+from bench.gpu.our_loader import decoders, endless, loader_for
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, finish
 

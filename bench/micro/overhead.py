@@ -9,13 +9,12 @@ import torch
 from bench.compare.images import Repeated
 from bench.compare.timer import Rate
 from dali_pipes import Loader
-from dali_pipes.options import Setup
-from dali_pipes.pipeline.augment import Augmenter
+from dali_pipes.decode.threaded import CpuDecoder
+from dali_pipes.pipeline.augment import Augmenter, Engines
 from dali_pipes.pipeline.canvases import Canvases
-from dali_pipes.pipeline.engines import Engines
-from dali_pipes.pipeline.pipeline import CpuDecoder, Pipeline
+from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
-from dali_pipes.pipeline.threads import Workers
+from dali_pipes.pipeline.threads import Render, Workers
 from dali_pipes.production import Production
 from gpu_aug import Draws, Recipe
 from gpu_aug.compiled.clock import clock
@@ -72,19 +71,23 @@ def _render_nothing(fetched: Fetched, _canvases: Canvases, _start: int) -> Decod
     return Decoded(fetched, [NOTHING] * len(fetched))
 
 
+class _IdleDecoder(CpuDecoder):
+    """Decodes nothing."""
+
+    def _render_of(self, fetched: Fetched) -> Render:
+        del fetched
+        return _render_nothing
+
+
 class _IdleProduction(Production):
     """Makes pipelines that decode and augment nothing."""
-
-    def __init__(self, setup: Setup, largest: int) -> None:
-        super().__init__(setup, largest)
-        self._idle = setup
 
     def start(self, largest: int) -> Pipeline:
         """See Production."""
         del largest
-        setup, fetcher = self._idle, self._idle.fetcher
+        setup, fetcher = self._setup, self._setup.fetcher
         views = [replace(view, engine=_Nothing()) for view in setup.views]
-        workers = Workers(fetcher.views.recipes, 0, fetcher.timings, setup.num_threads)
+        workers = Workers(fetcher, setup.num_threads)
         spawn = Augmenter(Engines(views, fetcher.timings), workers).spawn
-        decoder = CpuDecoder(spawn, lambda _: _render_nothing, setup.options.prefetch)
+        decoder = _IdleDecoder(fetcher, spawn, setup.options.prefetch)
         return Pipeline(fetcher, decoder, workers)

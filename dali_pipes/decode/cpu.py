@@ -1,6 +1,7 @@
 """The decode stage of images on the CPU: canvases rendered from encoded images, or from parts that are decoded already."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -118,6 +119,32 @@ def decode_whole(
         except (DecodeError, TargetsError) as error:
             fetched, row = fetcher.lose(fetched, row, error), 0
     return None, NOTHING, fetched, row
+
+
+def read_targets(
+    fetcher: Fetcher, pool: ThreadPoolExecutor, decoded: Decoded, rows: Sequence[int]
+) -> tuple[Decoded, list[int]]:
+    """Read the targets of rows whose images are decoded elsewhere.
+
+    Returns:
+        The rows with their targets, those that have bad ones lost or replaced; and which these are.
+    """
+    fetched, found, bad = decoded.fetched, list(decoded.found), []
+
+    def read(row: int) -> Found | TargetsError:
+        try:
+            return fetcher.read_targets(decoded.fetched, row)
+        except TargetsError as error:
+            return error
+
+    wanted = [row for row in rows if fetcher.wants_targets(fetched, row)]
+    for row, read_there in zip(wanted, pool.map(read, wanted), strict=True):
+        if isinstance(read_there, TargetsError):
+            fetched = fetched.replaced(row, fetcher.lose(fetched, row, read_there))
+            bad.append(row)
+        else:
+            found[row] = read_there
+    return Decoded(fetched, found), bad
 
 
 def render_views(

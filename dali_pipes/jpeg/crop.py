@@ -38,7 +38,7 @@ def decode_crop(
             / shrink) of them, and columns likewise.
         offsets: int64 [n]: where each restart interval begins in the file, or empty.
         out: Address of the first pixel, uint8 [height, width, 3] after shrinking.
-        out_row_bytes: From one row there to the next.
+        out_row_bytes: Distance from one row of the result to the next.
         scratch: uint8 [at least scratch_bytes(...)], aligned to 8 bytes.
 
     Returns:

@@ -61,7 +61,7 @@ def _read_mcus(address: int, first: int, last: int) -> int:
     """Read the MCUs of one row from column `first` up to `last`.
 
     Args:
-        address: Of the memory; its coefficients are zero, and are zero again afterwards.
+        address: Address of the memory; its coefficients are zero, and are zero again afterwards.
         first: MCU column.
         last: The MCU column behind the last one.
 

@@ -99,7 +99,7 @@ column, row: Of the block in the MCU, counted in blocks.
 across: Blocks of this component across an MCU.
 first, wanted: First block column that is wanted, and how many are; 0 for none in this row of MCUs.
 out, stride: Address where the first wanted block's pixels go, and bytes from one row of pixels to the next.
-side: Of the block in pixels, after scaling.
+side: Side of the block in pixels, after scaling.
 """
 
 _TARGET = _numbers("out row_step pixel_step next_row lines line_bytes")

@@ -27,7 +27,7 @@ def _write_rows(address: int, mcu_row: int) -> int:
     """Write the crop's rows that are complete with a row of MCUs.
 
     Args:
-        address: Of the memory.
+        address: Address of the memory.
         mcu_row: The row of MCUs that the planes hold, below the last row of the one before.
 
     Returns:

@@ -29,7 +29,7 @@ def read_on(address: int, column: int, count: int) -> int:
     """Read MCUs that lie in one row, or anywhere from NOWHERE on.
 
     Args:
-        address: Of the memory.
+        address: Address of the memory.
         column: Column of the first MCU.
         count: How many.
 

@@ -13,19 +13,18 @@ from typing import NoReturn, cast
 import torch
 
 from dali_pipes.batch import Stage, Timings
+from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.build import cpu_pipeline
+from dali_pipes.options import make_views
+from dali_pipes.pipeline.augment import Augmenter, Engines
 from dali_pipes.pipeline.canvases import Canvases
-from dali_pipes.pipeline.engines import Engines
 from dali_pipes.pipeline.job import Job, Reply
 from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.ring import Ring
 from dali_pipes.pipeline.stages import Decoded, Fetched, Finished, Images, Pending, join
 from dali_pipes.pipeline.threads import Render, Workers
-from dali_pipes.pipeline.views import View
 from dali_pipes.schedule import Plan
-from gpu_aug import compile_engine
+from dali_pipes.warm import compile_ahead
 from gpu_aug.compiled.clock import clock
 
 _STAGES: tuple[Stage, ...] = ("read", "decode", "augment")
@@ -35,12 +34,12 @@ _LOOK_SECONDS = 1.0  # how often it is asked whether the training process still 
 
 def build(job: Job, ring: Ring) -> Pipeline:
     """Build the pipeline of a job, whose results go straight into the slots of a ring."""
-    fetcher = job.fetcher
-    recipes, num_frames = fetcher.views.recipes, fetcher.num_frames
-    workers = Workers(recipes, num_frames, fetcher.timings, job.num_threads)
+    setup, fetcher = job.setup, job.setup.fetcher
+    times = fetcher.num_frames or 1
+    workers = Workers(fetcher, setup.num_threads)
 
     def slot(fetched: Fetched) -> Images:
-        return ring.images(fetched.plan.step, len(fetched) * (num_frames or 1))
+        return ring.images(fetched.plan.step, len(fetched) * times)
 
     def render_alone(fetched: Fetched, render: Render) -> Pending:
         images = slot(fetched)
@@ -48,25 +47,17 @@ def build(job: Job, ring: Ring) -> Pipeline:
         def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
             return join(fetched, parts).finished(), images
 
-        canvases = Canvases(images, num_frames or 1, pinned=False)
+        canvases = Canvases(images, times, pinned=False)
         return Pending(finish, workers.render(fetched, render, canvases))
 
-    spawn, fused = render_alone, job.engine == "fused" and not job.canvases
+    spawn = render_alone
     if not job.canvases:
-        views = [
-            View(
-                recipe,
-                compile_engine(job.engine, recipe, device=_CPU, exact=job.exact),
-                job.dtype,
-                job.memory_format,
-                _CPU,
-                num_frames,
-            )
-            for recipe in recipes
-        ]
+        views = make_views(setup.options, fetcher, setup.choice.engine, _CPU)
         spawn = Augmenter(Engines(views, fetcher.timings), workers, slot).spawn
-    recipes_ahead = recipes if fused else ()
-    return cpu_pipeline(fetcher, workers, spawn, job.prefetch, fast=job.fast, fused=recipes_ahead)
+    fused = setup.choice.engine == "fused" and not job.canvases
+    compile_ahead(fetcher.views.recipes if fused else ())
+    prefetch, fast = setup.options.prefetch, setup.options.fast
+    return Pipeline(fetcher, CpuDecoder(fetcher, spawn, prefetch, fast=fast), workers)
 
 
 def main(socket: int, memory: int, parent: int) -> NoReturn:
@@ -91,7 +82,7 @@ def main(socket: int, memory: int, parent: int) -> NoReturn:
 def _serve(connection: Connection, memory: int, parent: int) -> None:
     try:
         job = _unpickle(connection.recv_bytes())
-        ring = Ring(job.frames, job.prefetch + 1, memory)
+        ring = Ring(job.frames, job.setup.options.prefetch + 1, memory)
         pipeline = build(job, ring)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised in the training process
         connection.send(Reply(0, {}, portable(error)))
@@ -117,7 +108,7 @@ def _answer(
     job: Job,
 ) -> None:
     """Send a reply for every plan, in order."""
-    left_out, timings, num_draws = 0.0, job.fetcher.timings, _num_draws(job)
+    left_out, timings, num_draws = 0.0, job.setup.fetcher.timings, _num_draws(job)
     while True:
         plan = plans.get()
         try:
@@ -160,7 +151,7 @@ def _unpickle(data: bytes) -> Job:
 
 def _num_draws(job: Job) -> int:
     """How many views there are of which the training process needs the draws: for a GPU, or for the labels of mixing."""
-    recipes = job.fetcher.views.recipes
+    recipes = job.setup.fetcher.views.recipes
     if job.canvases:
         return len(recipes)
     return int(recipes[0].group > 1)

@@ -3,18 +3,17 @@
 import os
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from dali_pipes.batch import Stage
 from dali_pipes.errors import LoaderError
-from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.options import Setup
+from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.ring import Frame
-from dali_pipes.pipeline.views import View
-from gpu_aug.engines.choose import EngineName
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +21,13 @@ class Job:
     """What the helper process is told before the first plan.
 
     Attributes:
-        fetcher: The first stage.
-        engine: Name of the engine.
-        exact: As for Loader.
-        dtype: The type of the finished images.
-        memory_format: The memory format of the finished images.
+        setup: What the loader is made of, without its views.
         canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
-        fast: Whether JPEGs may be decoded at a smaller size.
-        num_threads: Threads of the helper process.
-        prefetch: As for Loader.
         frames: What the slots of the ring hold; it has one more than `prefetch`.
     """
 
-    fetcher: Fetcher
-    engine: EngineName
-    exact: bool
-    dtype: torch.dtype
-    memory_format: torch.memory_format
+    setup: Setup
     canvases: bool
-    fast: bool
-    num_threads: int
-    prefetch: int
     frames: tuple[Frame, ...]
 
 
@@ -63,49 +48,24 @@ class Reply:
     compiling: float = 0.0
 
 
-def make_job(
-    fetcher: Fetcher,
-    views: Sequence[View],
-    largest: int,
-    *,
-    engine: EngineName,
-    exact: bool,
-    fast: bool,
-    num_threads: int,
-    prefetch: int,
-) -> Job:
+def make_job(setup: Setup, largest: int) -> Job:
     """Return what a helper process is told.
 
     Args:
-        fetcher: As for Job.
-        views: What is made of the samples.
+        setup: What the loader is made of.
         largest: The most samples that are worked on in a step.
-        engine: As for Job.
-        exact: As for Job.
-        fast: As for Job.
-        num_threads: As for Job.
-        prefetch: As for Job.
 
     Raises:
         LoaderError: This cannot be done by a helper process.
     """
+    _require_helper_process(setup.choice.decoder)
     for name in ("dataset", "views", "order"):
-        pickled(getattr(fetcher, name), name)  # refused now, not in the first loop
-    return Job(
-        fetcher,
-        engine,
-        exact,
-        views[0].dtype,
-        views[0].memory_format,
-        views[0].device.type == "cuda",
-        fast,
-        num_threads,
-        prefetch,
-        tuple(frame_of(view, largest) for view in views),
-    )
+        pickled(getattr(setup.fetcher, name), name)  # refused now, not in the first loop
+    frames = tuple(frame_of(view, largest) for view in setup.views)
+    return Job(replace(setup, views=()), setup.choice.device.type == "cuda", frames)
 
 
-def require_helper_process(decoder: str) -> None:
+def _require_helper_process(decoder: str) -> None:
     """Refuse what no helper process can do.
 
     Raises:

@@ -1,13 +1,12 @@
 """The pipeline of a loop: fetch -> decode -> augment, several steps under way at once."""
 
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched, Finished, Images, Pending
-from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.pipeline.threads import Workers
 from dali_pipes.schedule import Plan
 
 
@@ -107,44 +106,3 @@ class Pipeline:
         while self._fetching and self._decoder.has_room():
             self._decoder.push(self._fetching.popleft())
             self._num_decoding += 1
-
-
-class CpuDecoder:
-    """Decodes with threads of our own, which go on to augment what they rendered; see Decoder.
-
-    Args:
-        spawn: Starts rendering and augmenting a step.
-        render_of: Returns what renders a step.
-        prefetch: How many steps may be under way beside the one that is waited for.
-    """
-
-    lookahead = 1
-
-    def __init__(
-        self,
-        spawn: Callable[[Fetched, Render], Pending],
-        render_of: Callable[[Fetched], Render],
-        prefetch: int,
-    ) -> None:
-        self.capacity = prefetch
-        self._spawn, self._render_of = spawn, render_of
-        self._under_way: deque[Future[Pending]] = deque()
-
-    def prepare(self, fetched: Fetched) -> Pending:
-        """Start rendering and augmenting a step."""
-        return self._spawn(fetched, self._render_of(fetched))
-
-    def has_room(self) -> bool:
-        """Steps wait for the threads alone."""
-        return True
-
-    def push(self, prepared: Future[Pending]) -> None:
-        """Put a step behind the others."""
-        self._under_way.append(prepared)
-
-    def take(self) -> Pending:
-        """Wait until the oldest step is fetched."""
-        return self._under_way.popleft().result()
-
-    def close(self) -> None:
-        """Nothing is under way but in the threads."""

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 import torch
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.pipeline.engines import Engines
+from dali_pipes.pipeline.augment import Engines
 from dali_pipes.pipeline.job import Job, Reply, pickled
 from dali_pipes.pipeline.ring import Ring
 from dali_pipes.pipeline.stages import Finished, Images
@@ -48,8 +48,8 @@ class Helper:
 
     def __init__(self, job: Job) -> None:
         told = pickled(job, "the job")
-        self.capacity = job.prefetch
-        self.ring = Ring(job.frames, job.prefetch + 1)
+        self.capacity = job.setup.options.prefetch
+        self.ring = Ring(job.frames, self.capacity + 1)
         self._connection, theirs = Pipe()
         with theirs:
             self._process = _start(theirs.fileno(), self.ring.descriptor)

@@ -1,17 +1,16 @@
 """The threads of a loader, and how they share the rows of a step."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import torch
 
 from dali_pipes import targets
-from dali_pipes.batch import Timings
 from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
-from gpu_aug import Recipe
 
 # The most images that a thread takes at once: measured in DECISIONS.md.
 _LARGEST_CHUNK = 32
@@ -30,27 +29,20 @@ class Workers:
     """Threads that render the canvases of a step, each some rows of it.
 
     Args:
-        recipes: What happens to every view.
-        num_frames: Frames of a clip; 0 where samples are images.
-        timings: Gets the seconds spent decoding.
+        fetcher: The stage before.
         num_threads: How many threads there are.
 
     Attributes:
         pool: The threads.
-        timings: As given.
+        timings: Get the seconds spent decoding.
     """
 
-    def __init__(
-        self, recipes: Sequence[Recipe], num_frames: int, timings: Timings, num_threads: int
-    ) -> None:
-        self.timings = timings
+    def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
+        self.timings = fetcher.timings
         self.pool = single_threaded_pool(num_threads)
-        self._recipe = recipes[0]
-        group = max(recipe.group for recipe in recipes) if num_frames else _GROUP
-        self._group, self._most = (
-            group,
-            max(_LARGEST_CHUNK // (num_frames or 1) // group, 1) * group,
-        )
+        self._recipe, times = fetcher.views.recipes[0], fetcher.num_frames
+        self._group = fetcher.views.group if times else _GROUP
+        self._most = max(_LARGEST_CHUNK // (times or 1) // self._group, 1) * self._group
         self._num_threads = num_threads
 
     def chunks(self, count: int) -> list[tuple[int, int]]:

@@ -71,13 +71,7 @@ def preview_images(
     """Draw originals, and below them what every decoder and engine makes of them with the same draws.
 
     Of a recipe of several views the first pair has a row for each, and the others one for the first. Masks, boxes
-    and keypoints are drawn on the pictures where the data has them::
-
-        from dali_pipes.preview import preview_images
-        from gpu_aug import Recipe
-        from readers import open_dataset
-
-        preview_images(open_dataset("photos"), Recipe.imagenet_train(), range(6)).picture.save("preview.png")
+    and keypoints are drawn on the pictures where the data has them.
 
     Args:
         dataset: Images.
@@ -88,6 +82,11 @@ def preview_images(
 
     Raises:
         DecodeError: One of the samples does not decode.
+
+    Example:
+        >>> from dali_pipes.preview import preview_images
+        >>> preview = preview_images(open_dataset("photos/"), Recipe.imagenet_train(size=64), range(3))
+        >>> preview.picture.save("preview.png")
     """
     few = dataset.take(indices)
     samples = [sample for sample in few.fetch(range(len(few))) if isinstance(sample, Sample)]

@@ -36,7 +36,7 @@ class Prepared:
 
     Attributes:
         fetched: The step.
-        excerpts: By row; rows that are not there are decoded on the CPU.
+        excerpts: Excerpts by row; rows without one are decoded on the CPU.
         parts: The rows that are pushed together.
     """
 

@@ -1,10 +1,10 @@
 """Driving DALI's decoder of videos by pushing excerpts into it."""
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
 from dali_pipes.decode.dali.feed import INSTALL_DALI
 from dali_pipes.errors import MissingPackageError
 from dali_pipes.video.dali_support import Backend, Refusals
@@ -35,7 +35,6 @@ class ClipFeed:
 
     Attributes:
         refusals: What it is no use to push.
-        refusal: What DALI said when it last refused something.
 
     Raises:
         MissingPackageError: If DALI is not installed.
@@ -43,27 +42,21 @@ class ClipFeed:
 
     def __init__(self, options: ClipFeedOptions) -> None:
         self.options = options
-        self._pipeline = _build(options, options.depth)
-        self._single: Any = None
         self.refusals = Refusals()
-        self._is_fresh = True
-        self._under_way: deque[Sequence[Excerpt]] = deque()
-        self.refusal = ""
+        self._driver = Driver(_build(options), options.depth)
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return len(self._driver)
+
+    @property
+    def refusal(self) -> str:
+        """What DALI said when it last refused something."""
+        return self._driver.refusal
 
     def push(self, excerpts: Sequence[Excerpt]) -> None:
         """Start decoding, one excerpt at least; never more than `depth` pushes at a time."""
-        # The first schedule_run starts `depth` runs at once; all of them decode the same.
-        times = self.options.depth if self._is_fresh else 1
-        for _ in range(times):
-            _feed(self._pipeline, excerpts)
-        self._pipeline.schedule_run()
-        self._is_fresh = False
-        for _ in range(times - 1):
-            self._outputs(self._pipeline, None)
-        self._under_way.append(excerpts)
+        self._driver.warm_up(_inputs(excerpts[:1]))
+        self._driver.push(_inputs(excerpts))
 
     def take(self, cuda_stream: Any = None) -> list[Any] | None:
         """Wait for the oldest push.
@@ -75,42 +68,31 @@ class ClipFeed:
             For each excerpt its frames, a tensor of DALI's, uint8 [n, height, width, 3], as they are stored;
             None when DALI refused one of them. The pipeline goes on with the next push either way.
         """
-        outputs = self._outputs(self._pipeline, cuda_stream)
-        self._under_way.popleft()  # DALI has read it
-        return outputs
+        return _frames(self._driver.take(cuda_stream))
 
     def take_single(self, excerpt: Excerpt, cuda_stream: Any = None) -> Any | None:
-        """Decode one excerpt beside those that are under way, as `take` does; None when DALI refuses it."""
-        if self._single is None:
-            self._single = _build(self.options, depth=1)
-        _feed(self._single, [excerpt])
-        self._single.schedule_run()
-        outputs = self._outputs(self._single, cuda_stream)
-        return None if outputs is None else outputs[0]
+        """Decode one excerpt out of turn, as `take` does; None when DALI refuses it."""
+        self._driver.warm_up(_inputs([excerpt]))
+        frames = _frames(self._driver.run_now(_inputs([excerpt]), cuda_stream))
+        return None if frames is None else frames[0]
 
     def drain(self) -> None:
-        """Wait for what is under way and drop it: DALI reads its bytes until then."""
-        while self._under_way:
-            self.take()
-
-    def _outputs(self, pipeline: Any, cuda_stream: Any) -> list[Any] | None:
-        try:
-            [frames] = pipeline.share_outputs(cuda_stream=cuda_stream)
-            return [frames[number] for number in range(len(frames))]
-        except Exception as error:  # noqa: BLE001 - DALI has many; the CPU judges each sample
-            self.refusal = str(error)
-            return None
-        finally:
-            # With DALI's default executor the outputs stay valid for as long as they are referenced.
-            pipeline.release_outputs()
+        """Wait for what is under way and drop it."""
+        self._driver.drain()
 
 
-def _feed(pipeline: Any, excerpts: Sequence[Excerpt]) -> None:
-    pipeline.feed_input("encoded", [excerpt.data for excerpt in excerpts])
-    pipeline.feed_input("frames", [excerpt.frames for excerpt in excerpts])
+def _inputs(excerpts: Sequence[Excerpt]) -> Inputs:
+    return {
+        "encoded": [excerpt.data for excerpt in excerpts],
+        "frames": [excerpt.frames for excerpt in excerpts],
+    }
 
 
-def _build(options: ClipFeedOptions, depth: int) -> Any:
+def _frames(outputs: Outputs) -> list[Any] | None:
+    return None if outputs is None else [outputs[0][number] for number in range(len(outputs[0]))]
+
+
+def _build(options: ClipFeedOptions) -> Any:
     try:
         from nvidia.dali import Pipeline, fn, types
     except ImportError as error:
@@ -120,10 +102,10 @@ def _build(options: ClipFeedOptions, depth: int) -> Any:
         batch_size=options.batch_size,
         num_threads=options.num_threads,
         device_id=options.device_id,
-        prefetch_queue_depth=depth,
+        prefetch_queue_depth=options.depth,
     )
     with pipeline:
-        # no_copy: the excerpts that are under way keep the bytes alive.
+        # no_copy: the driver keeps the bytes alive.
         encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
         frames = fn.external_source(name="frames", dtype=types.INT32, ndim=1)
         # Without pad_mode a frame that is not there would be a black one and no error.

@@ -41,13 +41,7 @@ def index(
 ) -> Indexing:
     """Index every shard of a source, and look through its videos.
 
-    What is there and fits is left as it is, so a second run goes on with the first::
-
-        from readers.prepare import index
-
-        if __name__ == "__main__":  # its processes import this file
-            found = index("train-{000000..000099}.tar")
-            print(sum(entry.built for _, entry in found.shards), "indexes built")
+    What is there and fits is left as it is, so a second run goes on with the first.
 
     Args:
         source: Whatever `readers.open_dataset` takes.
@@ -59,6 +53,13 @@ def index(
     Raises:
         SourceError: The source cannot be opened.
         IndexFileError: An index can be kept nowhere.
+
+    Example:
+        >>> from readers.prepare import index
+        >>> if __name__ == "__main__":                     # its processes import this file
+        ...     found = index("train-{000000..000003}.tar", num_workers=1)
+        >>> len(found.shards)
+        4
     """
     start_seconds = time.perf_counter()
     done_bytes = total_bytes = 0

@@ -140,15 +140,7 @@ def inspect(
     num_workers: int | None = None,
     on_progress: Callable[[int, int | None], None] = lambda *_: None,
 ) -> Inspection:
-    """Look at data: at some thousand samples spread over them, or at all.
-
-    Say what is there, and what is broken::
-
-        from dali_pipes.decode.check import CHECKS
-        from readers.prepare import inspect
-
-        found = inspect("photos", verify=CHECKS)
-        print(found.num_bad, found.heights.percentile(50))
+    """Look at data, at some thousand samples spread over them or at all; say what is there and what is broken.
 
     Args:
         source: Whatever `readers.open_dataset` takes, ``pipe:COMMAND``, or a dataset. Of a stream the first samples
@@ -162,6 +154,13 @@ def inspect(
     Raises:
         PrepareError: The number of workers is less than 1.
         ReadersError: There is nothing to read.
+
+    Example:
+        >>> from dali_pipes.decode.check import CHECKS
+        >>> from readers.prepare import inspect
+        >>> found = inspect("damaged/", verify=CHECKS)
+        >>> found.num_bad, found.heights.percentile(50)
+        (1, 96)
     """
     workers = checked_workers(num_workers)
     dataset = source

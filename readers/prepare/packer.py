@@ -165,7 +165,7 @@ def _members(sample: Sample, extension: str, *, in_tar: bool) -> dict[str, str]:
 
     Args:
         sample: Its fields and label.
-        extension: Of the image, where the format of the source says which field that is.
+        extension: Extension of the image, if the format of the source says which field that is.
         in_tar: Else it becomes a row of a Parquet file.
     """
     image = sample.image_field

@@ -113,12 +113,7 @@ def pack(
 ) -> Packing:
     """Write the shards of a dataset that are not there yet.
 
-    The same source and settings give the same bytes, however often the work is broken off and begun again::
-
-        from readers.prepare import pack
-
-        packed = pack("photos", "shards", shard_size="64MB", shuffle=0)
-        print(packed.num_samples, [shard["name"] for shard in packed.shards])
+    The same source and settings give the same bytes, however often the work is broken off and begun again.
 
     Args:
         source: Whatever `readers.open_dataset` takes.
@@ -136,6 +131,12 @@ def pack(
         PrepareError: The destination cannot be written, has the name of a file, holds something else, or lies
             within the source; or not one sample can be packed.
         ReadersError: There is nothing to read.
+
+    Example:
+        >>> from readers.prepare import pack
+        >>> packed = pack("photos/", "shards/", shard_size="64MB", shuffle=0)
+        >>> packed.num_samples, [shard["name"] for shard in packed.shards]
+        (36, ['shard-000000.tar'])
     """
     settings = _Settings(format, tile_jpeg, size_from(shard_size), shuffle)
     workers, destination = checked_workers(num_workers), Path(destination)

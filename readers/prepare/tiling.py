@@ -69,12 +69,7 @@ def tile(
 ) -> Tiling:
     """Copy a folder or shards with restart markers in every JPEG, so that crops decode faster.
 
-    No pixel changes. A second run goes on with what the first one finished::
-
-        from dali_pipes.jpeg.tiling.tile import tile_jpeg
-        from readers.prepare import tile
-
-        print(tile("photos", "tiled", tile_jpeg).jpegs)
+    No pixel changes. A second run goes on with what the first one finished.
 
     Args:
         source: A folder, a .tar shard or a pattern of shards.
@@ -85,6 +80,12 @@ def tile(
 
     Raises:
         PrepareError: There is nothing to read, or the destination cannot be written or holds the source.
+
+    Example:
+        >>> from dali_pipes.jpeg.tiling.tile import tile_jpeg
+        >>> from readers.prepare import tile
+        >>> tile("photos/", "tiled/", tile_jpeg).jpegs.tiled
+        36
     """
     workers = checked_workers(num_workers)
     tree, found, destination = Tree(source, Path(destination)), Tiling(), Path(destination)

@@ -12,8 +12,7 @@ from PIL import ImageOps
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError, production
 from dali_pipes.decode import opencv
-from dali_pipes.decode.dali import feed as feed_module
-from dali_pipes.decode.dali.feed import FeedOptions
+from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.errors import DecodeError
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
@@ -21,6 +20,7 @@ from readers import Dataset, open_dataset
 
 RECIPE = Recipe([RandomResizedCrop(24), HorizontalFlip()])
 DECODERS = ["cpu", pytest.param("dali", marks=pytest.mark.needs_dali)]
+BATCH_SIZE = 5
 BAD = {3: "decode", 8: "header", 9: "header", 14: "decode", 17: "header"}
 
 
@@ -203,23 +203,23 @@ def test_canvases_from_the_graph(dataset: Dataset, monkeypatch: pytest.MonkeyPat
 def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sound images that DALI refuses are decoded here; their neighbours stay DALI's, to the bit."""
 
-    class Picky(feed_module._Pushed):
-        refused = False
+    class Picky(Feed):
+        def take(self, cuda_stream: Any = None) -> Sequence[Any] | None:
+            super().take(cuda_stream)
+            return None  # every batch has one of them
 
-        def push(self, fetched: Fetched, hidden: set[int]) -> list[Any]:
+        def again(
+            self, fetched: Fetched, hidden: set[int], cuda_stream: Any = None
+        ) -> Sequence[Any] | None:
+            outputs = super().again(fetched, hidden, cuda_stream)
             rows = [row for row, index in enumerate(fetched.indices) if index in (5, 11)]
-            self.refused = any(row not in hidden for row in rows)
-            return super().push(fetched, hidden)
-
-        def take(self, cuda_stream: Any) -> Sequence[Any] | None:
-            outputs = super().take(cuda_stream)
-            return None if self.refused else outputs
+            return None if any(row not in hidden for row in rows) else outputs
 
     options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 10, "prefetch": 1}
     in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
     monkeypatch.setattr(production, "FeedOptions", in_graph)
     expected = dict(by_row(list(load(dataset, decoder="dali", **options))))
-    monkeypatch.setattr(feed_module, "_Pushed", Picky)
+    monkeypatch.setattr(production, "Feed", Picky)
     with pytest.warns(RuntimeWarning, match=r"refused 1 of \d+ samples.*(05|11)\.jpg\)") as said:
         actual = dict(by_row(list(load(dataset, decoder="dali", **options))))
 
@@ -236,24 +236,26 @@ def test_dali_refuses_whatever_it_gets(
 ) -> None:
     """Or more than so many at once: then the batch is decoded here, and DALI's words are passed on."""
 
-    class Picky(feed_module._Pushed):
-        asked = -1
+    class Picky(Feed):
+        refusal = "out of memory"
 
-        def push(self, fetched: Fetched, hidden: set[int]) -> list[Any]:
-            lost = {row for row, data in enumerate(fetched.data) if data is None}
-            self.asked = len(fetched) - len(hidden | lost)
-            return super().push(fetched, hidden)
-
-        def take(self, cuda_stream: Any) -> Sequence[Any] | None:
+        def take(self, cuda_stream: Any = None) -> Sequence[Any] | None:
             outputs = super().take(cuda_stream)
-            self.refusal = "out of memory"
-            return None if self.asked > most or most == self.asked == 0 else outputs
+            return None if most < BATCH_SIZE else outputs
 
-    options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 5, "prefetch": 1}
+        def again(
+            self, fetched: Fetched, hidden: set[int], cuda_stream: Any = None
+        ) -> Sequence[Any] | None:
+            outputs = super().again(fetched, hidden, cuda_stream)
+            lost = {row for row, data in enumerate(fetched.data) if data is None}
+            asked = len(fetched) - len(hidden | lost)
+            return None if asked > most or most == asked == 0 else outputs
+
+    options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": BATCH_SIZE, "prefetch": 1}
     in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
     expected = dict(by_row(list(load(dataset, decoder="cpu", **options))))
     monkeypatch.setattr(production, "FeedOptions", in_graph)
-    monkeypatch.setattr(feed_module, "_Pushed", Picky)
+    monkeypatch.setattr(production, "Feed", Picky)
     with pytest.warns(RuntimeWarning, match="out of memory"):
         actual = dict(by_row(list(load(dataset, decoder="dali", **options))))
 

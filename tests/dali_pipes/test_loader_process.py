@@ -59,7 +59,7 @@ from readers import open_dataset
 loader = Loader(open_dataset(sys.argv[1]), Recipe([RandomResizedCrop(24)]), batch_size=2,
                 device="cpu", decoder="cpu", num_threads=1, helper_process=True)
 for batch in loader:
-    print(loader._live().gi_frame.f_locals["producer"].reusable._process.pid, flush=True)
+    print(loader._epochs.live().gi_frame.f_locals["producer"].reusable._process.pid, flush=True)
     exec(sys.argv[2])
 """
 
@@ -158,7 +158,7 @@ def pid_of(loader: Loader) -> int:
     """The process that is kept for the next loop, or serves the one under way."""
     kept = loader._production._kept
     if kept is None:
-        kept = loader._live().gi_frame.f_locals["producer"].reusable  # type: ignore[union-attr]
+        kept = loader._epochs.live().gi_frame.f_locals["producer"].reusable  # type: ignore[union-attr]
     assert isinstance(kept, Helper)
     return kept._process.pid
 

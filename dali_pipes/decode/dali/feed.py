@@ -1,6 +1,5 @@
-"""Driving a DALI pipeline by pushing batches into it."""
+"""Feeding batches to a DALI pipeline that decodes them."""
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.decode.dali import graph
+from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
 from dali_pipes.errors import MissingPackageError
 from dali_pipes.pipeline.stages import Fetched, needed_part
 from gpu_aug import Draws
@@ -50,7 +50,7 @@ class FeedOptions:
 class Feed:
     """A DALI pipeline that decodes the batches that are pushed into it, in order.
 
-    DALI draws nothing and reads nothing here: bytes and windows come from outside.
+    DALI draws nothing and reads nothing here: bytes and crops come from outside.
 
     Raises:
         MissingPackageError: If DALI is not installed.
@@ -58,18 +58,18 @@ class Feed:
 
     def __init__(self, options: FeedOptions) -> None:
         self.options = options
-        self._pipeline = _Pushed(options, options.depth)
-        self._repair: _Pushed | None = None
-        self._under_way: deque[list[Any]] = deque()
+        self._driver = Driver(_build(options), options.depth)
+        self._nothing = {"encoded": [graph.placeholder()], **_placeholder_rects(options)}
+        self._driver.warm_up(self._nothing)
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return len(self._driver)
 
     def push(self, fetched: Fetched, hidden: set[int]) -> None:
         """Start decoding a batch. Hidden rows, and rows without data, are given a placeholder."""
-        self._under_way.append(self._pipeline.push(fetched, hidden))
+        self._driver.push(self._inputs(fetched, hidden))
 
-    def take(self, cuda_stream: Any = None) -> Sequence[Any] | None:
+    def take(self, cuda_stream: Any = None) -> Outputs:
         """Wait for the oldest batch.
 
         Args:
@@ -79,76 +79,33 @@ class Feed:
             DALI's outputs (TensorLists of uint8 images; one image for an empty batch), or None when DALI refused
             the batch. The pipeline goes on with the next one either way.
         """
-        outputs = self._pipeline.take(cuda_stream)
-        self._under_way.popleft()  # DALI has read it
-        return outputs
+        return self._driver.take(cuda_stream)
+
+    def again(self, fetched: Fetched, hidden: set[int], cuda_stream: Any = None) -> Outputs:
+        """Decode a refused batch once more with more rows hidden, out of turn; None if DALI refuses it again."""
+        return self._driver.run_now(self._inputs(fetched, hidden), cuda_stream)
 
     def drain(self) -> None:
-        """Wait for the batches under way and drop them: DALI reads their bytes until then."""
-        while self._under_way:
-            self.take()
+        """Wait for the batches under way and drop them."""
+        self._driver.drain()
 
     @property
     def refusal(self) -> str:
-        """What DALI said when it last refused a batch twice."""
-        return self._repair.refusal if self._repair else ""
+        """What DALI said when it last refused a batch."""
+        return self._driver.refusal
 
-    def again(
-        self, fetched: Fetched, hidden: set[int], cuda_stream: Any = None
-    ) -> Sequence[Any] | None:
-        """Decode a refused batch once more with more rows hidden; None if DALI refuses it again.
-
-        It runs through a second pipeline, so that the batches under way keep their places.
-        """
-        if self._repair is None:
-            self._repair = _Pushed(self.options, 1)
-        encoded = self._repair.push(fetched, hidden)
-        outputs = self._repair.take(cuda_stream)
-        del encoded  # DALI has read it
-        return outputs
-
-
-class _Pushed:
-    """One built pipeline; after its warm-up one push is one run."""
-
-    def __init__(self, options: FeedOptions, depth: int) -> None:
-        self._options = options
-        self._pipeline = _build(options, depth)
-        self.refusal = ""  # why take() last returned None
-        # The first schedule_run starts `depth` runs at once, so it is spent on placeholders.
-        for _ in range(depth):
-            self._feed([graph.placeholder()], self._rects([], np.ones(1, bool), _NO_ORIGIN))
-        self._pipeline.schedule_run()
-        for _ in range(depth):
-            self.take(None)
-
-    def push(self, fetched: Fetched, hidden: set[int]) -> list[Any]:
-        """Start decoding a batch; returns the bytes that must stay until it is taken."""
+    def _inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:
+        """What the pipeline is fed for a batch."""
+        if not len(fetched):  # DALI never recovers from an empty batch
+            return self._nothing
         covered = ~fetched.kept()
         covered[sorted(hidden)] = True
-        encoded = [graph.placeholder()]
-        if len(covered):
-            data, origins = cut_tiles(fetched, covered)
-            encoded = [
-                graph.placeholder() if hide else np.frombuffer(payload, np.uint8)
-                for payload, hide in zip(data, covered.tolist(), strict=True)
-            ]
-            self._feed(encoded, self._rects(fetched.draws, covered, origins))
-        else:  # DALI never recovers from an empty batch
-            self._feed(encoded, self._rects([], np.ones(1, bool), _NO_ORIGIN))
-        self._pipeline.schedule_run()
-        return encoded
-
-    def take(self, cuda_stream: Any) -> Sequence[Any] | None:
-        try:
-            outputs: Sequence[Any] = self._pipeline.share_outputs(cuda_stream=cuda_stream)
-            return outputs
-        except Exception as error:  # noqa: BLE001 - DALI has many; the CPU judges each sample
-            self.refusal = str(error)
-            return None
-        finally:
-            # With DALI's default executor the outputs stay valid for as long as they are referenced.
-            self._pipeline.release_outputs()
+        data, origins = cut_tiles(fetched, covered)
+        encoded = [
+            graph.placeholder() if hide else np.frombuffer(payload, np.uint8)
+            for payload, hide in zip(data, covered.tolist(), strict=True)
+        ]
+        return {"encoded": encoded, **self._rects(fetched.draws, covered, origins)}
 
     def _rects(
         self, draws: Sequence[Draws], covered: NDArray[np.bool_], origins: NDArray[np.int32]
@@ -156,34 +113,26 @@ class _Pushed:
         """The pairs that the graph needs, int32 [B, 2] each; rows that are covered get a placeholder's.
 
         Args:
-            draws: One entry per view; without them all rows are covered.
+            draws: One entry per view.
             covered: bool [B].
             origins: int32 [B, 2]: top and left of what DALI is given, in the whole image.
         """
-        options = self._options
-        rects = {}
-        if draws:
-            start, shape = needed_part(draws)
-            rects = {"start": start - origins, "shape": shape}
-            # Where a canvas's crop lies in what is decoded; see `graph.decode`.
-            decoded = start if options.device == "cpu" else origins
-            for view, drawn in enumerate(draws if options.canvases else []):
-                rects |= {f"{name}{view}": getattr(drawn.windows, name) for name in _OF_A_CANVAS}
-                rects[f"start{view}"] = drawn.windows.start - decoded
+        options = self.options
+        start, shape = needed_part(draws)
+        rects = {"start": start - origins, "shape": shape}
+        # Where a canvas's crop lies in what is decoded; see `graph.decode`.
+        decoded = start if options.device == "cpu" else origins
+        for view, drawn in enumerate(draws if options.canvases else []):
+            rects |= {f"{name}{view}": getattr(drawn.windows, name) for name in _OF_A_CANVAS}
+            rects[f"start{view}"] = drawn.windows.start - decoded
         sound = ~covered[:, None]
         return {
-            name: np.ascontiguousarray(np.where(sound, rects.get(name, value), value), np.int32)
+            name: np.ascontiguousarray(np.where(sound, rects[name], value), np.int32)
             for name, value in _placeholder_rects(options).items()
         }
 
-    def _feed(self, encoded: list[Any], rects: dict[str, NDArray[np.int32]]) -> None:
-        self._pipeline.feed_input("encoded", encoded)
-        for name, pairs in rects.items():
-            self._pipeline.feed_input(name, pairs)
-
 
 _NO_OFFSETS = np.empty(0, np.int64)
-_NO_ORIGIN = np.zeros((1, 2), np.int32)
 _OF_A_CANVAS = ("start", "shape", "resize", "paste", "canvas")
 
 
@@ -228,7 +177,7 @@ def _placeholder_rects(options: FeedOptions) -> dict[str, NDArray[np.int32]]:
     return pairs
 
 
-def _build(options: FeedOptions, depth: int) -> Any:
+def _build(options: FeedOptions) -> Any:
     try:
         from nvidia.dali import Pipeline, fn, types
     except ImportError as error:
@@ -238,10 +187,10 @@ def _build(options: FeedOptions, depth: int) -> Any:
         batch_size=options.batch_size,
         num_threads=options.num_threads,
         device_id=options.device_id,
-        prefetch_queue_depth=depth,
+        prefetch_queue_depth=options.depth,
     )
     with pipeline:
-        # no_copy: the feed keeps the bytes alive until its batch is done.
+        # no_copy: the driver keeps the bytes alive until its batch is done.
         encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
         pairs = {
             name: fn.external_source(name=name, dtype=types.INT32, ndim=1)

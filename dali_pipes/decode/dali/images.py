@@ -12,8 +12,15 @@ import numpy as np
 import torch
 from torch.utils.dlpack import from_dlpack
 
-from dali_pipes.decode.cpu import decode_whole, render_encoded, render_parts, render_whole
+from dali_pipes.decode.cpu import (
+    decode_whole,
+    read_targets,
+    render_encoded,
+    render_parts,
+    render_whole,
+)
 from dali_pipes.decode.dali import graph
+from dali_pipes.decode.dali.driver import Outputs
 from dali_pipes.decode.dali.feed import Feed
 from dali_pipes.pipeline.augment import Augmenter
 from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
@@ -21,10 +28,6 @@ from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.pipeline.streams import SideStream
 from dali_pipes.targets import Found, upload
-from gpu_aug.errors import TargetsError
-
-Outputs = Sequence[Any] | None
-"""DALI's TensorLists, None where it refused a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Rendering:
 
     Attributes:
         rows: Ascending.
-        canvases: Of these rows.
+        canvases: Canvases of these rows.
         tasks: What is under way: each gives a row, or the only row that takes its place, and its targets.
     """
 
@@ -179,8 +182,8 @@ class DaliImageDecoder:
         """Go on from DALI's canvases; hidden rows are rendered already, unless there are more of them now."""
         by_dali = np.flatnonzero(decoded.fetched.kept()).tolist()
         by_dali = [] if outputs is None else [row for row in by_dali if row not in hidden]
-        decoded, lost = self._read_targets(decoded, by_dali)
-        others = sorted(set(range(len(decoded.fetched))) - (set(by_dali) - lost))
+        decoded, bad = read_targets(self._fetcher, self._pool, decoded, by_dali)
+        others = sorted(set(range(len(decoded.fetched))) - (set(by_dali) - set(bad)))
         if others != rendering.rows:
             rendering = self._render(decoded.fetched, set(others))
             decoded = rendering.wait(decoded)
@@ -197,26 +200,6 @@ class DaliImageDecoder:
 
         ahead = self._side.run(augment)
         return Pending(lambda _: (finished, ahead.take()))
-
-    def _read_targets(self, decoded: Decoded, rows: list[int]) -> tuple[Decoded, set[int]]:
-        """Read the targets of rows; those that have bad ones are lost, or others take their places."""
-        fetcher, fetched, found = self._fetcher, decoded.fetched, list(decoded.found)
-
-        def read(row: int) -> Found | TargetsError:
-            try:
-                return fetcher.read_targets(fetched, row)
-            except TargetsError as error:
-                return error
-
-        wanted = [row for row in rows if fetcher.wants_targets(fetched, row)]
-        replaced, lost = fetched, set()
-        for row, read_there in zip(wanted, self._pool.map(read, wanted), strict=True):
-            if isinstance(read_there, TargetsError):
-                replaced = replaced.replaced(row, fetcher.lose(fetched, row, read_there))
-                lost.add(row)
-            else:
-                found[row] = read_there
-        return Decoded(replaced, found), lost
 
 
 def _judged(fetcher: Fetcher, fetched: Fetched, row: int) -> Fetched:

@@ -3,12 +3,12 @@
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.decode.dali.driver import Driver, Outputs
 from dali_pipes.errors import LoaderError
 
 _NEXT = "give one made with fn.external_source(name=...) for encoded bytes, and one output"
@@ -24,19 +24,20 @@ class DaliDecoder:
         batch_size: The largest batch that it takes.
         device_id: The GPU on which its images are; None for images on the CPU.
         depth: How many batches it works on at once.
-        refusal: What DALI said when it last refused a batch.
     """
 
     def __init__(self, pipeline: Any, name: str, device_id: int | None) -> None:
         self.batch_size = int(pipeline.max_batch_size)
         self.device_id = device_id
         self.depth = int(pipeline.input_feed_count(name))
-        self.refusal = ""
-        self._pipeline, self._name = pipeline, name
-        self._warm = False
-        self._under_way: deque[Sequence[Any]] = deque()
-        self._early: deque[Any | None] = deque()
+        self._driver, self._name = Driver(pipeline, self.depth), name
+        self._sizes: deque[int] = deque()
         self._busy = False
+
+    @property
+    def refusal(self) -> str:
+        """What DALI said when it last refused a batch."""
+        return _short(self._driver.refusal)
 
     def require_fits(self, largest: int, *, clips: bool) -> None:
         """Refuse batches of more than `largest` images, and clips.
@@ -69,24 +70,15 @@ class DaliDecoder:
 
     def end(self) -> None:
         """Wait for the batches under way and drop them."""
-        self._early.clear()
-        while self._under_way:
-            with suppress(LoaderError):
-                self._take(None)
+        self._driver.drain()
+        self._sizes.clear()
         self._busy = False
 
     def push(self, encoded: Sequence[NDArray[np.uint8]]) -> None:
         """Start decoding a batch of at least one image, each uint8 [num_bytes]."""
-        if not self._warm:
-            # The first schedule_run starts `depth` runs at once, so it is spent on an image that comes again.
-            for _ in range(self.depth):
-                self._feed(encoded[:1])
-            self._pipeline.schedule_run()
-            for _ in range(self.depth):
-                self._take(None)
-            self._warm = True
-        self._feed(encoded)
-        self._pipeline.schedule_run()
+        self._driver.warm_up({self._name: list(encoded[:1])})
+        self._driver.push({self._name: list(encoded)})
+        self._sizes.append(len(encoded))
 
     def take(self, cuda_stream: Any = None) -> Any | None:
         """Wait for the oldest batch.
@@ -100,37 +92,23 @@ class DaliDecoder:
         Raises:
             LoaderError: There is not one image for each that was pushed.
         """
-        return self._early.popleft() if self._early else self._take(cuda_stream)
+        return _images(self._driver.take(cuda_stream), self._sizes.popleft())
 
     def decode_now(
         self, encoded: Sequence[NDArray[np.uint8]], cuda_stream: Any = None
     ) -> Any | None:
         """Decode a batch out of turn; those under way keep their places. Returns as `take`."""
-        while self._under_way:
-            self._early.append(self._take(cuda_stream))
-        self.push(encoded)
-        return self._take(cuda_stream)
+        outputs = self._driver.run_now({self._name: list(encoded)}, cuda_stream)
+        return _images(outputs, len(encoded))
 
-    def _feed(self, encoded: Sequence[NDArray[np.uint8]]) -> None:
-        self._pipeline.feed_input(self._name, list(encoded))
-        self._under_way.append(encoded)  # a pipeline with no_copy reads it until it is taken
 
-    def _take(self, cuda_stream: Any) -> Any | None:
-        try:
-            images = self._pipeline.share_outputs(cuda_stream=cuda_stream)[0]
-        except Exception as error:  # noqa: BLE001 - DALI has many; the CPU judges each sample
-            self.refusal = _short(str(error))
-            images = None
-        finally:
-            # With DALI's default executor the outputs stay valid for as long as they are referenced.
-            self._pipeline.release_outputs()
-            encoded = self._under_way.popleft()
-        if images is not None and len(images) != len(encoded):
-            raise LoaderError(
-                f"the pipeline makes {len(images)} images of {len(encoded)}; let nothing else feed it, and leave "
-                f"the samples of a batch in their places"
-            )
-        return images
+def _images(outputs: Outputs, count: int) -> Any | None:
+    if outputs is not None and len(outputs[0]) != count:
+        raise LoaderError(
+            f"the pipeline makes {len(outputs[0])} images of {count}; let nothing else feed it, and leave "
+            f"the samples of a batch in their places"
+        )
+    return None if outputs is None else outputs[0]
 
 
 def from_dali(pipeline: Any) -> DaliDecoder:
@@ -198,9 +176,9 @@ def from_dali(pipeline: Any) -> DaliDecoder:
             f"the pipeline has {pipeline.num_outputs} outputs, but only images are taken, labels come from "
             f"the dataset; {_NEXT}"
         )
-    ((_, place),) = pipeline._names_and_devices
+    ((_, device),) = pipeline._names_and_devices
     _TAKEN.add(pipeline)
-    return DaliDecoder(pipeline, name, pipeline.device_id if place == "gpu" else None)
+    return DaliDecoder(pipeline, name, pipeline.device_id if device == "gpu" else None)
 
 
 def _input_of(pipeline: Any) -> str:

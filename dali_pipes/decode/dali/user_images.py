@@ -11,18 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.dlpack import from_dlpack
 
-from dali_pipes.decode.cpu import render_views
+from dali_pipes.decode.cpu import read_targets, render_views
 from dali_pipes.decode.dali.user import DaliDecoder
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.pipeline.augment import Augmenter
-from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
+from dali_pipes.pipeline.canvases import Canvases, View, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.pipeline.streams import SideStream
-from dali_pipes.pipeline.views import View
 from dali_pipes.targets import Found
 from gpu_aug import Draws
-from gpu_aug.errors import TargetsError
 from gpu_aug.resampling.decoded import resample
 
 Pictures = dict[int, Any]
@@ -80,7 +78,7 @@ class UserImageDecoder:
     def _decode(self, fetched: Fetched, rows: list[int]) -> tuple[Decoded, Pictures]:
         """Return what the pipeline makes of rows, once they and their targets are good or lost."""
         pictures: Pictures = {}
-        found = [NOTHING] * len(fetched)
+        decoded = Decoded(fetched, [NOTHING] * len(fetched))
         outputs = self._decoder.take(self._stream) if rows else []
         while rows:
             if outputs is None:
@@ -90,31 +88,14 @@ class UserImageDecoder:
             pictures |= taken
             rows = [row for row in rows if fetched.data[row] is not None]
             fetched = _settle(self._fetcher, fetched, rows, pictures)
-            fetched, again = self._read_targets(fetched, rows, found)
+            decoded = Decoded(fetched, decoded.found)
+            decoded, bad = read_targets(self._fetcher, self._workers.pool, decoded, rows)
+            fetched = decoded.fetched
             # Those with bad targets are lost by now, or others have taken their places.
-            rows = [row for row in again if fetched.data[row] is not None]
+            rows = [row for row in bad if fetched.data[row] is not None]
             outputs = self._decode_now(fetched, rows) if rows else []
         kept = {row: one for row, one in pictures.items() if fetched.data[row] is not None}
-        return Decoded(fetched, found), kept
-
-    def _read_targets(
-        self, fetched: Fetched, rows: list[int], found: list[Found]
-    ) -> tuple[Fetched, list[int]]:
-        """Put the targets of rows into `found`; return which have bad ones, and what takes their places."""
-
-        def read(row: int) -> TargetsError | None:
-            try:
-                found[row] = self._fetcher.read_targets(fetched, row)
-            except TargetsError as error:
-                return error
-            return None
-
-        replaced, bad = fetched, []
-        for row, error in zip(rows, self._workers.pool.map(read, rows), strict=True):
-            if error is not None:
-                replaced = replaced.replaced(row, self._fetcher.lose(fetched, row, error))
-                bad.append(row)
-        return replaced, bad
+        return decoded, kept
 
     def _take_apart(self, fetched: Fetched, rows: list[int]) -> tuple[Fetched, Pictures]:
         """Decode rows that were refused together: by halves, until the bad ones are known."""

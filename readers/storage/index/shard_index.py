@@ -33,7 +33,7 @@ class Row(NamedTuple):
 
     Attributes:
         key: See `Entry`.
-        names: Of its fields.
+        names: Names of its fields.
         bounds: Start and stop of each field, in turn.
         label: See `Entry`.
         size: See `Entry`.
@@ -56,7 +56,7 @@ class ShardIndex:
     """The index of one shard, mapped from its file.
 
     Args:
-        path: Of the file.
+        path: Path of the file.
         head: As `read_head` found it.
 
     Raises:

@@ -13,13 +13,13 @@ from bench.gpu import (  # fmt: skip
     damage,
     decode,
     engines,
-    frames,
     kinds,
     loaders,
     races,
     resume,
     sanitizer,
     soak,
+    video,
     waits,
 )
 from bench.gpu.broken import broken_files
@@ -334,12 +334,12 @@ def test_waits_of_the_loop_are_found(name: str, count: int) -> None:
 @pytest.mark.needs_dali
 def test_late_frames_are_wrong(data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     """A decoder that is one frame late is wrong, one in time is right, and what is left to the CPU is open."""
-    monkeypatch.setattr(frames, "KINDS", {name: KINDS[name] for name in ("vp9", "mpeg4")})
-    frames.frames(scale, data, rows)
-    decode_ = frames.decode
-    monkeypatch.setattr(frames, "decode", lambda *given: late(decode_(*given)))
-    monkeypatch.setattr(frames, "KINDS", {"vp9 late": KINDS["vp9"]})
-    frames.frames(scale, data, rows)
+    monkeypatch.setattr(video, "KINDS", {name: KINDS[name] for name in ("vp9", "mpeg4")})
+    video.frames(scale, data, rows)
+    decode_ = video.decode
+    monkeypatch.setattr(video, "decode", lambda *given: late(decode_(*given)))
+    monkeypatch.setattr(video, "KINDS", {"vp9 late": KINDS["vp9"]})
+    video.frames(scale, data, rows)
 
     assert [row.verdict for row in rows] == ["right", "open", "wrong"]
     assert "refused" in rows["mpeg4"].facts["whole file"]

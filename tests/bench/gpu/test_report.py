@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench import errors
+from bench.cli import errors
 from bench.gpu.aims import AIMS
 from bench.gpu.report import app, devices, section
 from bench.gpu.rows import Row

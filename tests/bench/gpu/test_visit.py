@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from bench.errors import BenchError
 
+from bench.cli.errors import BenchError
 from bench.gpu.plan import STEPS, Command, commands
 from bench.gpu.rows import Row, Rows, headline, read_rows
 from bench.gpu.visit import Outcome, visit

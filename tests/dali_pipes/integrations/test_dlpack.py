@@ -90,6 +90,24 @@ class TestJax:
         assert to_jax(planes)["images"].unsafe_buffer_pointer() != planes.images.data_ptr()
 
     @pytest.mark.parametrize("helper_process", [False, True])
+    @pytest.mark.parametrize("channels_last", [True, False])
+    def test_the_loaders_memory_is_shared(
+        self, dataset: Dataset, channels_last: bool, helper_process: bool
+    ) -> None:
+        """Batches as the loader hands them over begin at multiples of 64 bytes, where JAX takes them without a copy."""
+        options: dict[str, Any] = {"channels_last": channels_last, "helper_process": helper_process}
+        views = Views([RECIPE, Recipe([RandomResizedCrop(size=(7, 9))])])
+        with load(dataset, views, batch_size=3, **options) as loader:
+            batches = list(loader)
+
+        images = [view for batch in batches for view in batch.views]
+        assert len(images) == 10
+        assert [view.data_ptr() % 64 for view in images] == [0] * 10
+        if channels_last:
+            shared = [to_jax(batch)["images"].unsafe_buffer_pointer() for batch in batches]
+            assert shared == [batch.images.data_ptr() for batch in batches]
+
+    @pytest.mark.parametrize("helper_process", [False, True])
     def test_arrays_outlive_their_batch(self, dataset: Dataset, helper_process: bool) -> None:
         """Arrays that are held stay as they were while the loader makes three more batches."""
         with load(dataset, batch_size=2, helper_process=helper_process) as loader:

@@ -219,7 +219,7 @@ def test_loader(
 ) -> None:
     """From encoded images to batches with targets, beside bad samples: only DALI itself is another one."""
     build = feed._build
-    without_gpu = lambda options, depth: build(replace(options, device_id=None), depth)  # noqa: E731
+    without_gpu = lambda options: build(replace(options, device_id=None))  # noqa: E731
     monkeypatch.setattr(feed, "_build", without_gpu)
     monkeypatch.setattr("dali_pipes.decode.dali.graph.decode", _decode_on_the_cpu)
     targets = [] if name == "mixed" else "auto"
@@ -291,7 +291,7 @@ def test_clips(
     monkeypatch.setattr(
         video_feed,
         "_build",
-        lambda options, depth: build(replace(options, backend="cpu", device_id=None), depth),
+        lambda options: build(replace(options, backend="cpu", device_id=None)),
     )
     monkeypatch.setattr("dali_pipes.video.canvases.correction", lambda _: correction(1))
     clips = Clips(VideoFolderDataset(videos), num_frames=4, stride=2)
@@ -318,11 +318,11 @@ def test_graph_has_the_inputs_that_are_fed(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Pipeline, "build", Pipeline._build_graph)
     common = {"batch_size": 4, "device_id": 0, "num_threads": 1, "depth": 2}
     if name == "clips":
-        pipeline = video_feed._build(ClipFeedOptions(backend="mixed", **common), 2)
+        pipeline = video_feed._build(ClipFeedOptions(backend="mixed", **common))
         fed = {"encoded", "frames"}
     else:
         options = FeedOptions(device="mixed", canvases=True, **IMAGES[name], **common)
-        pipeline = feed._build(options, 2)
+        pipeline = feed._build(options)
         fed = {"encoded", *feed._placeholder_rects(options)}
     operators = {instance.name: type(instance._op).__name__ for instance in pipeline._ops}
 

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpu_aug.compiled.jit import inner
+from gpu_aug.engines.fused.compile.program import Stage
 from gpu_aug.engines.fused.cpu.memory import Real, Whole
-
-NOTHING, SCALE, MATRIX, CONTRAST, HUE = range(5)
-HOLES = 12
 
 _SLACK = np.float32(1e-6)
 """How far rounding may carry a value over a limit, which then does not count."""
@@ -25,8 +23,8 @@ def fold(codes: Any, values: Any, first: Whole, last: Whole, low: Real, high: Re
     Args:
         codes: int32 [S], of Stage.
         values: float32 [S, NUM_VALUES].
-        first: ...
-        last: ...
+        first: The first stage.
+        last: The one after the last.
         low: The smallest value that any channel can have before.
         high: The largest one.
 
@@ -36,17 +34,24 @@ def fold(codes: Any, values: Any, first: Whole, last: Whole, low: Real, high: Re
     before = np.int64(-1)  # the linear stage that the next one follows directly
     for stage in range(first, last):
         code, v = codes[stage], values[stage]
-        if code == NOTHING:
+        if code == Stage.NOTHING:
             continue
-        if code not in (SCALE, MATRIX):
+        if code not in (Stage.SCALE, Stage.MATRIX):
             before = np.int64(-1)
-            if code == HOLES or (code != HUE and not (low >= 0 and high <= 1)):
+            if code == Stage.HOLES or (code != Stage.HUE and not (low >= 0 and high <= 1)):
                 low, high = np.float32(-np.inf), np.float32(np.inf)
             continue
         low, high = _limit(v, low, high)
         if before >= 0 and _is_free(values[before]):
             _multiply(codes, values, before, stage)
-        elif before >= 0 and code == SCALE and _is_free(v) and v[0] > 0 and v[5] > 0 and v[10] > 0:
+        elif (
+            before >= 0
+            and code == Stage.SCALE
+            and _is_free(v)
+            and v[0] > 0
+            and v[5] > 0
+            and v[10] > 0
+        ):
             _rescale(codes, values, before, stage)
         before = np.int64(stage)
     return low, high
@@ -91,7 +96,7 @@ def _multiply(codes: Any, values: Any, one: Whole, two: Whole) -> None:
             b[row + column] = x * a[column] + y * a[4 + column] + z * a[8 + column]
         b[row + 3] += shift
     codes[two] = max(codes[one], codes[two])
-    codes[one] = NOTHING
+    codes[one] = Stage.NOTHING
 
 
 @inner
@@ -106,4 +111,4 @@ def _rescale(codes: Any, values: Any, one: Whole, two: Whole) -> None:
         b[12 + channel] = a[12 + channel] * factor + shift
         b[15 + channel] = a[15 + channel] * factor + shift
     codes[two] = codes[one]
-    codes[one] = NOTHING
+    codes[one] = Stage.NOTHING

@@ -46,15 +46,30 @@ INTERLEAVED = tl.constexpr(2)
 
 
 @triton.jit
-def _coordinates(number, size, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr):
-    """Left and top of a tile by its number, right and bottom, and x, y and inside of its pixels."""
-    height, width = size
+def _image_at(image, words, floats, doubles, longs, tables, sums, length, tables_length, num_parts):
+    """Where the record of an image begins, as four types, its tables, and its sums of the first round."""
+    half = image * (length // 2)
+    return (
+        words + image * length, floats + image * length, doubles + half, longs + half,
+        tables + image * tables_length, sums + image * num_parts,
+    )  # fmt: skip
+
+
+@triton.jit
+def _pixels(number, words, TILE_HEIGHT: tl.constexpr, TILE_WIDTH: tl.constexpr):
+    """The pixels of a tile by its number.
+
+    Returns:
+        Height and width of the result; left and top of the tile; its right and bottom; and of its pixels x, y and
+        whether they are inside the result, [N].
+    """
+    height, width = tl.load(words + _SIZE), tl.load(words + _SIZE + 1)
     across = (width + TILE_WIDTH - 1) // TILE_WIDTH
     left, top = (number % across) * TILE_WIDTH, (number // across) * TILE_HEIGHT
-    place = tl.arange(0, TILE_HEIGHT * TILE_WIDTH)
-    x, y = left + place % TILE_WIDTH, top + place // TILE_WIDTH
+    number_in_tile = tl.arange(0, TILE_HEIGHT * TILE_WIDTH)
+    x, y = left + number_in_tile % TILE_WIDTH, top + number_in_tile // TILE_WIDTH
     end = (tl.minimum(left + TILE_WIDTH, width), tl.minimum(top + TILE_HEIGHT, height))
-    return (left, top), end, x, y, (x < width) & (y < height)
+    return (height, width), (left, top), end, x, y, (x < width) & (y < height)
 
 
 @triton.jit
@@ -64,8 +79,10 @@ def _source(words, longs):
 
 
 @triton.jit
-def _loaded(words, floats, doubles, longs, tile, x, y, inside):
+def _loaded(at, pixels):
     """Load the pixels of a tile and blend them with the second source; three float32 [N]."""
+    words, floats, doubles, longs, _, _ = at
+    _, tile, _, x, y, inside = pixels
     view_at = words + _VIEW
     view = (tl.load(view_at), tl.load(view_at + 1), tl.load(view_at + 2), tl.load(view_at + 3))
     fill_at = floats + _FILL
@@ -94,9 +111,9 @@ def _loaded(words, floats, doubles, longs, tile, x, y, inside):
             g = g * own + g2 * others
             b = b * own + b2 * others
         else:
-            at = words + _WINDOW
-            cut = (y >= tl.load(at)) & (x >= tl.load(at + 1))
-            cut = cut & (y < tl.load(at + 2)) & (x < tl.load(at + 3))
+            window = words + _WINDOW
+            cut = (y >= tl.load(window)) & (x >= tl.load(window + 1))
+            cut = cut & (y < tl.load(window + 2)) & (x < tl.load(window + 3))
             r, g, b = tl.where(cut, r2, r), tl.where(cut, g2, g), tl.where(cut, b2, b)
     return r, g, b
 
@@ -110,12 +127,25 @@ def _mean(sums, num_parts, num_pixels, PARTS: tl.constexpr):
 
 
 @triton.jit
-def _run_stages(
-    words, floats, layout, tables, sums, round_length, num_parts, stop, size, tile, end,
-    x, y, inside, r, g, b, PARTS: tl.constexpr,
-):  # fmt: skip
-    """Carry out the first ``stop`` stages of an image; three float32 [N]."""
+def _run_stages(at, layout, means, stop, pixels, colour, PARTS: tl.constexpr):
+    """Carry out the first ``stop`` stages of an image.
+
+    Args:
+        at: See ``_image_at``.
+        layout: Where the codes, values, holes, colours and keys lie in a record.
+        means: From the sums of a round to those of the next one; how many sums an image has.
+        stop: Number of stages.
+        pixels: See ``_pixels``.
+        colour: Three float32 [N].
+        PARTS: See ``sum_gray``.
+
+    Returns:
+        Three float32 [N].
+    """
+    words, floats, _, _, tables, sums = at
     codes, values, holes, colours, keys = layout
+    size, tile, end, x, y, inside = pixels
+    r, g, b = colour
     num_contrasts = 0
     for place in range(stop):
         code = tl.load(words + codes + place)
@@ -134,9 +164,7 @@ def _run_stages(
             elif code == stages.SCALE:
                 r, g, b = stages.limit(v, stages.scale(v, r, g, b))
             elif code == stages.CONTRAST:
-                mean = _mean(
-                    sums + num_contrasts * round_length, num_parts, size[0] * size[1], PARTS
-                )
+                mean = _mean(sums + num_contrasts * means[0], means[1], size[0] * size[1], PARTS)
                 num_contrasts += 1
                 factor = tl.load(v)
                 shift = mean * (1.0 - factor)
@@ -208,26 +236,20 @@ def sum_gray(
         TILE_WIDTH: In pixels.
     """
     image, part = tl.program_id(1), tl.program_id(0)
-    words += image * length
-    stop = tl.load(words + contrasts + round_)
+    stop = tl.load(words + image * length + contrasts + round_)
     if stop >= 0:
-        floats += image * length
-        doubles += image * (length // 2)
-        longs += image * (length // 2)
-        tables += image * tables_length
-        size = (tl.load(words + _SIZE), tl.load(words + _SIZE + 1))
-        own = sums + image * num_parts
+        at = _image_at(
+            image, words, floats, doubles, longs, tables, sums, length, tables_length, num_parts
+        )
+        layout, means = (codes, values, holes, colours, keys), (num_images * num_parts, num_parts)
         total = tl.zeros([TILE_HEIGHT * TILE_WIDTH], tl.float32)
         for number in range(part * TILES, part * TILES + TILES):
-            tile, end, x, y, inside = _coordinates(number, size, TILE_HEIGHT, TILE_WIDTH)
-            if tile[1] < size[0]:
-                r, g, b = _loaded(words, floats, doubles, longs, tile, x, y, inside)
-                r, g, b = _run_stages(
-                    words, floats, (codes, values, holes, colours, keys), tables, own,
-                    num_images * num_parts, num_parts, stop, size, tile, end, x, y, inside, r, g, b, PARTS,
-                )  # fmt: skip
-                total += tl.where(inside, stages.gray_of(r, g, b), 0.0)
-        tl.store(own + round_ * (num_images * num_parts) + part, tl.sum(total, axis=0))
+            pixels = _pixels(number, at[0], TILE_HEIGHT, TILE_WIDTH)
+            if pixels[1][1] < pixels[0][0]:
+                colour = _loaded(at, pixels)
+                r, g, b = _run_stages(at, layout, means, stop, pixels, colour, PARTS)
+                total += tl.where(pixels[5], stages.gray_of(r, g, b), 0.0)
+        tl.store(at[5] + round_ * means[0] + part, tl.sum(total, axis=0))
 
 
 @triton.jit
@@ -237,10 +259,11 @@ def _stored(value, TYPE: tl.constexpr):
 
 
 @triton.jit
-def _store(
-    words, longs, x, y, inside, r, g, b, TYPE: tl.constexpr, LAYOUT: tl.constexpr,
-):  # fmt: skip
+def _store(at, pixels, colour, TYPE: tl.constexpr, LAYOUT: tl.constexpr):
     """Write a tile."""
+    words, _, _, longs, _, _ = at
+    _, _, _, x, y, inside = pixels
+    r, g, b = colour
     out = tl.load(longs + _OUT // 2).to(tl.pointer_type(TYPE))
     by_channel = tl.load(words + _OUT_STRIDES).to(tl.int64)
     by_row = tl.load(words + _OUT_STRIDES + 1)
@@ -251,10 +274,10 @@ def _store(
         by_column = 1
     if LAYOUT == INTERLEAVED:
         by_channel, by_column = 1, 3
-    at = out + (y * by_row + x * by_column)
-    tl.store(at, _stored(r, TYPE), mask=inside)
-    tl.store(at + by_channel, _stored(g, TYPE), mask=inside)
-    tl.store(at + 2 * by_channel, _stored(b, TYPE), mask=inside)
+    there = out + (y * by_row + x * by_column)
+    tl.store(there, _stored(r, TYPE), mask=inside)
+    tl.store(there + by_channel, _stored(g, TYPE), mask=inside)
+    tl.store(there + 2 * by_channel, _stored(b, TYPE), mask=inside)
 
 
 @triton.jit(do_not_specialize=(*_VARYING, "num_stages"))
@@ -271,17 +294,11 @@ def run_pass(
         LAYOUT: GENERIC, PLANAR or INTERLEAVED.
     """
     image = tl.program_id(1)
-    words += image * length
-    size = (tl.load(words + _SIZE), tl.load(words + _SIZE + 1))
-    tile, end, x, y, inside = _coordinates(tl.program_id(0), size, TILE_HEIGHT, TILE_WIDTH)
-    if tile[1] < size[0]:
-        floats += image * length
-        doubles += image * (length // 2)
-        longs += image * (length // 2)
-        tables += image * tables_length
-        r, g, b = _loaded(words, floats, doubles, longs, tile, x, y, inside)
-        r, g, b = _run_stages(
-            words, floats, (codes, values, holes, colours, keys), tables, sums + image * num_parts,
-            num_images * num_parts, num_parts, num_stages, size, tile, end, x, y, inside, r, g, b, PARTS,
-        )  # fmt: skip
-        _store(words, longs, x, y, inside, r, g, b, TYPE, LAYOUT)
+    at = _image_at(
+        image, words, floats, doubles, longs, tables, sums, length, tables_length, num_parts
+    )
+    pixels = _pixels(tl.program_id(0), at[0], TILE_HEIGHT, TILE_WIDTH)
+    if pixels[1][1] < pixels[0][0]:
+        layout, means = (codes, values, holes, colours, keys), (num_images * num_parts, num_parts)
+        colour = _run_stages(at, layout, means, num_stages, pixels, _loaded(at, pixels), PARTS)
+        _store(at, pixels, colour, TYPE, LAYOUT)

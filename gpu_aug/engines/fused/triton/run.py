@@ -70,16 +70,15 @@ def run_program(
     assert first is not None
     records, layout, num_contrasts = pack(program, images, others, outs)
     words, tables = _upload(records, program.tables, first.device)
-    heights, widths = (
-        -(-program.size[:, 0] // tiling.height),
-        -(-program.size[:, 1] // tiling.width),
-    )
-    num_tiles = int((heights * widths).max())
+    num_tiles = _num_tiles(program.size, tiling)
     num_parts = -(-num_tiles // tiling.tiles_per_sum)
     sums = torch.empty(max(num_contrasts, 1) * num * num_parts, device=first.device)
-    arrays = (words, words.view(torch.float32), words.view(torch.float64), words.view(torch.int64))
-    places = (layout.length, layout.codes, layout.values, layout.holes, layout.colours, layout.keys)
-    length = program.tables[0].size
+    arguments = (
+        *(words, words.view(torch.float32), words.view(torch.float64), words.view(torch.int64)),
+        *(tables, sums),
+        *(layout.length, layout.codes, layout.values, layout.holes, layout.colours, layout.keys),
+        program.tables[0].size,
+    )
     shape = {
         "PARTS": max(triton.next_power_of_2(num_parts), _LEAST_PARTS),
         "TILE_HEIGHT": tiling.height,
@@ -90,32 +89,19 @@ def run_program(
     }
     with torch.cuda.device_of(first):  # type: ignore[no-untyped-call]
         for number in range(num_contrasts):
+            numbers = (layout.contrasts, number, num, num_parts)
             kernels.sum_gray[num_parts, num](
-                *arrays,
-                tables,
-                sums,
-                *places,
-                length,
-                layout.contrasts,
-                number,
-                num,
-                num_parts,
-                TILES=tiling.tiles_per_sum,
-                **shape,
+                *arguments, *numbers, TILES=tiling.tiles_per_sum, **shape
             )
+        store = {"TYPE": _TYPES[first.dtype], "LAYOUT": _layout(records, first.itemsize)}
         kernels.run_pass[num_tiles, num](
-            *arrays,
-            tables,
-            sums,
-            *places,
-            length,
-            program.codes.shape[1],
-            num,
-            num_parts,
-            TYPE=_TYPES[first.dtype],
-            LAYOUT=_layout(records, first.itemsize),
-            **shape,
+            *arguments, program.codes.shape[1], num, num_parts, **store, **shape
         )
+
+
+def _num_tiles(size: NDArray[np.int32], tiling: Tiling) -> int:
+    """How many tiles the largest image has."""
+    return int((-(-size[:, 0] // tiling.height) * -(-size[:, 1] // tiling.width)).max())
 
 
 def _upload(

@@ -1,6 +1,7 @@
-"""Steps: are restart markers accepted, and does decoding a tiled JPEG take less time for a smaller crop?"""
+"""Steps about parts of JPEGs: regions decoded alone, restart markers, and crops cut out of tiled files."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.gpu import decoders
-from bench.gpu.decoders import Decode, backends, judge_same, on_host
+from bench.gpu.decoders import Decode, backends, judge_same, middle, on_host
 from bench.gpu.photographs import photographs
-from bench.gpu.rows import Rows
+from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, Size, measure_rate
 from dali_pipes.jpeg.tiling.cut import cut_many
 from dali_pipes.jpeg.tiling.tile import add_restarts
@@ -19,6 +20,40 @@ from readers.image.restarts import restart_offsets
 
 _SHARES = (0.5, 0.25)  # of each side
 _DALI = "DALI"
+
+
+def regions_of_dali(scale: Scale, data: Path, rows: Rows) -> None:
+    """A region decoded alone beside that part of the whole, by DALI, and how fast. It may crash on a GPU."""
+    encoded = _photographs(scale, data)
+    make = partial(decoders.dali, encoded, len(encoded), scale, jpeg_fancy_upsampling=True)
+    with rows.check("DALI") as row:
+        judge_region(make(), make(is_region=True), row)
+    for name, is_region in (("whole", False), ("region", True)):
+        with rows.measure(f"DALI, {name}") as row:
+            measure_rate(row, make(is_region=is_region), scale, discard=4)
+
+
+def regions_of_nvimgcodec(scale: Scale, data: Path, rows: Rows) -> None:
+    """The same by nvImageCodec, one backend after the other. It may crash on a GPU."""
+    encoded = _photographs(scale, data)
+    for backend in backends(scale):
+        make = partial(decoders.nvimgcodec, encoded, backend, scale)
+        with rows.check(backend) as row:
+            judge_region(make(), make(is_region=True), row)
+
+
+def _photographs(scale: Scale, data: Path) -> list[bytes]:
+    return photographs(data, next(iter(scale.pictures)), 8)
+
+
+def judge_region(whole: Decode, region: Decode, row: Row) -> None:
+    """Fill in a row: the largest difference of a region from that part of the whole image, of 255.
+
+    Raises:
+        AssertionError: There is one, or parts of other images pass for the same.
+    """
+    expected = [image[middle(*image.shape[:2])] for image in on_host(whole())]
+    judge_same(on_host(region()), expected, row)
 
 
 def restarts(scale: Scale, data: Path, rows: Rows) -> None:

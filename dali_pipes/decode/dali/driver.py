@@ -1,0 +1,83 @@
+"""Driving a DALI pipeline by pushing batches into it."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Inputs = Mapping[str, Any]
+"""What each input of the pipeline gets for a batch."""
+
+Outputs = Sequence[Any] | None
+"""What the pipeline makes of a batch, a TensorList per output; None where DALI refused it."""
+
+
+class Driver:
+    """A built DALI pipeline; one push is one run, and what comes out is in the order of the pushes.
+
+    Args:
+        pipeline: The pipeline, with DALI's default executor.
+        depth: Its prefetch_queue_depth.
+    """
+
+    def __init__(self, pipeline: Any, depth: int) -> None:
+        self.refusal = ""  # what DALI said when it last refused a batch
+        self._pipeline, self._depth = pipeline, depth
+        self._is_warm = False
+        self._under_way: deque[Inputs] = deque()  # DALI reads their bytes until they are taken
+        self._early: deque[Outputs] = deque()
+
+    def __len__(self) -> int:
+        return len(self._under_way) + len(self._early)
+
+    def warm_up(self, inputs: Inputs) -> None:
+        """Run the pipeline on something small: the first schedule_run starts `depth` runs at once."""
+        if not self._is_warm:
+            for _ in range(self._depth):
+                self._feed(inputs)
+            self._pipeline.schedule_run()
+            for _ in range(self._depth):
+                self._take(None)
+            self._is_warm = True
+
+    def push(self, inputs: Inputs) -> None:
+        """Start on a batch of at least one sample; `warm_up` comes before."""
+        self._feed(inputs)
+        self._pipeline.schedule_run()
+
+    def take(self, cuda_stream: Any = None) -> Outputs:
+        """Wait for the oldest batch.
+
+        Args:
+            cuda_stream: The stream that will read the result; None waits on the host.
+        """
+        return self._early.popleft() if self._early else self._take(cuda_stream)
+
+    def run_now(self, inputs: Inputs, cuda_stream: Any = None) -> Outputs:
+        """Run a batch out of turn; those under way keep their places."""
+        while self._under_way:
+            self._early.append(self._take(cuda_stream))
+        self.push(inputs)
+        return self._take(cuda_stream)
+
+    def drain(self) -> None:
+        """Wait for the batches under way and drop them."""
+        self._early.clear()
+        while self._under_way:
+            self._take(None)
+
+    def _feed(self, inputs: Inputs) -> None:
+        for name, batch in inputs.items():
+            self._pipeline.feed_input(name, batch)
+        self._under_way.append(inputs)
+
+    def _take(self, cuda_stream: Any) -> Outputs:
+        try:
+            outputs: Sequence[Any] = self._pipeline.share_outputs(cuda_stream=cuda_stream)
+            return outputs
+        except Exception as error:  # noqa: BLE001 - DALI has many; the CPU judges each sample
+            self.refusal = str(error)
+            return None
+        finally:
+            # With DALI's default executor the outputs stay valid for as long as they are referenced.
+            self._pipeline.release_outputs()
+            self._under_way.popleft()

@@ -1,0 +1,61 @@
+"""The decode stage of threads of our own, which a loader and its helper process have in common."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+
+from dali_pipes.decode.cpu import render_encoded
+from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.stages import Fetched, Pending
+from dali_pipes.pipeline.threads import Render
+from dali_pipes.video.render import ClipRenderer
+
+
+class CpuDecoder:
+    """Decodes images and clips with threads of our own, which go on to augment what they rendered; see Decoder.
+
+    Args:
+        fetcher: Says what is decoded, and deals with bad samples.
+        spawn: Starts rendering a step, and what comes after that.
+        prefetch: How many steps may be under way beside the one that is waited for.
+        fast: Whether JPEGs may be decoded at a smaller size.
+    """
+
+    lookahead = 1
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        spawn: Callable[[Fetched, Render], Pending],
+        prefetch: int,
+        *,
+        fast: bool = False,
+    ) -> None:
+        self.capacity = prefetch
+        self._fetcher, self._spawn, self._fast = fetcher, spawn, fast
+        self._under_way: deque[Future[Pending]] = deque()
+
+    def prepare(self, fetched: Fetched) -> Pending:
+        """Start rendering and augmenting a step."""
+        return self._spawn(fetched, self._render_of(fetched))
+
+    def has_room(self) -> bool:
+        """Steps wait for the threads alone."""
+        return True
+
+    def push(self, prepared: Future[Pending]) -> None:
+        """Put a step behind the others."""
+        self._under_way.append(prepared)
+
+    def take(self) -> Pending:
+        """Wait until the oldest step is fetched."""
+        return self._under_way.popleft().result()
+
+    def close(self) -> None:
+        """Nothing is under way but in the threads."""
+
+    def _render_of(self, fetched: Fetched) -> Render:
+        if self._fetcher.clips is not None:
+            return ClipRenderer(self._fetcher, fetched)
+        return partial(render_encoded, self._fetcher, fast=self._fast)
