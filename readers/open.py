@@ -93,14 +93,7 @@ def open_dataset(
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
-    many = not isinstance(source, (str, os.PathLike))
-    items = [source] if isinstance(source, (str, os.PathLike)) else source
-    try:
-        names = [os.fspath(item) for item in items]
-    except TypeError:
-        raise SourceError(
-            f"source={source!r} is no path: give a path, a pattern, a URL, or a list of them"
-        ) from None
+    many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]
     if not paths:
@@ -117,6 +110,16 @@ def open_dataset(
     for remark in [*getattr(made, "remarks", ()), *beside]:
         warnings.warn(remark, UserWarning, stacklevel=2)
     return made
+
+
+def _texts_of(source: PathLike | Sequence[PathLike]) -> list[str]:
+    items = [source] if isinstance(source, (str, os.PathLike)) else source
+    try:
+        return [os.fspath(item) for item in items]
+    except TypeError:
+        raise SourceError(
+            f"source={source!r} is no path: give a path, a pattern, a URL, or a list of them"
+        ) from None
 
 
 def _made(

@@ -131,17 +131,17 @@ class Order:
         return indices, np.zeros_like(indices)
 
     def _in_lanes(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the place of each position in the sequence of permuted blocks.
+        """Return the slot of each position in the sequence of permuted blocks.
 
         The sequence is a circle that is cut into lanes of one length (or one longer). A round takes one
-        place out of each lane; a lane begins at its phase and goes round.
+        slot out of each lane; a lane begins at its phase and goes round.
         """
         num_lanes = self.window_blocks
         turn = self._draw(epoch, 1, self.length)  # so that every index can stand at every position
         size, num_longer = divmod(self.length, num_lanes)
-        rounds, places = np.divmod(positions, num_lanes)
+        rounds, slots = np.divmod(positions, num_lanes)
         lanes = permute(
-            places,
+            slots,
             np.where(rounds < size, num_lanes, num_longer),
             make_keys(self.seed, epoch, _LANES),
             rounds,
@@ -152,30 +152,30 @@ class Order:
         wanted = lanes * self.block_size // num_lanes + self._draw(epoch, 2, self.block_size)
         phases = (wanted - offsets) % self.block_size
         steps = (rounds + phases) % (size + (lanes < num_longer))
-        places_in_circle: NDArray[np.int64] = (starts + steps) % self.length
-        return places_in_circle
+        in_circle: NDArray[np.int64] = (starts + steps) % self.length
+        return in_circle
 
-    def _in_blocks(self, epoch: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the index at each place in the sequence of permuted blocks."""
-        blocks, offsets = self._block_of(epoch, places)
+    def _in_blocks(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the index at each slot in the sequence of permuted blocks."""
+        blocks, offsets = self._block_of(epoch, slots)
         starts = blocks * self.block_size
         sizes = np.minimum(self.block_size, self.length - starts)
         return starts + permute(offsets, sizes, make_keys(self.seed, epoch, _WITHIN), blocks)
 
     def _block_of(
-        self, epoch: int, places: NDArray[np.int64]
+        self, epoch: int, slots: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the block at each place in the sequence of permuted blocks, and the place within it."""
+        """Return the block at each slot in the sequence of permuted blocks, and the slot within it."""
         num_full, short = divmod(self.length, self.block_size)
         keys = make_keys(self.seed, epoch, _BLOCKS)
         if not short:
-            turns, offsets = np.divmod(places, self.block_size)
+            turns, offsets = np.divmod(slots, self.block_size)
             return permute(turns, num_full, keys), offsets
         # The block that is shorter is put between the others, which are permuted among themselves.
         turn_of_short = self._draw(epoch, 0, num_full + 1)
         stop = turn_of_short * self.block_size + short
         turns, offsets = np.divmod(
-            np.where(places < stop, places, places + self.block_size - short), self.block_size
+            np.where(slots < stop, slots, slots + self.block_size - short), self.block_size
         )
         others = np.where(turns > turn_of_short, turns - 1, turns)
         blocks = permute(np.minimum(others, num_full - 1), num_full, keys)

@@ -15,15 +15,15 @@ Whole = NDArray[np.int64]
 
 
 @lru_cache(maxsize=64)
-def make_keys(seed: int, *place: int) -> NDArray[np.uint64]:
+def make_keys(seed: int, *numbers: int) -> NDArray[np.uint64]:
     """Return the keys of a permutation, uint64 [rounds].
 
     Args:
         seed: >= 0.
-        place: What else they depend on, such as the epoch. The numbers enter one by one: a sum would give
+        numbers: What else they depend on, such as the epoch. The numbers enter one by one: a sum would give
             (0, 1) and (1, 0) the same order.
     """
-    sequence = np.random.SeedSequence(seed, spawn_key=place)
+    sequence = np.random.SeedSequence(seed, spawn_key=numbers)
     return sequence.generate_state(_NUM_ROUNDS, np.uint64).astype(np.uint64)
 
 

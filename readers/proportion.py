@@ -21,10 +21,10 @@ _PAGE = 4096  # positions that are worked out together, 2 ms; batches follow one
 
 
 class Proportions:
-    """Which group each place of an endless sequence belongs to, so that every stretch has their shares.
+    """Which group each slot of an endless sequence belongs to, so that every stretch has their shares.
 
     Groups are halved again and again; of every stretch of what reaches a node, the left half gets its share
-    give or take one. d groups take 8 bytes each, and log2(d) steps for a place.
+    give or take one. d groups take 8 bytes each, and log2(d) steps for a slot.
 
     Args:
         weights: How often each group comes, > 0.
@@ -49,37 +49,37 @@ class Proportions:
         self._num_groups = len(exact)
 
     def locate(
-        self, places: NDArray[np.int64], since: Sequence[int]
+        self, slots: NDArray[np.int64], since: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the group of each place, and how many of that group come before other places.
+        """Return the group of each slot, and how many of that group come before other slots.
 
         Args:
-            places: int64 [n], >= 0.
-            since: k other places.
+            slots: int64 [n], >= 0.
+            since: k other slots.
 
         Returns:
             int64 [n], 0 <= group < d; int64 [k, n].
         """
-        low = np.zeros(places.shape, np.int64)
-        high = np.full(places.shape, self._num_groups)
-        others = np.repeat(np.array(since, np.int64)[:, None], len(places), axis=1)
+        low = np.zeros(slots.shape, np.int64)
+        high = np.full(slots.shape, self._num_groups)
+        others = np.repeat(np.array(since, np.int64)[:, None], len(slots), axis=1)
         while (high - low > 1).any():
             middle = (low + high) // 2
             inner = high - low > 1
             share = np.where(inner, self._shares[middle], 0)
-            left_before = _count_left(places, share)
-            goes_left = _count_left(places + 1, share) > left_before
+            left_before = _count_left(slots, share)
+            goes_left = _count_left(slots + 1, share) > left_before
             others_left = _count_left(others, share)
-            places = np.where(goes_left, left_before, places - left_before)
+            slots = np.where(goes_left, left_before, slots - left_before)
             others = np.where(goes_left, others_left, others - others_left)
             high = np.where(inner & goes_left, middle, high)
             low = np.where(inner & ~goes_left, middle, low)
         return low, others
 
 
-def _count_left(places: NDArray[np.int64], share: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return round(place * share / 2**31), of places up to 2**62."""
-    upper, lower = places >> _BITS, places & ((1 << _BITS) - 1)
+def _count_left(slots: NDArray[np.int64], share: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return round(slot * share / 2**31), of slots up to 2**62."""
+    upper, lower = slots >> _BITS, slots & ((1 << _BITS) - 1)
     counted: NDArray[np.int64] = upper * share + ((lower * share + (1 << (_BITS - 1))) >> _BITS)
     return counted
 
@@ -115,20 +115,20 @@ class Interleaving:
         Returns:
             int64 [3, n].
         """
-        pages, places = np.divmod(positions, self._page_size)
+        pages, slots = np.divmod(positions, self._page_size)
         located = np.empty((3, len(positions)), np.int64)
         for page in set(pages.tolist()):
             rows = pages == page
-            located[:, rows] = _located_page(self, epoch, page)[:, places[rows]]
+            located[:, rows] = _located_page(self, epoch, page)[:, slots[rows]]
         return located
 
     def locate_page(self, epoch: int, page: int) -> NDArray[np.int64]:
         """Do the same for all positions of a page, which has to be known to count within a stretch."""
         first, since = page * self._page_size, epoch * self.length
         positions = np.arange(first, min(first + self._page_size, self.length))
-        places = since + self._scattered(epoch, positions)
+        slots = since + self._scattered(epoch, positions)
         groups, (before_page, before_epoch) = self._proportions.locate(
-            places, (since + first, since)
+            slots, (since + first, since)
         )
         by_group = np.argsort(groups, kind="stable")
         sizes = np.bincount(groups, minlength=len(self.weights))
@@ -212,24 +212,24 @@ class ProportionalOrder:
             return positions.copy(), positions.copy()
         groups, counts, before = self._groups.locate(epoch, positions)
         cycles, turns = np.divmod(counts, self.sizes[groups])
-        places = self._starts[groups] + self._inner(groups, cycles, turns)
-        indices = places if self.members is None else self.members[places].astype(np.int64)
+        numbers = self._starts[groups] + self._inner(groups, cycles, turns)
+        indices = numbers if self.members is None else self.members[numbers].astype(np.int64)
         return indices, cycles - before // self.sizes[groups]
 
     def _inner(
         self, groups: NDArray[np.int64], cycles: NDArray[np.int64], turns: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return the place within its group of what comes at a turn of a cycle."""
+        """Return the number within its group of what comes at a turn of a cycle."""
         if not self.shuffled:
             return turns
         if not self.orders:
             keys = make_keys(self.seed, 0, _INNER)
             return permute(turns, self.sizes[groups], keys, mix_numbers(cycles, groups))
-        places = np.empty_like(turns)
+        found = np.empty_like(turns)
         for group, cycle in {*zip(groups.tolist(), cycles.tolist(), strict=True)}:
             rows = (groups == group) & (cycles == cycle)
-            places[rows] = self.orders[group].indices(cycle, turns[rows])
-        return places
+            found[rows] = self.orders[group].indices(cycle, turns[rows])
+        return found
 
 
 def seed_of_group(seed: int, group: int) -> int:

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
@@ -23,43 +22,27 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
-from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
+from readers.storage.blob import Blob, LocalBlob
 from readers.storage.blob.mapped import mapped_file
 from readers.storage.blob.pages import Extent, Foresight
 from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
 from readers.storage.index.format import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
+from readers.storage.side_by_side import MOST_THREADS, on_all, open_all
 from readers.storage.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
-_MOST_THREADS = 16  # that wait for a server
 _MOST_OPEN_SHARDS = 16_384  # two maps each, of the 65,530 that Linux grants a process
 
 _Take = Callable[[Names, tuple[int, ...]], dict[str, Payload]]
 """Makes the fields of samples, in turn."""
 
 
-class _Part(NamedTuple):
-    """The samples of a batch that lie in one shard: those from begin to end in stored order."""
-
-    shard: int
-    begin: int
-    end: int
-
-
-class _Located(NamedTuple):
-    """Where samples of a shard lie.
-
-    Attributes:
-        rows: What the index says of them.
-        take: Makes their fields.
-        address: Where the shard is mapped, 0 if it is not.
-    """
-
-    rows: list[Row]
-    take: _Take
-    address: int
+_Part = tuple[int, int, int]
+"""The samples of a batch that lie in one shard: its number, and from where to where they stand in stored order."""
+_Located = tuple[list[Row], _Take, int]
+"""What an index says of samples, what makes their fields, and the address of the mapped shard, 0 if it is not mapped."""
 
 
 class _Content(NamedTuple):
@@ -93,13 +76,13 @@ class ShardDataset(IndexedDataset):
     """
 
     def __init__(self, shards: Sequence[PathLike], scan: Scan) -> None:
-        self._blobs = _open_all(shards)
+        self._blobs = open_all(shards)
         self._scan = scan
         builder = current_builder()
         self._found: list[FoundIndex] = (
             builder.build(self._blobs, scan)
             if builder
-            else _on_all(lambda blob: _indexed(blob, scan), self._blobs)
+            else on_all(lambda blob: _indexed(blob, scan), self._blobs)
         )
         for blob, found in zip(self._blobs, self._found, strict=True):
             if isinstance(blob, LocalBlob):
@@ -181,8 +164,8 @@ class ShardDataset(IndexedDataset):
             self._foresight.look(partial(_address, located), partial(_extents, located))
         result: list[Any] = [None] * len(wanted)
         positions = order.tolist()
-        for part, found in zip(parts, located, strict=True):
-            self._make_samples(part, found, rows, positions, result)
+        for (shard, begin, _), (found, take, _) in zip(parts, located, strict=True):
+            self._make_samples(shard, begin, found, take, rows, positions, result)
         return result
 
     def _parts(self, stored: NDArray[np.int64]) -> tuple[list[_Part], NDArray[np.int64]]:
@@ -191,7 +174,7 @@ class ShardDataset(IndexedDataset):
         begins = np.flatnonzero(np.diff(shards, prepend=-1))
         ends = np.append(begins[1:], len(shards))
         parts = zip(shards[begins].tolist(), begins.tolist(), ends.tolist(), strict=False)
-        return list(map(_Part._make, parts)), shards
+        return list(parts), shards
 
     @staticmethod
     def _decode(
@@ -208,16 +191,17 @@ class ShardDataset(IndexedDataset):
 
     def _make_samples(
         self,
-        part: _Part,
-        located: _Located,
+        shard: int,
+        begin: int,
+        found: list[Row],
+        take: _Take,
         rows: list[int],
         positions: list[int],
         result: list[Any],
     ) -> None:
         """Read the samples of one shard, and put each where it was asked for."""
-        start, name = self._starts[part.shard], self._names[part.shard]
-        take, decode = located.take, self._decode
-        for number, row in enumerate(located.rows, part.begin):
+        start, name, decode = self._starts[shard], self._names[shard], self._decode
+        for number, row in enumerate(found, begin):
             key, names, bounds, label, size, fault, restarts, image_field = row
             index, key = start + rows[number], f"{name}/{key}"
             made: Sample | BadSample
@@ -234,21 +218,19 @@ class ShardDataset(IndexedDataset):
 
     def _locate_all(self, parts: list[_Part], rows: list[int]) -> list[_Located]:
         """Find the samples of a batch; remote shards side by side."""
-
-        def locate(part: _Part) -> _Located:
-            return self._locate(part.shard, rows[part.begin : part.end])
-
         if self._is_remote and len(parts) > 1:
-            with ThreadPoolExecutor(min(len(parts), _MOST_THREADS)) as pool:
-                return list(pool.map(locate, parts))
-        return list(map(locate, parts))
+            with ThreadPoolExecutor(min(len(parts), MOST_THREADS)) as pool:
+                return list(
+                    pool.map(lambda part: self._locate(part[0], rows[part[1] : part[2]]), parts)
+                )
+        return [self._locate(shard, rows[begin:end]) for shard, begin, end in parts]
 
     def _locate(self, shard: int, rows: list[int]) -> _Located:
         """Find samples of one shard."""
         try:
             opened = self._open(shard)
             found = opened.index.rows(rows)
-            return _Located(found, opened.take or opened.read(found), opened.start)
+            return found, opened.take or opened.read(found), opened.start
         except (DamagedIndexError, OSError):
             return self._locate_anyway(shard, rows)
 
@@ -260,14 +242,12 @@ class ShardDataset(IndexedDataset):
                 found = self._open(shard).index.rows(rows)
             except (DamagedIndexError, OSError):
                 found = self._trusted(shard).rows(rows)
-            return _Located(found, self._open(shard).read(found), 0)
+            return found, self._open(shard).read(found), 0
         except OSError as error:
             reason = _unread(error)
         except ReadersError as error:
             reason = str(error)
-        return _Located(
-            [Row(row.key, fault=row.fault or reason) for row in found], _take_nothing, 0
-        )
+        return [Row(row.key, fault=row.fault or reason) for row in found], _take_nothing, 0
 
     def _trusted(self, shard: int) -> ShardIndex:
         """Return an index all of which is as it was written, built anew where it was not.
@@ -380,26 +360,3 @@ def _fields_of_file(
 ) -> dict[str, Payload]:
     offsets = iter(bounds)
     return {name: payload(next(offsets), next(offsets)) for name in names}
-
-
-def _open_all(shards: Sequence[PathLike]) -> list[Blob]:
-    if not shards:
-        raise SourceError("the list of shards is empty: give at least one")
-    missing = [shard for shard in shards if not is_url(shard) and not Path(shard).is_file()]
-    if missing:
-        raise SourceError(
-            f"{Path(missing[0]).absolute()} is not a file ({len(missing)} of {len(shards)} shards are "
-            "missing): correct the pattern or the list"
-        )
-    return _on_all(open_blob, shards)
-
-
-def _on_all(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Do the same to every shard, several at a time where that is a wait for a server."""
-    locations = [
-        item if isinstance(item, (str, Path)) else getattr(item, "location", "") for item in items
-    ]
-    if len(items) > 1 and any(map(is_url, locations)):
-        with ThreadPoolExecutor(min(len(items), _MOST_THREADS)) as pool:
-            return list(pool.map(work, items))
-    return [work(item) for item in items]

@@ -281,7 +281,7 @@ def take(
     read: Read,
     rows: Values,
     values: Values,
-    wanted: Sequence[int],
+    picked: Sequence[int],
     decompress: Decompress,
 ) -> list[Payload | None]:
     """Return the values of rows of a page, None for null.
@@ -290,14 +290,14 @@ def take(
         read: Reads bytes of the file.
         rows: The page, as `decode` gave it.
         values: The same, or the dictionary where its slots point into that.
-        wanted: Rows, counted from the first of the page.
+        picked: Rows, counted from the first of the page.
         decompress: Snappy's, where it is read in blocks.
 
     Raises:
         DamagedPageError: It holds something else than its header says.
         OSError: As `read`.
     """
-    slots = [row if rows.slots is None else int(rows.slots[row]) for row in wanted]
+    slots = [row if rows.slots is None else int(rows.slots[row]) for row in picked]
     wanted = [slot for slot in slots if slot >= 0]
     if wanted and max(wanted) >= len(values.starts):
         raise DamagedPageError("a page points behind the end of its dictionary")

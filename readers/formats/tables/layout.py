@@ -70,15 +70,7 @@ def find_layout(
         SourceError: A column that was asked for is not there, or cannot be what it should.
     """
     types = dict.fromkeys(further) | {each.name: each.type for each in schema}
-    if len(schema.names) > len(set(schema.names)):
-        twice = next(name for name in schema.names if schema.names.count(name) > 1)
-        raise SourceError(f"{source} has two columns of the name {twice!r}: rename one of them")
-    for each in schema:
-        if (each.metadata or {}).get(b"ARROW:extension:name") in _PICKLED:
-            raise SourceError(
-                f"the type of column {each.name!r} of {source} is a pickled Python object, which is "
-                "never loaded: write the column as binary or as numbers"
-            )
+    _refuse_names_and_types(schema, source)
     require_columns(columns, types, source)
     names = [name for name in types if columns is None or name in {*columns, image, label, key}]
     asked = [name for name in (image, label, key) if name is not None and name not in types]
@@ -95,14 +87,8 @@ def find_layout(
         whole=whole,
     )
     found = _image(types, roles.image, names, image is not None, columns is not None, source)
-    label_name = roles.label or _only_class_label(hints, whole)
-    if label_name is not None and not _holds_labels(types[label_name]):
-        if label is not None:
-            raise SourceError(
-                f"column {label!r} of {source} holds {types[label]}, which is no class number: "
-                "name another one with label="
-            )
-        label_name = None
+    usual = roles.label or _only_class_label(hints, whole)
+    label_name = _label(types, usual, label is not None, source)
     class_names = hints.get(label_name, {}).get("names", ()) if label_name else ()
     return Layout(
         columns=tuple(name for name in names),
@@ -120,6 +106,30 @@ def find_layout(
             whole=whole,
         ),
     )
+
+
+def _refuse_names_and_types(schema: Any, source: str) -> None:
+    if len(schema.names) > len(set(schema.names)):
+        twice = next(name for name in schema.names if schema.names.count(name) > 1)
+        raise SourceError(f"{source} has two columns of the name {twice!r}: rename one of them")
+    for each in schema:
+        if (each.metadata or {}).get(b"ARROW:extension:name") in _PICKLED:
+            raise SourceError(
+                f"the type of column {each.name!r} of {source} is a pickled Python object, which is "
+                "never loaded: write the column as binary or as numbers"
+            )
+
+
+def _label(types: Mapping[str, Any], name: str | None, asked: bool, source: str) -> str | None:
+    """Return the column of the label, None where it can hold none and was not asked for."""
+    if name is None or _holds_labels(types[name]):
+        return name
+    if asked:
+        raise SourceError(
+            f"column {name!r} of {source} holds {types[name]}, which is no class number: "
+            "name another one with label="
+        )
+    return None
 
 
 def _image(

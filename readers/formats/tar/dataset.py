@@ -58,7 +58,7 @@ class TarDataset(ShardDataset):
             return ()
         length = len(self._open(0).index)
         rows = np.linspace(0, length - 1, _LOOKED_AT).astype(int).tolist()
-        found = self._locate(0, rows).rows
+        found, _, _ = self._locate(0, rows)
         folders = {folder for row in found for folder in row.key.split("/")[:-1]}
         splits = in_order({split for folder in folders if (split := split_alone(folder))})
         if len(splits) < 2:

@@ -385,7 +385,7 @@ class TestPatterns:
         """They stand for what they stand for in a folder of this machine."""
         far = open_dataset(f"s3://photos/tables/{pattern}", **tables)
 
-        assert [str(place.text) for place in far._places] == [
+        assert [str(one.text) for one in far._locations] == [
             f"s3://photos/tables/{name}.parquet" for name in names
         ]
 
