@@ -228,24 +228,24 @@ def _make_copies(
         if name == "files" or (settings.only and name not in settings.only):
             continue
         progress(f"writing {name}")
-        place = folder / name
-        place.mkdir()
+        target = folder / name
+        target.mkdir()
         peer = _WRITERS.get(name, "")
-        reason = (why_not(peer) if peer else "") or _copy(name, copies["files"], place, peer)
+        reason = (why_not(peer) if peer else "") or _copy(name, copies["files"], target, peer)
         if reason:
             result.absent[f"{name} (copy)"] = reason
-            shutil.rmtree(place)
+            shutil.rmtree(target)
             continue
-        copies[name] = next(place.glob("*.h5"), place)
+        copies[name] = next(target.glob("*.h5"), target)
     if settings.only and "files" not in settings.only:
         del copies["files"]
     os.sync()
     return copies
 
 
-def _copy(name: str, source: Path, place: Path, peer: str) -> str:
+def _copy(name: str, source: Path, target: Path, peer: str) -> str:
     """Write a copy in a process, where its library is; return why it did not work, or ""."""
-    command = [_python(peer), "-m", "bench.reading.copies", name, str(source), str(place)]
+    command = [_python(peer), "-m", "bench.reading.copies", name, str(source), str(target)]
     try:
         ran = subprocess.run(
             command,
