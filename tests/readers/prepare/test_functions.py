@@ -1,5 +1,7 @@
 """The functions behind the commands, called as a program calls them."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from dali_pipes.decode.check import CHECKS
 from dali_pipes.jpeg.tiling.tile import tile_jpeg
 from readers import SourceError, open_dataset
 from readers.prepare import PrepareError, index, inspect, pack, tile
+from tests.support.packed import ROOT
 
 
 class Progress:
@@ -92,3 +95,14 @@ def test_a_missing_source_keeps_its_error(tmp_path: Path) -> None:
     for function in (inspect, index):
         with pytest.raises(SourceError, match="nowhere"):
             function(str(tmp_path / "nowhere"))
+
+
+def test_nothing_heavy_is_needed() -> None:
+    """Data can be prepared where torch, DALI and what draws on terminals are missing."""
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['torch', 'nvidia', 'rich', 'cv2']))\n"
+        "import readers.prepare; print(readers.prepare.__all__)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+
+    assert "inspect" in ran.stdout, ran.stderr
