@@ -4,6 +4,7 @@ import importlib
 import io
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from bench.compare.contestant import Unable
 from bench.compare.photographs import make_photographs
 from bench.video.libraries import load_torchcodec
 from tests.support.agreement import Agreement
+from tests.support.commands import Run, call_command
 from tests.support.extent import EVERYTHING
 from tests.support.groups import Rules, outcome
 
@@ -70,6 +72,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if config.getoption("--whole") and (broken := rules.broken(passed, reasons)):
         reporter.write_line("\n".join(broken), red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Calls the command line; gives its exit code, standard output and standard error."""
+    return partial(call_command, capsys)
 
 
 @pytest.fixture

@@ -43,13 +43,13 @@ class TorchvisionCuda:
         self._footing = footing
         self._each, self._all = _split(footing.recipe)
         self._pool: ThreadPoolExecutor | None = None
-        self._places: Iterator[int] = iter(())
+        self._picks: Iterator[int] = iter(())
         self._reading: deque[list[Future[torch.Tensor]]] = deque()
 
     def open(self) -> None:
         """Start the threads."""
         self._pool = ThreadPoolExecutor(self._footing.num_threads)
-        self._places = _shuffled(len(self._footing.files), self._footing.seed)
+        self._picks = _shuffled(len(self._footing.files), self._footing.seed)
         for _ in range(_NUM_AHEAD):
             self._read()
 
@@ -80,7 +80,7 @@ class TorchvisionCuda:
         from torchvision.io import read_file
 
         files = self._footing.files
-        picks = [files[next(self._places)] for _ in range(self._footing.batch_size)]
+        picks = [files[next(self._picks)] for _ in range(self._footing.batch_size)]
         self._reading.append([self._pool.submit(_call, read_file, path) for path in picks])
 
 
@@ -105,9 +105,9 @@ def _split(recipe: Recipe) -> tuple[Any, Any]:
     from torchvision.transforms import v2
 
     steps = torchvision_transforms(recipe, before_float=[])
-    place = next(place for place, step in enumerate(steps) if isinstance(step, v2.ToDtype))
-    each = v2.Compose(steps[:place]) if place else v2.Identity()
-    return each, v2.Compose(steps[place:])
+    first = next(number for number, step in enumerate(steps) if isinstance(step, v2.ToDtype))
+    each = v2.Compose(steps[:first]) if first else v2.Identity()
+    return each, v2.Compose(steps[first:])
 
 
 def _shuffled(count: int, seed: int) -> Iterator[int]:

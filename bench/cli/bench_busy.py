@@ -27,12 +27,5 @@ def busy(
     from bench.micro.busy import busy_and_show
 
     settings = Settings(seconds=seconds, rounds=rounds, batch_size=batch_size, num_threads=threads)
-    busy_and_show(
-        data,
-        recipe,
-        settings,
-        decoder=decoder,
-        engine=engine,
-        helper_process=helper_process,
-        json_path=json,
-    )
+    how = {"decoder": decoder, "engine": engine, "helper_process": helper_process}
+    busy_and_show(data, recipe, settings, options=how, json_path=json)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -34,9 +34,7 @@ def busy_and_show(
     recipe: str,
     settings: Settings,
     *,
-    decoder: str,
-    engine: str,
-    helper_process: bool,
+    options: Mapping[str, Any],
     json_path: Path | None,
 ) -> None:
     """Measure a loader alone and beside busy Python, in turns; print the rates and write them down.
@@ -45,9 +43,7 @@ def busy_and_show(
         source: Whatever `readers.open_dataset` takes.
         recipe: A preset or a file.
         settings: How long, how often, how big; one thread when it names no number.
-        decoder: As for Loader.
-        engine: As for Loader.
-        helper_process: As for Loader.
+        options: More arguments of `dali_pipes.Loader`: decoder, engine and helper_process.
         json_path: Where the result goes as well.
 
     Raises:
@@ -57,21 +53,20 @@ def busy_and_show(
     """
     check_writable(json_path)
     console = wide_console()
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "batch_size": settings.batch_size,
         "device": settings.device,
-        "decoder": decoder,
-        "engine": engine,
         "seed": settings.seed,
         "num_threads": settings.num_threads or 1,
-        "helper_process": helper_process,
-        "dtype": torch.bfloat16,
+        **options,
     }
     with ExitStack() as stack:
         stack.enter_context(console.status("measuring"))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="gpu-aug-")))
         dataset = collect(source, folder).dataset
-        loader = stack.enter_context(Loader(dataset, recipe_from(recipe), **options))
+        loader = stack.enter_context(
+            Loader(dataset, recipe_from(recipe), dtype=torch.bfloat16, **given)
+        )
         batches = iter(loader)
         rates = measure(
             lambda: next(batches).images,
@@ -79,13 +74,13 @@ def busy_and_show(
             rounds=settings.rounds,
         )
     kept = kept_shares(rates)
-    where = " in a helper process" if helper_process else ""
+    where = " in a helper process" if options["helper_process"] else ""
     title = (
         f"{pair_name(loader.decoder, loader.engine)} on {loader.device}, {recipe}, "
-        f"{options['num_threads']} decoding and augmenting threads{where}"
+        f"{given['num_threads']} decoding and augmenting threads{where}"
     )
     console.print(_table(rates, kept, title))
-    told = {**options, "dtype": "bfloat16", "data": source, "recipe": recipe}
+    told = {**given, "dtype": "bfloat16", "data": source, "recipe": recipe}
     told |= {"decoder": loader.decoder, "engine": loader.engine}
     rows = [
         {"name": name, "images_per_second": rate.to_dict(), "kept": round(kept[name], 3)}

@@ -149,8 +149,8 @@ def _task(source: str) -> tuple[Task, int]:
     free = [whole - part + 1 for whole, part in zip(SIZE, WINDOW, strict=True)]
     corners = np.stack([rng.integers(0, limit, _NUM_WINDOWS) for limit in free], 1)
     windows = np.hstack([corners, np.tile(WINDOW, (_NUM_WINDOWS, 1))]).astype(np.int32)
-    places = [number % len(ordinary) for number in range(_NUM_WINDOWS)]
-    task = Task([ordinary[at] for at in places], [tiled[at] for at in places], windows, SIZE)
+    images = [number % len(ordinary) for number in range(_NUM_WINDOWS)]
+    task = Task([ordinary[at] for at in images], [tiled[at] for at in images], windows, SIZE)
     small = sum(_num_pixels(sample) < SIZE[0] * SIZE[1] for sample in samples[:_NUM_IMAGES])
     return task, small
 

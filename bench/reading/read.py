@@ -1,11 +1,8 @@
 """Shuffled reads of the same samples from every format: our readers beside the formats' own libraries."""
 
 import contextlib
-import json
 import os
-import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +15,7 @@ import numpy as np
 
 import bench
 from bench.baselines.peers.catalog import environment, python_of
+from bench.baselines.peers.far import FarProcess, PeerError
 from bench.baselines.peers.install import why_not
 from bench.cli.arguments import check_writable
 from bench.cli.errors import BenchError
@@ -36,6 +34,10 @@ _AHEAD = 3  # batches per thread that may lie ready when a turn begins
 _PART = 64  # samples that are fetched at a time from the source
 
 
+_ENVIRONMENT = {
+    "PYTHONPATH": str(Path(bench.__file__).parent.parent),
+    "PYTHONWARNINGS": "ignore",
+}
 _WRITERS = {"mds": "mosaic-streaming", "litdata": "litdata"}  # whose environment writes a copy
 
 
@@ -60,10 +62,6 @@ class ReadSettings:
     num_threads: int | None = None
     size_bytes: int = 1 << 29
     only: tuple[str, ...] = ()
-
-
-class ReaderError(RuntimeError):
-    """A reader's process ended, or did not answer."""
 
 
 def read_and_show(source: str, settings: ReadSettings, *, json_path: Path | None) -> Result:
@@ -109,8 +107,10 @@ def _measure(source: str, settings: ReadSettings, folder: Path, progress: Any) -
                 reader = stack.enter_context(Reader(entry, copies[entry.copy], settings))
                 reader.turn(0.5)
                 running[entry.name] = reader
-            except ReaderError as error:
-                result.absent[entry.name] = str(error)
+            except PeerError as error:
+                result.absent[entry.name] = (error.trace.strip().splitlines() or [str(error)])[-1][
+                    :200
+                ]
         for number in range(settings.rounds):
             for name in rotated(list(running), number):
                 progress(f"round {number + 1} of {settings.rounds}: {name}")
@@ -142,42 +142,28 @@ class Reader:
         """Start it.
 
         Raises:
-            ReaderError: Its environment is not there.
+            PeerError: Its environment is not there.
         """
         if entry.peer and (reason := why_not(entry.peer)):
-            raise ReaderError(reason)
+            raise PeerError(reason, reason)
         num_threads = settings.num_threads or usable_cores()
         self.ahead = _AHEAD * num_threads
-        task = Task(copy, settings.batch_size, num_threads, seed=0)
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
-        self._process = subprocess.Popen(
-            [_python(entry.peer), "-m", "bench.reading.worker", entry.way, text_of(task)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            bufsize=1,
-            start_new_session=True,
-            env=_environment(),
-        )
+        task = text_of(Task(copy, settings.batch_size, num_threads, seed=0))
+        command = [_python(entry.peer), "-m", "bench.reading.worker", entry.way, task]
+        self._far = FarProcess(command, _ENVIRONMENT)
 
     def turn(self, seconds: float) -> Turn:
         """Samples and bytes per second over so many seconds, without what lay ready."""
         return self.ask(seconds, self.ahead, sys.maxsize)
 
     def ask(self, seconds: float, discard: int, most: int) -> Turn:
-        """Samples and bytes per second until the time is over or so many samples have come."""
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(OSError):  # its silence says so below
-            asked = {"seconds": seconds, "discard": discard, "most": most}
-            process.stdin.write(json.dumps(asked) + "\n")
-        ready, _, _ = select.select([process.stdout], [], [], seconds + _ANSWER_SECONDS_MORE)
-        line = process.stdout.readline() if ready else ""
-        if not line:
-            raise ReaderError(self._last_words())
-        answer = json.loads(line)
+        """Samples and bytes per second until the time is over or so many samples have come.
+
+        Raises:
+            PeerError: It ended, or did not answer.
+        """
+        question = {"seconds": seconds, "discard": discard, "most": most}
+        answer = self._far.ask(question, seconds + _ANSWER_SECONDS_MORE)
         elapsed = max(answer["seconds"], 1e-9)
         return answer["samples"] / elapsed, answer["bytes"] / elapsed
 
@@ -185,17 +171,7 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            if stream is not None:
-                stream.close()
-
-    def _last_words(self) -> str:
-        self._errors.seek(0)
-        lines = self._errors.read().strip().splitlines()
-        return lines[-1][:200] if lines else "it did not answer"
+        self._far.close()
 
 
 def _images(source: str, size_bytes: int) -> list[Image]:
@@ -228,31 +204,31 @@ def _make_copies(
         if name == "files" or (settings.only and name not in settings.only):
             continue
         progress(f"writing {name}")
-        place = folder / name
-        place.mkdir()
+        target = folder / name
+        target.mkdir()
         peer = _WRITERS.get(name, "")
-        reason = (why_not(peer) if peer else "") or _copy(name, copies["files"], place, peer)
+        reason = (why_not(peer) if peer else "") or _copy(name, copies["files"], target, peer)
         if reason:
             result.absent[f"{name} (copy)"] = reason
-            shutil.rmtree(place)
+            shutil.rmtree(target)
             continue
-        copies[name] = next(place.glob("*.h5"), place)
+        copies[name] = next(target.glob("*.h5"), target)
     if settings.only and "files" not in settings.only:
         del copies["files"]
     os.sync()
     return copies
 
 
-def _copy(name: str, source: Path, place: Path, peer: str) -> str:
+def _copy(name: str, source: Path, target: Path, peer: str) -> str:
     """Write a copy in a process, where its library is; return why it did not work, or ""."""
-    command = [_python(peer), "-m", "bench.reading.copies", name, str(source), str(place)]
+    command = [_python(peer), "-m", "bench.reading.copies", name, str(source), str(target)]
     try:
         ran = subprocess.run(
             command,
             capture_output=True,
             text=True,
             check=False,
-            env=_environment(),
+            env={**os.environ, **_ENVIRONMENT},
             timeout=_PREPARE_SECONDS_MAX,
         )
     except subprocess.TimeoutExpired:
@@ -262,11 +238,6 @@ def _copy(name: str, source: Path, place: Path, peer: str) -> str:
 
 def _python(peer: str) -> str:
     return str(python_of(environment(peer))) if peer else sys.executable
-
-
-def _environment() -> dict[str, str]:
-    root = str(Path(bench.__file__).parent.parent)
-    return {**os.environ, "PYTHONPATH": root, "PYTHONWARNINGS": "ignore"}
 
 
 def _drop_from_cache(copy: Path) -> None:

@@ -174,8 +174,8 @@ def tfrecord_loader(task: Task) -> Iterator[Batch]:
                 queue.append(bytes(record["image"]))
                 if len(queue) < 1000:
                     continue
-                place = shuffle.randrange(len(queue))
-                queue[place], queue[-1] = queue[-1], queue[place]
+                pick = shuffle.randrange(len(queue))
+                queue[pick], queue[-1] = queue[-1], queue[pick]
                 batch.append(queue.pop())
                 if len(batch) == task.batch_size:
                     yield touch(batch)

@@ -43,7 +43,7 @@ class DaliVideoReader:
         plan = footing.plan
         first = plan[0].frames
         self._stride = int(first[1] - first[0]) if len(first) > 1 else 1
-        if any((np.diff(plan[place].frames) != self._stride).any() for place in range(16)):
+        if any((np.diff(plan[position].frames) != self._stride).any() for position in range(16)):
             raise Unable("reads frames at one stride alone: give --stride, and longer videos")
 
     def open(self) -> None:
@@ -136,7 +136,7 @@ def _augmented(clips: Any, recipe: Recipe) -> Any:
 
     *steps, normalize = recipe.operations
     assert isinstance(normalize, Normalize)
-    places: dict[str, Any] = {}
+    corner: dict[str, Any] = {}
     mirror: Any = 0
     for step in steps:
         match step:
@@ -156,7 +156,7 @@ def _augmented(clips: Any, recipe: Recipe) -> Any:
             case Resize():
                 clips = fn.resize(clips, resize_shorter=step.size, antialias=step.antialias)
             case RandomCrop(padding=None):
-                places = {
+                corner = {
                     f"crop_pos_{axis}": fn.random.uniform(range=[0.0, 1.0]) for axis in ("x", "y")
                 }
             case HorizontalFlip():
@@ -171,7 +171,7 @@ def _augmented(clips: Any, recipe: Recipe) -> Any:
         mean=[255 * value for value in normalize.mean],
         std=[255 * value for value in normalize.std],
         mirror=mirror,
-        **places,
+        **corner,
     )
 
 

@@ -105,8 +105,8 @@ def _walk(
     for number in range(count):
         angles = 2 * np.pi * turns * number / count + phases
         shake = rng.normal(0, _SHAKE * size[0] / 256, 2)
-        place = room * (0.5 + 0.25 * np.sin(angles).sum(axis=0)) + shake
-        top, left = np.clip(np.rint(place).astype(int), 0, room).tolist()
+        corner = room * (0.5 + 0.25 * np.sin(angles).sum(axis=0)) + shake
+        top, left = np.clip(np.rint(corner).astype(int), 0, room).tolist()
         cut = still[top : top + size[0], left : left + size[1]]
         noise = rng.normal(0, _NOISE, (*size, 1)).astype(np.float32)
         yield np.clip(cut + noise, 0, 255).astype(np.uint8)

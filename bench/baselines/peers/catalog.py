@@ -29,6 +29,6 @@ def environment(name: str) -> Path:
     return (ENVIRONMENTS / name).absolute()
 
 
-def python_of(place: Path) -> Path:
+def python_of(folder: Path) -> Path:
     """The interpreter of a virtual environment."""
-    return place / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")

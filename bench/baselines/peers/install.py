@@ -59,15 +59,15 @@ def require_peer(name: str) -> None:
 
 def why_not(name: str) -> str:
     """Why a peer cannot be started here, or "" when its environment is complete."""
-    place = environment(name)
-    if (place / REASON).is_file():
-        return (place / REASON).read_text(encoding="utf-8")
-    if not (place / _COMPLETE).is_file():
+    folder = environment(name)
+    if (folder / REASON).is_file():
+        return (folder / REASON).read_text(encoding="utf-8")
+    if not (folder / _COMPLETE).is_file():
         return f"not installed: gpu-aug bench install-peers {name}"
     return ""
 
 
-def build(place: Path, packages: Path) -> str:
+def build(folder: Path, packages: Path) -> str:
     """Make a virtual environment and install what a requirements file names.
 
     Everything that this interpreter has stays importable, behind the environment's own packages, so that
@@ -76,25 +76,25 @@ def build(place: Path, packages: Path) -> str:
     Returns:
         Why it did not work, in one line; "" when it did.
     """
-    shutil.rmtree(place, ignore_errors=True)
-    failure = _run(sys.executable, "-m", "venv", str(place))
+    shutil.rmtree(folder, ignore_errors=True)
+    failure = _run(sys.executable, "-m", "venv", str(folder))
     if not failure:
-        _reuse_packages(place)
-        pip = [str(python_of(place)), "-m", "pip", "install", "--disable-pip-version-check"]
+        _reuse_packages(folder)
+        pip = [str(python_of(folder)), "-m", "pip", "install", "--disable-pip-version-check"]
         failure = _run(*pip, "--requirement", str(packages))
-    place.mkdir(parents=True, exist_ok=True)
-    (place / (REASON if failure else _COMPLETE)).write_text(failure, encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / (REASON if failure else _COMPLETE)).write_text(failure, encoding="utf-8")
     return failure
 
 
-def _reuse_packages(place: Path) -> None:
+def _reuse_packages(folder: Path) -> None:
     """Let the environment see this interpreter's packages, those of editable installs included."""
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     own = subprocess.run(
-        [python_of(place), "-c", ask], capture_output=True, text=True, check=True
+        [python_of(folder), "-c", ask], capture_output=True, text=True, check=True
     ).stdout.strip()
     # A plain path in a .pth file would not read the .pth files of that folder; addsitedir does.
-    lines = [f"import site; site.addsitedir({folder!r})\n" for folder in site.getsitepackages()]
+    lines = [f"import site; site.addsitedir({packages!r})\n" for packages in site.getsitepackages()]
     (Path(own) / "_reuse.pth").write_text("".join(lines), encoding="utf-8")
 
 

@@ -1,20 +1,14 @@
 """The near side of a peer: its process, what is written to it and what it answers."""
 
-import contextlib
-import json
-import os
-import select
-import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 
 import bench
 from bench.baselines.peers.catalog import environment, module_name, python_of
+from bench.baselines.peers.far import FarProcess, PeerError
 from bench.baselines.peers.install import why_not
 from bench.baselines.peers.spec import Spec
 from bench.compare.contestant import STAGES, Footing, Kind, Made, Share, Unable
@@ -22,7 +16,6 @@ from bench.compare.timer import Slice
 
 _OPEN_SECONDS_MAX = 300.0  # conversion of the data and the first batch
 _TURN_SECONDS_MORE = 120.0
-_CLOSE_SECONDS_MAX = 5.0
 
 _START = """
 import sys
@@ -31,14 +24,6 @@ from bench.baselines.peers.serve import main
 if __name__ == "__main__":
     main(sys.argv[2])
 """
-
-
-class PeerError(RuntimeError):
-    """What a peer's process raised, or how it ended; ``trace`` holds its traceback or last words."""
-
-    def __init__(self, text: str, trace: str) -> None:
-        super().__init__(text)
-        self.trace = trace
 
 
 class PeerProcess:
@@ -64,27 +49,14 @@ class PeerProcess:
         self.num_ahead = self.num_discard = 0
         self._footing = footing
         self._command = list(command) if command is not None else _command(name)
-        self._process: subprocess.Popen[str] | None = None
-        self._folder: TemporaryDirectory[str] | None = None
+        self._far: FarProcess | None = None
 
     def open(self) -> None:
         """Start the process and its pipeline."""
-        self._folder = TemporaryDirectory(prefix="gpu-aug-peer-", ignore_cleanup_errors=True)
-        folder = Path(self._folder.name)
-        spec = folder / "spec.json"
-        (folder / "data").mkdir()
-        spec_of(self._footing, folder / "data").write(spec)
-        with (folder / "errors.log").open("w") as errors:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                bufsize=1,
-                start_new_session=True,  # so that its workers can be ended with it
-                env={**os.environ, "TMPDIR": str(folder), "NO_ALBUMENTATIONS_UPDATE": "1"},
-            )
+        self._far = FarProcess(self._command, {"NO_ALBUMENTATIONS_UPDATE": "1"})
+        spec, data = self._far.folder / "spec.json", self._far.folder / "data"
+        data.mkdir()
+        spec_of(self._footing, data).write(spec)
         answer = self._ask({"do": "open", "spec": str(spec)}, _OPEN_SECONDS_MAX)
         self.note = answer["note"]
         self.num_ahead = answer["num_ahead"]
@@ -109,47 +81,19 @@ class PeerProcess:
 
     def close(self) -> None:
         """End the process and its workers."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(OSError):  # it has ended already
-                os.killpg(process.pid, signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_CLOSE_SECONDS_MAX)
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        if self._far is not None:
+            self._far.close()
+            self._far = None
 
     def _ask(self, question: dict[str, object], seconds_max: float) -> dict[str, Any]:
-        process = self._process
-        if process is None or process.stdin is None or process.stdout is None:
+        if self._far is None:
             raise RuntimeError(f"{self.name} is not open")
-        with contextlib.suppress(OSError):  # it has ended: its silence says so below
-            process.stdin.write(json.dumps(question) + "\n")
-            process.stdin.flush()
-        ready, _, _ = select.select([process.stdout], [], [], seconds_max)
-        if not ready:
-            raise PeerError(f"no answer within {seconds_max:.0f} s", self._last_words())
-        line = process.stdout.readline()
-        if not line:
-            code = process.wait()
-            raise PeerError(f"its process ended with {code}", self._last_words())
-        answer: dict[str, Any] = json.loads(line)
+        answer = self._far.ask(question, seconds_max)
         if "error" not in answer:
             return answer
         if answer["unable"]:
             raise Unable(answer["error"])
         raise PeerError(answer["error"], answer["trace"])
-
-    def _last_words(self) -> str:
-        if self._folder is None:
-            return ""
-        return (Path(self._folder.name) / "errors.log").read_text(errors="replace")[-4000:]
 
 
 def _command(name: str) -> list[str]:

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from bench.baselines.peers import catalog, install
-from bench.baselines.peers.process import PeerError, PeerProcess, spec_of
+from bench.baselines.peers.far import PeerError
+from bench.baselines.peers.process import PeerProcess, spec_of
 from bench.baselines.peers.serve import serve
 from bench.baselines.peers.spec import Spec
 from bench.cli.errors import BenchError

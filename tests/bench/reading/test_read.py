@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.baselines.peers.far import PeerError
 from bench.cli.errors import BenchError
 from bench.reading import read
 from bench.reading import ways as read_ways
@@ -67,7 +68,7 @@ def test_a_run(
     assert all(rate > 0 for rate, _ in result.warm["gpu-aug, tar"])
     assert "gpu-aug, tar" in printed
     assert written["settings"]["rounds"] == 2
-    with pytest.raises(read.ReaderError, match="not installed"):
+    with pytest.raises(PeerError, match="not installed"):
         read.Reader(entries[1], tmp_path, settings)
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 from PIL import Image
 
-from bench.cli import main
 from bench.cli.errors import BenchError
 from bench.compare import compare as comparing
 from bench.compare.compare import Settings, compare, expected_minutes
@@ -41,6 +40,7 @@ from bench.video.workers import ClipProcesses, ClipThreads
 from dali_pipes import Loader
 from gpu_aug import CenterCrop, HorizontalFlip, Normalize, RandomCrop, RandomShortestSize, Recipe
 from readers.video import scan_video
+from tests.support.commands import Run
 from tests.support.videos import decode_all, pan, write_video
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -60,8 +60,6 @@ RECIPE = Recipe(
     ]
 )
 SETTINGS = ClipSettings(NUM_FRAMES, STRIDE)
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -94,23 +92,6 @@ def footing_of(source: Path, folder: Path) -> ClipFooting:
         seed=0,
         plan=plan,
     )
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Calls the command line; gives its exit code, standard output and standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code: object = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = end.code
-        assert isinstance(code, int)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
 
 
 # The clips that everybody gets.

@@ -24,27 +24,23 @@ from readers.prepare import inspect, inspection
 from readers.prepare.source import open_source
 from readers.prepare.spread import Spread
 from readers.sample import ColumnName
+from tests.support import commands
 
 Jpeg = Callable[..., bytes]
 Run = Callable[..., tuple[int, str, Any]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def inspected(run: commands.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Calls the command; gives its exit code, its output at 80 columns, and its JSON."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def call(*arguments: object) -> tuple[int, str, Any]:
         result = tmp_path / "result.json"
-        code: Any = 0
-        try:
-            main(["inspect", *map(str, arguments), "--json", str(result)])
-        except SystemExit as end:
-            code = end.code or 0
-        printed = capsys.readouterr()
+        code, printed, error = run("inspect", *arguments, "--json", result)
         content = json.loads(result.read_text()) if result.exists() else None
         result.unlink(missing_ok=True)
-        return code, printed.out + printed.err, content
+        return code, printed + error, content
 
     return call
 
@@ -76,9 +72,9 @@ def tar_of(files: Sequence[tuple[str, bytes]]) -> bytes:
     return buffer.getvalue()
 
 
-def test_what_is_there(run: Run, folder: Path) -> None:
+def test_what_is_there(inspected: Run, folder: Path) -> None:
     """Counts, sizes, shapes and classes are those that were written."""
-    code, printed, result = run(folder)
+    code, printed, result = inspected(folder)
     sizes = [path.stat().st_size for path in folder.rglob("*.*")]
     jpegs = sorted(path.stat().st_size for path in folder.rglob("*.jpg"))
 
@@ -111,21 +107,21 @@ def test_what_is_there(run: Run, folder: Path) -> None:
     assert max(map(len, printed.splitlines())) <= 80
 
 
-def test_bad_entries_are_listed(run: Run, folder: Path) -> None:
+def test_bad_entries_are_listed(inspected: Run, folder: Path) -> None:
     """A header that is none is seen at once, a picture that is cut off by --verify alone."""
     whole = (folder / "cat" / "05.jpg").read_bytes()
     (folder / "cat" / "05.jpg").write_bytes(whole[: len(whole) // 2])
-    code, printed, result = run(folder)
+    code, printed, result = inspected(folder)
 
     assert (code, result["num_bad"]) == (0, 0)
-    code, printed, result = run(folder, "--verify")
+    code, printed, result = inspected(folder, "--verify")
     assert (code, result["num_bad"], result["verified"]) == (1, 1, True)
     assert result["bad"][0]["key"] == "cat/05.jpg"
     assert (result["bad"][0]["stage"], result["bad"][0]["index"]) == ("decode", 5)
     assert "cat/05.jpg (decode): " in printed
     assert "1 bad sample\n" in printed
     (folder / "dog" / "00.jpg").write_text("no image")
-    code, _, result = run(folder)
+    code, _, result = inspected(folder)
     assert (code, [bad["key"] for bad in result["bad"]]) == (1, ["dog/00.jpg"])
 
 
@@ -148,12 +144,12 @@ def test_decoders_do_not_write_between_the_lines(
     assert "does not exist" in capfd.readouterr().err
 
 
-def test_doubled_keys(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+def test_doubled_keys(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """A key that comes again is found when all keys are looked at, and named."""
     files = [(f"{name}.jpg", jpeg(9, 9)) for name in ("a", "b", "c", "b", "d", "a", "b")]
     path = tmp_path / "a.tar"
     path.write_bytes(tar_of(files))
-    code, printed, result = run(path, "--verify")
+    code, printed, result = inspected(path, "--verify")
 
     assert code == 0
     assert (result["doubled_keys"], result["doubled"]) == (3, [[3, 1], [5, 0], [6, 3]])
@@ -161,7 +157,7 @@ def test_doubled_keys(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     assert "sample 3 that of sample 1, a.tar/b" in printed
 
 
-def test_streams(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+def test_streams(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """A compressed tar gives what the same tar gives that is indexed, although it has no length."""
     files = []
     for number in range(12):
@@ -173,8 +169,8 @@ def test_streams(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
         ]
     (tmp_path / "a.tar").write_bytes(tar_of(files))
     (tmp_path / "a.tar.gz").write_bytes(gzip.compress(tar_of(files)))
-    _, _, plain = run(tmp_path / "a.tar", "--verify")
-    code, printed, stream = run(tmp_path / "a.tar.gz", "--verify")
+    _, _, plain = inspected(tmp_path / "a.tar", "--verify")
+    code, printed, stream = inspected(tmp_path / "a.tar.gz", "--verify")
 
     assert code == 0
     assert stream["samples"] == 12
@@ -184,39 +180,39 @@ def test_streams(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     assert "tar, read forward" in printed
 
 
-def test_commands_need_permission(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+def test_commands_need_permission(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """A pipe: source runs under --allow-pipe alone."""
     (tmp_path / "a.tar").write_bytes(tar_of([("a.jpg", jpeg(8, 8))]))
     command = f"pipe:cat {tmp_path}/a.tar"
-    code, printed, _ = run(command)
+    code, printed, _ = inspected(command)
 
     assert code == 2
     assert "runs a command: add --allow-pipe if you trust it" in printed
-    code, _, result = run(command, "--allow-pipe")
+    code, _, result = inspected(command, "--allow-pipe")
     assert (code, result["samples"]) == (0, 1)
 
 
 def test_large_data_is_sampled(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    inspected: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Of much data some samples are looked at, everywhere in it, and the output says so."""
     monkeypatch.setattr(inspection, "_SAMPLES_LOOKED_AT", 8)
-    _, printed, result = run(folder)
+    _, printed, result = inspected(folder)
 
     assert (result["samples"], result["looked_at"]) == (16, 8)
     assert "the headers of 8, spread over it; --verify decodes all" in printed
     assert [row["samples"] for row in result["classes"]] == [12, 3, 1]  # of all, by the folders
     assert result["labels_of_all"]
     (tmp_path / "a.tgz").write_bytes(gzip.compress(tar_of([(f"{n}.cls", b"1") for n in range(20)])))
-    code, printed, result = run(tmp_path / "a.tgz")
+    code, printed, result = inspected(tmp_path / "a.tgz")
     assert (code, result["samples"], result["looked_at"]) == (0, None, 8)
     assert "the first 8; --verify decodes all" in printed
     assert result["total_bytes"] is None
 
 
-def test_unknown_format_is_refused(run: Run, folder: Path) -> None:
+def test_unknown_format_is_refused(inspected: Run, folder: Path) -> None:
     """The error says which there are."""
-    code, printed, _ = run(folder, "--format", "zip")
+    code, printed, _ = inspected(folder, "--format", "zip")
 
     assert code == 2
     assert "format='zip' is not known: give one of folder" in printed
@@ -310,7 +306,7 @@ def test_percentiles_of_few_numbers_are_exact() -> None:
     assert (spread.is_exact, spread.about) == (True, "")
 
 
-def test_videos(run: Run, tmp_path: Path) -> None:
+def test_videos(inspected: Run, tmp_path: Path) -> None:
     """Videos that can be read are no error."""
     pytest.importorskip("av")
     from tests.support.videos import pan, write_video
@@ -318,7 +314,7 @@ def test_videos(run: Run, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for number in range(3):
         write_video(tmp_path / "data" / f"{number}.mp4", pan(4, (32, 48)))
-    code, printed, result = run(tmp_path / "data", "--verify")
+    code, printed, result = inspected(tmp_path / "data", "--verify")
 
     assert code == 0
     assert (result["format"], result["without_image"]) == ("video folders", 0)
@@ -335,24 +331,24 @@ def pans(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", ["video", "anything"])
-def test_columns_of_videos(run: Run, pans: list[Path], tmp_path: Path, name: str) -> None:
+def test_columns_of_videos(inspected: Run, pans: list[Path], tmp_path: Path, name: str) -> None:
     """Names say that they are videos, else their bytes do."""
     pq = pytest.importorskip("pyarrow.parquet")
     import pyarrow as pa
 
     pq.write_table(pa.table({name: [path.read_bytes() for path in pans]}), tmp_path / "a.parquet")
-    code, printed, result = run(tmp_path / "a.parquet", "--verify")
+    code, printed, result = inspected(tmp_path / "a.parquet", "--verify")
 
     assert (code, result["num_bad"], result["without_image"]) == (0, 0, 0)
     assert result["videos"]["codecs"] == {"h264": 2}
     assert "15 to 30, median 15; 45 in all" in printed
 
 
-def test_clips_of_a_list(run: Run, pans: list[Path], tmp_path: Path) -> None:
+def test_clips_of_a_list(inspected: Run, pans: list[Path], tmp_path: Path) -> None:
     """Frames and lengths are those of the clips; one that begins behind the end is bad."""
     lines = [f"{pans[0].name} 0.2 0.4 1", f"{pans[1].name} 0.2 1 1", f"{pans[0].name} 50 52 1"]
     (tmp_path / "list.txt").write_text("\n".join(lines))
-    code, _, result = run(tmp_path / "list.txt")
+    code, _, result = inspected(tmp_path / "list.txt")
 
     frames, lengths = result["videos"]["frames"], result["videos"]["milliseconds"]
     assert (frames["count"], frames["lowest"], frames["highest"]) == (2, 5, 20)
@@ -361,13 +357,13 @@ def test_clips_of_a_list(run: Run, pans: list[Path], tmp_path: Path) -> None:
     assert result["bad"][0]["reason"] == "its clip begins at 50 s, but the video lasts 0.6 s"
 
 
-def test_folders_of_frames(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
+def test_folders_of_frames(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """Their pictures are counted as frames; a broken one is found by --verify."""
     for name, count in (("a/x", 3), ("b/y", 5)):
         (tmp_path / "data" / name).mkdir(parents=True)
         for number in range(count):
             (tmp_path / "data" / name / f"img_{number:05d}.jpg").write_bytes(jpeg(24, 36))
-    code, printed, result = run(tmp_path / "data", "--verify")
+    code, printed, result = inspected(tmp_path / "data", "--verify")
 
     assert (code, result["num_bad"], result["total_bytes"]) == (0, 0, None)
     assert result["videos"]["frames"]["total"] == 8
@@ -375,12 +371,12 @@ def test_folders_of_frames(run: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     assert result["videos"]["shapes"] == [{"height": 24, "width": 36, "videos": 2}]
     assert "folders of frames" in printed
     (tmp_path / "data/b/y/img_00003.jpg").write_bytes(jpeg(24, 36)[:200])
-    code, _, result = run(tmp_path / "data", "--verify")
+    code, _, result = inspected(tmp_path / "data", "--verify")
     assert (code, [bad["key"] for bad in result["bad"]]) == (1, ["b/y"])
     assert result["bad"][0]["reason"].startswith("frame 3 of 5: ")
 
 
-def test_damage_within_a_video(run: Run, tmp_path: Path) -> None:
+def test_damage_within_a_video(inspected: Run, tmp_path: Path) -> None:
     """Damage that FFmpeg conceals, and counts as frames, is found by --verify in the loader's words."""
     av = pytest.importorskip("av")
     from dali_pipes import BadSampleError, Clips, Loader
@@ -408,8 +404,8 @@ def test_damage_within_a_video(run: Run, tmp_path: Path) -> None:
         on_bad_sample="raise",
     )
 
-    assert run(path.parent)[0] == 0
-    code, _, result = run(path.parent, "--verify")
+    assert inspected(path.parent)[0] == 0
+    code, _, result = inspected(path.parent, "--verify")
 
     with loader, pytest.raises(BadSampleError) as caught:
         next(iter(loader))
@@ -417,10 +413,10 @@ def test_damage_within_a_video(run: Run, tmp_path: Path) -> None:
     assert result["bad"][0]["reason"] in str(caught.value)
 
 
-def test_every_finding_can_be_opened_again(run: Run, folder: Path) -> None:
+def test_every_finding_can_be_opened_again(inspected: Run, folder: Path) -> None:
     """The index of a bad entry is its place in the dataset."""
     (folder / "dog" / "01.jpg").write_bytes(b"")
-    _, _, result = run(folder)
+    _, _, result = inspected(folder)
     bad = result["bad"][0]
 
     assert open_dataset(folder).fetch([bad["index"]])[0].key == bad["key"] == "dog/01.jpg"

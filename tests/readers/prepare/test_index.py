@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli import main
 from readers import TarDataset
+from tests.support.commands import Run
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -23,11 +23,10 @@ def write_tar(path: Path, names: list[str]) -> Path:
     return path
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(["index", *arguments])
-    assert ended.value.code == 0
-    return " ".join(capsys.readouterr().out.split())
+def indexed(run: Run, *arguments: object) -> str:
+    code, printed, _ = run("index", *arguments)
+    assert code == 0
+    return " ".join(printed.split())
 
 
 @pytest.fixture
@@ -39,13 +38,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_all_shards_are_indexed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_shards_are_indexed(folder: Path, run: Run) -> None:
     """By several processes; a second run finds what the first one built, and builds what is lost."""
-    first = run(capsys, str(folder), "--workers", "2")
+    first = indexed(run, str(folder), "--workers", "2")
     indexes = sorted(folder.glob("*.gpuaug-index"))
-    second = run(capsys, str(folder))
+    second = indexed(run, str(folder))
     indexes[1].unlink()
-    third = run(capsys, str(folder), "--workers", "1")
+    third = indexed(run, str(folder), "--workers", "1")
 
     assert len(indexes) == 3
     assert "shards: 3, samples: 6" in first
@@ -56,30 +55,27 @@ def test_all_shards_are_indexed(folder: Path, capsys: pytest.CaptureFixture[str]
     assert TarDataset(sorted(folder.glob("*.tar"))).fetch([0])[0].label == 7
 
 
-def test_repeated_keys_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_repeated_keys_are_told(tmp_path: Path, run: Run) -> None:
     """Images and labels that do not follow one another: each is a sample, which is seldom meant."""
     shard = write_tar(tmp_path / "a.tar", ["a.jpg", "b.jpg", "a.cls", "b.cls"])
 
-    assert "2 samples have the key of an earlier one" in run(capsys, str(shard))
+    assert "2 samples have the key of an earlier one" in indexed(run, str(shard))
 
 
-def test_a_source_without_indexes_is_told(
-    photos: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_source_without_indexes_is_told(photos: list[Path], tmp_path: Path, run: Run) -> None:
     """A folder of images needs none."""
     (tmp_path / "a.jpg").write_bytes(photos[0].read_bytes())
 
-    assert "needs no index (format: class folders)" in run(capsys, str(tmp_path))
+    assert "needs no index (format: class folders)" in indexed(run, str(tmp_path))
 
 
-def test_a_shard_that_is_none_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shard_that_is_none_is_named(folder: Path, run: Run) -> None:
     """The error of another process comes as it is; the other shards may be indexed all the same."""
     (folder / "1.tar").write_bytes(b"<html>" * 400)
-    with pytest.raises(SystemExit) as ended:
-        main(["index", str(folder), "--workers", "1"])
+    code, _, error = run("index", folder, "--workers", "1")
 
-    assert ended.value.code == 2
-    assert "1.tar is not a tar file" in " ".join(capsys.readouterr().err.split())
+    assert code == 2
+    assert "1.tar is not a tar file" in " ".join(error.split())
 
 
 def test_workers_do_without_torch() -> None:

@@ -14,30 +14,12 @@ import numpy as np
 import pytest
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
-from bench.cli import main
 from readers import Sample, TarDataset, restart_offsets
 from readers.prepare.atomic_files import locked
+from tests.support.commands import Run
 
 Jpeg = Callable[..., bytes]
-Run = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).resolve().parents[3]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Calls the command line; gives its exit code, standard output and standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code: object = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = end.code
-        assert isinstance(code, int)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
 
 
 @pytest.fixture

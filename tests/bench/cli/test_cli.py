@@ -1,51 +1,16 @@
 """The command line: what it prints, what it writes, and how it fails."""
 
 import json
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from bench.cli import errors, main
-from dali_pipes.doctor import judge_pair
-
-Jpeg = Callable[..., bytes]
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def data(tmp_path: Path, jpeg: Jpeg) -> Path:
-    """Two class folders with five small photographs each."""
-    folder = tmp_path / "data"
-    for name in ("cats", "dogs"):
-        (folder / name).mkdir(parents=True)
-        for number in range(5):
-            (folder / name / f"{number}.jpg").write_bytes(jpeg(60 + 8 * number, 90, seed=number))
-    return folder
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Calls the command line; gives its exit code, standard output and standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code: object = 0
-        try:
-            main([str(argument) for argument in arguments])
-        except SystemExit as end:
-            code = end.code
-        assert isinstance(code, int)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return call
+from tests.support.commands import Run
 
 
 def write_bad_recipe(path: Path) -> None:
@@ -208,37 +173,6 @@ def test_run_reports_bad_samples(run: Run, data: Path) -> None:
     assert "bad sample cats/torn.jpg" in printed
 
 
-def test_preview_has_a_row_per_engine(run: Run, data: Path, tmp_path: Path) -> None:
-    """The grid has a column per image, and a row for the originals and for each pair that runs."""
-    from dali_pipes import available_decoders
-    from dali_pipes.preview.images import _GAP, _HEADING, _MARGIN
-    from dali_pipes.preview.pairs import ENGINES
-
-    path = tmp_path / "grid.png"
-
-    code, _, _ = run("preview", data, "-o", path, "--count", 3)
-
-    num_rows = 1 + len(ENGINES) * sum(not reason for reason in available_decoders().values())
-    with Image.open(path) as picture:
-        assert picture.size == (_MARGIN + 3 * (224 + _GAP), _HEADING + num_rows * (224 + _GAP))
-    assert code == 0
-
-
-def test_doctor_names_what_is_there(run: Run) -> None:
-    """The examination names both decoders, both engines and the choice."""
-    code, printed, _ = run("doctor")
-
-    assert code == 0
-    for subject in (
-        "decoder dali",
-        "decoder cpu",
-        "engine kornia",
-        "engine albumentations",
-        "auto",
-    ):
-        assert subject in printed
-
-
 def test_overhead_counts_samples_without_pixels(run: Run, data: Path, tmp_path: Path) -> None:
     """The loader's own cost is measured over three epochs at least, and written down."""
     path = tmp_path / "result.json"
@@ -262,110 +196,6 @@ def test_run_counts_a_bad_sample_once(run: Run, data: Path) -> None:
     assert code == 0
     assert printed.count("bad sample ") == 1
     assert "1 bad sample, met 3 times" in printed
-
-
-def test_preview_names_what_it_leaves_out(run: Run, data: Path, tmp_path: Path) -> None:
-    """Images that do not decode have no column, and a line."""
-    path = data / "cats" / "0.jpg"
-    path.write_bytes(path.read_bytes()[:300])
-
-    code, printed, _ = run("preview", data, "-o", tmp_path / "picture.png", "--count", 3)
-
-    assert code == 0
-    assert printed.count("left out: ") == 1
-    assert "0.jpg: " in printed
-
-
-def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
-    """A box around a gray picture is drawn where the recipe moves it, and on the original."""
-    folder = tmp_path / "data" / "gray"
-    folder.mkdir(parents=True)
-    Image.new("RGB", (100, 100), (128, 128, 128)).save(folder / "a.png")
-    (folder / "a.json").write_text('{"boxes": [[10, 20, 40, 60]], "labels": [1]}')
-    (tmp_path / "flip.yaml").write_text(
-        "version: 1\noperations:\n- CenterCrop: 100\n- HorizontalFlip: {p: 1}\n"
-    )
-    path = tmp_path / "grid.png"
-
-    code, _, _ = run("preview", folder.parent, "--recipe", tmp_path / "flip.yaml", "-o", path)
-
-    from dali_pipes.preview.images import _GAP, _HEADING, _MARGIN
-
-    assert code == 0
-    with Image.open(path) as picture:
-        cells = [
-            np.asarray(picture)[top : top + 100, _MARGIN : _MARGIN + 100].astype(int)
-            for top in (_HEADING, _HEADING + 100 + _GAP)
-        ]
-    boxes = []
-    for cell in cells:
-        rows, columns = np.nonzero(np.ptp(cell, axis=2))  # coloured, not gray
-        boxes.append([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
-    assert np.array_equal(boxes, [[10, 20, 40, 60], [60, 20, 90, 60]])
-
-
-def test_recipe_show_lists_operations_and_costs(run: Run, tmp_path: Path) -> None:
-    """Every operation has a row, also those inside others, with a cost for each engine."""
-    path = tmp_path / "recipe.yaml"
-    path.write_text(
-        "version: 1\noperations:\n- RandomResizedCrop: 32\n- OneOf: [Grayscale, HorizontalFlip]\n- Normalize\n"
-    )
-
-    code, printed, _ = run("recipe", "show", path)
-
-    assert code == 0
-    for word in ("while decoding", "OneOf", "Grayscale", "HorizontalFlip", "Normalize", "32 x 32"):
-        assert word in printed
-    assert len(re.findall(r"\d\.\d\d", printed)) >= 8
-
-
-def test_recipe_show_of_clips(run: Run, tmp_path: Path) -> None:
-    """What chooses among frames is not done while decoding, the crop behind it is."""
-    path = tmp_path / "recipe.yaml"
-    path.write_text(
-        "version: 1\noperations:\n- TemporalReverse\n- RandomResizedCrop: 32\n- HorizontalFlip\n"
-    )
-
-    code, printed, _ = run("recipe", "show", path)
-
-    rows = [line for line in printed.splitlines() if "│" in line]
-    assert code == 0
-    assert ["decoding" in row for row in rows] == [False, True, False]
-
-
-def test_recipe_convert_writes_what_it_reports(run: Run, tmp_path: Path) -> None:
-    """A saved Albumentations pipeline becomes a recipe file, with a line for every step."""
-    import albumentations as A
-
-    from gpu_aug import Recipe
-
-    pipeline = A.Compose([A.RandomCrop(32, 32), A.OneOf([A.HorizontalFlip(), A.ToGray()], p=0.3)])
-    A.save(pipeline, tmp_path / "a.yaml", data_format="yaml")
-
-    code, printed, _ = run("recipe", "convert", tmp_path / "a.yaml", "-o", tmp_path / "r.yaml")
-
-    assert code == 0
-    for word in ("RandomCrop", "OneOf", "HorizontalFlip", "ToGray", "kept"):
-        assert word in printed
-    assert Recipe.load(tmp_path / "r.yaml") == Recipe.from_albumentations(pipeline)
-
-
-def test_recipe_convert_refuses_by_name(run: Run, tmp_path: Path) -> None:
-    """What has no equal is named with the reason, no file is written, and --keep-foreign keeps it."""
-    import albumentations as A
-
-    A.save(A.Compose([A.RandomFog(p=1.0)]), tmp_path / "a.json")
-    out = tmp_path / "r.yaml"
-
-    code, printed, error = run("recipe", "convert", tmp_path / "a.json", "-o", out)
-
-    assert code == 2
-    assert "RandomFog" in printed
-    assert "refused" in printed
-    assert "1 of 1 steps have no equal here" in error
-    assert not out.exists()
-    assert run("recipe", "convert", tmp_path / "a.json", "-o", out, "--keep-foreign")[0] == 0
-    assert "RandomFog" in out.read_text()
 
 
 @pytest.mark.parametrize(
@@ -396,22 +226,3 @@ def test_help_of_a_command(run: Run, flag: str) -> None:
 def test_version(run: Run) -> None:
     """It is the one of the installed package."""
     assert run("--version") == (0, f"gpu-aug {metadata.version('gpu-aug')}\n", "")
-
-
-@pytest.mark.parametrize(
-    ("torch_cuda", "dali_cuda", "driver", "found", "advice"),
-    [
-        (13, 12, None, "for CUDA 13 and 12; a driver 580 or newer serves both", ""),
-        (13, 12, "580.65.06", "nobody here has tried", "pip install nvidia-dali-cuda130"),
-        (12, 12, "535.10", "a driver 525 or newer serves both", ""),
-        (13, 13, "575.1", "got 575.1", "install NVIDIA's driver 580 or newer"),
-    ],
-)
-def test_doctor_judges_torch_and_dali(
-    torch_cuda: int, dali_cuda: int, driver: str | None, found: str, advice: str
-) -> None:
-    """Builds for two versions of CUDA, and drivers older than NVIDIA's guide asks for, are said."""
-    finding = judge_pair(torch_cuda, dali_cuda, driver)
-    assert found in finding.found
-    assert advice in finding.advice
-    assert bool(finding.advice) == bool(advice)

@@ -1,0 +1,89 @@
+"""A process that answers lines of JSON, and ends together with its workers."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+_CLOSE_SECONDS_MAX = 5.0
+
+
+class PeerError(RuntimeError):
+    """What a process raised, or how it ended; ``trace`` holds its traceback or last words."""
+
+    def __init__(self, text: str, trace: str) -> None:
+        super().__init__(text)
+        self.trace = trace
+
+
+class FarProcess:
+    """A process that is asked one thing at a time.
+
+    Args:
+        command: Starts it.
+        environment: Added to that of this process.
+
+    Attributes:
+        folder: Its own folder for temporary files, which goes with it.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._owned = TemporaryDirectory(prefix="gpu-aug-peer-", ignore_cleanup_errors=True)
+        self.folder = Path(self._owned.name)
+        with (self.folder / "errors.log").open("w") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
+                start_new_session=True,  # so that its workers can be ended with it
+                env={**os.environ, "TMPDIR": str(self.folder), **environment},
+            )
+
+    def ask(self, question: Mapping[str, object], seconds_max: float) -> dict[str, Any]:
+        """Write a question and wait for the answer.
+
+        Raises:
+            PeerError: It has ended, or does not answer in time.
+        """
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError):  # it has ended: its silence says so below
+            process.stdin.write(json.dumps(question) + "\n")
+            process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], seconds_max)
+        if not ready:
+            raise PeerError(f"no answer within {seconds_max:.0f} s", self._last_words())
+        line = process.stdout.readline()
+        if not line:
+            code = process.wait()
+            raise PeerError(f"its process ended with {code}", self._last_words())
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process and its workers."""
+        process = self._process
+        with contextlib.suppress(OSError):  # it has ended already
+            os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_CLOSE_SECONDS_MAX)
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+        self._owned.cleanup()
+
+    def _last_words(self) -> str:
+        return (self.folder / "errors.log").read_text(errors="replace")[-4000:]

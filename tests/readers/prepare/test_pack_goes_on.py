@@ -1,0 +1,273 @@
+"""Packing goes on where it was stopped, mixes nothing, and refuses what cannot be meant."""
+
+import errno
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from readers.prepare import PrepareError, packing
+from readers.prepare.atomic_files import locked
+from readers.prepare.packing import size_from
+from readers.prepare.workers import Processes
+from tests.support.commands import Run
+from tests.support.packed import (
+    ROOT,
+    Jpeg,
+    by_webdataset,
+    content,
+    manifest_of,
+    refused,
+    samples_of,
+    shards_in,
+)
+
+KILL = """
+import os, signal, sys
+from readers.prepare import packing, manifest, tar_shards
+from bench.cli import main
+module, name, most = sys.argv[1].split(":")
+owner = sys.modules[module]
+for part in name.split(".")[:-1]:
+    owner = getattr(owner, part)
+name = name.split(".")[-1]
+function, count = getattr(owner, name), 0
+def killing(*given, **named):
+    global count
+    count += 1
+    if count == int(most):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(*given, **named)
+setattr(owner, name, killing)
+main(["pack", *sys.argv[2:]])
+"""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "readers.prepare.tar_shards:_pieces:7",  # within a shard
+        "readers.prepare.packing:TarDataset:1",  # behind the first shard, of which nothing is noted
+        "readers.prepare.manifest:Manifest.add:1",
+        "readers.prepare.packing:TarDataset:2",  # between a shard and its index
+        "readers.prepare.manifest:Manifest.add:2",  # between an index and the manifest
+        "readers.prepare.manifest:Manifest.finish:1",  # at the end
+    ],
+)
+def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:
+    """After kill -9 a second run gives, byte for byte, what one run would have given."""
+    options = ["--shard-size", "30kB", "--shuffle", "3", "--workers", "2"]
+    run("pack", source, tmp_path / "whole", *options)
+    out = tmp_path / "out"
+    killed = subprocess.run(
+        [sys.executable, "-c", KILL, place, str(source), str(out), *options],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+    )
+    there = {name: data for name, data in content(out).items() if name.endswith(".tar")}
+    times = {path.name: path.stat().st_mtime_ns for path in shards_in(out)}
+    kept = [shard["name"] for shard in manifest_of(out)["shards"]]
+    code, printed, _ = run("pack", source, out, *options)
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert there.items() <= content(tmp_path / "whole").items()
+    assert code == 0
+    assert "24 samples in" in printed
+    assert content(out) == content(tmp_path / "whole")
+    assert not list(out.glob(".gpuaug-*"))
+    assert all((out / name).stat().st_mtime_ns == times[name] for name in kept)
+    assert len({sample["__key__"] for sample in by_webdataset(out)}) == 24
+
+
+def test_an_index_that_cannot_be_written_is_tried_again(
+    run: Run, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk at the first index is one sentence, and the next run goes on."""
+
+    def full(_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(packing, "TarDataset", full)
+        printed = refused(run, source, tmp_path / "out")
+
+    assert "cannot be written (No space left on device)" in printed
+    assert run("pack", source, tmp_path / "out")[0] == 0
+    assert len(samples_of(tmp_path / "out")) == 24
+
+
+def test_a_finished_run_writes_nothing(run: Run, source: Path, tmp_path: Path) -> None:
+    """The same command again only sums up."""
+    first = run("pack", source, tmp_path / "out", "--tile")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+
+    assert run("pack", source, tmp_path / "out", "--tile") == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [("unlink", "is missing"), ("cut", "has 100 bytes")]
+)
+def test_a_lost_shard_is_noticed(
+    run: Run, source: Path, tmp_path: Path, change: str, message: str
+) -> None:
+    """A finished folder from which a shard is gone, or a part of one, is not called finished again."""
+    run("pack", source, tmp_path / "out", "--shard-size", "30kB")
+    shard = shards_in(tmp_path / "out")[1]
+    shard.unlink() if change == "unlink" else os.truncate(shard, 100)
+
+    assert message in refused(run, source, tmp_path / "out", "--shard-size", "30kB")
+
+
+def test_other_settings_are_not_mixed(run: Run, source: Path, tmp_path: Path, jpeg: Jpeg) -> None:
+    """A folder that was begun in another way is refused with the difference, and stays as it is."""
+    out = tmp_path / "out"
+    run("pack", source, out)
+    before = content(out)
+
+    assert "tile was False, is True" in refused(run, source, out, "--tile")
+    assert "shuffle was None, is 1" in refused(run, source, out, "--shuffle", 1)
+    assert "is 1000" in refused(run, source, out, "--shard-size", "1kB")
+    (source / "cats" / "new.jpg").write_bytes(jpeg(20, 30))
+    assert "samples was 24, is 25" in refused(run, source, out)
+    assert content(out) == before
+
+
+def test_foreign_folders_are_left_alone(run: Run, source: Path, tmp_path: Path) -> None:
+    """A folder that holds something else, or a file that is no manifest, is refused."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "manifest.json").write_text("[]")
+
+    assert "holds files and no manifest.json" in refused(run, source, tmp_path / "full")
+    assert "is no manifest" in refused(run, source, tmp_path / "odd")
+    assert "give a folder elsewhere" in refused(run, source, source / "shards")
+    assert "cannot be made" in refused(run, source, tmp_path / "full" / "notes.txt" / "out")
+    assert not (source / "shards").exists()
+
+
+def test_arguments_are_checked(run: Run, source: Path, tmp_path: Path) -> None:
+    """What cannot be meant is refused before anything is written."""
+    out = tmp_path / "out"
+
+    assert "got '12 apples'" in refused(run, source, out, "--shard-size", "12 apples")
+    assert "got '0MB'" in refused(run, source, out, "--shard-size", "0MB")
+    assert "shuffle must be 0 or more" in refused(run, source, out, "--shuffle", -1)
+    assert "workers must be 1 or more" in refused(run, source, out, "--workers", 0)
+    assert "does not exist" in refused(run, tmp_path / "missing", out)
+    named = refused(run, source, tmp_path / "out.parquet")
+    assert f"pack SRC {out} --format parquet" in " ".join(named.split())
+    assert list(tmp_path.glob("out*")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("256MB", 256_000_000), ("1GiB", 2**30), ("1.5 kb", 1500), ("7", 7), ("2T", 2 * 10**12)],
+)
+def test_sizes_have_units(text: str, expected: int) -> None:
+    """Units of ten and of two, in any case."""
+    assert size_from(text) == expected
+
+
+def test_a_size_without_a_number_is_refused() -> None:
+    """A unit alone is no size."""
+    with pytest.raises(PrepareError, match="got 'MB'"):
+        size_from("MB")
+
+
+def test_nothing_to_pack_is_an_error(run: Run, tmp_path: Path) -> None:
+    """A source without one sound image is refused, with the first reason."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "page.jpg").write_text("<html>404</html>")
+
+    printed = refused(run, tmp_path / "source", tmp_path / "out")
+
+    assert "no sample can be packed (the first of 1 is page.jpg" in printed
+
+
+def test_two_commands_do_not_write_to_one_folder(run: Run, source: Path, tmp_path: Path) -> None:
+    """A folder that a running command holds is refused."""
+    with locked(tmp_path / "out"):
+        assert "is being written by another command" in refused(run, source, tmp_path / "out")
+
+
+def test_another_stream_of_the_same_name_is_refused(run: Run, source: Path, tmp_path: Path) -> None:
+    """A folder that was begun with one stream takes no other, not even of the same name and size."""
+    run("pack", source, tmp_path / "tar")
+    [shard] = shards_in(tmp_path / "tar")
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        packed = gzip.compress(shard.read_bytes(), mtime=ord(name))
+        (tmp_path / name / "x.tar.gz").write_bytes(packed)
+    out = tmp_path / "out"
+    assert run("pack", tmp_path / "a" / "x.tar.gz", out)[0] == 0
+
+    assert "source was" in refused(run, tmp_path / "b" / "x.tar.gz", out)
+    (tmp_path / "a" / "x.tar.gz").write_bytes(gzip.compress(shard.read_bytes(), 1))
+    assert "source was" in refused(run, tmp_path / "a" / "x.tar.gz", out)
+
+
+def _die(_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_worker_is_one_sentence() -> None:
+    """A worker that the kernel ends for want of memory says what can be done."""
+    with Processes(1, _die) as crew, pytest.raises(PrepareError, match="fewer --workers"):
+        list(crew.map(_die, range(9)))
+
+
+BUSY = """
+import sys, time
+from pathlib import Path
+from readers.prepare.workers import Processes
+from tests.readers.prepare.test_pack_goes_on import linger
+if __name__ == "__main__":
+    with Processes(2, linger) as crew:
+        list(crew.map(linger, [sys.argv[1]] * 9))
+"""
+
+
+def linger(folder: str) -> None:
+    """A task without end, in a worker that says who it is."""
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def test_workers_end_with_a_killed_command(tmp_path: Path) -> None:
+    """After kill -9 of the command no worker goes on."""
+    (tmp_path / "workers").mkdir()
+    (tmp_path / "busy.py").write_text(BUSY)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(tmp_path / "busy.py"), str(tmp_path / "workers")]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    try:
+        until(lambda: len(list((tmp_path / "workers").iterdir())) == 2, seconds=60)
+        process.kill()
+        workers = [int(path.name) for path in (tmp_path / "workers").iterdir()]
+        until(lambda: not any(map(runs, workers)), seconds=20)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(holds: Callable[[], bool], *, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def runs(process: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
