@@ -60,7 +60,7 @@ class Loader:
         decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size where
             the crop is shrunk by at least twice as much; pixels then differ a little. "exact" decodes as
             everybody does, and so does DALI in any case, and so are clips.
-        seed: Of the order and the draws, not negative.
+        seed: The seed of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of some blocks at a time, for storage
             that is best read in large pieces; see readers.Order.
@@ -77,7 +77,7 @@ class Loader:
             [B, T, 3, H, W].
         last_batch: What becomes of an incomplete last batch: "drop" it, hand it over "partial", or "pad"
             it with repeated samples for which `batch.valid` is False.
-        on_bad_sample: "raise", "replace" by another sample drawn from the dataset, or "skip", which makes
+        on_bad_sample: "raise", "replace" by another sample of the dataset, or "skip", which makes
             the batch smaller, down to no sample at all. Mean losses of none are NaN, so say
             ``if len(batch) == 0: continue``, or "replace" where all ranks must step together. The number
             of steps stays the same on every rank.

@@ -126,7 +126,7 @@ def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device)
     """Put the targets of a batch together; see Batch.
 
     Args:
-        found: Of each sample, moved.
+        found: The targets of each sample, moved.
         size: Height and width of the images.
         device: Where the tensors shall lie.
     """

@@ -94,7 +94,7 @@ def compile_ahead(recipes: Sequence[Recipe]) -> None:
     Nothing happens where it is kept already, or cannot be kept.
 
     Args:
-        recipes: Of the Loader's views that the fused engine carries out on the CPU.
+        recipes: The recipes of the Loader's views that the fused engine carries out on the CPU.
     """
     if _helpers or not sys.executable:
         return

@@ -24,7 +24,7 @@ class Frame:
     Attributes:
         shape: [images, height, width, 3], or [images, 3, height, width], of the largest batch, as it lies in
             memory.
-        dtype: Of its numbers.
+        dtype: The type of its numbers.
         permuted: Whether it is handed out as [images, 3, height, width] though channels lie last.
     """
 

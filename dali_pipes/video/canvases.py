@@ -22,7 +22,7 @@ def render_canvases(
 
     Args:
         frames: uint8 [n, height, width, 3], as they are stored.
-        info: Of their video.
+        info: What is known of their video.
         windows: The batch's crops, one row of which is used.
         row: That row.
 

@@ -36,7 +36,7 @@ class Rendering:
 
     Attributes:
         rows: Ascending.
-        canvases: Of these rows.
+        canvases: The canvases of these rows.
         tasks: What is under way: each gives a row, or the only row that takes its place, and its targets.
     """
 

@@ -116,7 +116,7 @@ def from_dali(pipeline: Any) -> DaliDecoder:
 
     The pipeline has one input, `fn.external_source` without a source, which gets encoded bytes, uint8
     [num_bytes] on the CPU; and one output, uint8 [height, width, 3] on the CPU or on the loader's GPU, of any
-    size, which may be another for each image. The recipe's windows are drawn from the sizes that come out.
+    size, which may be another for each image. The recipe's crops are drawn for the sizes that come out.
     Samples, order, draws, resuming and what happens to bad samples are the loader's, so nothing in
     the pipeline may draw random numbers. Samples whose masks, boxes or keypoints are asked for must
     come out at the size they are stored with, unturned.

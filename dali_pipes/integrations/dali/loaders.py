@@ -38,7 +38,7 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
     """Give all loaders the steps that an iterator's arguments ask for.
 
     Args:
-        loaders: Of one run.
+        loaders: The loaders of one run.
         last_batch: What becomes of an incomplete last batch.
         size: Samples of an epoch on these loaders together, or -1 for all; see DALIGenericIterator.
 
