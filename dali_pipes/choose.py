@@ -130,13 +130,13 @@ def _decoder(
 
 
 def _why_pipeline(decoder: DaliDecoder, device: torch.device) -> str:
-    place = decoder.device_id
-    if place is not None and (device.type != "cuda" or device.index != place):
+    number = decoder.device_id
+    if number is not None and (device.type != "cuda" or device.index != number):
         raise LoaderError(
-            f'the pipeline of from_dali makes images on GPU {place}, but {device=!s}; use device="cuda:{place}", or '
+            f'the pipeline of from_dali makes images on GPU {number}, but {device=!s}; use device="cuda:{number}", or '
             f"end the pipeline with images.cpu()"
         )
-    where = "the CPU" if place is None else f"GPU {place}"
+    where = "the CPU" if number is None else f"GPU {number}"
     return f"decoder dali: a pipeline of your own, with images on {where}"
 
 

@@ -13,8 +13,8 @@ def check(name: str) -> None:
         ImportError: If Python would import a module from elsewhere.
     """
     spec = importlib.util.find_spec(name)
-    places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]
-    found = next((Path(place) for place in places if place), None)
+    paths = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or [])]
+    found = next((Path(path) for path in paths if path), None)
     if found is not None and HOME not in found.resolve().parents:
         raise ImportError(
             f"gpu-aug needs its own package {name!r}, but Python finds {found} first; rename that one, "

@@ -28,13 +28,13 @@ class Journal:
         self._argument = argument
         self.name = os.fspath(path)
         self._begun: set[Path] = set()
-        place = self.path(rank).absolute()
-        if not place.parent.is_dir():
+        file = self.path(rank).absolute()
+        if not file.parent.is_dir():
             raise LoaderError(
-                f"{argument}={self.name!r} cannot be written: there is no folder {place.parent}; make it or choose "
+                f"{argument}={self.name!r} cannot be written: there is no folder {file.parent}; make it or choose "
                 f"another place"
             )
-        if place.is_dir():
+        if file.is_dir():
             raise LoaderError(
                 f"{argument}={self.name!r} cannot be written: it is a folder; name a file in it"
             )

@@ -28,7 +28,7 @@ class RunIdentity(TypedDict):
         recipe: Fingerprint of the recipe.
         seed: Seed of the order and the draws.
         shuffle: Kind of the order.
-        order: 16 hex digits over some places of epoch 0, which no other order has.
+        order: 16 hex digits over some positions of epoch 0, which no other order has.
     """
 
     version: int
@@ -80,16 +80,16 @@ def identity_of(setup: Setup) -> RunIdentity:
     }
 
 
-def order_check(places: Callable[[np.ndarray], Sequence[np.ndarray]], length: int) -> str:
-    """Return 16 hex digits over 64 places of an order, which tell it from most others.
+def order_check(look_up: Callable[[np.ndarray], Sequence[np.ndarray]], length: int) -> str:
+    """Return 16 hex digits over 64 positions of an order, which tell it from most others.
 
     Args:
-        places: Returns the arrays that say what stands at positions, int64 [n], of epoch 0.
+        look_up: Returns the arrays that say what stands at positions, int64 [n], of epoch 0.
         length: Positions in an epoch, at least 1.
     """
     positions = np.unique(np.linspace(0, length - 1, _PROBES).astype(np.int64))
     digest = hashlib.sha256()
-    for array in places(positions):
+    for array in look_up(positions):
         digest.update(np.asarray(array, np.int64).astype("<i8").tobytes())
     return digest.hexdigest()[:16]
 

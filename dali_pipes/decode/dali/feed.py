@@ -29,7 +29,7 @@ class FeedOptions:
         batch_size: The largest batch.
         device: Where DALI decodes.
         canvases: Whether it hands back finished canvases, one list of images per view, or one list of
-            cuts: of each image the part that holds its windows of all views.
+            cuts: of each image the part that holds its crops of all views.
         canvas: For each view height and width of all its canvases, None where they differ.
         antialias: For each view, whether shrinking to the canvas is low-pass filtered.
         device_id: The GPU for "mixed", None for "cpu".
@@ -149,7 +149,7 @@ def cut_tiles(
         The encoded bytes of each row, and int32 [B, 2], top and left of their image in the whole one.
     """
     start, shape = needed_part(fetched.draws)
-    windows = np.concatenate([start, shape], axis=1)
+    parts = np.concatenate([start, shape], axis=1)
     data: list[Payload] = []
     restarts: list[NDArray[np.int64]] = []
     for sample, payload, hide in zip(fetched.samples, fetched.data, covered.tolist(), strict=True):
@@ -162,7 +162,7 @@ def cut_tiles(
         return data, np.zeros_like(start)
     from dali_pipes.jpeg.tiling.cut import cut_many
 
-    cuts = cut_many(data, windows, restarts, upright=True)
+    cuts = cut_many(data, parts, restarts, upright=True)
     return cuts.data, cuts.origins
 
 

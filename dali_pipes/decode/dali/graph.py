@@ -1,4 +1,4 @@
-"""The DALI graph for images: encoded bytes and windows in, decoded and cut uint8 images out."""
+"""The DALI graph for images: encoded bytes and crops in, decoded and cut uint8 images out."""
 
 from typing import Any, Literal
 
