@@ -1,6 +1,7 @@
 """How busy a GPU was, by a driver that answers, that does not, and that is not there."""
 
 import sys
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from bench.compare import usage as watching
 from bench.compare.usage import Busy, mean_of
 
 
@@ -78,3 +80,43 @@ def test_a_missing_package_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
     assert "pip install nvidia-ml-py" in look().found["percent of the GPU"]
+
+
+def test_what_was_before_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Percents that average over the time before the block are left out; an engine that fails costs its own."""
+    monkeypatch.setattr(watching, "_LOOK_SECONDS", 0.01)
+    now, looked_enough = 0.0, threading.Event()
+    monkeypatch.setattr(watching.time, "perf_counter", lambda: now)
+
+    def since() -> tuple[int, float]:
+        nonlocal now
+        now += 0.05
+        if now > 0.5:
+            looked_enough.set()
+        return (90 if now < 0.15 else 10), 0.2
+
+    def broken() -> tuple[int, float]:
+        raise NVMLError("as planned")
+
+    monkeypatch.setattr(watching, "_readers", lambda _: {"NVDEC": since, "the JPEG engine": broken})
+    with Busy(torch.device("cuda")) as busy:
+        assert looked_enough.wait(60)
+
+    assert busy.found["percent of NVDEC"] == 10
+    assert busy.found["percent of NVDEC at most"] == 10
+    assert busy.found["percent of the JPEG engine"] == "not known: as planned"
+
+
+def test_cores_count_as_busy_where_they_are_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 200 ticks 50 were idle; averages over blocks leave out what is not known."""
+    ticks = iter([(100, 40), (300, 90), (300, 90), (400, 140)])
+    monkeypatch.setattr(watching, "_ticks", lambda: next(ticks))
+    looks = []
+    for _ in range(2):
+        with Busy(torch.device("cpu")) as busy:
+            pass
+        looks.append(busy)
+    looks[0].found["percent of NVDEC"] = "not known: as planned"
+
+    assert [look.found["percent of the cores"] for look in looks] == [75, 50]
+    assert mean_of(looks) == {"percent of the cores": 62}

@@ -1,10 +1,14 @@
 """Every step of a visit runs on the CPU, and finds what is right to be right."""
 
 import importlib
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
+from bench.compare.usage import Busy
 from bench.gpu import sanitizer
 from bench.gpu.plan import STEPS
 from bench.gpu.rows import Rows
@@ -40,3 +44,18 @@ def test_the_program_for_the_sanitizer_runs(capsys: pytest.CaptureFixture[str]) 
     sanitizer.program("engine", rehearse=True)
 
     assert capsys.readouterr().out.endswith(f"{sanitizer.END}\n")
+
+
+@pytest.mark.needs_cuda
+def test_the_driver_answers(jpeg: Callable[..., bytes]) -> None:
+    """NVML is asked while a decoder works, and tells percents of each engine."""
+    from torchvision.io import decode_jpeg
+
+    encoded = [torch.frombuffer(bytearray(jpeg(300, 400, seed)), dtype=torch.uint8) for seed in range(64)]  # fmt: skip
+    with Busy(torch.device("cuda", 0)) as found:
+        until = time.perf_counter() + 1.5
+        while time.perf_counter() < until:
+            decode_jpeg(encoded, device=torch.device("cuda", 0))
+
+    told = {name: found.found.get(f"percent of {name}") for name in ("the GPU", "the JPEG engine")}
+    assert all(isinstance(percent, int) for percent in told.values()), found.found
