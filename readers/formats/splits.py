@@ -109,19 +109,6 @@ def choose_split(paths: Sequence[str], split: str | None, source: str) -> list[s
     raise SourceError(several_splits(source, names, first))
 
 
-def require_one_split(paths: Sequence[str], source: str) -> None:
-    """See that files are all of one split.
-
-    Args:
-        paths: Paths or URLs.
-        source: What the caller gave, for errors.
-
-    Raises:
-        SourceError: They are of several.
-    """
-    choose_split(paths, None, source)
-
-
 def several_splits(source: str, names: Sequence[str], instead: str) -> str:
     """The sentence about data of which a part must not be trained on."""
     return (

@@ -16,7 +16,7 @@ from readers.formats.parquet.expanded import OWN_CODECS
 from readers.formats.parquet.footer import ColumnChunk, Group, read_groups
 from readers.formats.parquet.pages import Chunk, Read
 from readers.formats.registry import require
-from readers.formats.splits import require_one_split
+from readers.formats.splits import choose_split
 from readers.formats.tables.columns import one_line
 from readers.formats.tables.layout import Layout
 from readers.sample import PathLike, Payload, SourceError
@@ -91,7 +91,7 @@ def _find(text: str) -> list[Location]:
     inside = [each for each in inside if not any(part[0] in "._" for part in each.parts)]
     if not inside:
         raise SourceError(f"{path} holds no .parquet files: correct the path")
-    require_one_split([f"{path}/{each.as_posix()}" for each in inside], str(path))
+    choose_split([f"{path}/{each.as_posix()}" for each in inside], None, str(path))
     return [
         Location(str(path / each), each.as_posix(), _partitions(each.parts[:-1])) for each in inside
     ]

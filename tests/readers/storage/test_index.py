@@ -375,7 +375,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeBlob]:
         return objects[url]
 
     monkeypatch.setattr("readers.storage.index.sidecar.open_blob", open_fake)
-    monkeypatch.setattr("readers.storage.shards.open_blob", open_fake)
+    monkeypatch.setattr("readers.storage.side_by_side.open_blob", open_fake)
     return objects
 
 
