@@ -125,6 +125,23 @@ def test_a_code_of_all_ones_is_refused() -> None:
         opencv.decode(with_code_of_ones(sound), (30, 30))
 
 
+@pytest.mark.parametrize(
+    ("segment", "offset", "number"),
+    [(b"\xff\xda", 6, 0x40), (b"\xff\xda", 6, 0x04), (b"\xff\xc0", 12, 4)],
+    ids=["DC", "AC", "quantisation"],
+)
+def test_a_table_number_above_three_is_refused(segment: bytes, offset: int, number: int) -> None:
+    """There are four tables of a kind; where a fifth would lie, another kind begins."""
+    data = bytearray(encode(picture(30, 30), "gray"))
+    at = data.index(segment) + offset
+    assert data[at] == 0
+    data[at] = number
+
+    status, _ = ours(bytes(data), (30, 30))
+
+    assert "quantisation table" in REASONS[status]
+
+
 @pytest.mark.parametrize("first", ["no tag", "cut", "no EXIF", 1, 9])
 def test_the_first_orientation_there_is_counts(first: str | int) -> None:
     """Of two EXIF segments OpenCV takes the first that has the tag, whatever its number; so do both of our readers."""

@@ -1,19 +1,25 @@
 """The passes of the fused engine, in lines for people."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from gpu_aug.engines.fused.compile.plan import Part, Plan, make_plan
+from gpu_aug.draws import Params
+from gpu_aug.engines.fused.compile.other_engines import NO_KERNEL
+from gpu_aug.engines.fused.compile.pending import Pending, Rows
+from gpu_aug.engines.fused.compile.plan import OtherStep, Part, Plan, make_plan
+from gpu_aug.engines.fused.compile.program import Stage
 from gpu_aug.engines.fused.compile.stages import stages
 from gpu_aug.ops import Operation
-from gpu_aug.ops.color.jitter import ColorJitter, Contrast
-from gpu_aug.ops.dropout.erase import Holes
-from gpu_aug.ops.geometric.spatial import Crop, Reorient, Spatial, Warp
-from gpu_aug.ops.policy.space import PolicyWarp
+from gpu_aug.ops.geometric.spatial import Crop, Warp
 from gpu_aug.recipe import Recipe
 
+_NUM_IMAGES, _ANY_SIZE = 8, (480, 640)
+_MEAN = "contrast: its mean needs all pixels, which wait in a scratch image of float32"
 _FLOAT_BYTES = 4
 _KINDS = {
     "": "fused",
@@ -36,7 +42,6 @@ class Pass:
         operations: What it carries out.
         notes: What else is worth knowing.
         mixes: Whether it reads a second image.
-        size: After it.
     """
 
     by: str
@@ -44,7 +49,6 @@ class Pass:
     operations: list[Operation] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     mixes: bool = False
-    size: Size = None
 
 
 def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
@@ -56,7 +60,7 @@ def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
         exact: See ``compile_engine``.
     """
     plan = make_plan(recipe, device=device, exact=exact)
-    passes = find_passes(plan, recipe.decode_size, exact=exact)
+    passes = find_passes(plan, recipe)
     lines = [
         f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'} on {device} for an image whose gates are "
         "all open; an image skips what its gates close"
@@ -64,134 +68,135 @@ def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
     before, total = recipe.decode_size, 0.0
     bytes_before = 1
     for number, one in enumerate(passes):
+        after = before
+        for operation in one.operations:
+            after = _size_after(operation, after)
         names = ", ".join(type(operation).__name__ for operation in one.operations) or "a copy"
         kind = _KINDS[one.by]
         lines.append(f"pass {number + 1}, {kind}: {names}")
         read = _area(before) * 3 * bytes_before * (2 if one.mixes else 1)
-        written = _area(one.size) * 3 * _FLOAT_BYTES
+        written = _area(after) * 3 * _FLOAT_BYTES
         total += read + written
         lines.append(
-            f"  {_shape(before, bytes_before)} -> {_shape(one.size, _FLOAT_BYTES)}: "
-            f"{_amount(read, before)} read, {_amount(written, one.size)} written"
+            f"  {_shape(before, bytes_before)} -> {_shape(after, _FLOAT_BYTES)}: "
+            f"{_amount(read, before)} read, {_amount(written, after)} written"
         )
         lines += [f"  split: {one.split}"] * bool(one.split)
         lines += [f"  {note}" for note in one.notes]
-        before, bytes_before = one.size, _FLOAT_BYTES
+        before, bytes_before = after, _FLOAT_BYTES
     if before is not None and recipe.decode_size is not None:
         lines.append(f"in all {total / 1000:.0f} kB per image, written as float32")
     return "\n".join(lines)
 
 
-def find_passes(plan: Plan, size: Size, *, exact: bool) -> list[Pass]:
-    """Gather the parts of a plan in passes, as they are carried out where all gates are open."""
-    passes = [Pass("", "", size=size)]
-    for part in plan.parts:
-        current = passes[-1]
-        reason = _why_split(current, part, exact=exact)
-        if reason:
-            if not current.operations and not current.by and len(passes) == 1 and part.way != "mix":
-                passes.pop()
-            by = part.by if part.way == "own" else ""
-            passes.append(Pass(by, reason, mixes=part.way == "mix"))
-            current = passes[-1]
-        current.notes += _notes(current, part.operation)
-        current.operations.append(part.operation)
-        current.size = size = _size_after(part.operation, size)
-    if passes[-1].by:
-        passes.append(Pass("", "the result is stored as the batch's type", size=size))
-    return passes
+def find_passes(plan: Plan, recipe: Recipe) -> list[Pass]:
+    """Add the operations of a plan to programs that nobody carries out, all gates open.
+
+    Returns:
+        The passes of the image that takes the most of a few images.
+    """
+    size = recipe.decode_size or _ANY_SIZE
+    draws = recipe.draw(0, 0, np.arange(_NUM_IMAGES), np.full((_NUM_IMAGES, 2), size))
+    sizes = draws.windows.canvas.tolist()
+    trace = _Trace([torch.empty(*one, 3, dtype=torch.uint8) for one in sizes], plan.num_stages)
+    for place, (part, params) in enumerate(zip(plan.parts, draws.params, strict=True)):
+        opened = params | {"apply": np.ones_like(params["apply"]), "partners": draws.partners}
+        trace.add(part, opened, is_whole=place < plan.num_exact)
+    return max(trace.finish(), key=len)
 
 
-def _why_split(current: Pass, part: Part, *, exact: bool) -> str:
-    """Return why a part begins a pass, or nothing."""
-    operation, name = part.operation, type(part.operation).__name__
-    if part.way == "own":
-        return f"there is no fused kernel for {name}"
-    if current.by:
-        return f"{type(current.operations[-1]).__name__} was a pass of its own"
-    if part.way == "mix":
-        return f"{name} reads other images as they are before it"
-    if part.way != "map":
-        return ""
-    before = current.operations
-    if current.mixes:
-        return f"{name} moves pixels of mixed images"
-    if any(isinstance(other, Holes) for other in before):
-        return f"{name} moves pixels after rectangles were painted"
-    return "" if isinstance(operation, Reorient) else _why_apart(before, operation, exact=exact)
+class _Trace(Pending):
+    """Programs that are not carried out: which passes each image takes."""
+
+    def __init__(self, images: list[torch.Tensor], num_stages: int) -> None:
+        super().__init__(images, num_stages, lambda *_: None)
+        self._passes = [[Pass("", "")] for _ in images]
+        self._reasons = [""] * len(images)
+
+    def add(self, part: Part, params: Params, *, is_whole: bool) -> None:
+        """Add an operation to the programs of all images."""
+        before = self.program.frame[:, 0] > 0
+        if isinstance(part, OtherStep):
+            part = replace(part, apply=_resized(part.operation))
+        part.add(self, params, is_whole)
+        composed = (self.program.frame[:, 0] > 0) & ~before
+        for row, passes in enumerate(self._passes):
+            if part.by:
+                self._add_step(row, part)
+                continue
+            if composed[row]:
+                passes[-1].notes.append(_composed(passes[-1], part.operation))
+            passes[-1].operations.append(part.operation)
+
+    def _add_step(self, row: int, part: Part) -> None:
+        """Let a step of another engine be a pass, in place of one that would hold nothing."""
+        name, passes = type(part.operation).__name__, self._passes[row]
+        passes[-1].by, passes[-1].split = part.by, NO_KERNEL.format(name=name)
+        passes[-1].operations.append(part.operation)
+        passes.append(Pass("", f"{name} was a pass of its own"))
+
+    def split(
+        self, operation: Operation, rows: Rows, reasons: dict[str, Rows], dtype: Any = None
+    ) -> None:
+        """Note why; see Pending.split."""
+        for row in np.flatnonzero(rows):
+            texts = [text for text, holds in reasons.items() if holds[row]]
+            if texts:
+                self._reasons[row] = _filled(texts[0], operation, self._passes[row][-1].operations)
+        super().split(operation, rows, reasons, dtype)
+
+    def _carry_out(self, places: NDArray[np.int64] | None, outs: Any) -> None:  # noqa: ARG002
+        """Note that a pass ends here."""
+        for row in range(len(self)) if places is None else places.tolist():
+            passes = self._passes[row]
+            passes[-1].mixes = bool(self.is_mixed[row])
+            if (self.program.codes[row] == Stage.CONTRAST).any():
+                passes[-1].notes.append(_MEAN)
+            passes.append(Pass("", self._reasons[row]))
+
+    def finish(self) -> list[list[Pass]]:
+        """Store all images; returns the passes of each."""
+        self._carry_out(None, None)
+        for passes in self._passes:
+            passes.pop()
+            if len(passes) > 1 and not passes[-1].operations:
+                passes[-1].split = "the result is stored as the batch's type"
+        return self._passes
 
 
-def _why_apart(before: list[Operation], operation: Operation, *, exact: bool) -> str:
-    """Return why a Crop or a Warp cannot join the operations before it in a pass."""
-    name = type(operation).__name__
-    values = [other for other in before if stages(other) is not None]
-    warps = [other for other in before if isinstance(other, Warp)]
-    if isinstance(operation, Crop):
-        if any(map(_takes_mean, values)):
-            return f"{name} changes the image whose mean the contrast takes"
-        if not operation.may_pad:
-            return ""
-        if values or warps:
-            made = "changed values" if values else f"what {type(warps[-1]).__name__} made"
-            return f"{name} pads {made}"
-    elif values:
-        return f"{name} interpolates values that {type(values[-1]).__name__} changed"
-    elif warps:
-        return _why_not_composed(warps, operation, exact=exact)
-    pads = [other for other in before if isinstance(other, Crop) and other.may_pad]
-    if pads and not (_alike(pads[-1], operation) and _pads_once(operation)):
-        return f"{name} samples or pads in another way than {type(pads[-1]).__name__}"
-    return ""
+def _resized(operation: Operation) -> Any:
+    """A step of another engine that makes images of the right size, and no more."""
 
-
-def _why_not_composed(warps: list[Warp], operation: Operation, *, exact: bool) -> str:
-    """Return why a Warp and those before it in a pass cannot be one interpolation."""
-    name = type(operation).__name__
-    if exact or isinstance(operation, PolicyWarp):
-        return f"{name} has an interpolation of its own" + (
-            ", as exact=True asks for" if exact else ""
-        )
-    if "nearest" in (warps[-1].interpolation, getattr(operation, "interpolation", "")):
-        return f"{name} or {type(warps[-1]).__name__} takes nearest pixels"
-    if not _alike(warps[-1], operation):
-        return f"{name} samples or pads in another way than {type(warps[-1]).__name__}"
-    if warps[-1].padding_mode in ("reflect", "symmetric"):
-        return f"{name} mirrors what lies in the frame between, which one interpolation cannot"
-    return f"{name} would be a third warp, and a pass composes two" if len(warps) > 1 else ""
-
-
-def _alike(one: Spatial, other: Operation) -> bool:
-    """Whether the same lies beside both."""
-    if not isinstance(other, Spatial) or one.padding_mode != other.padding_mode:
-        return False
-    return one.padding_mode != "constant" or (one.fill, one.blend) == (other.fill, other.blend)
-
-
-def _pads_once(operation: Operation) -> bool:
-    """Whether what lies beside it may be more of what lies beside the image already."""
-    return isinstance(operation, Spatial) and (
-        operation.padding_mode == "constant"
-        and (isinstance(operation, Crop) or operation.blend == "once")
-    )
-
-
-def _notes(current: Pass, operation: Operation) -> list[str]:
-    if _takes_mean(operation):
-        return ["contrast: its mean needs all pixels, which wait in a scratch image of float32"]
-    warps = [other for other in current.operations if isinstance(other, Warp)]
-    if isinstance(operation, Warp) and warps:
-        names = f"{type(warps[-1]).__name__} and {type(operation).__name__}"
+    def apply(images: Sequence[torch.Tensor], _params: Params) -> list[torch.Tensor]:
+        sizes = [_size_after(operation, (image.shape[0], image.shape[1])) for image in images]
         return [
-            f"composed: {names} become one interpolation, and what the frame between cuts off stays cut off; "
-            "exact=True keeps them apart"
+            torch.empty(*(size or image.shape[:2]), 3)
+            for image, size in zip(images, sizes, strict=True)
         ]
-    return []
+
+    return apply
 
 
-def _takes_mean(operation: Operation) -> bool:
-    if isinstance(operation, ColorJitter):
-        return operation.contrast != (1, 1)
-    return isinstance(operation, Contrast)
+def _filled(text: str, operation: Operation, before: list[Operation]) -> str:
+    """A reason with the names of the operation and of those before it in the pass."""
+    kinds: dict[str, Any] = {
+        "values": lambda other: stages(other) is not None and not isinstance(other, Warp),
+        "warp": lambda other: isinstance(other, Warp),
+        "pad": lambda other: isinstance(other, Crop) and other.may_pad,
+    }
+    names = {
+        kind: next((type(other).__name__ for other in reversed(before) if fits(other)), "another")
+        for kind, fits in kinds.items()
+    }
+    return text.format(name=type(operation).__name__, **names)
+
+
+def _composed(current: Pass, operation: Operation) -> str:
+    warp = [other for other in current.operations if isinstance(other, Warp)][-1]
+    return (
+        f"composed: {type(warp).__name__} and {type(operation).__name__} become one interpolation, and what the "
+        "frame between cuts off stays cut off; exact=True keeps them apart"
+    )
 
 
 def _size_after(operation: Operation, size: Size) -> Size:

@@ -15,6 +15,7 @@ from gpu_aug.engines.fused.compile.pending import CLEAN, PADDED, WARPED, Pending
 from gpu_aug.engines.fused.compile.program import Border, Kind, Stage
 from gpu_aug.ops.geometric.spatial import Crop, Reorient, Spatial, Warp
 from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.policy.space import PolicyWarp
 from gpu_aug.resampling.grid import inverses
 
 _BORDERS = {
@@ -23,6 +24,11 @@ _BORDERS = {
     "reflect": Border.REFLECT,
     "symmetric": Border.SYMMETRIC,
 }
+
+
+_MIXED = "{name} moves pixels of mixed images"
+_PAINTED = "{name} moves pixels after rectangles were painted"
+_OTHER_PADDING = "{name} samples or pads in another way than {pad}"
 
 
 @singledispatch
@@ -56,20 +62,21 @@ def move(operation: Operation, pending: Pending, params: Params, *, exact: bool)
 
 
 @move.register
-def _reorient(_: Reorient, pending: Pending, params: Params, *, exact: bool) -> None:  # noqa: ARG001
+def _reorient(operation: Reorient, pending: Pending, params: Params, *, exact: bool) -> None:  # noqa: ARG001
     rows = params["apply"] & (params["transpose"] | params["top_bottom"] | params["left_right"])
     if not rows.any():
         return
-    pending.write(rows & (pending.is_mixed | pending.fixed))
+    pending.split(operation, rows, {_MIXED: pending.is_mixed, _PAINTED: pending.fixed})
+    size = pending.program.size
     turned = np.flatnonzero(rows & params["transpose"])
     if len(turned):
-        pending.size[turned] = pending.size[turned, ::-1]
+        size[turned] = size[turned, ::-1]
         pending.back[turned, :, :2] = pending.back[turned, :, 1::-1]
     for axis, name in enumerate(("left_right", "top_bottom")):  # x, then y
         flipped = np.flatnonzero(rows & params[name])
         if len(flipped):
             back = pending.back[flipped]
-            back[:, :, 2] += back[:, :, axis] * pending.size[flipped, 1 - axis, None]
+            back[:, :, 2] += back[:, :, axis] * size[flipped, 1 - axis, None]
             back[:, :, axis] *= -1
             pending.back[flipped] = back
 
@@ -80,17 +87,24 @@ def _crop(operation: Crop, pending: Pending, params: Params, *, exact: bool) -> 
     if not rows.any():
         return
     start, shape = params["start"], params["shape"]
-    inside = (start >= 0).all(axis=1) & (start + shape <= pending.size).all(axis=1)
+    inside = (start >= 0).all(axis=1) & (start + shape <= pending.program.size).all(axis=1)
     pads = rows & ~inside
-    shown = pads & ((pending.moved != CLEAN) & ~_can_pad(operation, pending))
-    stays = pending.is_mixed | pending.fixed | (pads & pending.staged)
-    if (rows & pending.staged).any():  # a mean is that of the image before the crop
-        stays |= (pending.codes == Stage.CONTRAST).any(axis=1)
-    pending.write(rows & (stays | shown))
+    contrast = np.zeros(len(pending), bool)
+    if (rows & pending.staged).any():
+        contrast = (pending.program.codes == Stage.CONTRAST).any(axis=1)
+    reasons = {
+        _MIXED: pending.is_mixed,
+        _PAINTED: pending.fixed,
+        "{name} changes the image whose mean the contrast takes": contrast,
+        "{name} pads changed values": pads & pending.staged,
+        "{name} pads what {warp} made": pads & (pending.moved == WARPED),
+        _OTHER_PADDING: pads & (pending.moved == PADDED) & ~_can_pad(operation, pending),
+    }
+    pending.split(operation, rows, reasons)
     _cut_view(pending, pads & (pending.moved == PADDED))
     pending.back[rows, :, 2] += pending.back[rows, :, 0] * start[rows, 1:]
     pending.back[rows, :, 2] += pending.back[rows, :, 1] * start[rows, :1]
-    pending.size[rows] = shape[rows]
+    pending.program.size[rows] = shape[rows]
     if pads.any():
         pending.moved[pads] = PADDED
         _set_border(operation, pending, pads)
@@ -103,31 +117,48 @@ def _warp(operation: Warp, pending: Pending, params: Params, *, exact: bool) -> 
     if not rows.any():
         return
     kind = Kind.NEAREST if operation.interpolation == "nearest" else Kind.BILINEAR
-    apart = pending.is_mixed | pending.staged
-    joins = np.zeros(len(pending), bool)
-    if kind == Kind.BILINEAR and not exact:
-        joins = rows & ~apart & _can_join(operation, pending)
-    free = (pending.moved == CLEAN) | ((pending.moved == PADDED) & _can_pad(operation, pending))
-    pending.write(rows & (apart | ~(free | joins)))
+    pending.split(operation, rows, _why_apart(operation, pending, kind, exact=exact))
+    program, joins = pending.program, rows & (pending.moved == WARPED)
     _cut_view(pending, rows & (pending.moved == PADDED))
-    pending.frame[joins] = pending.size[joins]
+    program.frame[joins] = program.size[joins]
     pending.before[joins] = pending.back[joins]
     pending.back[joins] = np.eye(3)
-    back = inverses(operation.forward(params, pending.size)[rows])
+    back = inverses(operation.forward(params, program.size.astype(np.int64))[rows])
     pending.back[rows] = pending.back[rows] @ back
-    pending.kind[rows] = kind
+    program.kind[rows] = kind
     pending.moved[rows] = WARPED
     _set_border(operation, pending, rows)
     _leave_out_singular(pending, rows)
     if "shape" in params:
-        pending.size[rows] = params["shape"][rows]
+        program.size[rows] = params["shape"][rows]
+
+
+def _why_apart(operation: Warp, pending: Pending, kind: Kind, *, exact: bool) -> dict[str, Rows]:
+    """Why a warp cannot join what is pending, and for which images."""
+    program, warped = pending.program, pending.moved == WARPED
+    own = "{name} has an interpolation of its own" + ", as exact=True asks for" * exact
+    mirrors = operation.padding_mode in ("reflect", "symmetric")
+    nearest = (program.kind == Kind.NEAREST) | (kind == Kind.NEAREST)
+    return {
+        _MIXED: pending.is_mixed,
+        _PAINTED: pending.fixed,
+        "{name} interpolates values that {values} changed": pending.staged,
+        own: warped & (exact or isinstance(operation, PolicyWarp)),
+        "{name} or {warp} takes nearest pixels": warped & nearest,
+        "{name} samples or pads in another way than {warp}": warped
+        & ~_same_border(operation, pending),
+        "{name} mirrors what lies in the frame between, which one interpolation cannot": warped
+        & mirrors,
+        "{name} would be a third warp, and a pass composes two": warped & (program.frame[:, 0] > 0),
+        _OTHER_PADDING: (pending.moved == PADDED) & ~_can_pad(operation, pending),
+    }
 
 
 def _leave_out_singular(pending: Pending, rows: Rows) -> None:
     """Let those whose matrix has no inverse see what lies beside the view alone."""
     lost = rows & ~np.isfinite(pending.back).all(axis=(1, 2))
     pending.back[lost] = ((0, 0, -9), (0, 0, -9), (0, 0, 1))
-    pending.border[lost] = Border.CONSTANT
+    pending.program.border[lost] = Border.CONSTANT
 
 
 def _border(operation: Spatial) -> Border:
@@ -142,26 +173,17 @@ def _fill(operation: Spatial) -> NDArray[np.float32]:
 
 
 def _set_border(operation: Spatial, pending: Pending, rows: Rows) -> None:
-    pending.border[rows] = _border(operation)
-    pending.fill[rows] = _fill(operation)
+    pending.program.border[rows] = _border(operation)
+    pending.program.fill[rows] = _fill(operation)
 
 
 def _same_border(operation: Spatial, pending: Pending) -> Rows:
     """Which images have beside them what the operation wants there."""
     border = _border(operation)
-    same: Rows = pending.border == border
+    same: Rows = pending.program.border == border
     if border in (Border.CONSTANT, Border.CONSTANT_TWICE):
-        same &= (pending.fill == _fill(operation)).all(axis=1)
+        same &= (pending.program.fill == _fill(operation)).all(axis=1)
     return same
-
-
-def _can_join(operation: Spatial, pending: Pending) -> Rows:
-    """Which warped images can be warped once more by the same samples: a mirror has no place between them."""
-    if operation.padding_mode in ("reflect", "symmetric"):
-        return np.zeros(len(pending), bool)
-    warped = (pending.moved == WARPED) & (pending.kind == Kind.BILINEAR)
-    joins: Rows = warped & (pending.frame[:, 0] == 0) & _same_border(operation, pending)
-    return joins
 
 
 def _can_pad(operation: Spatial, pending: Pending) -> Rows:
@@ -176,13 +198,13 @@ def _cut_view(pending: Pending, rows: Rows) -> None:
     """Reduce the view to what is seen of it; all maps of ``rows`` are whole-pixel moves."""
     if not rows.any():
         return
-    back, size = pending.back[rows], pending.size[rows]
+    back, size = pending.back[rows], pending.program.size[rows]
     corners = np.zeros((len(size), 3, 2))  # of the frame, in continuous coordinates
     corners[:, :2, 1], corners[:, 2] = size[:, ::-1], 1
     seen = (back @ corners)[:, :2]
-    view = pending.view[rows]
+    view = pending.program.view[rows]
     low = np.clip(seen.min(axis=2)[:, ::-1], 0, view[:, 2:]).astype(np.int32)
     high = np.clip(seen.max(axis=2)[:, ::-1], 0, view[:, 2:]).astype(np.int32)
-    pending.view[rows] = np.concatenate([view[:, :2] + low, high - low], axis=1)
+    pending.program.view[rows] = np.concatenate([view[:, :2] + low, high - low], axis=1)
     back[:, :2, 2] -= low[:, ::-1]
     pending.back[rows] = back

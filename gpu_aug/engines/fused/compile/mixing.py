@@ -1,15 +1,16 @@
 """Operations that mix images, added to programs."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.fused.compile.pending import Pending
+from gpu_aug.engines.fused.compile.other_engines import NO_KERNEL, Apply
+from gpu_aug.engines.fused.compile.pending import Pending, Rows
 from gpu_aug.engines.fused.compile.program import Mix
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp
+
+_READS_OTHERS = "{name} reads other images as they are before it"
 
 
 def mix(operation: MixUp | CutMix, pending: Pending, params: Params, exact: bool) -> None:
@@ -28,35 +29,37 @@ def mix(operation: MixUp | CutMix, pending: Pending, params: Params, exact: bool
     if not len(places):
         return
     partners = params["partners"][places, 0]
-    _write_all(pending, rows, partners, torch.uint8 if exact else None)
+    needed = _with(rows, partners)
+    pending.split(operation, needed, {_READS_OTHERS: needed}, torch.uint8 if exact else None)
     others = [pending.images[partner] for partner in partners]
     if isinstance(operation, MixUp):
-        pending.share[places] = operation.shares(params)[places]
+        pending.program.share[places] = operation.shares(params)[places]
         pending.blend(places, others, Mix.BLEND)
         return
     start = params["start"][places]
-    pending.window[places] = np.concatenate([start, start + params["shape"][places]], axis=1)
+    pending.program.window[places] = np.concatenate(
+        [start, start + params["shape"][places]], axis=1
+    )
     pending.blend(places, others, Mix.CUT)
 
 
-def mosaic(operation: Mixing, step: Any) -> Callable[[Pending, Params, bool], None]:
-    """Return what carries out a mixing operation that makes an image of more than two."""
+def make_mosaic(
+    operation: Mixing, apply: Apply, pending: Pending, params: Params, exact: bool
+) -> None:
+    """Carry out a mixing operation that makes an image of more than two, by a step of another engine."""
+    rows = operation.mixed(params, params["partners"])
+    places = np.flatnonzero(rows)
+    if not len(places):
+        return
+    sources = operation.sources(params["partners"])[places].ravel()
+    needed = _with(rows, sources)
+    pending.split(operation, needed, {NO_KERNEL: needed}, torch.uint8 if exact else torch.float32)
+    made = apply(list(pending.images), params)
+    pending.replace(places, [made[place] for place in places])
 
-    def add(pending: Pending, params: Params, exact: bool) -> None:
-        rows = operation.mixed(params, params["partners"])
-        places = np.flatnonzero(rows)
-        if not len(places):
-            return
-        sources = operation.sources(params["partners"])[places].ravel()
-        _write_all(pending, rows, sources, torch.uint8 if exact else torch.float32)
-        made = step(list(pending.images), params)
-        pending.replace(places, [made[place] for place in places])
 
-    return add
-
-
-def _write_all(pending: Pending, rows: Any, partners: Any, dtype: torch.dtype | None) -> None:
-    """Write the images that are mixed, and those that they are mixed with."""
+def _with(rows: Rows, partners: NDArray[np.int64]) -> Rows:
+    """The images that are mixed, and those that they are mixed with."""
     needed = rows.copy()
     needed[partners] = True
-    pending.write(needed, dtype)
+    return needed

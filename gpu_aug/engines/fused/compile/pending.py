@@ -1,7 +1,7 @@
 """What is still to be done to each image of a batch: operations gather here until an image must be written.
 
 Each image has its own program. Operations whose gate is open add to it; where one cannot be added, the images that it
-changes, and only those, are written in between (``Pending.write``) and begin with an empty program.
+changes, and only those, are written in between (``Pending.split``) and begin with an empty program.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gpu_aug.engines.engine import Images
 from gpu_aug.engines.fused.compile.program import NUM_VALUES, Program
+from gpu_aug.ops import Operation
 
 Rows = NDArray[np.bool_]
 """bool [B]."""
@@ -32,19 +33,9 @@ class Pending:
 
     Attributes:
         images: Where the programs start from: [B, H, W, 3], or B tensors [H, W, 3].
-        size: int64 [B, 2], height and width after the program.
-        codes: int32 [B, S]; this and what follows are the fields of Program.
-        values: ...
-        kind: ...
-        back: float64 [B, 3, 3].
-        frame: ...
-        before: float64 [B, 3, 3].
-        view: ...
-        border: ...
-        fill: ...
-        mix: ...
-        share: ...
-        window: ...
+        program: What is to be done, to be written row by row; without the arrays of ``add_tables`` and so on.
+        back: The program's ``back`` as float64 [B, 3, 3].
+        before: The same of ``before``.
         moved: int8 [B], CLEAN and so on.
         staged: bool [B], whether there are stages.
         fixed: bool [B], whether one of them depends on where pixels are.
@@ -54,40 +45,27 @@ class Pending:
         self.images: Any = images if isinstance(images, Tensor) else list(images)
         self._run_program = run_program
         num = len(images)
-        self.size = np.empty((num, 2), np.int64)
-        self._is_float = np.empty(num, bool)
         if isinstance(images, Tensor):
-            self.size[:] = images.shape[1:3]
-            self._is_float[:] = images.dtype == torch.float32
+            self._source_size = np.empty((num, 2), np.int32)
+            self._source_size[:] = images.shape[1:3]
+            self._is_float = np.full(num, images.dtype == torch.float32)
         else:
-            self.size[:] = [image.shape[:2] for image in images]
-            self._is_float[:] = [image.dtype == torch.float32 for image in images]
-        self._source_size = self.size.copy()
-        self.codes = np.zeros((num, num_stages), np.int32)
-        self.values = np.zeros((num, num_stages, NUM_VALUES), np.float32)
-        self.kind = np.zeros(num, np.int32)
-        self.back = np.empty((num, 3, 3))
-        self.back[:] = _IDENTITY
-        self.frame = np.zeros((num, 2), np.int32)
-        self.before = self.back.copy()
-        self.view = np.zeros((num, 4), np.int32)
-        self.view[:, 2:] = self.size
-        self.border = np.zeros(num, np.int32)
-        self.fill = np.zeros((num, 3), np.float32)
-        self.mix = np.zeros(num, np.int32)
-        self.share = np.zeros((num, 2), np.float32)
-        self.window = np.zeros((num, 4), np.int32)
+            self._source_size = np.array([image.shape[:2] for image in images], np.int32)
+            self._is_float = np.array([image.dtype == torch.float32 for image in images])
+        self.program = _empty_program(self._source_size, num_stages)
+        self.back = self.program.back.reshape(-1, 3, 3)
+        self.before = self.program.before.reshape(-1, 3, 3)
         self.moved = np.zeros(num, np.int8)
         self.staged = np.zeros(num, bool)
         self.fixed = np.zeros(num, bool)
         self._others: list[Tensor | None] | None = None
-        self._tables = _Column(np.zeros((num, 0, 3, 256), np.float32))
-        self._holes = _Column(np.zeros((num, 0, 4), np.int32))
-        self._colours = _Column(np.zeros((num, 0, 3), np.float32))
-        self._keys = _Column(np.zeros((num, 1, 2), np.uint32))
+        self._tables = _Column(self.program.tables)
+        self._holes = _Column(self.program.holes)
+        self._colours = _Column(self.program.colours)
+        self._keys = _Column(self.program.keys)
 
     def __len__(self) -> int:
-        return len(self.size)
+        return len(self.moved)
 
     def add_tables(self, tables: NDArray[np.float32]) -> int:
         """Keep a table per image, [B, 3, 256], and return its number."""
@@ -108,13 +86,33 @@ class Pending:
             self._others = [None] * len(self)
         for row, other in zip(rows.tolist(), others, strict=True):
             self._others[row] = other
-        self.mix[rows] = mix
+        self.program.mix[rows] = mix
 
     @property
     def is_mixed(self) -> Rows:
         """Which images a second one comes into, bool [B]."""
-        mixed: Rows = self.mix != 0
+        mixed: Rows = self.program.mix != 0
         return mixed
+
+    def split(
+        self,
+        operation: Operation,
+        rows: Rows,
+        reasons: dict[str, Rows],
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Write the images that an operation cannot be added to; see ``write``.
+
+        Args:
+            operation: The operation; ``explain`` names it.
+            rows: Which images it changes.
+            reasons: Why it cannot be added, and to which images: the first one counts. A text for people, with
+                "{name}" for the operation, "{values}", "{warp}" and "{pad}" for the last one before that changed
+                values, warped or padded.
+            dtype: See ``write``.
+        """
+        del operation
+        self.write(rows & np.logical_or.reduce(list(reasons.values())), dtype)
 
     def write(self, rows: Rows, dtype: torch.dtype | None = None) -> None:
         """Carry out the programs of ``rows`` and let them begin anew.
@@ -145,35 +143,30 @@ class Pending:
             self.images = list(self.images)
         for place, image in zip(places.tolist(), images, strict=True):
             self.images[place] = image
-            self.size[place] = self._source_size[place] = image.shape[:2]
+            self._source_size[place] = image.shape[:2]
             self._is_float[place] = image.dtype == torch.float32
             if self._others is not None:
                 self._others[place] = None
-        for array in (
-            self.codes,
-            self.kind,
-            self.frame,
-            self.border,
-            self.mix,
-            self.moved,
-            self.staged,
-            self.fixed,
-        ):
+        program, size = self.program, self._source_size[places]
+        for array in (program.codes, program.kind, program.frame, program.border, program.mix):
             array[places] = 0
+        self.moved[places] = CLEAN
+        self.staged[places] = self.fixed[places] = False
         self.back[places] = _IDENTITY
-        self.view[places, :2] = 0
-        self.view[places, 2:] = self.size[places]
+        program.view[places, :2] = 0
+        program.view[places, 2:] = program.size[places] = size
 
     @property
     def _is_whole(self) -> Rows:
         """Which images are still as they were, if only whole-pixel moves were made, bool [B]."""
-        same = (self.back == _IDENTITY).all(axis=(1, 2)) & (self.view[:, :2] == 0).all(axis=1)
-        whole: Rows = same & (self.view[:, 2:] == self._source_size).all(axis=1)
+        view = self.program.view
+        same = (self.back == _IDENTITY).all(axis=(1, 2)) & (view[:, :2] == 0).all(axis=1)
+        whole: Rows = same & (view[:, 2:] == self._source_size).all(axis=1)
         return whole
 
     def _make_room(self, places: NDArray[np.int64], dtype: torch.dtype) -> list[Tensor]:
         """Make images [H, W, 3] for the results of ``places``."""
-        sizes = self.size[places]
+        sizes = self.program.size[places]
         device = self.images[0].device
         if (sizes == sizes[0]).all():
             height, width = sizes[0].tolist()
@@ -182,20 +175,7 @@ class Pending:
         return [torch.empty((*size, 3), dtype=dtype, device=device) for size in sizes.tolist()]
 
     def _carry_out(self, places: NDArray[np.int64] | None, outs: Any) -> None:
-        program = Program(
-            codes=self.codes,
-            values=self.values,
-            kind=self.kind,
-            back=self.back.reshape(-1, 9),
-            frame=self.frame,
-            before=self.before.reshape(-1, 9),
-            view=self.view,
-            border=self.border,
-            fill=self.fill,
-            size=self.size.astype(np.int32),
-            mix=self.mix,
-            share=self.share,
-            window=self.window,
+        program = self.program._replace(
             tables=self._tables.all,
             holes=self._holes.all,
             colours=self._colours.all,
@@ -208,6 +188,33 @@ class Pending:
             images = [images[place] for place in places]
             others = None if others is None else [others[place] for place in places]
         self._run_program(program, images, others, outs)
+
+
+def _empty_program(size: NDArray[np.int32], num_stages: int) -> Program:
+    """Programs that leave images of these sizes, int32 [B, 2], as they are."""
+    num = len(size)
+    identity = np.tile(_IDENTITY.ravel(), (num, 1))
+    view = np.zeros((num, 4), np.int32)
+    view[:, 2:] = size
+    return Program(
+        codes=np.zeros((num, num_stages), np.int32),
+        values=np.zeros((num, num_stages, NUM_VALUES), np.float32),
+        kind=np.zeros(num, np.int32),
+        back=identity,
+        frame=np.zeros((num, 2), np.int32),
+        before=identity.copy(),
+        view=view,
+        border=np.zeros(num, np.int32),
+        fill=np.zeros((num, 3), np.float32),
+        size=size.copy(),
+        mix=np.zeros(num, np.int32),
+        share=np.zeros((num, 2), np.float32),
+        window=np.zeros((num, 4), np.int32),
+        tables=np.zeros((num, 0, 3, 256), np.float32),
+        holes=np.zeros((num, 0, 4), np.int32),
+        colours=np.zeros((num, 0, 3), np.float32),
+        keys=np.zeros((num, 1, 2), np.uint32),
+    )
 
 
 class _Column:

@@ -1,42 +1,115 @@
 """Which operations of a recipe share a pass: what ``FusedEngine`` carries out and ``explain`` prints."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.engine import num_exact
-from gpu_aug.engines.fused.compile.host_passes import Apply, prepare_mixing, prepare_step
 from gpu_aug.engines.fused.compile.maps import can_move, move
-from gpu_aug.engines.fused.compile.mixing import mix, mosaic
+from gpu_aug.engines.fused.compile.mixing import make_mosaic, mix
+from gpu_aug.engines.fused.compile.other_engines import (
+    NO_KERNEL,
+    Apply,
+    prepare_mixing,
+    prepare_step,
+)
 from gpu_aug.engines.fused.compile.pending import Pending
 from gpu_aug.engines.fused.compile.stages import NO_STAGES, Columns, Stages, stages
 from gpu_aug.ops import Operation
 from gpu_aug.ops.mix import CutMix, Mixing, MixUp
-from gpu_aug.ops.policy.space import PolicyWarp
 from gpu_aug.recipe import Recipe
 
-Add = Callable[[Pending, Params, bool], None]
+
+class Part(Protocol):
+    """One operation of the batch stage."""
+
+    @property
+    def operation(self) -> Operation:
+        """What it is."""
+
+    @property
+    def by(self) -> str:
+        """Whose step it is, where the kernels do not know it; else ""."""
+
+    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
+        """Add it to the programs.
+
+        Args:
+            pending: The programs.
+            params: What was drawn, for all images.
+            is_whole: Whether images are still whole 8-bit values.
+        """
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One operation of the batch stage.
+class Fused:
+    """An operation that the kernels carry out: it moves pixels, changes values, or both.
 
     Attributes:
         operation: What it is.
-        way: "map", "stages", "mix" or "own".
-        by: The operation whose step it is, if ``way`` is "own".
-        add: Adds it to the programs: takes them, what was drawn, and whether images are still whole 8-bit values.
+        stages: How it changes values.
+        first: Number of its first stage.
+        exact: Whether a Warp is carried out by itself.
     """
 
     operation: Operation
-    way: str
+    stages: Stages
+    first: int
+    exact: bool
+    by: str = ""
+
+    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:  # noqa: ARG002
+        """See Part."""
+        if can_move(self.operation):
+            move(self.operation, pending, params, exact=self.exact)
+        rows = params["apply"]
+        if not self.stages.num or not rows.any():
+            return
+        places = slice(self.first, self.first + self.stages.num)
+        codes, values = pending.program.codes[:, places], pending.program.values[:, places]
+        self.stages.write(params, Columns(codes, values, pending))
+        codes *= rows[:, None]
+        pending.staged |= rows
+        if self.stages.fixed:
+            pending.fixed |= rows
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """An operation that mixes two images, which the kernels do while they read the first."""
+
+    operation: MixUp | CutMix
+    by: str = ""
+
+    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
+        """See Part."""
+        mix(self.operation, pending, params, is_whole)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherStep:
+    """An operation that the kernels do not know, carried out by a step of another engine."""
+
+    operation: Operation
     by: str
-    add: Add
+    apply: Apply
+
+    def add(self, pending: Pending, params: Params, is_whole: bool) -> None:
+        """See Part."""
+        if isinstance(self.operation, Mixing):
+            make_mosaic(self.operation, self.apply, pending, params, is_whole)
+            return
+        rows = params["apply"]
+        if not rows.any():
+            return
+        dtype = torch.uint8 if is_whole else torch.float32
+        pending.split(self.operation, rows, {NO_KERNEL: rows}, dtype)
+        places = np.flatnonzero(rows)
+        drawn = {name: values[places] for name, values in params.items()}
+        pending.replace(places, self.apply([pending.images[place] for place in places], drawn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,64 +133,17 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
     Raises:
         EngineError: One cannot be.
     """
-    parts, first = [], 0
+    parts: list[Part] = []
+    first = 0
     for operation in recipe.batch_leaves:
         made = stages(operation)
-        moves = can_move(operation)
-        if made is not None or moves:
-            add = _adds_stages(made or NO_STAGES, first)
-            if moves:
-                apart = exact or isinstance(operation, PolicyWarp)
-                add = _adds_move(operation, add, exact=apart)
-            parts.append(Part(operation, "map" if moves else "stages", "", add))
-            first += (made or NO_STAGES).num
+        if made is not None or can_move(operation):
+            made = made or NO_STAGES
+            parts.append(Fused(operation, made, first, exact))
+            first += made.num
         elif isinstance(operation, MixUp | CutMix):
-            parts.append(Part(operation, "mix", "", _adds_mix(operation)))
+            parts.append(Mixed(operation))
         else:
-            mixes = isinstance(operation, Mixing)
-            by, apply = (prepare_mixing if mixes else prepare_step)(operation, device)
-            add = mosaic(operation, apply) if isinstance(operation, Mixing) else _carries_out(apply)
-            parts.append(Part(operation, "own", by, add))
+            prepare = prepare_mixing if isinstance(operation, Mixing) else prepare_step
+            parts.append(OtherStep(operation, *prepare(operation, device)))
     return Plan(tuple(parts), num_exact(recipe.batch_leaves), first)
-
-
-def _adds_stages(made: Stages, first: int) -> Add:
-    last = first + made.num
-
-    def add(pending: Pending, params: Params, _exact: bool) -> None:
-        rows = params["apply"]
-        if not made.num or not rows.any():
-            return
-        codes = pending.codes[:, first:last]
-        made.write(params, Columns(codes, pending.values[:, first:last], pending))
-        codes *= rows[:, None]
-        pending.staged |= rows
-        if made.fixed:
-            pending.fixed |= rows
-
-    return add
-
-
-def _adds_move(operation: Operation, then: Add, *, exact: bool) -> Add:
-    def add(pending: Pending, params: Params, is_whole: bool) -> None:
-        move(operation, pending, params, exact=exact)
-        then(pending, params, is_whole)
-
-    return add
-
-
-def _adds_mix(operation: Any) -> Add:
-    return lambda pending, params, exact: mix(operation, pending, params, exact)
-
-
-def _carries_out(apply: Apply) -> Add:
-    def add(pending: Pending, params: Params, exact: bool) -> None:
-        rows = params["apply"]
-        if not rows.any():
-            return
-        pending.write(rows, torch.uint8 if exact else torch.float32)
-        places = np.flatnonzero(rows)
-        drawn = {name: values[places] for name, values in params.items()}
-        pending.replace(places, apply([pending.images[place] for place in places], drawn))
-
-    return add

@@ -282,6 +282,18 @@ def test_explain_counts_the_passes_that_are_made(images, label):
     assert len(count(recipe, images, replace(draws, params=opened))) + steps == passes
 
 
+@pytest.mark.parametrize(("operation", "passes"), [(MixUp(), 1), (GaussianBlur(5, p=1.0), 3)])
+def test_explain_knows_when_the_first_operation_needs_a_copy(images, operation, passes):
+    """A mixture reads 8-bit images as they are; a blur gets float32, and its result is stored once more."""
+    recipe = Recipe([Resize(SIZE), operation])
+    written = len(count(recipe, images, draw(recipe)))
+
+    text = recipe.explain()
+
+    assert text.startswith(f"{passes} pass")
+    assert written + (passes == 3) == passes
+
+
 def test_explain_says_what_is_in_a_pass_and_why_it_was_split():
     """Names, bytes, reasons."""
     recipe = recipe_of(

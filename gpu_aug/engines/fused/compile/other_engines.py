@@ -14,6 +14,9 @@ from gpu_aug.errors import EngineError
 from gpu_aug.ops import Operation
 from gpu_aug.ops.foreign.function import BatchFunction
 
+NO_KERNEL = "there is no fused kernel for {name}"
+"""Why an operation is a pass of its own."""
+
 Apply = Callable[[Sequence[Tensor], Params], list[Tensor]]
 """Images [H, W, 3], uint8 or float32, and their parameters in, new images out."""
 

@@ -1,0 +1,28 @@
+"""Size operations that follow each other become one rectangle, one resize and one place on the canvas."""
+
+import numpy as np
+import pytest
+
+from gpu_aug.resampling.crops import compose_windows
+
+SIZE = np.array([[10, 12]])
+
+
+def pair(rows: int, columns: int) -> np.ndarray:
+    return np.array([[rows, columns]])
+
+
+@pytest.mark.parametrize("resized", [False, True])
+def test_a_crop_that_leaves_the_image_is_padded(resized: bool) -> None:
+    """Where it is not resized, pixels keep their size; where it is, the padding grows as they do."""
+    step = {"start": pair(-2, 3), "shape": pair(8, 6)}
+    if resized:
+        step["resize"] = pair(16, 18)
+
+    windows = compose_windows([step], SIZE, antialias=True)
+
+    assert windows.start.tolist() == [[0, 3]]
+    assert windows.shape.tolist() == [[6, 6]]
+    assert windows.resize.tolist() == [[12, 18] if resized else [6, 6]]
+    assert windows.paste.tolist() == [[4, 0] if resized else [2, 0]]
+    assert windows.canvas.tolist() == [[16, 18] if resized else [8, 6]]
