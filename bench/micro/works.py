@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from bench.compare.contestant import Unable
+from bench.compare.timer import synchronise
 from bench.micro.turns import Work, at_most
 from gpu_aug import EngineError, Recipe, compile_engine
 from gpu_aug.engines.engine import Engine
@@ -56,8 +57,7 @@ class Case:
 
     def finish(self) -> None:
         """Wait until the device has done everything."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        synchronise(self.device)
 
 
 def on_tensor(transform: Callable[[Any], object], images: torch.Tensor) -> Work:

@@ -75,16 +75,14 @@ def _entropy(values: NDArray[np.int64]) -> float:
     return abs(float((shares * np.log2(shares)).sum()))
 
 
-def openings(blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions at which a block is opened, given the block at each position.
+def block_runs(blocks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first and the last position of every time that a block is open.
 
     A block that has not been asked for during 20 times its samples has been closed meanwhile.
+
+    Args:
+        blocks: int64 [n], the block at each position.
     """
-    return _runs(blocks)[0]
-
-
-def _runs(blocks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first and the last position of every time that a block is open."""
     positions = np.argsort(blocks, kind="stable")
     of_block = blocks[positions]
     usual = max(4096, _CLOSED_AFTER * len(blocks) // (int(of_block[-1]) + 1))
@@ -99,7 +97,7 @@ def measure(name: str, order: NDArray[np.int64], block_size: int) -> Quality:
     length = len(order)
     index_blocks = np.arange(length) // block_size
     blocks = index_blocks[order]
-    begins, ends = _runs(blocks)
+    begins, ends = block_runs(blocks)
     change = np.zeros(length + 1, np.int64)
     np.add.at(change, begins, 1)
     np.add.at(change, ends + 1, -1)

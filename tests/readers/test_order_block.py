@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.reading.shuffle import entropies, main, openings
+from bench.reading.shuffle import block_runs, entropies, main
 from dali_pipes import Loader, LoaderError, StateMismatchError
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Order
@@ -93,7 +93,8 @@ def test_few_blocks_are_open(block_size: int, window_blocks: int) -> None:
 def test_blocks_begin_evenly() -> None:
     """In the middle of an epoch no batch has to wait for more than a block or two beyond its share."""
     length, block_size, window_blocks = 50_000, 100, 16
-    begun = openings(epoch_of(block_order(length, block_size, window_blocks)) // block_size)
+    order = epoch_of(block_order(length, block_size, window_blocks))
+    begun, _ = block_runs(order // block_size)
     per_batch = np.bincount(begun // 200, minlength=length // 200)[5:-25]
 
     assert per_batch.max() <= 4

@@ -25,7 +25,7 @@ import torch
 
 from bench.baselines.peers.spec import Spec
 from bench.compare.contestant import Unable
-from bench.compare.timer import time_slice
+from bench.compare.timer import synchronise, time_slice
 
 
 class PipelineModule(Protocol):
@@ -116,13 +116,12 @@ class _Server:
             raise ValueError("turn before open: open first")
         batches = self._batches
         turn = time_slice(
-            lambda: next(batches), seconds=seconds, discard=discard, finish=self._synchronise
+            lambda: next(batches),
+            seconds=seconds,
+            discard=discard,
+            finish=lambda: synchronise(self._device),
         )
         return asdict(turn)
-
-    def _synchronise(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
 
 
 def _one_line(error: Exception) -> str:
