@@ -19,7 +19,7 @@ from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
 from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.pipeline import Producer
-from dali_pipes.production import LOOPS, Production
+from dali_pipes.pipeline.production import LOOPS, Production
 from dali_pipes.ranks import Ranks
 from dali_pipes.schedule import LastBatch, Schedule
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of

@@ -13,9 +13,9 @@ from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.pipeline.augment import Augmenter, Engines
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.pipeline import Pipeline
+from dali_pipes.pipeline.production import Production
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
 from dali_pipes.pipeline.threads import Render, Workers
-from dali_pipes.production import Production
 from gpu_aug import Draws, Recipe
 from gpu_aug.compiled.clock import clock
 from gpu_aug.engines.engine import Images

@@ -10,10 +10,11 @@ import pytest
 import torch
 from PIL import ImageOps
 
-from dali_pipes import BadSampleError, Batch, Loader, LoaderError, production
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.errors import DecodeError
+from dali_pipes.pipeline import production
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset

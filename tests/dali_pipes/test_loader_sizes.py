@@ -10,8 +10,9 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader, production
+from dali_pipes import Batch, Loader
 from dali_pipes.decode.dali.feed import FeedOptions
+from dali_pipes.pipeline import production
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, RecipeError, Resize
 from readers import Dataset, open_dataset
 

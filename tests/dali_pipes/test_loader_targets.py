@@ -16,8 +16,9 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader, LoaderError, production
+from dali_pipes import Batch, Loader, LoaderError
 from dali_pipes.decode.dali.feed import FeedOptions
+from dali_pipes.pipeline import production
 from gpu_aug import CenterCrop, HorizontalFlip, Mosaic, RandomResizedCrop, Recipe, Resize
 from gpu_aug.errors import TargetsError
 from gpu_aug.targets.targets import BoxParams

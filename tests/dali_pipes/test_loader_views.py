@@ -10,9 +10,10 @@ import torch
 import torchvision.transforms.v2.functional as tv
 from PIL import Image
 
-from dali_pipes import Batch, Loader, LoaderError, StateMismatchError, production
+from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
 from dali_pipes.decode import cpu, opencv
 from dali_pipes.decode.dali.feed import FeedOptions
+from dali_pipes.pipeline import production
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset

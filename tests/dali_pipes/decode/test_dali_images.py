@@ -11,12 +11,13 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import Batch, Loader, production
+from dali_pipes import Batch, Loader
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.decode.cpu import render_whole
 from dali_pipes.decode.dali import images as dali_images
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.pipeline import fetch as fetch_module
+from dali_pipes.pipeline import production
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 

@@ -13,13 +13,14 @@ import pytest
 import torch
 from PIL import Image
 
-from dali_pipes import Loader, LoaderError, StateMismatchError, production
+from dali_pipes import Loader, LoaderError, StateMismatchError
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.integrations.dali import (
     DALIClassificationIterator,
     DALIGenericIterator,
     LastBatchPolicy,
 )
+from dali_pipes.pipeline import production
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Views
 from readers import Dataset, open_dataset
 
