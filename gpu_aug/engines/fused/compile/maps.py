@@ -136,21 +136,26 @@ def _warp(operation: Warp, pending: Pending, params: Params, *, exact: bool) -> 
 def _why_apart(operation: Warp, pending: Pending, kind: Kind, *, exact: bool) -> dict[str, Rows]:
     """Why a warp cannot join what is pending, and for which images."""
     program, warped = pending.program, pending.moved == WARPED
-    own = "{name} has an interpolation of its own" + ", as exact=True asks for" * exact
-    mirrors = operation.padding_mode in ("reflect", "symmetric")
-    nearest = (program.kind == Kind.NEAREST) | (kind == Kind.NEAREST)
-    return {
+    reasons = {
         _MIXED: pending.is_mixed,
         _PAINTED: pending.fixed,
         "{name} interpolates values that {values} changed": pending.staged,
+    }
+    if (pending.moved == PADDED).any():
+        reasons[_OTHER_PADDING] = (pending.moved == PADDED) & ~_can_pad(operation, pending)
+    if not warped.any():
+        return reasons
+    own = "{name} has an interpolation of its own" + ", as exact=True asks for" * exact
+    mirrors = operation.padding_mode in ("reflect", "symmetric")
+    nearest = (program.kind == Kind.NEAREST) | (kind == Kind.NEAREST)
+    other = ~_same_border(operation, pending)
+    return reasons | {
         own: warped & (exact or isinstance(operation, PolicyWarp)),
         "{name} or {warp} takes nearest pixels": warped & nearest,
-        "{name} samples or pads in another way than {warp}": warped
-        & ~_same_border(operation, pending),
+        "{name} samples or pads in another way than {warp}": warped & other,
         "{name} mirrors what lies in the frame between, which one interpolation cannot": warped
         & mirrors,
         "{name} would be a third warp, and a pass composes two": warped & (program.frame[:, 0] > 0),
-        _OTHER_PADDING: (pending.moved == PADDED) & ~_can_pad(operation, pending),
     }
 
 

@@ -112,7 +112,10 @@ class Pending:
             dtype: See ``write``.
         """
         del operation
-        self.write(rows & np.logical_or.reduce(list(reasons.values())), dtype)
+        apart = np.zeros(len(self), bool)
+        for holds in reasons.values():
+            apart |= holds
+        self.write(rows & apart, dtype)
 
     def write(self, rows: Rows, dtype: torch.dtype | None = None) -> None:
         """Carry out the programs of ``rows`` and let them begin anew.
@@ -193,7 +196,8 @@ class Pending:
 def _empty_program(size: NDArray[np.int32], num_stages: int) -> Program:
     """Programs that leave images of these sizes, int32 [B, 2], as they are."""
     num = len(size)
-    identity = np.tile(_IDENTITY.ravel(), (num, 1))
+    identity = np.empty((num, 9))
+    identity[:] = _IDENTITY.ravel()
     view = np.zeros((num, 4), np.int32)
     view[:, 2:] = size
     return Program(

@@ -5,14 +5,39 @@ from typing import Any
 import numpy as np
 
 from gpu_aug.compiled.jit import inlined, kernel
-from gpu_aug.engines.fused.compile.program import NUM_VALUES, Border, Kind, Mix, Program, Stage
+from gpu_aug.engines.fused.compile.program import NUM_VALUES, Mix, Program, Stage
 from gpu_aug.engines.fused.cpu import colors
 from gpu_aug.engines.fused.cpu.fold import fold
 from gpu_aug.engines.fused.cpu.holes import paint
-from gpu_aug.engines.fused.cpu.lines import FLOAT32, UINT8, write
+from gpu_aug.engines.fused.cpu.lines import UINT8, write
 from gpu_aug.engines.fused.cpu.memory import Real, Whole, floats_at
 from gpu_aug.engines.fused.cpu.points import Between
-from gpu_aug.engines.fused.cpu.sampling import View, load_between, load_sampled, load_whole
+from gpu_aug.engines.fused.cpu.sampling import (
+    EDGE,
+    NEAREST,
+    WHOLE,
+    View,
+    load_between,
+    load_sampled,
+    load_whole,
+)
+
+(
+    NOTHING,
+    SCALE,
+    MATRIX,
+    CONTRAST,
+    HUE,
+    GAMMA,
+    SOLARIZE,
+    TABLE,
+    ROUND,
+    FLOOR,
+    GRAY_MAX,
+    GRAY_MIDDLE,
+    HOLES,
+) = (int(stage) for stage in Stage)
+NO_MIX, BLEND, CUT = (int(mix) for mix in Mix)
 
 SPARE_BYTES = 52
 """Scratch for each pixel of a line: 36 bytes for ``sampling``, 12 for a second line, 4 for sums."""
@@ -47,7 +72,7 @@ def run_plain(
 def is_plain(program: Program) -> bool:
     """Whether images are only cut and mirrored, and their stages are the usual ones."""
     is_whole = not program.kind.any() and not program.mix.any()
-    return bool(is_whole and (program.codes <= Stage.HUE).all())
+    return bool(is_whole and (program.codes <= HUE).all())
 
 
 @inlined
@@ -59,7 +84,7 @@ def _run(
     for image in range(len(program.size)):
         num = np.int64(0)
         for stage in range(program.codes.shape[1]):
-            if program.codes[image, stage] != Stage.NOTHING:
+            if program.codes[image, stage] != NOTHING:
                 codes[num] = program.codes[image, stage]
                 for place in range(NUM_VALUES):
                     values[num, place] = program.values[image, stage, place]
@@ -88,18 +113,13 @@ def _view(program: Any, image: Whole, sources: Any) -> View:
 
 @inlined
 def _between(program: Any, image: Whole) -> Between:
+    m = program.before[image]
     return Between(
         np.int64(program.frame[image, 0]),
         np.int64(program.frame[image, 1]),
-        _nine(program.before[image]),
-        program.border[image] == Border.EDGE,
+        (m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8]),
+        program.border[image] == EDGE,
     )
-
-
-@inlined
-def _nine(m: Any) -> Any:
-    """An array of nine as a tuple."""
-    return m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8]
 
 
 @inlined
@@ -111,18 +131,25 @@ def _run_image(
     What stands behind ``if is_full`` is not compiled where that is a plain False.
     """
     height, width = np.int64(program.size[image, 0]), np.int64(program.size[image, 1])
-    item = 1 if dtype == UINT8 else (4 if dtype == FLOAT32 else 2)
-    total, lines = spare + 48 * width, spare + SPARE_BYTES * width
+    address, across, down, along = out[0], out[1], out[2], out[3]
+    item = 1 if dtype == UINT8 else (4 if dtype == 3 else 2)
+    second, total = spare + 36 * width, spare + 48 * width
+    lines = spare + SPARE_BYTES * width
     pitch = np.int64(0)
     for stage in range(num):
-        if codes[stage] == Stage.CONTRAST:
+        if codes[stage] == CONTRAST:
             pitch = 12 * width
-    back, between = _nine(program.back[image]), _between(program, image)
+    back = program.back[image]
+    map_ = (back[0], back[1], back[2], back[3], back[4], back[5], back[6], back[7], back[8])
+    between = _between(program, image)
+    kind = np.int64(program.kind[image])
+    mix = program.mix[image]
+    window, share = program.window[image], program.share[image]
     first, is_loaded = np.int64(0), False  # a plain 0 would have `fold` compiled twice
-    low, high = _range(view, program.mix[image])
+    low, high = _range(view, mix)
     while True:
         last = first
-        while last < num and codes[last] != Stage.CONTRAST:
+        while last < num and codes[last] != CONTRAST:
             last += 1
         low, high = fold(codes, values, first, last, low, high)
         sums = floats_at(total, width)
@@ -131,13 +158,31 @@ def _run_image(
         for y in range(height):
             line = lines + pitch * y
             if not is_loaded:
-                _load(program, image, view, other, back, between, y, line, width, spare, is_full)
+                if not is_full or kind == WHOLE:
+                    load_whole(view, map_, y, line, width)
+                elif between.height:
+                    load_between(view, map_, between, y, line, width, spare)
+                else:
+                    load_sampled(view, kind == NEAREST, map_, y, line, width, spare)
+                if is_full and mix != NO_MIX:
+                    load_whole(other, _IDENTITY, y, second, width)
+                    if mix == BLEND:
+                        colors.mix(line, width, second, share[0], share[1])
+                    elif window[0] <= y < window[2]:
+                        colors.paste(line, width, second, np.int64(window[1]), np.int64(window[3]))
             for stage in range(first, last):
                 code, v = codes[stage], np.int64(values[stage].ctypes.data)
-                _carry_out(program, image, y, line, width, height, code, v, is_full)
+                if code < CONTRAST:
+                    if code == SCALE:
+                        colors.scale(line, width, v)
+                    elif code == MATRIX:
+                        colors.matrix(line, width, v)
+                elif code == HUE:
+                    colors.hue(line, width, v)
+                elif is_full:
+                    _carry_out(program, image, y, line, width, height, code, v)
             if last == num:
-                address = out[0] + y * out[2] * item
-                write(address, dtype, out[1], out[3], line, width, spare)
+                write(address + y * down * item, dtype, across, along, line, width, spare)
             else:
                 colors.add_gray(line, width, total)
         if last == num:
@@ -146,36 +191,14 @@ def _run_image(
         for x in range(width):
             mean += sums[x]
         _use_mean(np.float32(mean / (height * width)), values[last])
-        codes[last] = Stage.SCALE
+        codes[last] = SCALE
         first, is_loaded = last, True
-
-
-@inlined
-def _load(
-    program: Any, image: Whole, view: View, other: View, back: Any, between: Between, y: Whole, line: Whole, width: Whole, spare: Whole, is_full: bool,
-) -> None:  # fmt: skip
-    """Load line ``y``, with what comes in of a second image."""
-    kind, mix = program.kind[image], program.mix[image]
-    if not is_full or kind == Kind.WHOLE:
-        load_whole(view, back, y, line, width)
-    elif between.height:
-        load_between(view, back, between, y, line, width, spare)
-    else:
-        load_sampled(view, kind == Kind.NEAREST, back, y, line, width, spare)
-    if is_full and mix != Mix.NO_MIX:
-        second, window = spare + 36 * width, program.window[image]
-        load_whole(other, _IDENTITY, y, second, width)
-        if mix == Mix.BLEND:
-            share = program.share[image]
-            colors.mix(line, width, second, share[0], share[1])
-        elif window[0] <= y < window[2]:
-            colors.paste(line, width, second, np.int64(window[1]), np.int64(window[3]))
 
 
 @inlined
 def _range(view: View, mix: Whole) -> Any:
     """Return the smallest and the largest value that can be loaded."""
-    if view.is_float or mix != Mix.NO_MIX:
+    if view.is_float or mix != NO_MIX:
         return np.float32(-np.inf), np.float32(np.inf)
     zero, one = np.float32(0), np.float32(1)
     low, high = min(view.red, view.green, view.blue), max(view.red, view.green, view.blue)
@@ -196,36 +219,28 @@ def _use_mean(mean: Real, v: Any) -> None:
 
 @inlined
 def _carry_out(
-    program: Any, image: Whole, y: Whole, line: Whole, width: Whole, height: Whole, code: Whole, v: Whole, is_full: bool,
-) -> None:  # fmt: skip
-    """Carry out a stage on line ``y``."""
-    if code == Stage.SCALE:
-        colors.scale(line, width, v)
-    elif code == Stage.MATRIX:
-        colors.matrix(line, width, v)
-    elif code == Stage.HUE:
-        colors.hue(line, width, v)
-    elif is_full:
-        _carry_out_rare(program, image, y, line, width, height, code, v)
-
-
-@inlined
-def _carry_out_rare(
-    program: Any, image: Whole, y: Whole, line: Whole, width: Whole, height: Whole, code: Whole, v: Whole,
-) -> None:  # fmt: skip
+    program: Any,
+    image: Whole,
+    y: Whole,
+    line: Whole,
+    width: Whole,
+    height: Whole,
+    code: Whole,
+    v: Whole,
+) -> None:
     """Carry out one of the less usual stages on line ``y``."""
-    if code == Stage.GAMMA:
+    if code == GAMMA:
         colors.gamma(line, width, v)
-    elif code == Stage.SOLARIZE:
+    elif code == SOLARIZE:
         colors.solarize(line, width, v)
-    elif code == Stage.TABLE:
+    elif code == TABLE:
         number = np.int64(floats_at(v, 1)[0])
         colors.table(line, width, np.int64(program.tables[image, number].ctypes.data))
-    elif code in (Stage.ROUND, Stage.FLOOR):
-        colors.whole(line, width, code == Stage.ROUND, v)
-    elif code in (Stage.GRAY_MAX, Stage.GRAY_MIDDLE):
-        colors.gray(line, width, code == Stage.GRAY_MIDDLE)
-    elif code == Stage.HOLES:
+    elif code in (ROUND, FLOOR):
+        colors.whole(line, width, code == ROUND, v)
+    elif code in (GRAY_MAX, GRAY_MIDDLE):
+        colors.gray(line, width, code == GRAY_MIDDLE)
+    elif code == HOLES:
         arguments = floats_at(v, 4)
         first, is_noise = np.int64(arguments[0]), arguments[2] == 1
         key = program.keys[image, np.int64(arguments[3])]

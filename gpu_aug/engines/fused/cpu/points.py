@@ -30,11 +30,21 @@ class Between(NamedTuple):
 @inner
 def find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
     """Write the column and line of the pixel left above each point, int32, and how far it is from it, float32."""
+    columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
+    right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
     x0, y0, z0 = _row(back, y)
     projective = _is_projective(back)
     for place in range(width):
-        u, v = _point(back, place + 0.5, x0, y0, z0, projective)
-        _keep(spare, width, place, u - middle, v - middle)
+        across = place + 0.5
+        u, v = back[0] * across + x0, back[3] * across + y0
+        if projective:
+            z = back[6] * across + z0
+            u, v = u / z, v / z
+        u = min(max(u - middle, -_FAR), _FAR)
+        v = min(max(v - middle, -_FAR), _FAR)
+        left, above = np.floor(u), np.floor(v)
+        columns[place], lines[place] = np.int32(left), np.int32(above)
+        right[place], below[place] = np.float32(u - left), np.float32(v - above)
 
 
 @inner
@@ -43,13 +53,19 @@ def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Who
 
     A point beside the frame becomes the nearest one that no pixel beside it has a share in.
     """
+    columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
+    right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
     cover = floats_at(spare + 32 * width, width)
     x0, y0, z0 = _row(back, y)
     projective, bent = _is_projective(back), _is_projective(between.before)
     before, is_edge = between.before, between.is_edge
     long, tall = np.float64(between.width), np.float64(between.height)
     for place in range(width):
-        u, v = _point(back, place + 0.5, x0, y0, z0, projective)
+        across = place + 0.5
+        u, v = back[0] * across + x0, back[3] * across + y0
+        if projective:
+            z = back[6] * across + z0
+            u, v = u / z, v / z
         is_known = u == u and v == v
         share = min(max(min(u, long - u) + 0.5, 0.0), 1.0)
         share *= min(max(min(v, tall - v) + 0.5, 0.0), 1.0)
@@ -61,7 +77,11 @@ def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Who
         if bent:
             z = before[6] * u + before[7] * v + before[8]
             s, t = s / z, t / z
-        _keep(spare, width, place, s - 0.5, t - 0.5)
+        s = min(max(s - 0.5, -_FAR), _FAR)
+        t = min(max(t - 0.5, -_FAR), _FAR)
+        left, above = np.floor(s), np.floor(t)
+        columns[place], lines[place] = np.int32(left), np.int32(above)
+        right[place], below[place] = np.float32(s - left), np.float32(t - above)
 
 
 @inner
@@ -126,23 +146,3 @@ def _row(back: Any, y: Whole) -> Any:
 @inlined
 def _is_projective(matrix: Any) -> Any:
     return matrix[6] != 0.0 or matrix[7] != 0.0 or matrix[8] != 1.0
-
-
-@inlined
-def _point(back: Any, across: Real, x0: Real, y0: Real, z0: Real, is_projective: bool) -> Any:
-    """Where a pixel of the result comes from; ``_row`` says what its line adds."""
-    u, v = back[0] * across + x0, back[3] * across + y0
-    if is_projective:
-        z = back[6] * across + z0
-        u, v = u / z, v / z
-    return u, v
-
-
-@inlined
-def _keep(spare: Whole, width: Whole, x: Whole, u: Real, v: Real) -> None:
-    """Write the pixel left above a point, int32, and how far the point is from it, float32."""
-    u, v = min(max(u, -_FAR), _FAR), min(max(v, -_FAR), _FAR)
-    left, above = np.floor(u), np.floor(v)
-    ints_at(spare, width)[x], ints_at(spare + 4 * width, width)[x] = np.int32(left), np.int32(above)
-    floats_at(spare + 8 * width, width)[x] = np.float32(u - left)
-    floats_at(spare + 12 * width, width)[x] = np.float32(v - above)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_aug.compiled.jit import inner
-from gpu_aug.engines.fused.compile.program import Border
+from gpu_aug.engines.fused.compile.program import Border, Kind
 from gpu_aug.engines.fused.cpu.lines import read_bytes, read_floats
 from gpu_aug.engines.fused.cpu.memory import Real, Whole, bytes_at, floats_at, ints_at, load_le32
 from gpu_aug.engines.fused.cpu.points import (
@@ -16,6 +16,9 @@ from gpu_aug.engines.fused.cpu.points import (
     product,
     stays_inside,
 )
+
+WHOLE, NEAREST, BILINEAR = (int(kind) for kind in Kind)
+CONSTANT, EDGE, REFLECT, SYMMETRIC, CONSTANT_TWICE = (int(border) for border in Border)
 
 _MASK = np.uint32(255)
 _LARGEST, _ZERO, _ONE = np.float32(255), np.float32(0), np.float32(1)
@@ -108,7 +111,7 @@ def load_between(
     find_between(between, back, y, spare, width)
     _sample(view, False, line, width, spare)
     fill = (view.red, view.green, view.blue)
-    hide(line, width, spare, fill, view.border == Border.CONSTANT_TWICE)
+    hide(line, width, spare, fill, view.border == CONSTANT_TWICE)
 
 
 @inner
@@ -204,7 +207,7 @@ def _pixel(view: View, x: Whole, y: Whole) -> Any:
 
 @inner
 def _is_constant(view: View) -> Any:
-    return view.border == Border.CONSTANT or view.border == Border.CONSTANT_TWICE
+    return view.border == CONSTANT or view.border == CONSTANT_TWICE
 
 
 @inner
@@ -212,11 +215,11 @@ def _fold(place: Whole, length: Whole, border: Whole) -> Whole:
     """Return which pixel of a line of ``length`` stands at a place, beside it or not."""
     if 0 <= place < length:
         return place
-    if border == Border.REFLECT:
+    if border == REFLECT:
         period = max(2 * (length - 1), 1)
         place %= period
         return min(place, period - place) if length > 1 else 0
-    if border == Border.SYMMETRIC:
+    if border == SYMMETRIC:
         place %= 2 * length
         return min(place, 2 * length - 1 - place)
     return min(max(place, 0), length - 1)
@@ -369,7 +372,7 @@ def _blend_pixel(
             blue += weight * b
     if constant:
         missing = _ONE - covered
-        again = covered if view.border == Border.CONSTANT_TWICE else _ONE
+        again = covered if view.border == CONSTANT_TWICE else _ONE
         red = red * again + missing * view.red
         green = green * again + missing * view.green
         blue = blue * again + missing * view.blue
