@@ -76,7 +76,7 @@ def print_videos(dataset: Dataset, index: VideoIndex, console: Console) -> None:
         table.add_row(name, text)
     console.print(table, highlight=False)
     _print_bad(dataset, index, console)
-    print_plain(console, f"index: {printable(str(index.place))}")
+    print_plain(console, f"index: {printable(str(index.path))}")
 
 
 def _lines(index: VideoIndex) -> list[tuple[str, str]]:

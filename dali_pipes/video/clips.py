@@ -177,11 +177,11 @@ class Clips(IndexedDataset):
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read the videos of clips, each once; see `Dataset.fetch`."""
         clips = np.array(checked_indices(indices, len(self)), np.int64)
-        videos, places = np.unique(self.videos(clips), return_inverse=True)
+        videos, rows = np.unique(self.videos(clips), return_inverse=True)
         entries = self.dataset.fetch(videos)
         return [
-            self._clip(entries[place], clip, int(videos[place]))
-            for clip, place in zip(clips.tolist(), places.tolist(), strict=True)
+            self._clip(entries[row], clip, int(videos[row]))
+            for clip, row in zip(clips.tolist(), rows.tolist(), strict=True)
         ]
 
     def peculiar(self) -> dict[str, int]:
@@ -211,7 +211,7 @@ class Clips(IndexedDataset):
             repeats: int64 [n], tells apart the times that an epoch has one clip.
 
         Returns:
-            int64 [n, T], places in the order of presentation; 0 for what is no video.
+            int64 [n, T], numbers in the order of presentation; 0 for what is no video.
         """
         speed = np.full(len(indices), SPEED_UNIT)
         return self.choose(seed, epoch, indices, indices + repeats * len(self), speed)
@@ -280,7 +280,7 @@ class Clips(IndexedDataset):
         if told != known:
             raise VideoError(
                 f"its clip is {_named(told)}, but was {_named(known)} when the videos were indexed: delete "
-                f"{self._index.place}"
+                f"{self._index.path}"
             )
 
     def _look(self, video: int) -> tuple[VideoInfo, Segment] | VideoError:

@@ -24,7 +24,7 @@ class Excerpt:
 
     Attributes:
         data: uint8 [num_bytes], Matroska.
-        frames: int32 [n], the places in it of the clip's frames, ascending, each once.
+        frames: int32 [n], the numbers in it of the clip's frames, ascending, each once.
         picks: int64 [T], for each frame of the clip which of `frames` it is.
         info: The whole video.
     """
@@ -48,7 +48,7 @@ def make_excerpt(
     Args:
         data: The whole file.
         info: What was found in it.
-        frames: int64 [T], the clip's, places in the order of presentation.
+        frames: int64 [T], the clip's, numbers in the order of presentation.
         backend: Backend of DALI's decoder.
     """
     if not decodes(info, backend):
@@ -59,16 +59,16 @@ def make_excerpt(
     shown = np.sort(pts)
     groups = []
     for packets in runs:
-        places = np.searchsorted(shown, info.packet_pts[packets])
+        numbers = np.searchsorted(shown, info.packet_pts[packets])
         try:
             content = [
                 next(read_packets(data, info, packet, packet + 1)) for packet in packets.tolist()
             ]
         except VideoError:  # our own decoder says why
             return None
-        if np.ptp(places) >= LONGEST_GROUP or not _is_plain(info, packets, content, backend):
+        if np.ptp(numbers) >= LONGEST_GROUP or not _is_plain(info, packets, content, backend):
             return None
-        groups.append(Group(places.tolist(), content))
+        groups.append(Group(numbers.tolist(), content))
     file = write_matroska(info.codec, info.extradata, stored_size(info), groups)
     found = np.searchsorted(shown, info.pts[wanted]).astype(np.int32)
     return Excerpt(np.frombuffer(file, np.uint8), found, picks, info)

@@ -1,4 +1,4 @@
-"""Which frames a clip is made of: places in the order of presentation, from a start and a step.
+"""Which frames a clip is made of: frame numbers in the order of presentation, from a start and a step.
 
 Everything is counted in whole numbers, so no machine rounds to another frame.
 """
@@ -15,11 +15,11 @@ from gpu_aug.ops.temporal import SPEED_UNIT
 Padding = Literal["edge", "loop", "repeat"]
 
 Start = Callable[[int], int]
-"""The room (the last place at which all of a clip fits; below 0 where it fits nowhere) -> where it begins."""
+"""The room (the last frame at which all of a clip fits; below 0 where it fits nowhere) -> where it begins."""
 
 
 def random_start(word: int) -> Start:
-    """Begin at any place at which the clip fits, all equally likely.
+    """Begin at any frame at which the clip fits, all equally likely.
 
     Args:
         word: Drawn, 0 <= word < 2**32.
@@ -28,7 +28,7 @@ def random_start(word: int) -> Start:
 
 
 def uniform_start(number: int, count: int) -> Start:
-    """Spread `count` clips evenly, the first at the first place and the last at the last; one in the middle.
+    """Spread `count` clips evenly, the first at the first possible frame and the last at the last; one in the middle.
 
     Args:
         number: Which of them, 0 <= number < count.
@@ -39,9 +39,9 @@ def uniform_start(number: int, count: int) -> Start:
     return lambda room: max(room, 0) * number // (count - 1)
 
 
-def fixed_start(place: int) -> Start:
+def fixed_start(number: int) -> Start:
     """Begin there, whether the clip fits or not."""
-    return lambda room: place  # noqa: ARG005 - a Start
+    return lambda room: number  # noqa: ARG005 - a Start
 
 
 def frames_by_stride(
@@ -61,16 +61,16 @@ def frames_by_stride(
         stride: Places from one frame to the next, at least 1.
         start: Where it begins, in frames.
         padding: What a clip does that reaches beyond the last frame; see Clips.
-        speed: What `stride` is multiplied by, in units of 1 / SPEED_UNIT; places are rounded down.
+        speed: What `stride` is multiplied by, in units of 1 / SPEED_UNIT; numbers are rounded down.
 
     Returns:
-        int64 [num_frames], 0 <= place < num_available.
+        int64 [num_frames], 0 <= number < num_available.
     """
     offsets = np.arange(num_frames) * (stride * speed) // SPEED_UNIT
-    places = start(num_available - 1 - int(offsets[-1])) + offsets
-    if padding == "repeat" and places[-1] >= num_available:
-        return _repeat(int(places[0]), num_available, num_frames)
-    return places % num_available if padding == "loop" else np.minimum(places, num_available - 1)
+    numbers = start(num_available - 1 - int(offsets[-1])) + offsets
+    if padding == "repeat" and numbers[-1] >= num_available:
+        return _repeat(int(numbers[0]), num_available, num_frames)
+    return numbers % num_available if padding == "loop" else np.minimum(numbers, num_available - 1)
 
 
 def frames_by_time(
@@ -97,7 +97,7 @@ def frames_by_time(
         speed: What the time from moment to moment is multiplied by, in units of 1 / SPEED_UNIT.
 
     Returns:
-        int64 [num_frames], 0 <= place < n.
+        int64 [num_frames], 0 <= number < n.
     """
     unit, step = ticks(time_base, fps)
     step = step * speed // SPEED_UNIT
@@ -107,10 +107,10 @@ def frames_by_time(
     if padding == "loop":
         moments = [moment % duration for moment in moments]
     elapsed = [min(moment, duration - 1) // unit for moment in moments]
-    places = np.searchsorted(pts - pts[0], elapsed, side="right") - 1
+    numbers = np.searchsorted(pts - pts[0], elapsed, side="right") - 1
     if padding == "repeat" and moments[-1] >= duration:
-        return _repeat(int(places[0]), len(pts), num_frames)
-    return places.astype(np.int64)
+        return _repeat(int(numbers[0]), len(pts), num_frames)
+    return numbers.astype(np.int64)
 
 
 def ticks(time_base: Fraction, fps: Fraction) -> tuple[int, int]:

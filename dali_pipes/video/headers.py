@@ -15,8 +15,8 @@ def has_lengths(codec: str, extradata: bytes) -> bool:
 
     Source: ISO/IEC 14496-15, 5.3.3 and 8.3.3.
     """
-    place = 4 if codec == "h264" else 21
-    return len(extradata) > place and extradata[0] == 1 and extradata[place] & 3 == 3
+    offset = 4 if codec == "h264" else 21
+    return len(extradata) > offset and extradata[0] == 1 and extradata[offset] & 3 == 3
 
 
 def is_packed(codec: str, extradata: bytes) -> bool:

@@ -20,7 +20,7 @@ CODEC_IDS = {
 """FFmpeg's names of the codecs that can be written -> Matroska's."""
 
 LONGEST_GROUP = 1 << 15
-"""The places of a group lie less than this from its smallest one."""
+"""The numbers of a group lie less than this from its smallest one."""
 
 _MILLISECOND = 1_000_000  # in nanoseconds, the unit of the format
 
@@ -29,11 +29,11 @@ class Group(NamedTuple):
     """Packets that are decoded one after the other; the first is a keyframe.
 
     Attributes:
-        places: When each is shown: its place in the order of presentation, which becomes its time in ms.
+        numbers: When each is shown: its number in the order of presentation, which becomes its time in ms.
         packets: The encoded frames.
     """
 
-    places: Sequence[int]
+    numbers: Sequence[int]
     packets: Sequence[Payload]
 
 
@@ -75,11 +75,11 @@ _SIMPLE_BLOCK, _FIRST_TRACK, _KEYFRAME = b"\xa3", b"\x81", b"\x80"
 
 
 def _cluster(group: Group) -> bytes:
-    begin = min(group.places)
+    begin = min(group.numbers)
     parts: list[Payload] = [_number(_TIMESTAMP, begin)]
     flags = _KEYFRAME
-    for place, packet in zip(group.places, group.packets, strict=True):
-        head = _FIRST_TRACK + (place - begin).to_bytes(2, "big") + flags
+    for number, packet in zip(group.numbers, group.packets, strict=True):
+        head = _FIRST_TRACK + (number - begin).to_bytes(2, "big") + flags
         parts += [_SIMPLE_BLOCK, _length(len(head) + len(packet)), head, packet]
         flags = b"\x00"
     return _element(_CLUSTER, b"".join(parts))

@@ -65,8 +65,8 @@ def first_packets(
         return np.zeros_like(packets)
     key_pts = info.packet_pts[info.keyframes]
     by_pts = np.argsort(key_pts, kind="stable")
-    place = np.searchsorted(key_pts[by_pts], info.packet_pts[packets], side="right") - 1 - back
-    starts = np.where(place >= 0, info.keyframes[by_pts[np.maximum(place, 0)]], 0)
+    key = np.searchsorted(key_pts[by_pts], info.packet_pts[packets], side="right") - 1 - back
+    starts = np.where(key >= 0, info.keyframes[by_pts[np.maximum(key, 0)]], 0)
     return np.where(starts <= packets, starts, 0)
 
 

@@ -30,7 +30,7 @@ class Rate(Protocol):
     def choose(
         self, segment: Segment, num_frames: int, start: Start, padding: Padding, speed: int
     ) -> NDArray[np.int64]:
-        """Return the places in a segment of a clip's frames, int64 [num_frames]; see `frames_by_stride`."""
+        """Return the numbers in a segment of a clip's frames, int64 [num_frames]; see `frames_by_stride`."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ class ClipSource(Protocol):
             speed: int64 [n], what the way from frame to frame is multiplied by, in units of 1 / SPEED_UNIT.
 
         Returns:
-            int64 [n, T], places in the order of presentation; 0 for what is no video.
+            int64 [n, T], numbers in the order of presentation; 0 for what is no video.
         """
 
     def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -37,8 +37,8 @@ def sound_frames(
     held: dict[int, Any] = {}
     failure: UndecodableError | None = None
 
-    def is_sound(place: int) -> bool:
-        return not damaged[max(int(firsts[place]), 0) : place + 1].any()
+    def is_sound(row: int) -> bool:
+        return not damaged[max(int(firsts[row]), 0) : row + 1].any()
 
     source = iter(decoded)
     while True:
@@ -49,12 +49,12 @@ def sound_frames(
         except UndecodableError as error:
             failure = error
             break
-        place = packet - run.start
+        row = packet - run.start
         # What an open group shows before its keyframe cannot be decoded from there, and nothing else needs it.
-        damaged[place] |= bool(frame.is_corrupt) and shown[place] >= shown[0]
-        if run.needed[place]:
-            held[place] = frame
-        for ready in [number for number in held if last_shown[number] <= shown[place]]:
+        damaged[row] |= bool(frame.is_corrupt) and shown[row] >= shown[0]
+        if run.needed[row]:
+            held[row] = frame
+        for ready in [number for number in held if last_shown[number] <= shown[row]]:
             picture = held.pop(ready)
             if is_sound(ready) and not picture.is_corrupt:
                 yield run.start + ready, picture

@@ -25,11 +25,11 @@ def _convert(bits: int, shared: bool) -> Any:
     It takes addresses: of luma, of U and of V (each of half as many, if `shared`), of the factors, of the result.
     """
     count = STEP // 2 if shared else STEP
-    twice = [place // 2 for place in range(STEP)]
+    twice = [lane // 2 for lane in range(STEP)]
 
     def build(builder: Builder, luma: Any, blue: Any, red: Any, factors: Any, out: Any) -> None:
-        def factor(place: int, lanes: int) -> Lanes:
-            one = load(builder, factors, 4 * place, 32, 1)
+        def factor(lane: int, lanes: int) -> Lanes:
+            one = load(builder, factors, 4 * lane, 32, 1)
             return one.pick(one, [0] * lanes)
 
         y = load(builder, luma, 0, bits, STEP).widen(32, signed=False) * factor(_LUMA, STEP)
@@ -50,10 +50,11 @@ def _convert(bits: int, shared: bool) -> Any:
 
 def _store_interleaved(r: Lanes, g: Lanes, b: Lanes, out: Any) -> None:
     for third in range(3):
-        places = range(third * STEP, (third + 1) * STEP)
-        pairs = r.pick(g, [place // 3 + (STEP if place % 3 == 1 else 0) for place in places])
+        lanes_of_third = range(third * STEP, (third + 1) * STEP)
+        pairs = r.pick(g, [lane // 3 + (STEP if lane % 3 == 1 else 0) for lane in lanes_of_third])
         mixed = [
-            STEP + place // 3 if place % 3 == 2 else index for index, place in enumerate(places)
+            STEP + lane // 3 if lane % 3 == 2 else index
+            for index, lane in enumerate(lanes_of_third)
         ]
         pairs.pick(b, mixed).store(out, third * STEP)
 
@@ -93,8 +94,8 @@ def write_rgb(
         luma = planes[0] + (top + row) * pitches[0]
         down = ((top + row) >> shifts[0]) * pitches[1]
         line = out.ctypes.data + row * width * 3
-        for place in range(0, width, STEP):
-            at = min(place, width - STEP)
+        for lane in range(0, width, STEP):
+            at = min(lane, width - STEP)
             y = signed(luma + (left + at) * size)
             across = down + ((left + at) >> shifts[1]) * size
             u, v, there = planes[1] + across, planes[2] + across, line + at * 3

@@ -42,17 +42,19 @@ class VideoIndex:
     can be pickled, and opens its file anew elsewhere.
 
     Attributes:
-        place: The file.
+        path: The file.
     """
 
-    def __init__(self, dataset: Dataset, place: Path, samples: NDArray[np.int64]) -> None:
-        """Take the file at `place`, which is of `dataset`, for some of its samples, int64 [n]."""
-        self.place = place
+    def __init__(self, dataset: Dataset, path: Path, samples: NDArray[np.int64]) -> None:
+        """Take the file at `path`, which is of `dataset`, for some of its samples, int64 [n]."""
+        self.path = path
         self._dataset = dataset
         self._firsts, videos = _videos_of(dataset)
         self._videos = videos[samples]
-        whole, places = _in_whole(dataset, samples)
-        self._listed = whole.segment_seconds[places] if isinstance(whole, ClipListDataset) else None
+        whole, indices = _in_whole(dataset, samples)
+        self._listed = (
+            whole.segment_seconds[indices] if isinstance(whole, ClipListDataset) else None
+        )
 
     @classmethod
     def open(cls, dataset: Dataset, *, progress: Progress | None = None) -> Self:
@@ -84,8 +86,8 @@ class VideoIndex:
                 break
             samples = dataset.indices_in_whole(samples)
             dataset = dataset.whole
-        place = _find(dataset) or _make(dataset, progress or terminal_bar("looking through videos"))
-        return cls(dataset, place, samples)
+        path = _find(dataset) or _make(dataset, progress or terminal_bar("looking through videos"))
+        return cls(dataset, path, samples)
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -137,9 +139,9 @@ class VideoIndex:
     def store(self) -> Store:
         """The file, mapped."""
         with suppress(OSError, DamagedStoreError):
-            return Store(self.place, self._dataset.fingerprint)
-        self.place = _make(self._dataset, lambda *_: None)  # as on another machine
-        return Store(self.place, self._dataset.fingerprint)
+            return Store(self.path, self._dataset.fingerprint)
+        self.path = _make(self._dataset, lambda *_: None)  # as on another machine
+        return Store(self.path, self._dataset.fingerprint)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what the file tells."""
@@ -166,9 +168,9 @@ def scan_sample(dataset: Dataset, index: int) -> Scanned:
     [content] = _contents(dataset, np.array([index]))
     if isinstance(content, VideoError):
         return Scanned(content, 0)
-    whole, [place] = _in_whole(dataset, np.array([index]))
+    whole, [own] = _in_whole(dataset, np.array([index]))
     if isinstance(whole, FrameFolderDataset):
-        return Scanned(whole.info(int(place)), content.pin)
+        return Scanned(whole.info(int(own)), content.pin)
     try:
         return Scanned(scan_video(content.data), content.pin, content.seconds)
     except VideoError as error:
@@ -194,10 +196,10 @@ class _Content(NamedTuple):
 
 def _contents(dataset: Dataset, samples: NDArray[np.int64]) -> list[_Content | VideoError]:
     """Return the videos of some samples, of folders of frames their first pictures."""
-    whole, places = _in_whole(dataset, samples)
+    whole, indices = _in_whole(dataset, samples)
     if not isinstance(whole, FrameFolderDataset):
         return [_video_of(entry) for entry in dataset.fetch(samples)]
-    return [_first_picture(whole, place) for place in places.tolist()]
+    return [_first_picture(whole, index) for index in indices.tolist()]
 
 
 def _first_picture(dataset: FrameFolderDataset, index: int) -> _Content | VideoError:
@@ -231,34 +233,34 @@ def _in_whole(dataset: Dataset, samples: NDArray[np.int64]) -> tuple[Dataset, ND
 def _videos_of(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first sample of each video, and the video of each sample."""
     every = np.arange(len(dataset))
-    whole, places = _in_whole(dataset, every)
+    whole, indices = _in_whole(dataset, every)
     if not isinstance(whole, ClipListDataset):
         return every, every
-    files = whole.videos[1][places]
+    files = whole.videos[1][indices]
     _, firsts, videos = np.unique(files, return_index=True, return_inverse=True)
     return firsts, videos
 
 
-def _places(dataset: Dataset) -> list[Path]:
-    places = [cache_folder() / f"{dataset.fingerprint}{SUFFIX}"]
+def _paths(dataset: Dataset) -> list[Path]:
+    paths = [cache_folder() / f"{dataset.fingerprint}{SUFFIX}"]
     source = getattr(dataset, "source", None)
     if isinstance(source, Path) and source.name == "..":
         source = source.resolve()
     if isinstance(source, Path) and source.name:
-        places.insert(0, source.with_name(f"{source.name}{SUFFIX}"))
-    return places
+        paths.insert(0, source.with_name(f"{source.name}{SUFFIX}"))
+    return paths
 
 
 def _find(dataset: Dataset) -> Path | None:
     """Return the index that fits, if there is one."""
     fingerprint = dataset.fingerprint
-    for place in _places(dataset):
+    for path in _paths(dataset):
         try:
-            store = Store(place, fingerprint)
+            store = Store(path, fingerprint)
         except (OSError, DamagedStoreError):
             continue
         if _fits(store, dataset):
-            return place
+            return path
     return None
 
 
@@ -281,31 +283,31 @@ def _make(dataset: Dataset, progress: Progress) -> Path:
     Raises:
         IndexFileError: That is nowhere.
     """
-    places = _places(dataset)
-    for place in places:
+    paths = _paths(dataset)
+    for path in paths:
         with suppress(_UnwritableError):
-            return _make_at(place, dataset, progress)
+            return _make_at(path, dataset, progress)
     raise IndexFileError(
-        f"the index of the videos can be written nowhere, last not to {places[-1].parent}: "
+        f"the index of the videos can be written nowhere, last not to {paths[-1].parent}: "
         "set GPU_AUG_CACHE to a folder that can be written"
     )
 
 
 class _UnwritableError(Exception):
-    """A place where the index cannot be written."""
+    """A path where the index cannot be written."""
 
 
 @contextmanager
 def _writing() -> Iterator[None]:
-    """Tell errors of the place apart from those of the dataset, which may be of the same class."""
+    """Tell errors of the path apart from those of the dataset, which may be of the same class."""
     try:
         yield
     except OSError as error:
         raise _UnwritableError from error
 
 
-def _make_at(place: Path, dataset: Dataset, progress: Progress) -> Path:
-    part = place.with_name(f"{place.name}.part")
+def _make_at(path: Path, dataset: Dataset, progress: Progress) -> Path:
+    part = path.with_name(f"{path.name}.part")
     with ExitStack() as stack:
         with _writing():
             descriptor = stack.enter_context(one_at_a_time(part))
@@ -316,8 +318,8 @@ def _make_at(place: Path, dataset: Dataset, progress: Progress) -> Path:
             with _writing():
                 os.fchmod(descriptor, 0o644)
                 os.fsync(descriptor)
-                part.replace(place)
-    return found or place
+                part.replace(path)
+    return found or path
 
 
 def _build(dataset: Dataset, descriptor: int, progress: Progress) -> None:

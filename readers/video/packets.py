@@ -35,32 +35,32 @@ def read_packets(
         return
     if len(info.packet_offsets):
         view = memoryview(data)
-        for place in range(start, stop):
-            offset, size = int(info.packet_offsets[place]), int(info.packet_sizes[place])
+        for number in range(start, stop):
+            offset, size = int(info.packet_offsets[number]), int(info.packet_sizes[number])
             try:
                 content = copied(view[offset : offset + size])
             except OSError as error:
                 raise VideoError(f"the file cannot be read: {reason_of(error)}") from None
             if len(content) < size:
-                raise VideoError(f"the file ends within packet {place}")
+                raise VideoError(f"the file ends within packet {number}")
             yield content
         return
     with open_container(data, deadline or Deadline(SCAN_SECONDS)) as container:
         stream = container.streams[info.stream_index]
         filled = (packet for packet in container.demux(stream) if packet.size)
-        for place, packet in enumerate(islice(filled, start, stop), start=start):
-            if packet.size != info.packet_sizes[place]:
-                raise VideoError(f"packet {place} is not the one that was indexed")
+        for number, packet in enumerate(islice(filled, start, stop), start=start):
+            if packet.size != info.packet_sizes[number]:
+                raise VideoError(f"packet {number} is not the one that was indexed")
             yield packet
 
 
 def _gather(data: Payload, info: VideoInfo, start: int, stop: int) -> Iterator[Payload]:
     strand = Strand(data, info.wrapping)
     for number in range(start, stop):
-        place = int(info.packet_places[number, 0]), int(info.packet_places[number, 1])
+        location = int(info.packet_places[number, 0]), int(info.packet_places[number, 1])
         try:
-            if strand.place != place:
-                strand.seek(*place)
+            if strand.location != location:
+                strand.seek(*location)
             content = strand.read(int(info.packet_sizes[number]))
         except OSError as error:
             raise VideoError(f"the file cannot be read: {reason_of(error)}") from None

@@ -125,7 +125,7 @@ class _Packets:
     offsets: list[int] = field(default_factory=list)
     shown: list[int] = field(default_factory=list)
     keys: list[bool] = field(default_factory=list)
-    places: list[tuple[int, int]] = field(default_factory=list)
+    locations: list[tuple[int, int]] = field(default_factory=list)
     are_whole: bool = True
     wrapping: str = ""
     strand: Strand | None = None
@@ -157,9 +157,9 @@ class _Packets:
         if self.are_whole:
             self._place(self.positions[-1], content)
         if self.strand:
-            place = self.strand.find(content, self.positions[-1])
-            self.places += [place] if place else []
-            self.strand = self.strand if place else None
+            location = self.strand.find(content, self.positions[-1])
+            self.locations += [location] if location else []
+            self.strand = self.strand if location else None
 
     def _count(self, content: bytes) -> int:
         if self.codec in ("h264", "hevc"):
@@ -182,8 +182,8 @@ class _Packets:
         nowhere = np.empty(0, np.int64)
         if self.strand is None:
             return {"packet_offsets": nowhere}
-        places = np.array(self.places, np.int64)
-        return {"packet_offsets": nowhere, "packet_places": places, "wrapping": self.wrapping}
+        locations = np.array(self.locations, np.int64)
+        return {"packet_offsets": nowhere, "packet_places": locations, "wrapping": self.wrapping}
 
     def end_seconds(self, time_base: Fraction) -> Fraction:
         """When the last packet ends."""
@@ -210,7 +210,7 @@ class _Packets:
     def _keep(self, count: int) -> None:
         for column in (self.positions, self.pts, self.dts, self.durations, self.sizes):
             del column[count:]
-        for others in (self.offsets, self.shown, self.keys, self.places):
+        for others in (self.offsets, self.shown, self.keys, self.locations):
             del others[count:]
 
     def join(self, jump: int) -> bool:
@@ -220,14 +220,14 @@ class _Packets:
             jump: By how many units of the time base, at least, time goes back if another recording begins.
 
         Returns:
-            Whether there is such a place.
+            Whether there is such a packet.
         """
         breaks, last = [], -HIDDEN
-        for place, (stamp, count) in enumerate(zip(self.dts, self.shown, strict=True)):
+        for number, (stamp, count) in enumerate(zip(self.dts, self.shown, strict=True)):
             if stamp is None or not count:  # edit lists go back to what is not shown
                 continue
             if stamp < last - jump:
-                breaks.append(place)
+                breaks.append(number)
             last = stamp
         end: int | None = None
         for start, stop in pairwise([0, *breaks, len(self.pts)] if breaks else []):
@@ -299,9 +299,9 @@ def _learned_times(
 ) -> dict[str, Any]:
     """Give frames their times in the order in which they were decoded."""
     order = np.array(learned.packets, np.int64)
-    stamps = _stamps([found.pts[place] for place in learned.packets])
+    stamps = _stamps([found.pts[number] for number in learned.packets])
     if stamps is None:
-        stamps = _stamps([found.dts[place] for place in learned.packets])
+        stamps = _stamps([found.dts[number] for number in learned.packets])
     last = found.durations[int(order[-1])]
     if stamps is None:
         stamps, time_base, last = np.arange(len(order)), 1 / rate, 1
@@ -320,9 +320,9 @@ def _stamps(stamps: list[int | None]) -> NDArray[np.int64] | None:
     """Sort time stamps, moving those up that repeat; None where one is missing."""
     if None in stamps:
         return None
-    places = np.arange(len(stamps), dtype=np.int64)
+    numbers = np.arange(len(stamps), dtype=np.int64)
     ascending = np.sort(np.array(stamps, np.int64))
-    return np.asarray(np.maximum.accumulate(ascending - places) + places)
+    return np.asarray(np.maximum.accumulate(ascending - numbers) + numbers)
 
 
 def _usual_step(pts: NDArray[np.int64]) -> int:

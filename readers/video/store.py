@@ -2,7 +2,7 @@
 
 All numbers little-endian, in this order:
 
-    128 bytes   format, fingerprint of the data, places of rows and text, checksum of both, of all this
+    128 bytes   format, fingerprint of the data, offsets of rows and text, checksum of both, of all this
     blocks      of each video: int64 [P] time stamps, int64 [P or 0] offsets, int64 [K] keyframes,
                 int64 [P or 0, 2] places, int32 [P] sizes
     rows        of fixed length, see `ROW`; a block's checksum stands in its row
@@ -146,11 +146,11 @@ class StoreWriter:
             self._text += data
         row[name], row[f"{name}_bytes"] = self._texts[data], len(data)
 
-    def _write(self, data: bytes, place: int) -> None:
+    def _write(self, data: bytes, offset: int) -> None:
         with memoryview(data) as view:
             while view.nbytes:
-                written = os.pwrite(self._descriptor, view, place)
-                place += written
+                written = os.pwrite(self._descriptor, view, offset)
+                offset += written
                 view = view[written:]
 
 

@@ -16,10 +16,10 @@ def count_pictures(codec: str, setup: bytes, packet: Payload) -> int:
         setup: The stream's extradata (ISO/IEC 14496-15, 5.3.3 and 8.3.3).
         packet: Its bytes.
     """
-    place = 4 if codec == "h264" else 21
-    if len(setup) <= place or setup[0] != 1:
+    offset = 4 if codec == "h264" else 21
+    if len(setup) <= offset or setup[0] != 1:
         return 1
-    width = (setup[place] & 3) + 1
+    width = (setup[offset] & 3) + 1
     start = 0
     while start + width < len(packet):
         head = packet[start + width]

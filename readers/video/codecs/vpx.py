@@ -51,11 +51,11 @@ def _first_bytes(packet: Payload) -> Iterator[int]:
         count, width = (marker & 7) + 1, (marker >> 3 & 3) + 1
         index = packet[-2 - count * width :]
         if len(index) == 2 + count * width and index[0] == marker:
-            place = 0
+            offset = 0
             for number in range(count):
                 size = int.from_bytes(index[1 + number * width :][:width], "little")
-                if size and place < len(packet):
-                    yield packet[place]
-                place += size
+                if size and offset < len(packet):
+                    yield packet[offset]
+                offset += size
             return
     yield packet[0]

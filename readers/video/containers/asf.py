@@ -15,25 +15,27 @@ def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None
     if at < 0:
         return None
     smallest, largest = (
-        int.from_bytes(view[at + place : at + place + 4], "little") for place in (92, 96)
+        int.from_bytes(view[at + offset : at + offset + 4], "little") for offset in (92, 96)
     )
     return (smallest, position % smallest, stream) if smallest == largest > 0 else None
 
 
-def walk(view: Parsed, place: int, numbers: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield packet, begin and stop of the stream's pieces, from the packet at a place, or behind it, on."""
+def walk(
+    view: Parsed, offset: int, numbers: tuple[int, int, int]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield packet, begin and stop of the stream's pieces, from the packet at an offset, or behind it, on."""
     size, first, stream = numbers
-    place += (first - place) % size
-    while place + size <= len(view):
-        for number, begin, stop in _payloads(view, place, size):
+    offset += (first - offset) % size
+    while offset + size <= len(view):
+        for number, begin, stop in _payloads(view, offset, size):
             if number == stream:
-                yield place, begin, stop
-        place += size
+                yield offset, begin, stop
+        offset += size
 
 
-def _payloads(view: Parsed, place: int, size: int) -> Iterator[tuple[int, int, int]]:
+def _payloads(view: Parsed, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
     """Yield stream, begin and stop of the pieces in a packet."""
-    at = place
+    at = offset
     if view[at] & 0x80:  # error correction
         at += 1 + (view[at] & 15)
     lengths, properties = view[at], view[at + 1]
@@ -42,7 +44,7 @@ def _payloads(view: Parsed, place: int, size: int) -> Iterator[tuple[int, int, i
     _, at = _number(view, at, lengths >> 1)
     padding, at = _number(view, at, lengths >> 3)
     at += 6  # when it is sent, and for how long
-    end = place + (length or size) - padding
+    end = offset + (length or size) - padding
     count, kind = 1, 0
     if lengths & 1:
         count, kind = view[at] & 63, view[at] >> 6
@@ -68,7 +70,7 @@ def _payloads(view: Parsed, place: int, size: int) -> Iterator[tuple[int, int, i
         at = stop
 
 
-def _number(view: Parsed, place: int, kind: int) -> tuple[int, int]:
+def _number(view: Parsed, offset: int, kind: int) -> tuple[int, int]:
     """Return a number of as many bytes as its kind says, and what is behind it."""
-    stop = place + _LENGTHS[kind & 3]
-    return int.from_bytes(view[place:stop], "little"), stop
+    stop = offset + _LENGTHS[kind & 3]
+    return int.from_bytes(view[offset:stop], "little"), stop

@@ -139,21 +139,21 @@ class _Source:
     def __init__(self, data: Payload, deadline: Deadline) -> None:
         self._view = memoryview(data)
         self._deadline = deadline
-        self._place = 0
+        self._offset = 0
 
     def read(self, size: int = -1) -> bytes:
         self._deadline.check()
-        end = len(self._view) if size < 0 else self._place + size
-        piece = bytes(copied(self._view[self._place : end]))
-        self._place += len(piece)
+        end = len(self._view) if size < 0 else self._offset + size
+        piece = bytes(copied(self._view[self._offset : end]))
+        self._offset += len(piece)
         return piece
 
-    def seek(self, place: int, whence: int = 0) -> int:
-        begin = (0, self._place, len(self._view))[whence]
-        if begin + place < 0:
-            raise OSError("a place before the file")
-        self._place = begin + place
-        return self._place
+    def seek(self, offset: int, whence: int = 0) -> int:
+        begin = (0, self._offset, len(self._view))[whence]
+        if begin + offset < 0:
+            raise OSError("an offset before the file")
+        self._offset = begin + offset
+        return self._offset
 
     def tell(self) -> int:
-        return self._place
+        return self._offset

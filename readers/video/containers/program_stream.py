@@ -15,35 +15,35 @@ def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None
     return (stream & 255,) if stream & 255 in _VIDEO else None
 
 
-def walk(view: Parsed, place: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield packet, begin and stop of the stream's pieces, from the packet at a place on."""
+def walk(view: Parsed, offset: int, numbers: tuple[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield packet, begin and stop of the stream's pieces, from the packet at an offset on."""
     [stream] = numbers
     while True:
-        if view[place : place + 3] != _PREFIX:
-            skipped = bytes(view[place : place + _SEARCHED_BYTES]).find(_PREFIX)
+        if view[offset : offset + 3] != _PREFIX:
+            skipped = bytes(view[offset : offset + _SEARCHED_BYTES]).find(_PREFIX)
             if skipped < 0:
                 return
-            place += skipped
-        code = view[place + 3]
+            offset += skipped
+        code = view[offset + 3]
         if code == _PACK:
-            is_second = view[place + 4] >> 6 == 1
-            place += 14 + (view[place + 13] & 7) if is_second else 12
+            is_second = view[offset + 4] >> 6 == 1
+            offset += 14 + (view[offset + 13] & 7) if is_second else 12
         elif code < _SYSTEM:  # the end, or, where bytes are missing, something within a packet
-            place += 4
+            offset += 4
         else:
-            stop = place + 6 + (view[place + 4] << 8 | view[place + 5])
+            stop = offset + 6 + (view[offset + 4] << 8 | view[offset + 5])
             if code == stream and stop <= len(view):
-                yield place, _begin(view, place + 6), stop
-            place = stop
+                yield offset, _begin(view, offset + 6), stop
+            offset = stop
 
 
-def _begin(view: Parsed, place: int) -> int:
+def _begin(view: Parsed, offset: int) -> int:
     """Where the content of a packet begins, whose header is that of MPEG-2 or of MPEG-1."""
-    if view[place] >> 6 == 2:
-        return place + 3 + view[place + 2]
-    while view[place] == 0xFF:
-        place += 1
-    if view[place] >> 6 == 1:
-        place += 2
+    if view[offset] >> 6 == 2:
+        return offset + 3 + view[offset + 2]
+    while view[offset] == 0xFF:
+        offset += 1
+    if view[offset] >> 6 == 1:
+        offset += 2
     stamps = {2: 5, 3: 10}
-    return place + stamps.get(view[place] >> 4, 1)
+    return offset + stamps.get(view[offset] >> 4, 1)

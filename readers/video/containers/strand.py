@@ -1,4 +1,4 @@
-"""The bytes of one stream that its container cuts into pieces, read from any place on: MPEG-TS, MPEG-PS, Ogg and ASF."""
+"""The bytes of one stream that its container cuts into pieces, read from any location on: MPEG-TS, MPEG-PS, Ogg and ASF."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -48,7 +48,7 @@ def wrapping_of(data: Payload, container: str, stream: int, position: int) -> st
 
 
 class Strand:
-    """The bytes of a stream, from one place to the next.
+    """The bytes of a stream, from one location to the next.
 
     Args:
         data: The whole file.
@@ -63,7 +63,7 @@ class Strand:
         self._unit = self._begin = self._stop = 0
 
     @property
-    def place(self) -> tuple[int, int] | None:
+    def location(self) -> tuple[int, int] | None:
         """Unit and byte of the file that come next; None at the end."""
         while self._begin == self._stop:
             if not self._next():
@@ -85,7 +85,7 @@ class Strand:
     def read(self, size: int) -> bytes:
         """Read on; less than `size` bytes at the end."""
         parts = []
-        while size and self.place:
+        while size and self.location:
             stop = min(self._begin + size, self._stop)
             parts.append(self._view[self._begin : stop])
             size -= stop - self._begin
@@ -93,15 +93,15 @@ class Strand:
         return b"".join(parts)
 
     def find(self, content: bytes, position: int) -> tuple[int, int] | None:
-        """Look for a packet: here, else not far behind a position; go to its end and return its place."""
-        place = self.place
-        if place and self.read(len(content)) == content:
-            return place
+        """Look for a packet: here, else not far behind a position; go to its end and return its location."""
+        location = self.location
+        if location and self.read(len(content)) == content:
+            return location
         if position < 0 or not self.seek(position):
             return None
         begins, parts, size = [], [], 0
-        while size < len(content) + _SEARCHED_BYTES and (place := self.place):
-            begins.append((size, place))
+        while size < len(content) + _SEARCHED_BYTES and (location := self.location):
+            begins.append((size, location))
             parts.append(self.read(self._stop - self._begin))
             size += len(parts[-1])
         at = b"".join(parts).find(content)

@@ -8,7 +8,7 @@ _PACKET_BYTES = 188
 _STRIDES = (188, 192, 204)
 _SYNC = 0x47
 _NUM_SYNCS = 8
-_MOST_BEFORE = 32  # bytes between the place that FFmpeg tells and the packet
+_MOST_BEFORE = 32  # bytes between the offset that FFmpeg tells and the packet
 _SEARCHED_BYTES = 1 << 16  # for the next packet, where some bytes are missing
 
 
@@ -22,25 +22,25 @@ def describe(view: Parsed, stream: int, position: int) -> tuple[int, ...] | None
     return None
 
 
-def walk(view: Parsed, place: int, numbers: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
-    """Yield packet, begin and stop of the stream's pieces, from the packet at a place, or behind it, on."""
+def walk(view: Parsed, offset: int, numbers: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield packet, begin and stop of the stream's pieces, from the packet at an offset, or behind it, on."""
     stride, stream = numbers
     high, low = stream >> 8, stream & 255
-    while place + _PACKET_BYTES <= len(view):
-        if view[place] != _SYNC:
-            skipped = bytes(view[place : place + _SEARCHED_BYTES]).find(_SYNC)  # as FFmpeg does
+    while offset + _PACKET_BYTES <= len(view):
+        if view[offset] != _SYNC:
+            skipped = bytes(view[offset : offset + _SEARCHED_BYTES]).find(_SYNC)  # as FFmpeg does
             if skipped < 0:
                 return
-            place += skipped
+            offset += skipped
             continue
-        flags = view[place + 1]
-        if view[place + 2] == low and flags & 0x1F == high and view[place + 3] & 0x10:
-            begin = place + 4
-            if view[place + 3] & 0x20:  # an adaptation field
+        flags = view[offset + 1]
+        if view[offset + 2] == low and flags & 0x1F == high and view[offset + 3] & 0x10:
+            begin = offset + 4
+            if view[offset + 3] & 0x20:  # an adaptation field
                 begin += 1 + view[begin]
             if flags & 0x40:  # a packet of the elementary stream begins, with a header
                 begin += 9 + view[begin + 8]
-            stop = place + _PACKET_BYTES
+            stop = offset + _PACKET_BYTES
             if begin < stop:
-                yield place, begin, stop
-        place += stride
+                yield offset, begin, stop
+        offset += stride

@@ -94,7 +94,7 @@ def test_index_tells_what_a_scan_tells(videos: Path) -> None:
         assert index.sizes.tolist() == [[32, 48]] * 3 + [[0, 0]] * 2
         assert np.isnan(index.segment_seconds).all()
     assert isinstance(expected[3], VideoError)
-    assert index.place == videos.with_name("videos.gpuaug-videos")
+    assert index.path == videos.with_name("videos.gpuaug-videos")
 
 
 def test_built_once(videos: Path, scans: list[int]) -> None:
@@ -130,7 +130,7 @@ def test_built_anew_when_it_does_not_fit(videos: Path, scans: list[int]) -> None
 @pytest.mark.parametrize("place", ["head", "rows", "end"])
 def test_damaged_file_is_built_anew(videos: Path, scans: list[int], place: str) -> None:
     """A bit that fell over, and a file that was cut off, are noticed when it is opened."""
-    file = VideoIndex.open(VideoFolderDataset(videos)).place
+    file = VideoIndex.open(VideoFolderDataset(videos)).path
     data = bytearray(file.read_bytes())
     if place == "end":
         del data[-1]
@@ -145,7 +145,7 @@ def test_damaged_file_is_built_anew(videos: Path, scans: list[int], place: str) 
 
 def test_damaged_block_is_looked_up_in_the_video(videos: Path, scans: list[int]) -> None:
     """Blocks are checked when they are used; what is damaged comes from the video again."""
-    file = VideoIndex.open(VideoFolderDataset(videos)).place
+    file = VideoIndex.open(VideoFolderDataset(videos)).path
     data = bytearray(file.read_bytes())
     data[int(Store(file, VideoFolderDataset(videos).fingerprint).rows["block"][1]) + 9] ^= 1
     file.write_bytes(data)
@@ -167,7 +167,7 @@ def test_clips_of_one_file_are_looked_through_once(videos: Path, scans: list[int
     assert index.num_frames.tolist() == [6, 7, 6, 6]
     expected = [[0, 1], [np.nan] * 2, [0.5, 2], [np.nan] * 2]
     np.testing.assert_array_equal(index.segment_seconds, expected)
-    assert index.place.name == "clips.txt.gpuaug-videos"
+    assert index.path.name == "clips.txt.gpuaug-videos"
     assert same(index[2], index[0])
 
 
@@ -192,8 +192,8 @@ def test_cache_folder(videos: Path, tmp_path: Path) -> None:
     (videos.parent / "videos.gpuaug-videos.part").mkdir()  # no file can be made there
     index = VideoIndex.open(VideoFolderDataset(videos))
 
-    assert index.place.parent == tmp_path / "cache"
-    assert VideoIndex.open(VideoFolderDataset(videos)).place == index.place
+    assert index.path.parent == tmp_path / "cache"
+    assert VideoIndex.open(VideoFolderDataset(videos)).path == index.path
 
 
 def test_pickled(videos: Path) -> None:
@@ -203,7 +203,7 @@ def test_pickled(videos: Path) -> None:
     again = pickle.loads(pickle.dumps(index))
     elsewhere = pickle.loads(pickle.dumps(index))
     assert same(again[1], index[1])
-    index.place.unlink()
+    index.path.unlink()
 
     assert again.num_frames.tolist() == index.num_frames.tolist()
     assert same(elsewhere[2], scanned(videos / "2.webm"))
@@ -294,9 +294,9 @@ def test_rewritten_frame_folder(tmp_path: Path, jpeg: Any, monkeypatch: pytest.M
 
 
 def test_errors_of_the_dataset_are_its_own(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What breaks off while videos are read is not told as a place that cannot be written."""
+    """What breaks off while videos are read is not told as a path that cannot be written."""
     dataset = VideoFolderDataset(videos)
-    place = VideoIndex.open(dataset).place
+    path = VideoIndex.open(dataset).path
     read = VideoFolderDataset.fetch
 
     def fetch(*_: Any) -> Any:
@@ -307,7 +307,7 @@ def test_errors_of_the_dataset_are_its_own(videos: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(VideoFolderDataset, "fetch", fetch)
         with pytest.raises(ConnectionResetError, match="the peer went away"):
             VideoIndex.open(dataset)
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def test_video_that_could_not_be_read_is_looked_up_again(videos: Path, scans: list[int]) -> None:
@@ -429,4 +429,4 @@ def test_index_of_the_folder_above_lies_beside_it(
     (videos / "notes").mkdir()
     monkeypatch.chdir(videos / "notes")
 
-    assert VideoIndex.open(open_dataset("..")).place == videos.with_name("videos.gpuaug-videos")
+    assert VideoIndex.open(open_dataset("..")).path == videos.with_name("videos.gpuaug-videos")
