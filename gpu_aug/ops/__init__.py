@@ -20,7 +20,6 @@ from gpu_aug.ops.color.tables import *
 from gpu_aug.ops.combine import *
 from gpu_aug.ops.dropout.dropout import *
 from gpu_aug.ops.dropout.erase import *
-from gpu_aug.ops.fields import *
 from gpu_aug.ops.foreign.foreign import *
 from gpu_aug.ops.foreign.function import *
 from gpu_aug.ops.foreign.transforms import *
