@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bench.cli import errors
+from bench.output import errors
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

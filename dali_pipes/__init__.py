@@ -6,7 +6,7 @@ from dali_pipes import (
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import available_decoders
-from dali_pipes.decode.dali.user import from_dali
+from dali_pipes.decode.dali.user_pipeline import from_dali
 from dali_pipes.errors import (
     BadSampleError,
     DecodeError,

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.ranks import Process
+from dali_pipes.process_rank import Process
 from dali_pipes.schedule import MAX_EPOCH, LastBatch, Schedule
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dali_pipes.errors import LoaderError
 from dali_pipes.journal import RANK, Journal
 from dali_pipes.pipeline.stages import Finished
-from dali_pipes.ranks import Process
+from dali_pipes.process_rank import Process
 
 _MASK = (1 << 64) - 1
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # SplitMix64's

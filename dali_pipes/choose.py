@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from dali_pipes.decode.dali.feed import INSTALL_DALI
-from dali_pipes.decode.dali.user import DaliDecoder
+from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
 from gpu_aug.engines.choose import EngineChoice, EngineName, best_engine
 

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
-from dali_pipes.ranks import Ranks
+from dali_pipes.process_rank import Ranks
 from dali_pipes.schedule import Schedule
 from dali_pipes.state_words import name_of, steps_of
 from dali_pipes.targets import KINDS
-from dali_pipes.video.dali_support import LIBAVCODEC, NVDEC
+from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
 from readers.plural import counted
 from readers.video import VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
-from readers.video.oddities import told
+from readers.video.video_warnings import told
 
 
 def explain(setup: Setup, schedule: Schedule, ranks: Ranks) -> str:

@@ -14,13 +14,13 @@ from dali_pipes.audit import Audit, Tally
 from dali_pipes.bad_samples import BadRecord, Ledger, Policy
 from dali_pipes.batch import Batch, Timings
 from dali_pipes.choose import DecoderName
-from dali_pipes.decode.dali.user import DaliDecoder
+from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
 from dali_pipes.options import Options, make_setup
+from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
-from dali_pipes.pipeline.production import LOOPS, Production
-from dali_pipes.ranks import Ranks
+from dali_pipes.process_rank import Ranks
 from dali_pipes.schedule import LastBatch, Schedule
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about

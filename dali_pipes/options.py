@@ -10,11 +10,11 @@ import torch
 from dali_pipes import arguments
 from dali_pipes.batch import Timings
 from dali_pipes.choose import Choice, DecoderName, choose
-from dali_pipes.decode.dali.user import DaliDecoder
+from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
-from dali_pipes.ranks import Process
+from dali_pipes.process_rank import Process
 from dali_pipes.schedule import LastBatch, Schedule
 from dali_pipes.targets import Kind, TargetReader
 from dali_pipes.video.source import ClipSource, find_clips, require_clips

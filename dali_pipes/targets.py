@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dali_pipes.errors import told
 from gpu_aug import Draws, Recipe
 from gpu_aug.errors import TargetsError
-from gpu_aug.targets.move import check_targets, move_batch
+from gpu_aug.targets.move_batch import check_targets, move_batch
 from gpu_aug.targets.targets import Targets
 from readers import HeaderError, read_header
 from readers.formats.columns import LABEL_LIMIT

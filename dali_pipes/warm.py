@@ -219,7 +219,7 @@ def _of_whole_frames() -> tuple[Any, ...]:
 
 
 def _of_rows() -> tuple[Any, ...]:
-    from dali_pipes.decode.jpeg_rows import CROP, ENCODED, RECT
+    from dali_pipes.decode.jpeg_batch_kernel import CROP, ENCODED, RECT
 
     i = np.int64
     memory = _empty((np.uint8, 1)) * 3
@@ -243,11 +243,11 @@ def _of_tiles() -> tuple[Any, ...]:
 PARTS: dict[str, Callable[[], tuple[Any, ...]] | None] = {
     _FULL: _of_programs,
     _MCUS: None,
-    "dali_pipes.decode.jpeg_rows:render_rows": _of_rows,
+    "dali_pipes.decode.jpeg_batch_kernel:render_rows": _of_rows,
     _PLAIN: _of_programs,
     _RESIZE: _of_resize,
     _RESIZE_WHOLE: _of_whole_frames,
-    "dali_pipes.jpeg.tiling.slices:cut_all": _of_tiles,
+    "dali_pipes.jpeg.tiling.cut_kernel:cut_all": _of_tiles,
     "dali_pipes.video.yuv:write_rgb": _of_frames,
 }
 """What is compiled, and arguments of the types that it is called with; None where the import compiles it.

@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import gpu_aug.methods
+import gpu_aug.recipe_methods
 from gpu_aug.apply import apply
 from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import compile_engine
@@ -13,8 +13,8 @@ from gpu_aug.names import missing as _missing
 from gpu_aug.ops import *
 from gpu_aug.presets import PRESETS
 from gpu_aug.recipe import Recipe
-from gpu_aug.resampling.crops import Windows
-from gpu_aug.targets.move import move_batch
+from gpu_aug.resampling.crops import Crops
+from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.targets import BoxParams, KeypointParams, Targets
 from gpu_aug.views import Views
 

@@ -14,12 +14,12 @@ from gpu_aug.engines.choose import EngineChoice, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
 from gpu_aug.frame_times import decoded_order
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.mix import Mixing
 from gpu_aug.recipe import Recipe
-from gpu_aug.resampling.decoded import resample
+from gpu_aug.resampling.crop_and_resize import resample
 from gpu_aug.samples import Sample, read_sample
-from gpu_aug.targets.move import move_batch
+from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.soft_labels import soft_labels
 from gpu_aug.targets.targets import Targets, as_array
 from gpu_aug.views import Views
@@ -112,9 +112,9 @@ def apply(
 
 
 def _read_seed(seed: int | None, epoch: int, indices: Sequence[int] | None) -> int:
-    fields.whole("apply", "epoch", epoch, low=0, example="0")
+    validation.whole("apply", "epoch", epoch, low=0, example="0")
     if seed is not None:
-        fields.whole("apply", "seed", seed, low=0, example="0")
+        validation.whole("apply", "seed", seed, low=0, example="0")
         return seed
     if indices is not None:
         return 0
@@ -230,11 +230,11 @@ def _run(
 
 def _decoded(samples: list[Sample], draws: Draws, row: int) -> list[Tensor]:
     """Carry out the decode stage on all images of a sample."""
-    canvas = draws.windows.canvas[row].tolist()
+    canvas = draws.crops.canvas[row].tolist()
     decoded = []
     for frame in samples[row].frames:
         out = torch.empty(*canvas, 3, dtype=frame.dtype)
-        resample(frame, draws.windows, row, out)
+        resample(frame, draws.crops, row, out)
         decoded.append(out)
     return decoded
 

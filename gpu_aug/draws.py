@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.errors import RecipeError
-from gpu_aug.resampling.crops import Windows
+from gpu_aug.resampling.crops import Crops
 
 Params = dict[str, NDArray[Any]]
 """The drawn parameters of one operation: name -> array whose first axis is the batch."""
@@ -41,9 +41,9 @@ class Draws:
     """What was drawn for a batch of B samples, in the recipe's order.
 
     Attributes:
-        windows: What the decode stage cuts out of each source image.
+        crops: What the decode stage cuts out of each source image.
         params: One entry per leaf of the batch stage, each with first axis B.
-        decode_params: The same for the decode stage; they are in ``windows`` already, and boxes,
+        decode_params: The same for the decode stage; they are in ``crops`` already, and boxes,
             keypoints and masks need them.
         sizes: int64 [B, 2], height and width of the source images.
         partners: int64 [B, 4], rows of the batch that each row may be mixed with: its neighbour in
@@ -58,7 +58,7 @@ class Draws:
         2
     """
 
-    windows: Windows
+    crops: Crops
     params: tuple[Params, ...]
     decode_params: tuple[Params, ...]
     sizes: NDArray[np.int64]
@@ -66,7 +66,7 @@ class Draws:
     temporal: tuple[Params, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.windows)
+        return len(self.crops)
 
     def rows(self, start: int, stop: int) -> "Draws":
         """Return the draws of samples ``start`` to ``stop`` (half open) as views.
@@ -80,7 +80,7 @@ class Draws:
             inside = (partners >= start) & (partners < stop)
             partners = np.where(inside, partners - start, own)
         return Draws(
-            self.windows.rows(start, stop),
+            self.crops.rows(start, stop),
             _rows(self.params, rows),
             _rows(self.decode_params, rows),
             self.sizes[rows],
@@ -90,9 +90,9 @@ class Draws:
 
     def replaced(self, start: int, part: "Draws") -> "Draws":
         """Return these draws with those of ``part`` in the rows from ``start`` on; partners stay as they are."""
-        mine, new = self.windows, part.windows
+        mine, new = self.crops, part.crops
         return Draws(
-            Windows(
+            Crops(
                 _replaced(mine.start, start, new.start),
                 _replaced(mine.shape, start, new.shape),
                 _replaced(mine.resize, start, new.resize),
@@ -115,7 +115,7 @@ class Draws:
         """
         frame = np.tile(np.arange(times), len(self))[:, None]
         return Draws(
-            self.windows.repeat(times),
+            self.crops.repeat(times),
             _repeat(self.params, times),
             _repeat(self.decode_params, times),
             np.repeat(self.sizes, times, axis=0),

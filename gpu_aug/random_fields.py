@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpu_aug.ops.laws.uniform import Uniforms
+from gpu_aug.ops.distributions.uniform import Uniforms
 from gpu_aug.upload import upload
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.argument_errors import Called
-from gpu_aug.drawing import draw_operations, slot_numbers
+from gpu_aug.draw_operations import draw_operations, slot_numbers
 from gpu_aug.draws import Draws, find_partners
 from gpu_aug.errors import RecipeError
 from gpu_aug.files.document import write_document
 from gpu_aug.ops.foreign.wrapping import as_operation
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.temporal import Temporal, check_temporal
-from gpu_aug.resampling.crops import compose_windows
+from gpu_aug.resampling.crops import compose_crops
 from gpu_aug.stages import check_range, num_decoded, num_single, possible_sizes
 from gpu_aug.targets.targets import BoxParams, KeypointParams, differences
 
@@ -56,7 +56,7 @@ class Recipe(metaclass=Called):
     boxes: BoxParams | None
     keypoints: KeypointParams | None
 
-    # Made of recipes, or making them, in modules that import this one: gpu_aug/methods.py attaches them.
+    # Made of recipes, or making them, in modules that import this one: gpu_aug/recipe_methods.py attaches them.
     preset: ClassVar[Callable[..., Any]]
     imagenet_train: ClassVar[Callable[..., "Recipe"]]
     imagenet_train_jitter: ClassVar[Callable[..., "Recipe"]]
@@ -219,7 +219,7 @@ class Recipe(metaclass=Called):
         num_decode = len(self.decode_operations)
         mixes = self.group > 1
         return Draws(
-            compose_windows(params[:num_decode], sizes, antialias=self.antialias),
+            compose_crops(params[:num_decode], sizes, antialias=self.antialias),
             params[num_decode:],
             params[:num_decode],
             sizes,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from readers.dataset import IndexedDataset
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
-from readers.formats.doubts import doubts
+from readers.formats.folder_warnings import doubts
 from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
 from readers.formats.splits import (
     canonical,
@@ -20,7 +20,7 @@ from readers.formats.splits import (
     several_splits,
     split_of,
 )
-from readers.formats.unread import unread
+from readers.formats.unused_annotations import unread
 from readers.sample import PathLike, SourceError
 from readers.storage.paths import find_paths, has_wildcards, is_url
 from readers.storage.unreadable import unreadable

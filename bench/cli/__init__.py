@@ -6,6 +6,6 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and leave the process with its exit code."""
     from bench.cli.app import app
-    from bench.cli.errors import call
+    from bench.output.errors import call
 
     call(app, arguments)

@@ -7,28 +7,28 @@ from typing import Annotated
 import typer
 
 from bench.cli.audit import audit
-from bench.cli.bench_batch import batch
-from bench.cli.bench_busy import busy
-from bench.cli.bench_compare import compare
-from bench.cli.bench_install_peers import install_peers
-from bench.cli.bench_make_videos import make_videos
-from bench.cli.bench_ops import ops
-from bench.cli.bench_overhead import overhead
-from bench.cli.bench_read import read
-from bench.cli.bench_scale import scale
-from bench.cli.bench_windows import windows
+from bench.cli.bench.batch import batch
+from bench.cli.bench.busy import busy
+from bench.cli.bench.compare import compare
+from bench.cli.bench.crops import crops
+from bench.cli.bench.install_peers import install_peers
+from bench.cli.bench.make_videos import make_videos
+from bench.cli.bench.ops import ops
+from bench.cli.bench.overhead import overhead
+from bench.cli.bench.read import read
+from bench.cli.bench.scale import scale
 from bench.cli.doctor import doctor
-from bench.cli.errors import DEBUG_FLAG
 from bench.cli.groups import spread_groups
 from bench.cli.index import index
 from bench.cli.inspect import inspect
 from bench.cli.pack import pack
 from bench.cli.preview import preview
-from bench.cli.recipe_convert import convert
-from bench.cli.recipe_show import show
+from bench.cli.recipe.convert import convert
+from bench.cli.recipe.show import show
 from bench.cli.run import run
 from bench.cli.tile import tile
 from bench.cli.warm import warm
+from bench.output.errors import DEBUG_FLAG
 
 app = typer.Typer(
     name="gpu-aug",
@@ -48,7 +48,7 @@ app.add_typer(_recipe, name="recipe")
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
     app: (run, warm, preview, tile, pack, audit, inspect, index, doctor),
     _bench: (
-        *(compare, make_videos, windows, busy, read, install_peers),
+        *(compare, make_videos, crops, busy, read, install_peers),
         *(overhead, ops, batch, scale),
     ),
     _recipe: (show, convert),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from bench.cli.errors import BenchError
+from bench.output.errors import BenchError
 from gpu_aug import PRESETS, Recipe, Views
 from gpu_aug.files.document import SUFFIXES
 from gpu_aug.files.schema import load_recipe

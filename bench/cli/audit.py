@@ -18,7 +18,7 @@ def audit(
     """
     from rich.console import Console
 
-    from bench.cli.text import print_plain
+    from bench.output.text import print_plain
     from dali_pipes.audit_compare import compare_audits
 
     found, console = compare_audits(first, second), Console()

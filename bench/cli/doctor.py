@@ -8,7 +8,7 @@ def doctor() -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from bench.cli.text import fact_table, print_plain
+    from bench.output.text import fact_table, print_plain
     from dali_pipes.doctor import examine
 
     console, table = Console(), fact_table()

@@ -12,8 +12,8 @@ def index(data: Data, format: Format = None, workers: Processes = None) -> None:
     from rich.console import Console
 
     from bench.cli.index_tables import print_shards, print_videos
-    from bench.cli.progress import bytes_bar, samples_bar
-    from bench.cli.text import print_left_out, print_plain, printable
+    from bench.output.progress import bytes_bar, samples_bar
+    from bench.output.text import print_left_out, print_plain, printable
     from readers.prepare import indexing
     from readers.prepare.source import title_of
 

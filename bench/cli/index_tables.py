@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from bench.cli.text import print_plain, printable
+from bench.output.text import print_plain, printable
 from readers import Dataset
 from readers.plural import counted
 from readers.prepare import Indexing
 from readers.storage.blob import Blob, is_url
 from readers.storage.index import FoundIndex
 from readers.video import VideoError, VideoIndex
-from readers.video.oddities import told
+from readers.video.video_warnings import told
 
 _MOST_SHOWN = 5
 _MOST_BAD = 3  # named, for each reason

@@ -21,12 +21,12 @@ def inspect(
     from rich.console import Console
 
     from bench.cli.arguments import check_writable
-    from bench.cli.errors import BenchError
     from bench.cli.inspect_tables import print_inspection, to_dict
-    from bench.cli.progress import samples_bar
-    from bench.cli.quiet import hushed
-    from bench.cli.results import write_json
-    from bench.cli.text import print_left_out
+    from bench.output.errors import BenchError
+    from bench.output.progress import samples_bar
+    from bench.output.quiet import hushed
+    from bench.output.results import write_json
+    from bench.output.text import print_left_out
     from dali_pipes.decode.check import CHECKS
     from readers.prepare import inspection
 

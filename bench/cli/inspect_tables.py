@@ -8,17 +8,17 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from bench.cli.text import fact_table, plain_table, print_plain, printable
+from bench.output.text import fact_table, plain_table, print_plain, printable
 from readers import Sample
 from readers.formats.stream import TarStream
 from readers.plural import counted
 from readers.prepare import Inspection
 from readers.prepare.inspection import MOST_LISTED
+from readers.prepare.percentiles import Spread
 from readers.prepare.source import title_of
-from readers.prepare.spread import Spread
 from readers.prepare.video_inspection import VideoFindings
 from readers.video import FRAMES_CODEC
-from readers.video.oddities import told
+from readers.video.video_warnings import told
 
 _MOST_KINDS = 3  # of codecs, rates and streams
 _MOST_FIELDS = 15

@@ -42,10 +42,10 @@ def pack(
 
     from rich.console import Console
 
-    from bench.cli.errors import BenchError
-    from bench.cli.progress import samples_bar
-    from bench.cli.text import printable
-    from dali_pipes.jpeg.tiling.tile import tile_jpeg
+    from bench.output.errors import BenchError
+    from bench.output.progress import samples_bar
+    from bench.output.text import printable
+    from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
     from readers.prepare import packing
 
     console = Console()
@@ -72,9 +72,9 @@ def pack(
 
 
 def _print(packed: "Packing", console: "Console", *, tiled: bool) -> None:
-    from bench.cli.text import print_jpegs, print_plain, print_sizes, printable
+    from bench.output.text import print_jpegs, print_plain, print_sizes, printable
     from readers.plural import counted
-    from readers.prepare import manifest
+    from readers.prepare import pack_progress
 
     samples, shards = counted(packed.num_samples, "sample"), counted(len(packed.shards), "shard")
     console.print(f"{samples} in {shards}", highlight=False)
@@ -85,7 +85,7 @@ def _print(packed: "Packing", console: "Console", *, tiled: bool) -> None:
         text = f"bad sample {printable(sample['key'])} ({sample['stage']}): {sample['reason']}"
         print_plain(console, text, "yellow")
     if len(bad) > _NUM_BAD_SHOWN:
-        text = f"and {len(bad) - _NUM_BAD_SHOWN} more, all named in {manifest.NAME}"
+        text = f"and {len(bad) - _NUM_BAD_SHOWN} more, all named in {pack_progress.NAME}"
         print_plain(console, text, "yellow")
     before, after = (sum(one[name] for one in packed.shards) for name in ("source_bytes", "bytes"))
     print_sizes(before, after, console)

@@ -34,7 +34,7 @@ def preview(
     seed: Seed = 0,
 ) -> None:
     """Draw originals beside what every engine makes of them, with the same draws; of videos, strips of frames."""
-    from bench.cli.errors import BenchError
+    from bench.output.errors import BenchError
     from bench.video.clips import clip_settings, usual_recipe
 
     settings = clip_settings(data, format, **clips.asked())
@@ -63,9 +63,9 @@ def write_images(
     from rich.console import Console
 
     from bench.cli.arguments import check_writable, recipe_from
-    from bench.cli.errors import BenchError
-    from bench.cli.text import print_plain, print_written
     from bench.compare.images import require_sound
+    from bench.output.errors import BenchError
+    from bench.output.text import print_plain, print_written
     from dali_pipes.preview import preview_images
     from readers.prepare.source import open_at_random
 
@@ -112,8 +112,8 @@ def write_clips(
     from rich.console import Console
 
     from bench.cli.arguments import check_writable, recipe_from
-    from bench.cli.errors import BenchError
-    from bench.cli.text import print_plain, print_written
+    from bench.output.errors import BenchError
+    from bench.output.text import print_plain, print_written
     from bench.video.clips import open_sound_videos
     from dali_pipes.preview import clip_pictures, draw_strips, write_animation
     from dali_pipes.preview.animation import MOVING

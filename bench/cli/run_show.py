@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from bench.cli.arguments import check_writable, dtype_from, recipe_from
-from bench.cli.errors import BenchError
 from bench.cli.options import RunOptions
-from bench.cli.results import save_result
-from bench.cli.text import print_plain
 from bench.compare.contestant import share_of
 from bench.compare.epochs import Tally, counted_batches, num_steps
 from bench.compare.result import rates_of
+from bench.output.errors import BenchError
+from bench.output.results import save_result
+from bench.output.text import print_plain
 from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Loader
 from dali_pipes.evaluation import random_steps

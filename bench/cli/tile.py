@@ -23,10 +23,10 @@ def tile(
     """Copy images with restart markers in every JPEG, so that crops decode faster; pixels stay the same."""
     from rich.console import Console
 
-    from bench.cli.errors import BenchError
-    from bench.cli.progress import bytes_bar
-    from bench.cli.text import print_jpegs, print_plain, print_sizes, printable
-    from dali_pipes.jpeg.tiling.tile import tile_jpeg
+    from bench.output.errors import BenchError
+    from bench.output.progress import bytes_bar
+    from bench.output.text import print_jpegs, print_plain, print_sizes, printable
+    from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
     from readers.plural import counted
     from readers.prepare import tiling
 

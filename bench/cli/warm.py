@@ -9,8 +9,8 @@ def warm(workers: Processes = None) -> None:
 
     from rich.console import Console
 
-    from bench.cli.progress import samples_bar
-    from bench.cli.text import print_plain
+    from bench.output.progress import samples_bar
+    from bench.output.text import print_plain
     from dali_pipes import warm as warming
     from readers.plural import counted
     from readers.prepare.workers import checked_workers

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from bench.cli.arguments import dtype_from
-from bench.cli.errors import BenchError
 from bench.compare.contestant import Footing
 from bench.compare.images import Images, Repeated, collect
 from bench.compare.lineup import Entry, lineup
 from bench.compare.race import Progress, opened, race
 from bench.compare.result import Comparison
+from bench.output.errors import BenchError
 from bench.video.clips import ClipSettings
 from bench.video.lineup import clip_lineup
 from bench.video.plan import ClipFooting, make_plan
@@ -147,7 +147,7 @@ def _tiled(images: Images, folder: Path, progress: Progress) -> Dataset:
     Raises:
         BenchError: Not one image can be tiled.
     """
-    from dali_pipes.jpeg.tiling.tile import tile_jpeg  # loads numba
+    from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg  # loads numba
 
     progress("tiling the images")
     counts = JpegCounts()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cli.errors import BenchError
+from bench.output.errors import BenchError
 from dali_pipes.preview.sound import sound_samples
 from readers import BadSample, Dataset, Sample, read_header
 from readers.prepare.source import open_at_random

@@ -20,9 +20,9 @@ from bench.baselines.peers.process import PeerProcess
 from bench.baselines.torch_loader import TorchLoader
 from bench.baselines.torchvision_cuda import NAME as TORCHVISION_CUDA
 from bench.baselines.torchvision_cuda import on_cuda
-from bench.cli.errors import BenchError
 from bench.compare.contestant import Contestant, Footing, Kind
 from bench.compare.ours import OurLoader, row_name
+from bench.output.errors import BenchError
 from dali_pipes.preview.pairs import DECODERS, ENGINES, Decoder, Engine
 
 ALL, NONE = "all", "none"

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from bench.cli.errors import BenchError
+from bench.output.errors import BenchError
 
 # Colour photographs inside the scikit-image wheel, by the class that they become.
 _SOURCES = {

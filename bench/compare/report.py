@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.cli.arguments import check_writable, recipe_from
-from bench.cli.errors import BenchError
-from bench.cli.results import document, write_json
-from bench.cli.text import TABLE_WIDTH, print_plain, print_written, result_table, wide_console
 from bench.compare.compare import Settings, compare, expected_minutes
 from bench.compare.contestant import STAGES
 from bench.compare.ratios import RATIO_MEANING, fastest_baseline, ratio_table, ratios, times
 from bench.compare.result import Comparison, Row
+from bench.output.errors import BenchError
+from bench.output.results import document, write_json
+from bench.output.text import TABLE_WIDTH, print_plain, print_written, result_table, wide_console
 from gpu_aug import Views
 from readers.plural import counted
 

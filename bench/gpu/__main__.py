@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.cli import errors
-from bench.cli.results import document, write_json
-from bench.cli.text import wide_console
 from bench.compare.photographs import make_photographs
-from bench.gpu.plan import Command, commands
-from bench.gpu.visit import Outcome, read_log, visit
+from bench.gpu.run_steps import Outcome, read_log, visit
+from bench.gpu.steps import Command, commands
+from bench.output import errors
+from bench.output.results import document, write_json
+from bench.output.text import wide_console
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

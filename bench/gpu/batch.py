@@ -9,9 +9,9 @@ from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale
 from bench.micro.batch import RECIPE, BatchSettings, measure_batch
 from bench.micro.batch_peers import kornia_module
+from bench.micro.cases import Case, compiled, on_tensor, ours
 from bench.micro.pictures import load_pictures
 from bench.micro.turns import Turns, take_turns
-from bench.micro.works import Case, compiled, on_tensor, ours
 
 OURS = "gpu-aug/fused"
 _COMPILE_SECONDS_MAX = 45.0

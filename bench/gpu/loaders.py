@@ -23,7 +23,7 @@ from bench.compare.usage import Busy, mean_of
 from bench.gpu.photographs import photographs, write_files
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, finish
-from dali_pipes.jpeg.tiling.tile import add_restarts
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from gpu_aug import Recipe
 from readers import Dataset, open_dataset
 from readers.cores import usable_cores

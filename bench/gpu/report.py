@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.cli import errors
 from bench.gpu.aims import AIMS
-from bench.gpu.plan import STEPS
 from bench.gpu.rows import Row
-from bench.gpu.visit import NOT_RUN, Outcome
+from bench.gpu.run_steps import NOT_RUN, Outcome
+from bench.gpu.steps import STEPS
+from bench.output import errors
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

@@ -156,9 +156,9 @@ def program(
         finish(device)
         typer.echo(END)
     else:
-        from bench.gpu import planted
+        from bench.gpu import sanitizer_controls
 
-        getattr(planted, part)()
+        getattr(sanitizer_controls, part)()
 
 
 def run_engine(device: torch.device) -> None:
@@ -178,7 +178,7 @@ def run_engine(device: torch.device) -> None:
     draws = ragged.draw(0, 0, np.arange(len(sizes)), sizes)
     images = [
         torch.randint(0, 256, (*shape, 3), dtype=torch.uint8, generator=generator).to(device)
-        for shape in draws.windows.canvas.tolist()
+        for shape in draws.crops.canvas.tolist()
     ]
     out = torch.empty(len(sizes), 3, 33, 33, device=device)
     compile_engine("fused", ragged, device=device).run(images, draws, out)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from bench.gpu.plan import STEPS
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale, scale_for
+from bench.gpu.steps import STEPS
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

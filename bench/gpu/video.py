@@ -14,12 +14,12 @@ from bench.gpu.rows import Row, Rows
 from bench.gpu.scale import Scale, Size, measure_rate
 from bench.gpu.videos import KINDS, Kind, pan, write_video
 from dali_pipes import Loader
-from dali_pipes.video.canvases import render_canvases
 from dali_pipes.video.clips import Clips
+from dali_pipes.video.dali.canvases import render_canvases
+from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
+from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.video.decode import decode_frames
-from dali_pipes.video.excerpt import Excerpt, make_excerpt
-from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
-from gpu_aug import Windows
+from gpu_aug import Crops
 from gpu_aug.presets import video_train
 from readers.cores import usable_cores
 from readers.video import VideoFolderDataset, VideoInfo, scan_video
@@ -86,8 +86,8 @@ def decode(feed: ClipFeed, excerpt: Excerpt) -> torch.Tensor | str:
         return f"refused: {feed.refusal[-300:]}"
     size = np.array([[excerpt.info.height, excerpt.info.width]], np.int32)
     zero = np.zeros((1, 2), np.int32)
-    windows = Windows(zero, size, size, zero, size)
-    canvases = render_canvases(from_dlpack(decoded), excerpt.info, windows, 0)
+    crops = Crops(zero, size, size, zero, size)
+    canvases = render_canvases(from_dlpack(decoded), excerpt.info, crops, 0)
     return canvases.cpu()[torch.from_numpy(excerpt.picks)]
 
 

@@ -10,14 +10,14 @@ import torch
 from rich.console import Console
 
 from bench.cli.arguments import check_writable
-from bench.cli.errors import BenchError
-from bench.cli.results import save_result
-from bench.cli.text import print_plain, result_table, wide_console
 from bench.compare.contestant import Unable
 from bench.micro.batch_peers import albumentations_work, kornia_module, torchvision_work
+from bench.micro.cases import ENGINES, Case, compiled, on_tensor, ours
 from bench.micro.pictures import load_pictures
 from bench.micro.turns import Turns, Work, one_thread, take_turns
-from bench.micro.works import ENGINES, Case, compiled, on_tensor, ours
+from bench.output.errors import BenchError
+from bench.output.results import save_result
+from bench.output.text import print_plain, result_table, wide_console
 from gpu_aug import (
     ColorJitter,
     GaussianBlur,

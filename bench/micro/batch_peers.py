@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
+from bench.micro.cases import Case, on_arrays
 from bench.micro.turns import Work
-from bench.micro.works import Case, on_arrays
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

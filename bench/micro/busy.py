@@ -13,11 +13,11 @@ import torch
 from rich.table import Table
 
 from bench.cli.arguments import check_writable, recipe_from
-from bench.cli.results import save_result
-from bench.cli.text import result_table, wide_console
 from bench.compare.compare import Settings
 from bench.compare.images import collect
 from bench.compare.timer import Rate, time_slice
+from bench.output.results import save_result
+from bench.output.text import result_table, wide_console
 from dali_pipes import Loader
 from dali_pipes.preview.pairs import pair_name
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from bench.cli.arguments import check_writable
-from bench.cli.results import document, write_json
-from bench.cli.text import print_plain, print_written, result_table, wide_console
 from bench.compare.contestant import Unable
+from bench.micro.cases import Case, best_engine, compiled, on_arrays, on_tensor, ours
 from bench.micro.ops_table import FLIP, OPS, Op
 from bench.micro.pictures import load_pictures
 from bench.micro.turns import Turns, Work, one_thread, take_turns
-from bench.micro.works import Case, best_engine, compiled, on_arrays, on_tensor, ours
+from bench.output.results import document, write_json
+from bench.output.text import print_plain, print_written, result_table, wide_console
 from gpu_aug import Normalize, Recipe
 
 LIBRARIES = ("torchvision", "albumentations", "kornia", "kornia compiled", "ours")

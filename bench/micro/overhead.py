@@ -12,8 +12,8 @@ from dali_pipes import Loader
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.pipeline.augment import Augmenter, Engines
 from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.make import Production
 from dali_pipes.pipeline.pipeline import Pipeline
-from dali_pipes.pipeline.production import Production
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
 from dali_pipes.pipeline.threads import Render, Workers
 from gpu_aug import Draws, Recipe

@@ -11,16 +11,16 @@ from bench.compare.images import require_sound
 from bench.compare.photographs import make_photographs
 from dali_pipes.decode import opencv
 from gpu_aug import RandomResizedCrop, Recipe
-from gpu_aug.resampling.decoded import resample
+from gpu_aug.resampling.crop_and_resize import resample
 from readers import Sample, open_dataset, read_header
 
 
 def load_pictures(source: str | None, count: int, side: int) -> NDArray[np.uint8]:
-    """Decode photographs, cut random windows out of them and bring those to one size.
+    """Decode photographs, cut random crops out of them and bring those to one size.
 
     Args:
         source: Whatever `readers.open_dataset` takes; None takes the photographs that scikit-image ships.
-        count: How many; the photographs are repeated where there are fewer, with other windows.
+        count: How many; the photographs are repeated where there are fewer, with other crops.
         side: Height and width in pixels.
 
     Returns:
@@ -48,5 +48,5 @@ def _cut(samples: list[Sample], count: int, side: int) -> NDArray[np.uint8]:
         for sample, header in zip(samples, headers, strict=True)
     ]
     for row in range(count):
-        resample(decoded[rows[row]], draws.windows, row, pictures[row])
+        resample(decoded[rows[row]], draws.crops, row, pictures[row])
     return pictures.numpy()

@@ -8,9 +8,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from bench.cli.arguments import check_writable, recipe_from
-from bench.cli.errors import BenchError
-from bench.cli.results import save_result
-from bench.cli.text import print_written, wide_console
 from bench.compare.images import Repeated, require_sound
 from bench.compare.timer import Rate
 from bench.micro.overhead import measure_overhead
@@ -26,6 +23,9 @@ from bench.micro.scale_parts import (
 )
 from bench.micro.scale_result import ScaleResult, ScaleSettings
 from bench.micro.scale_show import draw_scale, require_matplotlib, show_scale
+from bench.output.errors import BenchError
+from bench.output.results import save_result
+from bench.output.text import print_written, wide_console
 from dali_pipes.choose import choose
 from gpu_aug import CenterCrop, HorizontalFlip, Recipe, Views
 from readers import Dataset, Sample, open_dataset

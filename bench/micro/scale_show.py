@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.cli.errors import BenchError
 from bench.compare.timer import Rate
 from bench.micro.scale_parts import growth_mib
 from bench.micro.scale_result import ScaleResult
+from bench.output.errors import BenchError
 
 FLAT_MIB = 16.0
 """Memory that grows by less than this between the second and the last quarter of a run counts as flat."""

@@ -18,10 +18,10 @@ from bench.baselines.peers.catalog import environment, python_of
 from bench.baselines.peers.far import FarProcess, PeerError
 from bench.baselines.peers.install import why_not
 from bench.cli.arguments import check_writable
-from bench.cli.errors import BenchError
-from bench.cli.results import save_result
-from bench.cli.text import wide_console
 from bench.compare.timer import rotated
+from bench.output.errors import BenchError
+from bench.output.results import save_result
+from bench.output.text import wide_console
 from bench.reading.copies import Image, files
 from bench.reading.result import ENTRIES, Entry, Result, Turn, rows_of, show
 from bench.reading.ways import Task, text_of

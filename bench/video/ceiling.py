@@ -13,7 +13,7 @@ from bench.micro.turns import one_thread
 from bench.video.libraries import NUM_TRIED, fastest_seek, load_torchcodec, torchcodec_frames
 from bench.video.plan import Clip, ClipFooting
 from dali_pipes.video.codec import padded_packet
-from readers.storage.blob.pages import map_file
+from readers.storage.blob.mmap_pages import map_file
 from readers.video import read_packets
 
 # Decoders that ask before each packet whether it may be passed over.

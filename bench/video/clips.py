@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from bench.cli.errors import BenchError
+from bench.output.errors import BenchError
 from dali_pipes.preview.sound import sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Dataset

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.cli.quiet import hushed
 from bench.compare.contestant import Kind, Share, Unable
+from bench.output.quiet import hushed
 from bench.video.plan import Clip, ClipFooting
 from gpu_aug import (
     HorizontalFlip,

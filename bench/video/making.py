@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from rich.console import Console
 
-from bench.cli.errors import BenchError
 from bench.compare.photographs import shipped_photographs
+from bench.output.errors import BenchError
 from readers.plural import counted
 
 FPS = 25

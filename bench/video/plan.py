@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.cli.errors import BenchError
 from bench.compare.contestant import Footing
+from bench.output.errors import BenchError
 from bench.video.clips import ClipSettings, open_sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Order, Sample

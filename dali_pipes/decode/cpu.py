@@ -8,14 +8,14 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.decode import opencv
-from dali_pipes.decode.jpeg import render_rows
+from dali_pipes.decode.jpeg_batch import render_rows
 from dali_pipes.errors import DecodeError
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, needed_part
 from dali_pipes.targets import Found
 from gpu_aug.errors import TargetsError
-from gpu_aug.resampling.decoded import resample
+from gpu_aug.resampling.crop_and_resize import resample
 
 
 def render_encoded(
@@ -159,4 +159,4 @@ def render_views(
     pixels = torch.from_numpy(image)
     outs = canvases.of(row, fetched.draws, of_row)
     for drawn, out in zip(fetched.draws, outs, strict=True):
-        resample(pixels, drawn.windows, of_row, out, origin=origin)
+        resample(pixels, drawn.crops, of_row, out, origin=origin)

@@ -9,7 +9,7 @@ from dali_pipes.decode.cpu import render_encoded
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched, Pending
 from dali_pipes.pipeline.threads import Render
-from dali_pipes.video.render import ClipRenderer
+from dali_pipes.video.render_clip import ClipRenderer
 
 
 class CpuDecoder:

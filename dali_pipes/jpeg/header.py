@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dali_pipes.jpeg.exif import BAD, read_orientation
-from dali_pipes.jpeg.reasons import (
+from dali_pipes.jpeg.status import (
     BAD_HEADER,
     BAD_TABLE,
     GOOD,

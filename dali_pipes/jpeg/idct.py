@@ -7,7 +7,7 @@ so that even blocks from damaged files come out equal.
 
 from typing import Any
 
-from dali_pipes.jpeg.lanes import Builder, Lanes, load, written_out
+from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
 
 OVERFLOW = 144
 """At this byte behind a block begin 16 that stay zero unless coefficients were out of range."""

@@ -6,7 +6,7 @@ Source: libjpeg-turbo's jidctred.c, bit for bit; the idea is Feig and Linzer's, 
 from typing import Any
 
 from dali_pipes.jpeg.idct import FRACTION, GUARD, fixed, load_rows, turn
-from dali_pipes.jpeg.lanes import Builder, Lanes, written_out
+from dali_pipes.jpeg.simd import Builder, Lanes, written_out
 from gpu_aug.compiled.jit import kernel
 
 

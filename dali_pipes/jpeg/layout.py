@@ -6,7 +6,7 @@ The fields of the records are in ``memory.py``.
 
 from typing import Any
 
-from dali_pipes.jpeg.colour import STEP
+from dali_pipes.jpeg.color import STEP
 from dali_pipes.jpeg.memory import MARGIN, MEMORY_BYTES, NUM_LINES
 from gpu_aug.compiled.jit import inlined, kernel, signed
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.feed import MCU_BYTES, top_up
+from dali_pipes.jpeg.bitstream import MCU_BYTES, top_up
+from dali_pipes.jpeg.huffman import pass_block, read_block, read_level, refill
+from dali_pipes.jpeg.huffman_tables import FAST_BITS
 from dali_pipes.jpeg.idct import OVERFLOW, invert_block, invert_corner, invert_flat
 from dali_pipes.jpeg.idct_small import invert_small
 from dali_pipes.jpeg.memory import MARGIN, Record, memory_at
-from dali_pipes.jpeg.reasons import BAD_CODE, BAD_NUMBER, CUT_SHORT, GOOD
-from dali_pipes.jpeg.symbols import pass_block, read_block, read_level, refill
-from dali_pipes.jpeg.tables import FAST_BITS
+from dali_pipes.jpeg.status import BAD_CODE, BAD_NUMBER, CUT_SHORT, GOOD
 from gpu_aug.compiled.jit import inlined, kernel, load_i64, separate, signed, store_i16
 
 _U3, _U63 = np.uint64(3), np.uint64(63)

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from dali_pipes.jpeg.feed import BUFFER_BYTES
+from dali_pipes.jpeg.bitstream import BUFFER_BYTES
 from dali_pipes.jpeg.header import TABLE_BYTES
-from dali_pipes.jpeg.symbols import BLOCK_BYTES
-from dali_pipes.jpeg.tables import FAST_LENGTH, SEARCH_LENGTH
+from dali_pipes.jpeg.huffman import BLOCK_BYTES
+from dali_pipes.jpeg.huffman_tables import FAST_LENGTH, SEARCH_LENGTH
 from gpu_aug.compiled.jit import record_at
 
 Record = Any

@@ -1,6 +1,6 @@
 """From planes of components to the pixels of the crop, one row of MCUs after the other."""
 
-from dali_pipes.jpeg.colour import (
+from dali_pipes.jpeg.color import (
     STEP,
     blend_lower,
     blend_upper,

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from dali_pipes.jpeg.feed import begin, top_up
+from dali_pipes.jpeg.bitstream import begin, top_up
 from dali_pipes.jpeg.mcus import read_mcus
 from dali_pipes.jpeg.memory import Record, memory_at
-from dali_pipes.jpeg.reasons import CUT_SHORT, GOOD, LEFT_OVER, WRONG_RESTART
+from dali_pipes.jpeg.status import CUT_SHORT, GOOD, LEFT_OVER, WRONG_RESTART
 from gpu_aug.compiled.jit import has_ff, inlined, kernel, load_be64, load_u8, signed, view_i64
 
 NOWHERE = signed(1 << 40)

@@ -90,7 +90,7 @@ class Canvases:
         canvases = []
         for view, drawn in zip(self.views, draws, strict=True):
             if isinstance(view, list):
-                height, width = drawn.windows.canvas[drawn_row].tolist()
+                height, width = drawn.crops.canvas[drawn_row].tolist()
                 view[number] = empty((height, width, 3), pinned=self.pinned)
             canvases.append(view[number])
         return canvases

@@ -13,7 +13,7 @@ from dali_pipes.batch import Stage
 from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
-from dali_pipes.pipeline.ring import Frame
+from dali_pipes.pipeline.shared_memory import Frame
 
 
 @dataclass(frozen=True, slots=True)

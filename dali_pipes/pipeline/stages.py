@@ -230,9 +230,9 @@ def needed_part(draws: Sequence[Draws]) -> tuple[NDArray[np.int32], NDArray[np.i
     Returns:
         int32 [n, 2], top and left; int32 [n, 2], height and width.
     """
-    windows = [view.windows for view in draws]
-    if len(windows) == 1:
-        return windows[0].start, windows[0].shape
-    start = np.minimum.reduce([window.start for window in windows])
-    stop = np.maximum.reduce([window.start + window.shape for window in windows])
+    crops = [view.crops for view in draws]
+    if len(crops) == 1:
+        return crops[0].start, crops[0].shape
+    start = np.minimum.reduce([crop.start for crop in crops])
+    stop = np.maximum.reduce([crop.start + crop.shape for crop in crops])
     return start, stop - start

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from dali_pipes.errors import DecodeError, told
-from dali_pipes.video.headers import is_packed
+from dali_pipes.video.packet_headers import is_packed
 from dali_pipes.video.packets import Run
 from readers.sample import Payload, SourceError
 from readers.video import VideoError, VideoInfo, read_packets

@@ -1,4 +1,4 @@
-"""Windows of upright frames, in frames that are not turned yet."""
+"""Crops of upright frames, in frames that are not turned yet."""
 
 Rect = tuple[int, int, int, int]
 """Top, left, height and width."""

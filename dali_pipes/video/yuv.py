@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dali_pipes.jpeg.lanes import Builder, Lanes, load, written_out
+from dali_pipes.jpeg.simd import Builder, Lanes, load, written_out
 from gpu_aug.compiled.jit import kernel, signed
 
 STEP = 32

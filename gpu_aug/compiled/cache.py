@@ -31,7 +31,7 @@ from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 
 from gpu_aug.compiled.clock import clock
-from gpu_aug.compiled.turn import Turn
+from gpu_aug.compiled.process_lock import Turn
 
 _OURS = re.compile(r"(gpu_aug|dali_pipes|readers)\b")
 _IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)

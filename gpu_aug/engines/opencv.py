@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpu_aug.ops.color.tables import Equalize, EqualizeLuma
+from gpu_aug.ops.color.lookup_tables import Equalize, EqualizeLuma
 
 Image8 = NDArray[np.uint8]
 

@@ -12,11 +12,11 @@ from gpu_aug.ops.boxes import *
 from gpu_aug.ops.color.adjust import *
 from gpu_aug.ops.color.image_matrices import *
 from gpu_aug.ops.color.jitter import *
+from gpu_aug.ops.color.lookup_tables import *
 from gpu_aug.ops.color.matrices import *
 from gpu_aug.ops.color.normalize import *
 from gpu_aug.ops.color.shading import *
 from gpu_aug.ops.color.stains import *
-from gpu_aug.ops.color.tables import *
 from gpu_aug.ops.combine import *
 from gpu_aug.ops.dropout.dropout import *
 from gpu_aug.ops.dropout.erase import *

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["ClampBoundingBoxes", "OnTargets", "SanitizeBoundingBoxes"]
 
 
 class OnTargets(Operation, abstract=True):
-    """An operation that no engine has to carry out: ``gpu_aug.targets.move`` does it."""
+    """An operation that no engine has to carry out: ``gpu_aug.targets.move_batch`` does it."""
 
     moves_pixels_only: ClassVar[bool] = True
     """Always: pixels stay as they are."""
@@ -48,9 +48,9 @@ class SanitizeBoundingBoxes(OnTargets):
 
     def __post_init__(self) -> None:
         for name in ("min_size", "min_area"):
-            value = fields.number("SanitizeBoundingBoxes", name, getattr(self, name))
+            value = validation.number("SanitizeBoundingBoxes", name, getattr(self, name))
             if value < 1:
-                raise fields.fault(
+                raise validation.fault(
                     "SanitizeBoundingBoxes",
                     name,
                     getattr(self, name),

@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import (
+    Sizes,
+    Uniforms,
+    orders,
+    pick,
+    whole_below,
+    whole_between,
+)
 from gpu_aug.ops.foreign.wrapping import as_operation
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, orders, pick, whole_below, whole_between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Combinator", "OneOf", "RandomApply", "RandomOrder", "SomeOf", "SomeOfRepeated"]
@@ -92,7 +99,7 @@ class RandomApply(Combinator):
     def __post_init__(self) -> None:
         self._set(
             operations=checked("RandomApply", self.operations),
-            p=fields.probability("RandomApply", self.p),
+            p=validation.probability("RandomApply", self.p),
         )
 
     @property
@@ -142,18 +149,18 @@ class OneOf(Combinator):
         operations = checked("OneOf", self.operations)
         weights = self.weights
         if weights is not None:
-            weights = fields.numbers(
+            weights = validation.numbers(
                 "OneOf", "weights", weights, count=len(operations), example="(0.7, 0.3)"
             )
             if min(weights) < 0 or sum(weights) <= 0:
-                raise fields.fault(
+                raise validation.fault(
                     "OneOf",
                     "weights",
                     self.weights,
                     "numbers from 0, not all 0, such as (0.7, 0.3)",
                 )
             weights = None if len(set(weights)) == 1 else weights
-        self._set(operations=operations, weights=weights, p=fields.probability("OneOf", self.p))
+        self._set(operations=operations, weights=weights, p=validation.probability("OneOf", self.p))
 
     @property
     def children(self) -> tuple[Operation, ...]:
@@ -195,7 +202,7 @@ class SomeOf(Combinator):
         self._set(
             operations=operations,
             n=how_many("SomeOf", self.n, len(operations)),
-            p=fields.probability("SomeOf", self.p),
+            p=validation.probability("SomeOf", self.p),
         )
 
     @property
@@ -236,12 +243,12 @@ class SomeOfRepeated(Combinator):
 
     def __post_init__(self) -> None:
         name = "SomeOfRepeated"
-        if not fields.is_whole(self.n) or self.n < 1:
-            raise fields.fault(name, "n", self.n, "a whole number from 1, such as 2")
+        if not validation.is_whole(self.n) or self.n < 1:
+            raise validation.fault(name, "n", self.n, "a whole number from 1, such as 2")
         self._set(
             operations=checked(name, self.operations),
             n=int(self.n),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     @property
@@ -286,7 +293,7 @@ class RandomOrder(Combinator):
         self._set(
             operations=operations,
             n=None if n == len(operations) else n,
-            p=fields.probability("RandomOrder", self.p),
+            p=validation.probability("RandomOrder", self.p),
         )
 
     @property
@@ -332,13 +339,13 @@ def checked(name: str, operations: Any) -> tuple[Operation, ...]:
 
 def how_many(name: str, value: Any, most: int) -> int | tuple[int, int]:
     """Return a number of operations, or its smallest and largest value."""
-    ends = (value, value) if fields.is_whole(value) else value
+    ends = (value, value) if validation.is_whole(value) else value
     if (
-        not fields.is_sequence(ends, 2)
-        or not all(fields.is_whole(end) for end in ends)
+        not validation.is_sequence(ends, 2)
+        or not all(validation.is_whole(end) for end in ends)
         or not 0 <= ends[0] <= ends[1] <= most
     ):
-        raise fields.fault(
+        raise validation.fault(
             name, "n", value, f"a whole number from 0 to {most}, or (smallest, largest), such as 1"
         )
     return int(ends[0]) if ends[0] == ends[1] else (int(ends[0]), int(ends[1]))

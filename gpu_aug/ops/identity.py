@@ -6,8 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from gpu_aug.draws import Params
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.spatial import Reorient
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms
 
 __all__ = ["Identity"]
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
-from gpu_aug.ops.laws.gamma import beta
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.gamma import beta
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["CutMix", "MixUp", "Mixing", "Mosaic"]
@@ -187,13 +187,13 @@ class Mosaic(Mixing):
 
     def __post_init__(self) -> None:
         name = "Mosaic"
-        ends = fields.interval(
+        ends = validation.interval(
             name, "center_range", self.center_range, low=0, high=1, example="(0.3, 0.7)"
         )
         self._set(
             center_range=ends,
             num_classes=_classes(name, self.num_classes),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
@@ -218,21 +218,21 @@ class Mosaic(Mixing):
 
 def _check(operation: Any) -> None:
     name = type(operation).__name__
-    alpha = fields.number(name, "alpha", operation.alpha)
+    alpha = validation.number(name, "alpha", operation.alpha)
     if alpha <= 0:
-        raise fields.fault(name, "alpha", operation.alpha, "a number above 0, for example 0.2")
+        raise validation.fault(name, "alpha", operation.alpha, "a number above 0, for example 0.2")
     operation._set(
         alpha=alpha,
         num_classes=_classes(name, operation.num_classes),
-        p=fields.probability(name, operation.p),
+        p=validation.probability(name, operation.p),
     )
 
 
 def _classes(name: str, value: Any) -> int | None:
     if value is None:
         return None
-    if not fields.is_whole(value) or value < 1:
-        raise fields.fault(
+    if not validation.is_whole(value) or value < 1:
+        raise validation.fault(
             name, "num_classes", value, "a whole number from 1, or None, such as 1000"
         )
     return int(value)

@@ -11,8 +11,8 @@ from gpu_aug.argument_errors import Called
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
 from gpu_aug.names import hint
-from gpu_aug.ops.fields import probability
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.validation import probability
 
 _NUMBERS = re.compile(r"\((\d+(?:, \d+)+)\)")
 _MANY = 5  # pairs of sides and triples of colours stay what they are

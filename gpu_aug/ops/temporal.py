@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import SLOTS, Params, uniforms
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.combine import Combinator
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_between
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["FrameDrop", "SpeedJitter", "TemporalReverse"]
@@ -61,7 +61,7 @@ class TemporalReverse(Temporal):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        self._set(p=fields.probability("TemporalReverse", self.p))
+        self._set(p=validation.probability("TemporalReverse", self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw the gate alone."""
@@ -96,15 +96,16 @@ class FrameDrop(Temporal):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        if not fields.is_number(self.dropout_prob) or not 0 <= self.dropout_prob < 1:
-            raise fields.fault(
+        if not validation.is_number(self.dropout_prob) or not 0 <= self.dropout_prob < 1:
+            raise validation.fault(
                 "FrameDrop",
                 "dropout_prob",
                 self.dropout_prob,
                 "a probability from 0 to below 1, for example 0.1",
             )
         self._set(
-            dropout_prob=float(self.dropout_prob) + 0.0, p=fields.probability("FrameDrop", self.p)
+            dropout_prob=float(self.dropout_prob) + 0.0,
+            p=validation.probability("FrameDrop", self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -144,7 +145,7 @@ class SpeedJitter(Temporal):
     speed: tuple[float, float] = (0.5, 2.0)
 
     def __post_init__(self) -> None:
-        speed = fields.interval(
+        speed = validation.interval(
             "SpeedJitter", "speed", self.speed, low=0, high=1000, above=True, example="(0.5, 2.0)"
         )
         self._set(speed=speed)

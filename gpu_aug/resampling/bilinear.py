@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.compiled.jit import inlined, inner, kernel, load_u8, store_u8
-from gpu_aug.resampling.vectors import TILE, transpose_tile, weigh_48, weigh_64
+from gpu_aug.resampling.simd import TILE, transpose_tile, weigh_48, weigh_64
 from gpu_aug.resampling.weights import Table, table_bytes, weight_table
 
 Bytes = NDArray[np.uint8]

@@ -1,4 +1,4 @@
-"""Windows: the decode stage of a batch, as plain rectangles.
+"""Crops: the decode stage of a batch, as plain rectangles.
 
 Several size operations in a row (crop, resize, crop) become one cut, one resampling and one
 paste, computed on the host from the sizes in the image headers.
@@ -15,7 +15,7 @@ Rows = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class Crops:
     """For each of B samples: cut a rectangle, resample it, paste it on a black canvas.
 
     All pairs are (height, width) or (top, left) in whole pixels.
@@ -31,8 +31,8 @@ class Windows:
 
     Example:
         >>> recipe = Recipe([CenterCrop(32)])
-        >>> recipe.draw(0, 0, np.arange(1), np.array([[48, 64]])).windows
-        Windows(...)
+        >>> recipe.draw(0, 0, np.arange(1), np.array([[48, 64]])).crops
+        Crops(...)
     """
 
     start: Rows
@@ -45,10 +45,10 @@ class Windows:
     def __len__(self) -> int:
         return len(self.start)
 
-    def rows(self, start: int, stop: int) -> "Windows":
-        """Return the windows of samples ``start`` to ``stop`` (half open) as views."""
+    def rows(self, start: int, stop: int) -> "Crops":
+        """Return the crops of samples ``start`` to ``stop`` (half open) as views."""
         rows = slice(start, stop)
-        return Windows(
+        return Crops(
             self.start[rows],
             self.shape[rows],
             self.resize[rows],
@@ -57,9 +57,9 @@ class Windows:
             self.antialias,
         )
 
-    def repeat(self, times: int) -> "Windows":
-        """Return every window ``times`` times in a row."""
-        return Windows(
+    def repeat(self, times: int) -> "Crops":
+        """Return every crop ``times`` times in a row."""
+        return Crops(
             np.repeat(self.start, times, axis=0),
             np.repeat(self.shape, times, axis=0),
             np.repeat(self.resize, times, axis=0),
@@ -69,13 +69,13 @@ class Windows:
         )
 
 
-def compose_windows(
+def compose_crops(
     steps: Sequence[Mapping[str, NDArray[Any]]],
     sizes: NDArray[np.int64],
     *,
     antialias: bool,
-) -> Windows:
-    """Fold size operations into one window per sample.
+) -> Crops:
+    """Fold size operations into one crop per sample.
 
     Args:
         steps: The draws of the operations: crops, then at most one that resamples, then at most
@@ -107,7 +107,7 @@ def compose_windows(
 
     # A rectangle wholly beside the source keeps one pixel, pasted beside the canvas.
     seen = (shape > 0).all(axis=1, keepdims=True)
-    return Windows(
+    return Crops(
         start=np.clip(start, 0, sizes - 1).astype(np.int32),
         shape=np.where(seen, shape, 1).astype(np.int32),
         resize=np.where(seen, np.maximum(resize, 1), 1).astype(np.int32),

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_aug.drawing import row_of
+from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
 from gpu_aug.errors import TargetsError
 from gpu_aug.ops.mix import CutMix, Mixing, Mosaic
 from gpu_aug.targets import boxes as box_math
 from gpu_aug.targets import masks as mask_math
-from gpu_aug.targets.follow import Moved, follow_matrix
+from gpu_aug.targets.move_one import Moved, follow_matrix
 from gpu_aug.targets.targets import KINDS
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpu_aug.argument_errors import Called
 from gpu_aug.errors import RecipeError, TargetsError
-from gpu_aug.ops import fields as checks
+from gpu_aug.ops import validation
 from gpu_aug.ops.operation import describe
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
@@ -128,17 +128,17 @@ class BoxParams(metaclass=Called):
     def __post_init__(self) -> None:
         name = "BoxParams"
         if self.format not in BOX_FORMATS:
-            raise checks.fault(name, "format", self.format, f"one of {', '.join(BOX_FORMATS)}")
+            raise validation.fault(name, "format", self.format, f"one of {', '.join(BOX_FORMATS)}")
         for field in ("min_area", "min_visibility", "min_width", "min_height"):
-            value = checks.number(name, field, getattr(self, field))
+            value = validation.number(name, field, getattr(self, field))
             if value < 0 or (field == "min_visibility" and value > 1):
                 upper = " to 1, a share such as 0.1" if field == "min_visibility" else ", such as 4"
-                raise checks.fault(name, field, getattr(self, field), f"a number from 0{upper}")
+                raise validation.fault(name, field, getattr(self, field), f"a number from 0{upper}")
             object.__setattr__(self, field, value)
         if self.max_accept_ratio is not None:
-            ratio = checks.number(name, "max_accept_ratio", self.max_accept_ratio)
+            ratio = validation.number(name, "max_accept_ratio", self.max_accept_ratio)
             if ratio < 1:
-                raise checks.fault(
+                raise validation.fault(
                     name, "max_accept_ratio", ratio, "None or a number from 1, such as 5.0"
                 )
             object.__setattr__(self, "max_accept_ratio", ratio)
@@ -234,7 +234,7 @@ def _check_switches(params: Any, besides: Mapping[str, str] = MappingProxyType({
             continue
         if not isinstance(value, bool | np.bool_):
             allowed = "True or False" + (f", or {word!r}" if word else "")
-            raise checks.fault(type(params).__name__, field.name, value, allowed)
+            raise validation.fault(type(params).__name__, field.name, value, allowed)
         object.__setattr__(params, field.name, bool(value))
 
 

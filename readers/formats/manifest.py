@@ -27,7 +27,7 @@ from readers.sample import (
     is_image_file,
 )
 from readers.storage.blob import Content, open_blob
-from readers.storage.blob.pin import pin_content
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.index import Entry, Scan
 from readers.storage.limits import check_bytes
 from readers.storage.shards import ShardDataset

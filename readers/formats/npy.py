@@ -15,7 +15,7 @@ from readers.formats.columns import to_label, to_labels
 from readers.image.raw_pixels import RowFile, row_file
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
 from readers.storage.blob import open_blob
-from readers.storage.blob.pin import pin_content
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.unreadable import reason_of, unreadable

@@ -18,8 +18,8 @@ from readers.image.header import Header, read_header
 from readers.order import Order
 from readers.prepare.checks import Checks
 from readers.prepare.kind import is_video
+from readers.prepare.percentiles import Spread
 from readers.prepare.source import open_source
-from readers.prepare.spread import Spread
 from readers.prepare.video_inspection import VideoFindings, VideoLook, look_at_video
 from readers.prepare.workers import Threads, checked_workers
 from readers.sample import BadSample, Dataset, HeaderError, Sample

@@ -8,7 +8,7 @@ from readers.sample import Payload
 
 TileJpeg = Callable[[Payload], tuple[Payload, str]]
 """Returns a JPEG with restart markers and "", or the same bytes and the reason why it got none; such as
-`dali_pipes.jpeg.tiling.tile.tile_jpeg`."""
+`dali_pipes.jpeg.tiling.add_restarts.tile_jpeg`."""
 
 _JPEG = b"\xff\xd8\xff"
 

@@ -17,7 +17,7 @@ from readers.order import Order
 from readers.prepare.atomic_files import locked
 from readers.prepare.errors import PrepareError
 from readers.prepare.jpegs import JpegCounts, TileJpeg
-from readers.prepare.manifest import Manifest
+from readers.prepare.pack_progress import Manifest
 from readers.prepare.packer import Packed, Packer, Refused
 from readers.prepare.parquet_shards import write_parquet
 from readers.prepare.source import open_source

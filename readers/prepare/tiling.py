@@ -82,7 +82,7 @@ def tile(
         PrepareError: There is nothing to read, or the destination cannot be written or holds the source.
 
     Example:
-        >>> from dali_pipes.jpeg.tiling.tile import tile_jpeg
+        >>> from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
         >>> from readers.prepare import tile
         >>> tile("photos/", "tiled/", tile_jpeg).jpegs.tiled
         36

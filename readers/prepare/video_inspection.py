@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.prepare.checks import Checks
-from readers.prepare.spread import Spread
+from readers.prepare.percentiles import Spread
 from readers.sample import BadSample, Sample
 from readers.video.containers.open import VideoError
 from readers.video.files import read_seconds
 from readers.video.frame_folder import FrameFolderDataset
 from readers.video.info import VideoInfo
-from readers.video.oddities import WORDS, count_peculiar
 from readers.video.scan import scan_video
 from readers.video.segment import cut
+from readers.video.video_warnings import WORDS, count_peculiar
 
 
 class VideoLook(NamedTuple):
@@ -47,7 +47,7 @@ class VideoFindings:
         frames: Number of frames of a video, or of the clip of it that a sample is.
         milliseconds: Duration, likewise.
         rates: Number of videos by frames per second, to a hundredth.
-        peculiar: Number of videos by what people should know of, see `readers.video.oddities.WORDS`.
+        peculiar: Number of videos by what people should know of, see `readers.video.video_warnings.WORDS`.
         streams: Which stream was taken of videos with several, and how often.
         num_with_audio: Videos with sound.
     """

@@ -24,12 +24,12 @@ from readers.sample import (
 )
 from readers.storage.blob import Blob, LocalBlob
 from readers.storage.blob.mapped import mapped_file
-from readers.storage.blob.pages import Extent, Foresight
+from readers.storage.blob.mmap_pages import Extent, Foresight
 from readers.storage.index import FoundIndex, Scan, ShardIndex, open_index
 from readers.storage.index.builder import current_builder
-from readers.storage.index.format import DamagedIndexError, Head, Names
+from readers.storage.index.index_file import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
-from readers.storage.side_by_side import MOST_THREADS, on_all, open_all
+from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
 from readers.storage.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000

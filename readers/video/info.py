@@ -54,7 +54,7 @@ class VideoInfo:
         stream_index: Which stream of the container it is.
         num_streams: How many streams of video there are to choose from.
         interlaced: Whether frames are coded as two fields each. They are handed over as they are coded.
-        wrapping: How the container cuts packets into pieces, see `readers.video.containers.strand`; "" where they lie there
+        wrapping: How the container cuts packets into pieces, see `readers.video.containers.elementary_stream`; "" where they lie there
             in one piece, or must be read through the container.
         packet_places: int64 [P, 2], of packets in pieces where the container's unit begins in which a packet does, and
             where in the file its first byte lies; else int64 [0, 2].

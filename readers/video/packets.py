@@ -7,8 +7,8 @@ from typing import Any
 from readers.sample import Payload
 from readers.storage.blob.mapped import copied
 from readers.storage.unreadable import reason_of
+from readers.video.containers.elementary_stream import Strand
 from readers.video.containers.open import SCAN_SECONDS, Deadline, VideoError, open_container
-from readers.video.containers.strand import Strand
 from readers.video.info import VideoInfo
 
 

@@ -14,6 +14,7 @@ from readers.sample import Payload, ReadersError
 from readers.video.codecs.color_matrices import matrix_of
 from readers.video.codecs.units import count_pictures
 from readers.video.codecs.vpx import count_vp8, count_vp9
+from readers.video.containers.elementary_stream import Strand, wrapping_of
 from readers.video.containers.extent import missing_bytes, missing_seconds
 from readers.video.containers.open import (
     SCAN_SECONDS,
@@ -24,7 +25,6 @@ from readers.video.containers.open import (
     prepare_decoder,
     video_streams,
 )
-from readers.video.containers.strand import Strand, wrapping_of
 from readers.video.decode_whole import Learned, learn_frames
 from readers.video.info import HIDDEN, VideoInfo
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.storage.blob.mapped import copied
-from readers.storage.blob.pages import map_file
+from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import reason_of
 from readers.video.containers.open import VideoError
 from readers.video.info import VideoInfo

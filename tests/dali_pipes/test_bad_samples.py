@@ -14,7 +14,7 @@ from dali_pipes import BadSampleError, Batch, Loader, LoaderError
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.errors import DecodeError
-from dali_pipes.pipeline import production
+from dali_pipes.pipeline import make
 from dali_pipes.pipeline.stages import Fetched
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
@@ -186,9 +186,7 @@ def test_bad_sample_in_every_place(dataset: Dataset) -> None:
 def test_canvases_from_the_graph(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way a GPU takes, with the resize in DALI's graph, gives the same rows within its tolerance."""
     expected = by_row(list(load(dataset, decoder="cpu")))
-    monkeypatch.setattr(
-        production, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
-    )
+    monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
     actual = by_row(list(load(dataset, decoder="dali")))
 
     assert [index for index, _ in expected] == [index for index, _ in actual]
@@ -218,9 +216,9 @@ def test_what_dali_alone_refuses(dataset: Dataset, monkeypatch: pytest.MonkeyPat
 
     options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": 10, "prefetch": 1}
     in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
-    monkeypatch.setattr(production, "FeedOptions", in_graph)
+    monkeypatch.setattr(make, "FeedOptions", in_graph)
     expected = dict(by_row(list(load(dataset, decoder="dali", **options))))
-    monkeypatch.setattr(production, "Feed", Picky)
+    monkeypatch.setattr(make, "Feed", Picky)
     with pytest.warns(RuntimeWarning, match=r"refused 1 of \d+ samples.*(05|11)\.jpg\)") as said:
         actual = dict(by_row(list(load(dataset, decoder="dali", **options))))
 
@@ -255,8 +253,8 @@ def test_dali_refuses_whatever_it_gets(
     options: dict[str, Any] = {"on_bad_sample": "skip", "batch_size": BATCH_SIZE, "prefetch": 1}
     in_graph = lambda **o: FeedOptions(**{**o, "canvases": True, "depth": 1})  # noqa: E731
     expected = dict(by_row(list(load(dataset, decoder="cpu", **options))))
-    monkeypatch.setattr(production, "FeedOptions", in_graph)
-    monkeypatch.setattr(production, "Feed", Picky)
+    monkeypatch.setattr(make, "FeedOptions", in_graph)
+    monkeypatch.setattr(make, "Feed", Picky)
     with pytest.warns(RuntimeWarning, match="out of memory"):
         actual = dict(by_row(list(load(dataset, decoder="dali", **options))))
 

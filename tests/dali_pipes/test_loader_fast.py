@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from dali_pipes import Loader
-from dali_pipes.decode import jpeg
+from dali_pipes.decode import jpeg_batch
 from gpu_aug import CenterCrop, Operation, RandomResizedCrop, Recipe, Resize
 from readers import open_dataset
 
@@ -71,7 +71,7 @@ def test_without_a_margin_it_would_differ_more(
 ) -> None:
     """Negative control: decoding down to the wanted size at once is seen."""
     expected = batch(folder, "exact", 187)
-    monkeypatch.setattr(jpeg, "_FAST_MARGIN", 1.0)
+    monkeypatch.setattr(jpeg_batch, "_FAST_MARGIN", 1.0)
     difference = np.abs(batch(folder, "fast", 187) - expected)
     assert np.quantile(difference, 0.999) > 4
 

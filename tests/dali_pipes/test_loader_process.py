@@ -22,8 +22,8 @@ import torch
 from PIL import Image
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
-from dali_pipes.pipeline.helper import portable
-from dali_pipes.pipeline.process import Helper
+from dali_pipes.pipeline.helper_client import Helper
+from dali_pipes.pipeline.helper_process import portable
 from gpu_aug import (
     ColorJitter,
     CutMix,

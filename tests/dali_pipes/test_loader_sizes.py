@@ -12,7 +12,7 @@ from PIL import Image
 
 from dali_pipes import Batch, Loader
 from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.pipeline import production
+from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, RandomResizedCrop, Recipe, RecipeError, Resize
 from readers import Dataset, open_dataset
 
@@ -95,9 +95,7 @@ def test_canvases_of_several_sizes_from_the_graph(
 ) -> None:
     """The way a GPU takes, canvas by canvas out of DALI's graph, gives the same within its tolerance."""
     expected = by_index(load(dataset, recipe, on_bad_sample="skip"))
-    monkeypatch.setattr(
-        production, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
-    )
+    monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
     actual = by_index(load(dataset, recipe, decoder="dali"))
 
     assert actual.keys() == expected.keys()

@@ -18,7 +18,7 @@ from PIL import Image
 
 from dali_pipes import Batch, Loader, LoaderError
 from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.pipeline import production
+from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, Mosaic, RandomResizedCrop, Recipe, Resize
 from gpu_aug.errors import TargetsError
 from gpu_aug.targets.targets import BoxParams
@@ -158,9 +158,7 @@ def test_targets_do_not_change_images(dataset: Dataset) -> None:
 def test_the_way_of_a_gpu(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside canvases out of DALI's graph the targets are the same."""
     expected = rows_of(list(load(dataset, RANDOM)))
-    monkeypatch.setattr(
-        production, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
-    )
+    monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
     for index, row in rows_of(list(load(dataset, RANDOM, decoder="dali"))).items():
         assert all(torch.equal(a, b) for a, b in zip(row[1:], expected[index][1:], strict=True))
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from dali_pipes import Loader
 from dali_pipes.decode.dali import feed
-from dali_pipes.jpeg.tiling.tile import add_restarts
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from gpu_aug import CenterCrop, Normalize, RandomResizedCrop, Recipe, Views
 from readers import open_dataset
 

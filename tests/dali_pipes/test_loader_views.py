@@ -13,7 +13,7 @@ from PIL import Image
 from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
 from dali_pipes.decode import cpu, opencv
 from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.pipeline import production
+from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import Dataset, open_dataset
@@ -132,7 +132,7 @@ def test_read_and_decoded_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 
 @DALI
 def test_dali_decodes_once(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DALI gets one part of each image that holds all windows; our decoder gets the bad sample alone."""
+    """DALI gets one part of each image that holds all crops; our decoder gets the bad sample alone."""
     decode, count = opencv.decode, []
     monkeypatch.setattr(opencv, "decode", lambda *given: count.append(1) or decode(*given))
     batches = list(load(dataset, MULTI_CROP, decoder="dali", on_bad_sample="skip"))
@@ -154,9 +154,7 @@ def test_canvases_from_the_graph(
     plain = Recipe(SMALL.operations[:1])
     views = Views([*recipes, plain])
     expected = views_of(list(load(dataset, views)))
-    monkeypatch.setattr(
-        production, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True})
-    )
+    monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
     actual = views_of(list(load(dataset, views, decoder="dali")))
 
     for one, other in zip(actual, expected, strict=True):

@@ -20,7 +20,7 @@ from bench.compare.timer import time_slice
 from dali_pipes import Clips, Loader, warm
 from dali_pipes.batch import Timings
 from dali_pipes.decode.dali.feed import cut_tiles
-from dali_pipes.jpeg.tiling.tile import add_restarts
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from gpu_aug import (
     ColorJitter,
     HorizontalFlip,
@@ -37,11 +37,14 @@ from readers import open_dataset, read_header
 from tests.support.videos import pan, write_video
 
 PASSES = "gpu_aug.engines.fused.cpu.passes"
-ROWS, RESIZE = "dali_pipes.decode.jpeg_rows:render_rows", "gpu_aug.resampling.bilinear:resize_into"
+ROWS, RESIZE = (
+    "dali_pipes.decode.jpeg_batch_kernel:render_rows",
+    "gpu_aug.resampling.bilinear:resize_into",
+)
 WHOLE = f"{RESIZE}:whole"
 CROP = RandomResizedCrop(32)
 PLAIN, FULL = Recipe([CROP, HorizontalFlip(p=1.0), Normalize()]), Recipe([CROP, RandomAffine(9.0)])
-TILES, FRAMES = "dali_pipes.jpeg.tiling.slices:cut_all", "dali_pipes.video.yuv:write_rgb"
+TILES, FRAMES = "dali_pipes.jpeg.tiling.cut_kernel:cut_all", "dali_pipes.video.yuv:write_rgb"
 CALLERS = {
     f"{PASSES}:run_plain": ["gpu_aug.engines.fused.cpu.run"],
     f"{PASSES}:run": ["gpu_aug.engines.fused.cpu.run"],

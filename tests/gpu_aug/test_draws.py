@@ -142,7 +142,7 @@ def test_a_draw_does_not_depend_on_its_batch():
         part = EVERYTHING.draw(5, 2, indices[picked], sizes_of(indices[picked]))
         for name in ("start", "shape", "resize", "paste"):
             np.testing.assert_array_equal(
-                getattr(whole.windows, name)[picked], getattr(part.windows, name)
+                getattr(whole.crops, name)[picked], getattr(part.crops, name)
             )
         for expected, actual in zip(whole.params, part.params, strict=True):
             for name, values in expected.items():
@@ -157,7 +157,7 @@ def test_another_seed_or_epoch_draws_anew(seed, epoch):
     old = EVERYTHING.draw(5, 2, indices, sizes_of(indices))
     new = EVERYTHING.draw(seed, epoch, indices, sizes_of(indices))
 
-    assert (old.windows.start != new.windows.start).any(axis=1).mean() > 0.9
+    assert (old.crops.start != new.crops.start).any(axis=1).mean() > 0.9
     assert (old.params[2]["hue"] != new.params[2]["hue"]).all()
 
 
@@ -168,8 +168,8 @@ def test_rows_are_the_draws_of_those_samples():
     part = EVERYTHING.draw(0, 0, indices, sizes_of(indices)).rows(10, 14)
 
     alone = EVERYTHING.draw(0, 0, indices[10:14], sizes_of(indices[10:14]))
-    assert 4 == len(part) == len(part.windows)
-    np.testing.assert_array_equal(alone.windows.start, part.windows.start)
+    assert 4 == len(part) == len(part.crops)
+    np.testing.assert_array_equal(alone.crops.start, part.crops.start)
     np.testing.assert_array_equal(alone.params[1]["matrix"], part.params[1]["matrix"])
 
 
@@ -220,7 +220,7 @@ def test_frames_of_a_clip_have_the_draws_of_their_clip():
 
     assert len(frames) == 12
     for frame in range(12):
-        assert frames.windows.start[frame].tolist() == draws.windows.start[frame // 3].tolist()
+        assert frames.crops.start[frame].tolist() == draws.crops.start[frame // 3].tolist()
         for of_frame, of_clip in zip(frames.params, draws.params, strict=True):
             for name in of_clip:
                 np.testing.assert_array_equal(of_frame[name][frame], of_clip[name][frame // 3])
@@ -306,11 +306,11 @@ def test_one_draw_is_replaced_in_a_batch():
     """A row that was replaced holds the draws of the other sample, and its neighbours theirs."""
     draws = MIXED.draw(0, 0, np.arange(4), np.full((4, 2), 9))
     other = MIXED.draw(0, 0, np.array([77]), np.array([[40, 50]]))
-    before = [values.copy() for values in (draws.params[0]["hue"], draws.windows.start)]
+    before = [values.copy() for values in (draws.params[0]["hue"], draws.crops.start)]
 
     draws = draws.replaced(2, other)
 
     assert draws.params[0]["hue"][2] == other.params[0]["hue"][0]
-    assert draws.windows.start[2].tolist() == other.windows.start[0].tolist()
+    assert draws.crops.start[2].tolist() == other.crops.start[0].tolist()
     assert draws.sizes[2].tolist() == [40, 50]
     np.testing.assert_array_equal(np.delete(before[0], 2), np.delete(draws.params[0]["hue"], 2))

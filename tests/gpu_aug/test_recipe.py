@@ -1,4 +1,4 @@
-"""Recipes: stages, windows, presets, files, fingerprints and errors."""
+"""Recipes: stages, crops, presets, files, fingerprints and errors."""
 
 import json
 
@@ -13,6 +13,7 @@ from gpu_aug import (
     PRESETS,
     CenterCrop,
     ColorJitter,
+    Crops,
     GaussianBlur,
     Grayscale,
     HorizontalFlip,
@@ -26,7 +27,6 @@ from gpu_aug import (
     RecipeError,
     Resize,
     VerticalFlip,
-    Windows,
 )
 
 EVERY_OPERATION = [
@@ -44,22 +44,22 @@ EVERY_OPERATION = [
 ]
 
 
-def decode(image: torch.Tensor, windows: Windows) -> torch.Tensor:
-    """Carry out the only window of ``windows`` on uint8 [3, H, W] with torch alone."""
-    (top, left), (height, width) = windows.start[0].tolist(), windows.shape[0].tolist()
+def decode(image: torch.Tensor, crops: Crops) -> torch.Tensor:
+    """Carry out the only crop of ``crops`` on uint8 [3, H, W] with torch alone."""
+    (top, left), (height, width) = crops.start[0].tolist(), crops.shape[0].tolist()
     cut = image[None, :, top : top + height, left : left + width]
     assert (height, width) == tuple(cut.shape[2:]), "the cut leaves the source"
     resized = F.interpolate(
-        cut, windows.resize[0].tolist(), mode="bilinear", antialias=windows.antialias
+        cut, crops.resize[0].tolist(), mode="bilinear", antialias=crops.antialias
     )
-    (top, left), (height, width) = windows.paste[0].tolist(), windows.canvas[0].tolist()
+    (top, left), (height, width) = crops.paste[0].tolist(), crops.canvas[0].tolist()
     below, beside = height - resized.shape[2] - top, width - resized.shape[3] - left
     return F.pad(resized, (left, beside, top, below))[0]  # a negative pad is a cut
 
 
-def draw_one(recipe: Recipe, image: torch.Tensor, *, index: int = 0) -> Windows:
+def draw_one(recipe: Recipe, image: torch.Tensor, *, index: int = 0) -> Crops:
     sizes = np.array([image.shape[1:]])
-    return recipe.draw(0, 0, np.array([index]), sizes).windows
+    return recipe.draw(0, 0, np.array([index]), sizes).crops
 
 
 def load(path) -> torch.Tensor:
@@ -72,7 +72,7 @@ def noise(height: int, width: int) -> torch.Tensor:
 
 
 def test_imagenet_eval_decodes_as_torchvision(photos):
-    """Windows of Resize(256), CenterCrop(224) give torchvision's pixels exactly."""
+    """Crops of Resize(256), CenterCrop(224) give torchvision's pixels exactly."""
     recipe = Recipe.imagenet_eval()
     for path in photos:
         image = load(path)
@@ -152,15 +152,15 @@ def test_a_crop_beside_the_image_is_black():
 
 
 def test_random_crops_decode_as_torchvision(photos):
-    """A drawn window cut and resampled is torchvision's resized_crop of that rectangle."""
+    """A drawn crop cut and resampled is torchvision's resized_crop of that rectangle."""
     image = load(photos[1])
     recipe = Recipe([RandomResizedCrop((96, 128))])
     for index in range(10):
-        windows = draw_one(recipe, image, index=index)
-        box = [*windows.start[0].tolist(), *windows.shape[0].tolist()]
+        crops = draw_one(recipe, image, index=index)
+        box = [*crops.start[0].tolist(), *crops.shape[0].tolist()]
         expected = tv.resized_crop(image, *box, size=[96, 128], antialias=True)
 
-        assert torch.equal(expected, decode(image, windows))
+        assert torch.equal(expected, decode(image, crops))
 
 
 def test_cuts_stay_inside_the_source():
@@ -168,13 +168,13 @@ def test_cuts_stay_inside_the_source():
     sizes = np.random.default_rng(0).integers(1, 60, (2000, 2))
     recipe = Recipe([CenterCrop(40), RandomResizedCrop(16), CenterCrop(20)])
 
-    windows = recipe.draw(0, 0, np.arange(2000), sizes).windows
+    crops = recipe.draw(0, 0, np.arange(2000), sizes).crops
 
-    assert windows.start.min() >= 0
-    assert windows.shape.min() >= 1
-    assert windows.resize.min() >= 1
-    assert (windows.start + windows.shape <= sizes).all()
-    assert np.int32 == windows.start.dtype == windows.paste.dtype
+    assert crops.start.min() >= 0
+    assert crops.shape.min() >= 1
+    assert crops.resize.min() >= 1
+    assert (crops.start + crops.shape <= sizes).all()
+    assert np.int32 == crops.start.dtype == crops.paste.dtype
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from dali_pipes.jpeg.crop import decode_crop, scratch_bytes
+from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
 
 Pixels = NDArray[np.uint8]
 Window = tuple[int, int, int, int]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.baselines.peers.catalog import environment, peer_names, python_of, requirements
-from bench.cli.errors import BenchError
+from bench.output.errors import BenchError
 
 REASON = "why-not.txt"
 """Stands in an environment that could not be filled, and says why."""

@@ -123,8 +123,8 @@ class Feed:
         # Where a canvas's crop lies in what is decoded; see `graph.decode`.
         decoded = start if options.device == "cpu" else origins
         for view, drawn in enumerate(draws if options.canvases else []):
-            rects |= {f"{name}{view}": getattr(drawn.windows, name) for name in _OF_A_CANVAS}
-            rects[f"start{view}"] = drawn.windows.start - decoded
+            rects |= {f"{name}{view}": getattr(drawn.crops, name) for name in _OF_A_CANVAS}
+            rects[f"start{view}"] = drawn.crops.start - decoded
         sound = ~covered[:, None]
         return {
             name: np.ascontiguousarray(np.where(sound, rects[name], value), np.int32)

@@ -1,1 +1,1 @@
-"""Lossless tiling of JPEGs, and cutting windows out of tiled ones without decoding them."""
+"""Lossless tiling of JPEGs, and cutting crops out of tiled ones without decoding them."""

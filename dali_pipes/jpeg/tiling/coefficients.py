@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiling.codes import define_tables, empty_lookup
-from dali_pipes.jpeg.tiling.progress import Progress, check_metadata
+from dali_pipes.jpeg.tiling.huffman_codes import define_tables, empty_lookup
 from dali_pipes.jpeg.tiling.progressive import (
     read_ac_first,
     read_ac_refine,
     read_dc_first,
     read_dc_refine,
 )
+from dali_pipes.jpeg.tiling.scan_order import Progress, check_metadata
 from dali_pipes.jpeg.tiling.scans import SPARE, Coefficients, Plan, strip
 from dali_pipes.jpeg.tiling.segments import (
     DHT,

@@ -1,6 +1,6 @@
-"""Cutting a window out of a tiled JPEG as a small JPEG of its own, by copying bytes.
+"""Cutting a crop out of a tiled JPEG as a small JPEG of its own, by copying bytes.
 
-The cut has the header with another size, the tiles that the window touches with their markers numbered
+The cut has the header with another size, the tiles that the crop touches with their markers numbered
 anew, and an end marker: a baseline JPEG that any decoder reads. No pixel is computed.
 """
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiling.slices import SPARE, cut_all
+from dali_pipes.jpeg.tiling.cut_kernel import SPARE, cut_all
 from readers.sample import Payload
 
 _NO_OFFSETS = np.zeros(0, np.int64)
 
 
 class Cut(NamedTuple):
-    """A JPEG that holds a window.
+    """A JPEG that holds a crop.
 
     Attributes:
         data: The encoded bytes.
@@ -50,27 +50,27 @@ class Cuts(NamedTuple):
 
 def cut(
     data: Payload,
-    window: tuple[int, int, int, int],
+    crop: tuple[int, int, int, int],
     restarts: NDArray[np.int64] | None,
     *,
     upright: bool = False,
 ) -> Cut:
-    """Cut a window out of a tiled JPEG; `cut_many` says how."""
-    cuts = cut_many([data], np.array([window], np.int32), [restarts], upright=upright)
+    """Cut a crop out of a tiled JPEG; `cut_many` says how."""
+    cuts = cut_many([data], np.array([crop], np.int32), [restarts], upright=upright)
     (top, left), (height, width) = cuts.origins[0].tolist(), cuts.sizes[0].tolist()
     return Cut(cuts.data[0], (top, left), (height, width), bool(cuts.whole[0]))
 
 
 def cut_many(
     data: Sequence[Payload],
-    windows: NDArray[np.int32],
+    crops: NDArray[np.int32],
     restarts: Sequence[NDArray[np.int64] | None],
     *,
     upright: bool = False,
 ) -> Cuts:
-    """Cut a window out of each of several tiled JPEGs, in one call of compiled code.
+    """Cut a crop out of each of several tiled JPEGs, in one call of compiled code.
 
-    Inside the window the cut decodes to the pixels of the whole, bit for bit: around it is at least what
+    Inside the crop the cut decodes to the pixels of the whole, bit for bit: around it is at least what
     the upsampling of chroma looks at. Along edges that are none of the whole picture the outermost pixels
     may differ.
 
@@ -79,11 +79,11 @@ def cut_many(
 
     Args:
         data: Files.
-        windows: int32 [n, 4]: top, left, height and width, inside the picture and not empty, in pixels as
+        crops: int32 [n, 4]: top, left, height and width, inside the picture and not empty, in pixels as
             stored, before EXIF orientation.
         restarts: For each file what `readers.restart_offsets` returns; None or empty for files that are
             not tiled.
-        upright: Windows, origins and sizes are in pixels of the upright picture instead, and a cut of a
+        upright: Crops, origins and sizes are in pixels of the upright picture instead, and a cut of a
             picture that decoders turn has an EXIF segment with the orientation alone.
 
     Returns:
@@ -91,7 +91,7 @@ def cut_many(
         belong to it, and where the cut would have nine tenths of its bytes or more.
 
     Raises:
-        ValueError: If a window lies outside its picture.
+        ValueError: If a crop lies outside its picture.
     """
     views = [np.frombuffer(part, np.uint8) for part in data]
     files = np.array([(view.ctypes.data, view.size) for view in views], np.int64).reshape(-1, 2)
@@ -104,18 +104,18 @@ def cut_many(
     origins, sizes = np.zeros((len(data), 2), np.int32), np.zeros((len(data), 2), np.int32)
     lengths = np.zeros(len(data), np.int64)
     addresses = out.ctypes.data + starts
-    bad = cut_all(files, windows, offsets, bounds, upright, addresses, origins, sizes, lengths)
+    bad = cut_all(files, crops, offsets, bounds, upright, addresses, origins, sizes, lengths)
     if bad >= 0:
-        raise ValueError(_refusal(windows, sizes, bad))
+        raise ValueError(_refusal(crops, sizes, bad))
     buffer = memoryview(out.data)
     places = zip(data, starts.tolist(), lengths.tolist(), strict=True)
     cuts = [buffer[at : at + length] if length else whole for whole, at, length in places]
     return Cuts(cuts, origins, sizes, lengths == 0)
 
 
-def _refusal(windows: NDArray[np.int32], sizes: NDArray[np.int32], row: int) -> str:
-    window, size = tuple(windows[row].tolist()), tuple(sizes[row].tolist())
+def _refusal(crops: NDArray[np.int32], sizes: NDArray[np.int32], row: int) -> str:
+    crop, size = tuple(crops[row].tolist()), tuple(sizes[row].tolist())
     return (
-        f"windows[{row}] must not be empty and must lie inside the picture of (height, width) = {size}, "
-        f"got (top, left, height, width) = {window}; clip it"
+        f"crops[{row}] must not be empty and must lie inside the picture of (height, width) = {size}, "
+        f"got (top, left, height, width) = {crop}; clip it"
     )

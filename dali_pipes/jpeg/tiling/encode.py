@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiling.codes import Codes, write_tables
 from dali_pipes.jpeg.tiling.coefficients import Picture
+from dali_pipes.jpeg.tiling.huffman_codes import Codes, write_tables
 from dali_pipes.jpeg.tiling.scans import Coefficients
 from dali_pipes.jpeg.tiling.segments import DRI, SOS, Untiled, write_segment
 from gpu_aug.compiled.jit import has_ff, inlined, kernel, signed, store_be64, unsigned

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiling.codes import LOOKUP_BITS, Lookup
+from dali_pipes.jpeg.tiling.huffman_codes import LOOKUP_BITS, Lookup
 from gpu_aug.compiled.jit import inlined, kernel, load_be64, signed, unsigned
 
 SPARE = 512

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.jpeg.tiling.codes import Lookup
+from dali_pipes.jpeg.tiling.huffman_codes import Lookup
 from dali_pipes.jpeg.tiling.scans import (
     BAD,
     Coefficients,

@@ -8,9 +8,9 @@ from typing import Any
 from gpu_aug.convert.registry import THREE_EQUAL, TORCHVISION, Changed, Refused, converts, refuses
 from gpu_aug.ops.color.adjust import Grayscale, Invert, Sharpness, Solarize
 from gpu_aug.ops.color.jitter import ColorJitter, RandomPhotometricDistort
+from gpu_aug.ops.color.lookup_tables import AutoContrast, Equalize, Posterize
 from gpu_aug.ops.color.matrices import ChannelShuffle
 from gpu_aug.ops.color.normalize import Normalize
-from gpu_aug.ops.color.tables import AutoContrast, Equalize, Posterize
 from gpu_aug.ops.operation import Operation
 
 

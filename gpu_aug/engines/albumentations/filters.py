@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from gpu_aug.drawing import row_of
+from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, carries_out, host_step, prepare
 from gpu_aug.engines.hosted import hosted

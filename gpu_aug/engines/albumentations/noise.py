@@ -5,7 +5,7 @@ import cv2
 import numpy as np
 import torch
 
-from gpu_aug.drawing import row_of
+from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, carries_out, inject
 from gpu_aug.ops import ISONoise, Noise, SaltAndPepper, ShotNoise

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gpu_aug.drawing import row_of
+from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
 from gpu_aug.engines.albumentations.step import Image, Step, carries_out, inject, prepare
+from gpu_aug.ops.color.lookup_tables import EqualizeLuma, HistogramTable, Table
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
 from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading
 from gpu_aug.ops.color.stains import HEStain
-from gpu_aug.ops.color.tables import EqualizeLuma, HistogramTable, Table
 from gpu_aug.ops.noise.plasma import plasma
 
 _CPU = torch.device("cpu")

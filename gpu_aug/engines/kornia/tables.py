@@ -6,10 +6,10 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.engines.kornia.step import Step, carries_out, host_step, prepare
+from gpu_aug.ops.color.lookup_tables import EqualizeLuma, HistogramTable, Table
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics
 from gpu_aug.ops.color.shading import PlasmaBrightnessContrast, Shading, per_image
 from gpu_aug.ops.color.stains import TISSUE_BELOW, HEStain
-from gpu_aug.ops.color.tables import EqualizeLuma, HistogramTable, Table
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.upload import upload
 

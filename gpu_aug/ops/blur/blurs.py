@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import (
     Filter,
     Kernels,
@@ -20,7 +20,7 @@ from gpu_aug.ops.blur.kernels import (
     whole_range,
     within,
 )
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 
 __all__ = ["AdvancedBlur", "Blur", "GaussianBlur", "MotionBlur", "RandomGaussianBlur"]
 
@@ -56,22 +56,22 @@ class GaussianBlur(SeparableFilter):
 
     def __post_init__(self) -> None:
         size = self.kernel_size
-        sides: Any = (size, size) if fields.is_whole(size) else size
-        if not fields.is_sequence(sides, 2) or not all(is_odd(side) for side in sides):
-            raise fields.fault(
+        sides: Any = (size, size) if validation.is_whole(size) else size
+        if not validation.is_sequence(sides, 2) or not all(is_odd(side) for side in sides):
+            raise validation.fault(
                 "GaussianBlur",
                 "kernel_size",
                 size,
                 "an odd whole number, or two of them (height, width), for example 23",
             )
         height, width = (int(side) for side in sides)
-        sigma = (self.sigma, self.sigma) if fields.is_number(self.sigma) else self.sigma
+        sigma = (self.sigma, self.sigma) if validation.is_number(self.sigma) else self.sigma
         self._set(
             kernel_size=height if height == width else (height, width),
-            sigma=fields.interval(
+            sigma=validation.interval(
                 "GaussianBlur", "sigma", sigma, low=0, above=True, example="(0.1, 2.0)"
             ),
-            p=fields.probability("GaussianBlur", self.p),
+            p=validation.probability("GaussianBlur", self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -118,7 +118,7 @@ class RandomGaussianBlur(SeparableFilter):
         self._set(
             kernel_size=whole_range(name, "kernel_size", self.kernel_size, low=0, example="(3, 7)"),
             sigma=above_zero(name, "sigma", self.sigma, example="(0.5, 3.0)"),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -160,7 +160,7 @@ class Blur(SeparableFilter):
     def __post_init__(self) -> None:
         self._set(
             kernel_size=odd_range("Blur", "kernel_size", self.kernel_size),
-            p=fields.probability("Blur", self.p),
+            p=validation.probability("Blur", self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -205,14 +205,14 @@ class MotionBlur(Filter):
         name = "MotionBlur"
         self._set(
             kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            angle=fields.interval(
+            angle=validation.interval(
                 name, "angle", self.angle, low=-360, high=360, example="(0, 360)"
             ),
-            direction=fields.interval(
+            direction=validation.interval(
                 name, "direction", self.direction, low=-1, high=1, example="(-1, 1)"
             ),
             allow_shifted=bool(self.allow_shifted),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -273,17 +273,17 @@ class AdvancedBlur(Filter):
 
     def __post_init__(self) -> None:
         name = "AdvancedBlur"
-        beta = fields.interval(name, "beta", self.beta, low=0, example="(0.5, 8.0)")
+        beta = validation.interval(name, "beta", self.beta, low=0, example="(0.5, 8.0)")
         if not beta[0] <= 1 <= beta[1]:
-            raise fields.fault(name, "beta", self.beta, "a range around 1, such as (0.5, 8.0)")
+            raise validation.fault(name, "beta", self.beta, "a range around 1, such as (0.5, 8.0)")
         for axis in ("sigma_x", "sigma_y"):
             self._set(**{axis: above_zero(name, axis, getattr(self, axis), example="(0.2, 1.0)")})
         self._set(
             kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            angle=fields.interval(name, "angle", self.angle, low=-np.inf, example="(-90, 90)"),
+            angle=validation.interval(name, "angle", self.angle, low=-np.inf, example="(-90, 90)"),
             beta=beta,
             noise=above_zero(name, "noise", self.noise, example="(0.9, 1.1)"),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     @property

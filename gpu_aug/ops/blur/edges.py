@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import (
     Filter,
     Kernels,
@@ -19,7 +19,7 @@ from gpu_aug.ops.blur.kernels import (
     odd_range,
     within,
 )
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Emboss", "RingingOvershoot", "Sharpen", "UnsharpMask"]
@@ -64,21 +64,23 @@ class Sharpen(Filter):
     def __post_init__(self) -> None:
         name = "Sharpen"
         if self.method not in ("kernel", "gaussian"):
-            raise fields.fault(name, "method", self.method, "'kernel' or 'gaussian'")
+            raise validation.fault(name, "method", self.method, "'kernel' or 'gaussian'")
         if not is_odd(self.kernel_size):
-            raise fields.fault(
+            raise validation.fault(
                 name, "kernel_size", self.kernel_size, "an odd whole number, such as 5"
             )
-        if not fields.is_number(self.sigma) or self.sigma <= 0:
-            raise fields.fault(name, "sigma", self.sigma, "a number above 0, such as 1.0")
+        if not validation.is_number(self.sigma) or self.sigma <= 0:
+            raise validation.fault(name, "sigma", self.sigma, "a number above 0, such as 1.0")
         self._set(
-            alpha=fields.interval(name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"),
-            lightness=fields.interval(
+            alpha=validation.interval(
+                name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"
+            ),
+            lightness=validation.interval(
                 name, "lightness", self.lightness, low=0, example="(0.5, 1.0)"
             ),
             kernel_size=int(self.kernel_size),
             sigma=float(self.sigma),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -132,9 +134,13 @@ class Emboss(Filter):
     def __post_init__(self) -> None:
         name = "Emboss"
         self._set(
-            alpha=fields.interval(name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"),
-            strength=fields.interval(name, "strength", self.strength, low=0, example="(0.2, 0.7)"),
-            p=fields.probability(name, self.p),
+            alpha=validation.interval(
+                name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"
+            ),
+            strength=validation.interval(
+                name, "strength", self.strength, low=0, example="(0.2, 0.7)"
+            ),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -184,17 +190,19 @@ class UnsharpMask(Operation):
 
     def __post_init__(self) -> None:
         name = "UnsharpMask"
-        threshold = fields.number(name, "threshold", self.threshold)
+        threshold = validation.number(name, "threshold", self.threshold)
         if not 0 <= threshold <= 255:
-            raise fields.fault(
+            raise validation.fault(
                 name, "threshold", self.threshold, "a number from 0 to 255, such as 10"
             )
         self._set(
             kernel_size=odd_range(name, "kernel_size", self.kernel_size),
-            sigma=fields.interval(name, "sigma", self.sigma, low=0, example="(0.5, 2.0)"),
-            alpha=fields.interval(name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"),
+            sigma=validation.interval(name, "sigma", self.sigma, low=0, example="(0.5, 2.0)"),
+            alpha=validation.interval(
+                name, "alpha", self.alpha, low=0, high=1, example="(0.2, 0.5)"
+            ),
             threshold=threshold,
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -249,7 +257,7 @@ class RingingOvershoot(Filter):
         self._set(
             kernel_size=odd_range(name, "kernel_size", self.kernel_size),
             cutoff=above_zero(name, "cutoff", self.cutoff, high=np.pi, example="(0.8, 1.6)"),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Filter", "SeparableFilter"]
@@ -61,35 +61,37 @@ def above_zero(
     name: str, field: str, value: Any, *, high: float = math.inf, example: str
 ) -> tuple[float, float]:
     """Return (smallest, largest) from 0 to ``high``, the largest above 0."""
-    ends = fields.interval(name, field, value, low=0, high=high, example=example)
+    ends = validation.interval(name, field, value, low=0, high=high, example=example)
     if ends[1] == 0:
-        raise fields.fault(name, field, value, f"a range that reaches above 0, such as {example}")
+        raise validation.fault(
+            name, field, value, f"a range that reaches above 0, such as {example}"
+        )
     return ends
 
 
 def is_odd(value: Any) -> bool:
     """Whether ``value`` is an odd whole number of at least 1."""
-    return fields.is_whole(value) and value > 0 and value % 2 == 1
+    return validation.is_whole(value) and value > 0 and value % 2 == 1
 
 
 def whole_range(name: str, field: str, value: Any, *, low: int, example: str) -> tuple[int, int]:
     """Return (smallest, largest) of whole numbers from ``low``; one number is both."""
-    ends = (value, value) if fields.is_whole(value) else value
-    if fields.is_sequence(ends, 2) and all(fields.is_whole(end) for end in ends):
+    ends = (value, value) if validation.is_whole(value) else value
+    if validation.is_sequence(ends, 2) and all(validation.is_whole(end) for end in ends):
         smallest, largest = int(ends[0]), int(ends[1])
         if low <= smallest <= largest:
             return smallest, largest
-    raise fields.fault(
+    raise validation.fault(
         name, field, value, f"whole numbers (smallest, largest) from {low}, such as {example}"
     )
 
 
 def odd_range(name: str, field: str, value: Any) -> int | tuple[int, int]:
     """Return one odd number, or the smallest and the largest."""
-    ends = (value, value) if fields.is_whole(value) else value
-    if fields.is_sequence(ends, 2) and all(is_odd(end) for end in ends) and ends[0] <= ends[1]:
+    ends = (value, value) if validation.is_whole(value) else value
+    if validation.is_sequence(ends, 2) and all(is_odd(end) for end in ends) and ends[0] <= ends[1]:
         return int(ends[0]) if ends[0] == ends[1] else (int(ends[0]), int(ends[1]))
-    raise fields.fault(
+    raise validation.fault(
         name, field, value, "an odd whole number or (smallest, largest) of them, such as (3, 7)"
     )
 

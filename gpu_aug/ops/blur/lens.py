@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import Filter, Kernels, above_zero, gaussians, whole_range
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
@@ -59,7 +59,7 @@ class Defocus(Filter):
         self._set(
             radius=whole_range(name, "radius", self.radius, low=1, example="(3, 10)"),
             alias_blur=above_zero(name, "alias_blur", self.alias_blur, example="(0.1, 0.5)"),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -130,13 +130,13 @@ class ZoomBlur(Operation):
     def __post_init__(self) -> None:
         name = "ZoomBlur"
         self._set(
-            max_factor=fields.interval(
+            max_factor=validation.interval(
                 name, "max_factor", self.max_factor, low=1, example="(1.0, 1.31)"
             ),
-            step_factor=fields.interval(
+            step_factor=validation.interval(
                 name, "step_factor", self.step_factor, low=0.001, example="(0.01, 0.03)"
             ),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -177,15 +177,15 @@ class GlassBlur(Operation):
         name = "GlassBlur"
         for field in ("max_delta", "iterations"):
             value = getattr(self, field)
-            if not fields.is_whole(value) or value < 1:
-                raise fields.fault(name, field, value, "a whole number from 1, such as 2")
+            if not validation.is_whole(value) or value < 1:
+                raise validation.fault(name, field, value, "a whole number from 1, such as 2")
             self._set(**{field: int(value)})
-        sigma = fields.number(name, "sigma", self.sigma)
+        sigma = validation.number(name, "sigma", self.sigma)
         if sigma <= 0:
-            raise fields.fault(name, "sigma", self.sigma, "a number above 0, such as 0.7")
+            raise validation.fault(name, "sigma", self.sigma, "a number above 0, such as 0.7")
         if self.mode not in ("fast", "exact"):
-            raise fields.fault(name, "mode", self.mode, "'fast' or 'exact'")
-        self._set(sigma=sigma, p=fields.probability(name, self.p))
+            raise validation.fault(name, "mode", self.mode, "'fast' or 'exact'")
+        self._set(sigma=sigma, p=validation.probability(name, self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], of the field of swaps."""
@@ -225,14 +225,16 @@ class ChromaticAberration(Operation):
     def __post_init__(self) -> None:
         name = "ChromaticAberration"
         for field in ("primary", "secondary"):
-            ends = fields.interval(
+            ends = validation.interval(
                 name, field, getattr(self, field), low=-np.inf, example="(-0.02, 0.02)"
             )
             self._set(**{field: ends})
         if self.mode not in ("green_purple", "red_blue", "random"):
-            raise fields.fault(name, "mode", self.mode, "'green_purple', 'red_blue' or 'random'")
+            raise validation.fault(
+                name, "mode", self.mode, "'green_purple', 'red_blue' or 'random'"
+            )
         check_sampling(name, "sampling", self.sampling)
-        self._set(p=fields.probability(name, self.p))
+        self._set(p=validation.probability(name, self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``red`` and ``blue``, float64 [B, 2]: first and second coefficient."""
@@ -268,4 +270,6 @@ def zoom_window(length: int, factor: float) -> tuple[int, int, int, int]:
 def check_sampling(name: str, field: str, value: object) -> None:
     """Raise the error for a name that is not in SAMPLINGS."""
     if value not in SAMPLINGS:
-        raise fields.fault(name, field, value, f"one of {', '.join(SAMPLINGS)}, such as 'bilinear'")
+        raise validation.fault(
+            name, field, value, f"one of {', '.join(SAMPLINGS)}, such as 'bilinear'"
+        )

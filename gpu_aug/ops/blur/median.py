@@ -4,9 +4,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import odd_between, odd_range
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["MedianBlur"]
@@ -40,7 +40,7 @@ class MedianBlur(Operation):
     def __post_init__(self) -> None:
         self._set(
             kernel_size=odd_range("MedianBlur", "kernel_size", self.kernel_size),
-            p=fields.probability("MedianBlur", self.p),
+            p=validation.probability("MedianBlur", self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size

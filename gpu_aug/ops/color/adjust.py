@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
-from gpu_aug.ops.fields import one_or_two, probability
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.validation import one_or_two, probability
 
 __all__ = ["CLAHE", "Gamma", "Grayscale", "HueSaturationValue", "Invert", "Sharpness", "Solarize"]
 
@@ -74,7 +74,7 @@ class Grayscale(Gated):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fields.choice("Grayscale", "method", self.method, GRAY_METHODS)
+        validation.choice("Grayscale", "method", self.method, GRAY_METHODS)
 
     @property
     def needs_unit_range(self) -> bool:  # type: ignore[override]
@@ -196,7 +196,7 @@ class HueSaturationValue(Operation):
     def __post_init__(self) -> None:
         name = "HueSaturationValue"
         for field in ("hue_shift", "sat_shift", "val_shift"):
-            ends = fields.interval(
+            ends = validation.interval(
                 name, field, getattr(self, field), low=-np.inf, around=0, example="(-20, 20)"
             )
             self._set(**{field: ends})
@@ -237,9 +237,9 @@ class CLAHE(Operation):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        limit = (1.0, self.clip_limit) if fields.is_number(self.clip_limit) else self.clip_limit
-        ends = fields.interval("CLAHE", "clip_limit", limit, low=1, example="4.0 or (1.0, 4.0)")
-        tiles = fields.height_width("CLAHE", "tile_grid_size", self.tile_grid_size)
+        limit = (1.0, self.clip_limit) if validation.is_number(self.clip_limit) else self.clip_limit
+        ends = validation.interval("CLAHE", "clip_limit", limit, low=1, example="4.0 or (1.0, 4.0)")
+        tiles = validation.height_width("CLAHE", "tile_grid_size", self.tile_grid_size)
         self._set(clip_limit=ends, tile_grid_size=tiles, p=probability("CLAHE", self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import ColorMatrix, Statistics, normals
-from gpu_aug.ops.fields import probability
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
+from gpu_aug.ops.validation import probability
 
 __all__ = ["FancyPCA", "NormalizePerImage"]
 
@@ -45,9 +45,11 @@ class FancyPCA(ColorMatrix):
     p: float = 0.5
 
     def __post_init__(self) -> None:
-        alpha = fields.number("FancyPCA", "alpha", self.alpha)
+        alpha = validation.number("FancyPCA", "alpha", self.alpha)
         if alpha < 0:
-            raise fields.fault("FancyPCA", "alpha", self.alpha, "a number from 0, for example 0.1")
+            raise validation.fault(
+                "FancyPCA", "alpha", self.alpha, "a number from 0, for example 0.1"
+            )
         self._set(alpha=alpha, p=probability("FancyPCA", self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -90,7 +92,7 @@ class NormalizePerImage(ColorMatrix):
 
     def __post_init__(self) -> None:
         if self.by not in ("mean_std", "min_max"):
-            raise fields.fault(
+            raise validation.fault(
                 "NormalizePerImage",
                 "by",
                 self.by,

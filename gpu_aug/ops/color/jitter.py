@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.color.matrices import ChannelShuffle
 from gpu_aug.ops.combine import Combinator, Gates
-from gpu_aug.ops.fields import probability
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.validation import probability
 
 __all__ = ["Brightness", "ColorJitter", "Contrast", "Hue", "RandomPhotometricDistort", "Saturation"]
 
@@ -218,11 +218,13 @@ class RandomPhotometricDistort(Combinator):
 
 
 def _factor(operation: str, field: str, value: float | tuple[float, float]) -> tuple[float, float]:
-    return fields.interval(operation, field, value, low=0, around=1, example="0.4 or (0.6, 1.4)")
+    return validation.interval(
+        operation, field, value, low=0, around=1, example="0.4 or (0.6, 1.4)"
+    )
 
 
 def _turns(operation: str, value: float | tuple[float, float]) -> tuple[float, float]:
     field = "hue" if operation != "Hue" else "factor"
-    return fields.interval(
+    return validation.interval(
         operation, field, value, low=-0.5, high=0.5, around=0, example="0.1 or (-0.1, 0.1)"
     )

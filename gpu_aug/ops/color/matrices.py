@@ -11,11 +11,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.color.planckian import COLORS, TEMPERATURES
-from gpu_aug.ops.fields import probability
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, orders, whole_below, whole_between
+from gpu_aug.ops.distributions.uniform import (
+    Sizes,
+    Uniforms,
+    between,
+    orders,
+    whole_below,
+    whole_between,
+)
 from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.validation import probability
 
 __all__ = [
     "ChannelDropout",
@@ -211,18 +218,18 @@ class ChannelDropout(ColorMatrix):
 
     def __post_init__(self) -> None:
         value: Any = self.num_channels
-        ends: Any = (value, value) if fields.is_whole(value) else value
+        ends: Any = (value, value) if validation.is_whole(value) else value
         if (
-            not fields.is_sequence(ends, 2)
-            or not all(fields.is_whole(end) for end in ends)
+            not validation.is_sequence(ends, 2)
+            or not all(validation.is_whole(end) for end in ends)
             or not 1 <= ends[0] <= ends[1] <= 2
         ):
-            raise fields.fault(
+            raise validation.fault(
                 "ChannelDropout", "num_channels", value, "1, 2 or (1, 2), for example 1"
             )
-        fill = fields.number("ChannelDropout", "fill", self.fill)
+        fill = validation.number("ChannelDropout", "fill", self.fill)
         if not 0 <= fill <= 1:
-            raise fields.fault(
+            raise validation.fault(
                 "ChannelDropout", "fill", self.fill, "a value from 0 to 1, for example 0.0"
             )
         ends = int(ends[0]), int(ends[1])
@@ -280,18 +287,18 @@ class PlanckianJitter(ColorMatrix):
     def __post_init__(self) -> None:
         name = "PlanckianJitter"
         if self.mode not in TEMPERATURES:
-            raise fields.fault(
+            raise validation.fault(
                 name, "mode", self.mode, "'blackbody' or 'cied', for example 'blackbody'"
             )
         if self.sampling_method not in ("uniform", "gaussian"):
-            raise fields.fault(
+            raise validation.fault(
                 name,
                 "sampling_method",
                 self.sampling_method,
                 "'uniform' or 'gaussian', for example 'uniform'",
             )
         known = TEMPERATURES[self.mode]
-        ends = fields.interval(
+        ends = validation.interval(
             name,
             "temperature",
             (known[0], known[-1]) if self.temperature is None else self.temperature,
@@ -300,7 +307,7 @@ class PlanckianJitter(ColorMatrix):
             example="(4000, 12000)",
         )
         if not ends[0] <= _WHITE <= ends[1]:
-            raise fields.fault(
+            raise validation.fault(
                 name,
                 "temperature",
                 self.temperature,
@@ -334,7 +341,7 @@ def symmetric(
     operation: str, field: str, value: float | tuple[float, float]
 ) -> tuple[float, float]:
     """Return (smallest, largest); one number ``x`` is (-x, x)."""
-    return fields.interval(
+    return validation.interval(
         operation, field, value, low=-np.inf, around=0, example="0.2 or (-0.2, 0.2)"
     )
 

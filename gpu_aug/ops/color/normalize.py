@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Normalize", "ToDtype"]
@@ -33,7 +33,7 @@ class Normalize(Operation):
     def __post_init__(self) -> None:
         mean, std = _for_channels("mean", self.mean), _for_channels("std", self.std)
         if min(std) <= 0:
-            raise fields.fault(
+            raise validation.fault(
                 "Normalize", "std", self.std, "3 numbers above 0, for example (0.5, 0.5, 0.5)"
             )
         self._set(mean=mean, std=std)
@@ -41,9 +41,9 @@ class Normalize(Operation):
 
 def _for_channels(field: str, value: Any) -> tuple[float, ...]:
     """Return three numbers, for three or for one that stands for all."""
-    values = [value] if fields.is_number(value) else value
-    each = [values[0]] * 3 if fields.is_sequence(values, 1) else values
-    return fields.numbers("Normalize", field, each, count=3, example="(0.5, 0.5, 0.5)")
+    values = [value] if validation.is_number(value) else value
+    each = [values[0]] * 3 if validation.is_sequence(values, 1) else values
+    return validation.numbers("Normalize", field, each, count=3, example="(0.5, 0.5, 0.5)")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,9 @@ class ToDtype(Operation):
     dtype: Literal["uint8", "float32", "float16", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        fields.choice("ToDtype", "dtype", self.dtype, ("uint8", "float32", "float16", "bfloat16"))
+        validation.choice(
+            "ToDtype", "dtype", self.dtype, ("uint8", "float32", "float16", "bfloat16")
+        )
 
     @property
     def needs_unit_range(self) -> bool:  # type: ignore[override]

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
-from gpu_aug.ops.fields import probability
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.validation import probability
 from gpu_aug.random_fields import keys
 from gpu_aug.upload import upload
 
@@ -81,7 +81,7 @@ class Illumination(Shading):
         for field, allowed in words.items():
             if getattr(self, field) not in allowed:
                 listed = ", ".join(map(repr, allowed))
-                raise fields.fault(
+                raise validation.fault(
                     name, field, getattr(self, field), f"{listed}, for example {allowed[0]!r}"
                 )
         bounds: dict[str, Any] = {
@@ -91,7 +91,7 @@ class Illumination(Shading):
             "sigma": {"low": 0, "above": True, "example": "(0.2, 1.0)"},
         }
         for field, bound in bounds.items():
-            self._set(**{field: fields.interval(name, field, getattr(self, field), **bound)})
+            self._set(**{field: validation.interval(name, field, getattr(self, field), **bound)})
         self._set(p=probability(name, self.p))
 
     @property
@@ -166,7 +166,7 @@ class PlasmaShadow(Shading):
 
     def __post_init__(self) -> None:
         name = "PlasmaShadow"
-        ends = fields.interval(
+        ends = validation.interval(
             name, "intensity", self.intensity, low=0, high=1, example="(0.3, 0.7)"
         )
         roughness = rough(name, self.roughness)
@@ -217,7 +217,7 @@ class PlasmaBrightnessContrast(Operation):
     def __post_init__(self) -> None:
         name = "PlasmaBrightnessContrast"
         for field in ("brightness", "contrast"):
-            ends = fields.interval(
+            ends = validation.interval(
                 name, field, getattr(self, field), low=-1, high=1, example="(-0.3, 0.3)"
             )
             self._set(**{field: ends})
@@ -235,9 +235,9 @@ class PlasmaBrightnessContrast(Operation):
 
 def rough(operation: str, value: float) -> float:
     """Return a roughness."""
-    roughness = fields.number(operation, "roughness", value)
+    roughness = validation.number(operation, "roughness", value)
     if roughness <= 0:
-        raise fields.fault(operation, "roughness", value, "a number above 0, for example 3.0")
+        raise validation.fault(operation, "roughness", value, "a number above 0, for example 3.0")
     return roughness
 
 

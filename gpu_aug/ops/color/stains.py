@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
-from gpu_aug.ops.fields import probability
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.validation import probability
 
 __all__ = ["HEStain"]
 
@@ -62,13 +62,13 @@ class HEStain(Operation):
         name = "HEStain"
         if self.preset is not None and self.preset not in STAINS:
             listed = ", ".join(map(repr, STAINS))
-            raise fields.fault(
+            raise validation.fault(
                 name, "preset", self.preset, f"None or one of {listed}, for example 'standard'"
             )
-        scale = fields.interval(
+        scale = validation.interval(
             name, "intensity_scale", self.intensity_scale, low=0, example="(0.7, 1.3)"
         )
-        shift = fields.interval(
+        shift = validation.interval(
             name, "intensity_shift", self.intensity_shift, low=-1, high=1, example="(-0.2, 0.2)"
         )
         self._set(intensity_scale=scale, intensity_shift=shift, p=probability(name, self.p))

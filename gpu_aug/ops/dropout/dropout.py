@@ -7,10 +7,10 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below, whole_between
 from gpu_aug.ops.dropout.erase import Dropout
 from gpu_aug.ops.geometric.borders import is_whole_fill
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below, whole_between
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
@@ -41,12 +41,14 @@ class CoarseDropout(Dropout):
         name = "CoarseDropout"
         self._check_fill()
         self._set(
-            num_holes=fields.whole_interval(
+            num_holes=validation.whole_interval(
                 name, "num_holes", self.num_holes, low=1, example="(1, 8)"
             )
         )
         for field in ("hole_height", "hole_width"):
-            ends = fields.interval(name, field, getattr(self, field), low=0, example="(0.1, 0.2)")
+            ends = validation.interval(
+                name, field, getattr(self, field), low=0, example="(0.1, 0.2)"
+            )
             self._set(**{field: ends})
         if self.hole_height[1] < 1 <= self.hole_width[1]:
             raise RecipeError(
@@ -108,7 +110,7 @@ class XYMasking(Dropout):
         self._check_fill()
         for field in ("num_masks_x", "num_masks_y", "mask_x_length", "mask_y_length"):
             value = getattr(self, field)
-            ends = fields.whole_interval("XYMasking", field, value, low=0, example="(0, 10)")
+            ends = validation.whole_interval("XYMasking", field, value, low=0, example="(0, 10)")
             self._set(**{field: ends})
 
     @property
@@ -161,15 +163,17 @@ class PixelDropout(Operation):
 
     def __post_init__(self) -> None:
         name = "PixelDropout"
-        share = fields.number(name, "dropout_prob", self.dropout_prob)
+        share = validation.number(name, "dropout_prob", self.dropout_prob)
         if not 0 <= share <= 1:
-            raise fields.fault(name, "dropout_prob", share, "a share from 0 to 1, for example 0.01")
+            raise validation.fault(
+                name, "dropout_prob", share, "a share from 0 to 1, for example 0.01"
+            )
         value = self.drop_value
         self._set(
             dropout_prob=share,
             per_channel=bool(self.per_channel),
-            drop_value=None if value is None else fields.fill(name, "drop_value", value),
-            p=fields.probability(name, self.p),
+            drop_value=None if value is None else validation.fill(name, "drop_value", value),
+            p=validation.probability(name, self.p),
         )
 
     @property

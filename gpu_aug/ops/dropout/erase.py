@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params, philox4x32
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, log_between, whole_below
 from gpu_aug.ops.geometric.borders import is_whole_fill, mask_value
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, log_between, whole_below
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
@@ -73,7 +73,7 @@ class Dropout(Holes, abstract=True):
         self._set(
             fill=checked_paint(name, "fill", self.fill, PAINTS[:2]),
             fill_mask=None if self.fill_mask is None else mask_value(name, self.fill_mask),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     @property
@@ -115,9 +115,11 @@ class RandomErasing(Holes):
     def __post_init__(self) -> None:
         name = "RandomErasing"
         self._set(
-            p=fields.probability(name, self.p),
-            scale=fields.interval(name, "scale", self.scale, low=0, high=1, example="(0.02, 0.33)"),
-            ratio=fields.interval(
+            p=validation.probability(name, self.p),
+            scale=validation.interval(
+                name, "scale", self.scale, low=0, high=1, example="(0.02, 0.33)"
+            ),
+            ratio=validation.interval(
                 name, "ratio", self.ratio, low=0, above=True, example="(0.3, 3.3)"
             ),
             value=checked_paint(name, "value", self.value, ("random",)),
@@ -174,8 +176,10 @@ class Erasing(Dropout):
     def __post_init__(self) -> None:
         self._check_fill()
         self._set(
-            scale=fields.interval("Erasing", "scale", self.scale, low=0, example="(0.02, 0.33)"),
-            ratio=fields.interval(
+            scale=validation.interval(
+                "Erasing", "scale", self.scale, low=0, example="(0.02, 0.33)"
+            ),
+            ratio=validation.interval(
                 "Erasing", "ratio", self.ratio, low=0, above=True, example="(0.3, 3.3)"
             ),
         )
@@ -222,4 +226,6 @@ def keyed_uniforms(key: NDArray[np.uint32], count: int) -> Uniforms:
 
 def checked_paint(name: str, field: str, value: Any, words: tuple[str, ...]) -> Any:
     """Return one value, three, or one of the words."""
-    return value if isinstance(value, str) and value in words else fields.fill(name, field, value)
+    return (
+        value if isinstance(value, str) and value in words else validation.fill(name, field, value)
+    )

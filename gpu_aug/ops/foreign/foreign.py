@@ -9,9 +9,9 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError, TargetsError
-from gpu_aug.ops.fields import fault
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.validation import fault
 
 __all__ = ["Foreign"]
 

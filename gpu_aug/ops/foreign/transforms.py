@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.foreign.albumentations_steps import (
     changes_values_only,
     is_code,
@@ -47,7 +47,7 @@ class AlbumentationsTransform(Foreign):
         if isinstance(self.transform, dict):
             self._set(transform=build_transform(self.transform))
         if not comes_from("albumentations", self.transform):
-            raise fields.fault(
+            raise validation.fault(
                 name, "transform", self.transform, "a transform of Albumentations such as A.Blur()"
             )
         _check_takes(name, self.takes, get_args(Takes))
@@ -197,4 +197,4 @@ class TorchvisionTransform(Named):
 
 def _check_takes(name: str, takes: Any, allowed: tuple[str, ...]) -> None:
     if takes not in allowed:
-        raise fields.fault(name, "takes", takes, f"one of {', '.join(allowed)}")
+        raise validation.fault(name, "takes", takes, f"one of {', '.join(allowed)}")

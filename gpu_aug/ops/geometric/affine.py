@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
 from gpu_aug.ops.geometric.warps import (
     Bordered,
@@ -19,7 +20,6 @@ from gpu_aug.ops.geometric.warps import (
     turns,
     xy_ranges,
 )
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_between
 
 __all__ = ["Affine", "RandomAffine"]
 
@@ -62,18 +62,18 @@ class RandomAffine(Bordered, Warp):
 
     def __post_init__(self) -> None:
         name = "RandomAffine"
-        translate = fields.numbers(
+        translate = validation.numbers(
             name, "translate", self.translate or (0, 0), count=2, example="(0.1, 0.1)"
         )
         if not all(0 <= share <= 1 for share in translate):
-            raise fields.fault(
+            raise validation.fault(
                 name, "translate", self.translate, "shares from 0 to 1, for example (0.1, 0.1)"
             )
         self._set_border()
         self._set(
             degrees=angles(name, "degrees", self.degrees),
             translate=translate,
-            scale=fields.interval(
+            scale=validation.interval(
                 name, "scale", self.scale or (1, 1), low=0, above=True, example="(0.8, 1.2)"
             ),
             shear=_shears(self.shear or 0.0),
@@ -143,15 +143,17 @@ class Affine(Bordered, Warp):
     def __post_init__(self) -> None:
         name, low = "Affine", -np.inf
         if self.translate_percent is not None and self.translate_px is not None:
-            raise fields.fault(
+            raise validation.fault(
                 name, "translate_px", self.translate_px, "None where translate_percent is given"
             )
         self._set_border()
         scale = xy_ranges(name, "scale", self.scale, low=0, example="(0.8, 1.2)")
         if min(scale[0][1], scale[1][1]) <= 0:
-            raise fields.fault(name, "scale", self.scale, "above 0, for example (0.8, 1.2)")
+            raise validation.fault(name, "scale", self.scale, "above 0, for example (0.8, 1.2)")
         if self.keep_ratio and scale[0] != scale[1]:
-            raise fields.fault(name, "scale", self.scale, "alike for x and y with keep_ratio=True")
+            raise validation.fault(
+                name, "scale", self.scale, "alike for x and y with keep_ratio=True"
+            )
         percent, pixels = self.translate_percent, self.translate_px
         if percent is not None:
             percent = xy_ranges(name, "translate_percent", percent, low=low, example="(-0.1, 0.1)")
@@ -162,12 +164,12 @@ class Affine(Bordered, Warp):
                     name, "translate_px", pixels, low=low, example="(-10, 10)"
                 )
             )
-        turned = (self.rotate, self.rotate) if fields.is_number(self.rotate) else self.rotate
+        turned = (self.rotate, self.rotate) if validation.is_number(self.rotate) else self.rotate
         self._set(
             scale=scale,
             translate_percent=percent,
             translate_px=pixels,
-            rotate=fields.interval(name, "rotate", turned, low=low, example="(-45, 45)"),
+            rotate=validation.interval(name, "rotate", turned, low=low, example="(-45, 45)"),
             shear=xy_ranges(name, "shear", self.shear, low=low, example="(-10, 10)"),
             fit_output=bool(self.fit_output),
             keep_ratio=bool(self.keep_ratio),
@@ -270,7 +272,7 @@ def _fitted(matrix: Matrices, sizes: Sizes) -> Params:
 
 def angles(operation: str, field: str, value: Any) -> tuple[float, float]:
     """Return a range of angles in degrees; one number ``x`` is (-x, x)."""
-    return fields.interval(
+    return validation.interval(
         operation, field, value, low=-360, high=360, around=0, example="10 or (-10, 10)"
     )
 
@@ -279,12 +281,12 @@ def center_of(operation: str, value: Any) -> tuple[float, float] | None:
     """Return a centre, (x, y), or None."""
     if value is None:
         return None
-    x, y = fields.numbers(operation, "center", value, count=2, example="(112, 112)")
+    x, y = validation.numbers(operation, "center", value, count=2, example="(112, 112)")
     return x, y
 
 
 def _shears(value: Any) -> tuple[float, ...]:
-    if not fields.is_sequence(value, 4):
+    if not validation.is_sequence(value, 4):
         return (*angles("RandomAffine", "shear", value), 0.0, 0.0)
     x, y = value[:2], value[2:]
     return angles("RandomAffine", "shear", x) + angles("RandomAffine", "shear", y)

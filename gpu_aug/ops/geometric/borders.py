@@ -6,9 +6,9 @@ from typing import Any, Literal
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.geometric.spatial import PADDING_MODES, Crop, Fill, PaddingMode, Spatial
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
 
 Position = Literal["center", "top_left", "top_right", "bottom_left", "bottom_right", "random"]
 POSITIONS = ("center", "top_left", "top_right", "bottom_left", "bottom_right", "random")
@@ -54,14 +54,14 @@ def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:
 
 def paddings(name: str, value: Any) -> tuple[int, int, int, int]:
     """Return (left, top, right, bottom) of one, two or four numbers."""
-    values = (value,) if fields.is_whole(value) else value
+    values = (value,) if validation.is_whole(value) else value
     for count in (1, 2, 4):
-        if fields.is_sequence(values, count) and all(
-            fields.is_whole(item) and item >= 0 for item in values
+        if validation.is_sequence(values, count) and all(
+            validation.is_whole(item) and item >= 0 for item in values
         ):
             left, top, right, bottom = (int(item) for item in tuple(values) * (4 // count))
             return left, top, right, bottom
-    raise fields.fault(
+    raise validation.fault(
         name,
         "padding",
         value,
@@ -73,16 +73,18 @@ def padding_fields(operation: Spatial) -> dict[str, Any]:
     """Return the checked ``padding_mode``, ``fill`` and ``fill_mask`` of an operation."""
     name = type(operation).__name__
     return {
-        "padding_mode": fields.choice(name, "padding_mode", operation.padding_mode, PADDING_MODES),
-        "fill": fields.fill(name, "fill", operation.fill),
+        "padding_mode": validation.choice(
+            name, "padding_mode", operation.padding_mode, PADDING_MODES
+        ),
+        "fill": validation.fill(name, "fill", operation.fill),
         "fill_mask": mask_value(name, operation.fill_mask),
     }
 
 
 def mask_value(name: str, value: Any) -> int:
     """Return what masks are filled with."""
-    if not fields.is_whole(value):
-        raise fields.fault(name, "fill_mask", value, "a whole number, for example 255")
+    if not validation.is_whole(value):
+        raise validation.fault(name, "fill_mask", value, "a whole number, for example 255")
     return int(value)
 
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.geometric.distortion import GridDistortion
 from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import Bordered, Range, normals, pixel_indices
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.upload import upload
 
 __all__ = ["PiecewiseAffine", "ThinPlateSpline"]
@@ -58,15 +58,19 @@ class PiecewiseAffine(Bordered, Remap):
     def __post_init__(self) -> None:
         name = "PiecewiseAffine"
         self._set_border()
-        scale = (self.scale, self.scale) if fields.is_number(self.scale) else self.scale
+        scale = (self.scale, self.scale) if validation.is_number(self.scale) else self.scale
         self._set(
-            scale=fields.interval(name, "scale", scale, low=0, example="(0.03, 0.05)"),
-            nb_rows=fields.whole_interval(name, "nb_rows", self.nb_rows, low=2, example="(4, 4)"),
-            nb_cols=fields.whole_interval(name, "nb_cols", self.nb_cols, low=2, example="(4, 4)"),
+            scale=validation.interval(name, "scale", scale, low=0, example="(0.03, 0.05)"),
+            nb_rows=validation.whole_interval(
+                name, "nb_rows", self.nb_rows, low=2, example="(4, 4)"
+            ),
+            nb_cols=validation.whole_interval(
+                name, "nb_cols", self.nb_cols, low=2, example="(4, 4)"
+            ),
             absolute_scale=bool(self.absolute_scale),
         )
         if cast("Range", self.scale)[1] == 0:
-            raise fields.fault(name, "scale", self.scale, "above 0, for example (0.03, 0.05)")
+            raise validation.fault(name, "scale", self.scale, "above 0, for example (0.03, 0.05)")
 
     @property
     def _most(self) -> int:
@@ -145,10 +149,10 @@ class ThinPlateSpline(Bordered, Remap):
         name = "ThinPlateSpline"
         self._set_border()
         self._set(
-            scale_range=fields.interval(
+            scale_range=validation.interval(
                 name, "scale_range", self.scale_range, low=0, high=1, example="(0.2, 0.4)"
             ),
-            num_control_points=fields.whole(
+            num_control_points=validation.whole(
                 name, "num_control_points", self.num_control_points, low=2, example="4"
             ),
         )

@@ -7,7 +7,8 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.geometric.borders import (
     POSITIONS,
     PaddedCrop,
@@ -17,7 +18,6 @@ from gpu_aug.ops.geometric.borders import (
     paddings,
 )
 from gpu_aug.ops.geometric.spatial import Crop
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
 
 __all__ = ["CenterCrop", "FixedCrop", "RandomCrop", "RandomCropFromBorders"]
 
@@ -52,9 +52,9 @@ class RandomCrop(PaddedCrop):
     def __post_init__(self) -> None:
         self._check_padding()
         self._set(
-            size=fields.height_width("RandomCrop", "size", self.size),
+            size=validation.height_width("RandomCrop", "size", self.size),
             padding=None if self.padding is None else paddings("RandomCrop", self.padding),
-            position=fields.choice("RandomCrop", "position", self.position, POSITIONS),
+            position=validation.choice("RandomCrop", "position", self.position, POSITIONS),
         )
         if self.padding == (0, 0, 0, 0):
             self._set(padding=None)
@@ -101,9 +101,9 @@ class CenterCrop(PaddedCrop):
     def __post_init__(self) -> None:
         self._check_padding()
         self._set(
-            size=fields.height_width("CenterCrop", "size", self.size),
-            rounding=fields.choice("CenterCrop", "rounding", self.rounding, ("even", "down")),
-            position=fields.choice("CenterCrop", "position", self.position, POSITIONS),
+            size=validation.height_width("CenterCrop", "size", self.size),
+            rounding=validation.choice("CenterCrop", "rounding", self.rounding, ("even", "down")),
+            position=validation.choice("CenterCrop", "position", self.position, POSITIONS),
         )
 
     @property
@@ -142,12 +142,14 @@ class FixedCrop(PaddedCrop):
 
     def __post_init__(self) -> None:
         self._check_padding()
-        self._set(size=fields.height_width("FixedCrop", "size", self.size))
+        self._set(size=validation.height_width("FixedCrop", "size", self.size))
         if isinstance(self.position, str):
-            fields.choice("FixedCrop", "position", self.position, POSITIONS[:-1])
+            validation.choice("FixedCrop", "position", self.position, POSITIONS[:-1])
             return
-        if not fields.is_sequence(self.position, 2) or not all(map(fields.is_whole, self.position)):
-            raise fields.fault(
+        if not validation.is_sequence(self.position, 2) or not all(
+            map(validation.is_whole, self.position)
+        ):
+            raise validation.fault(
                 "FixedCrop",
                 "position",
                 self.position,
@@ -193,9 +195,9 @@ class RandomCropFromBorders(Crop):
     def __post_init__(self) -> None:
         name = "RandomCropFromBorders"
         for field in ("crop_left", "crop_right", "crop_top", "crop_bottom"):
-            share = fields.number(name, field, getattr(self, field))
+            share = validation.number(name, field, getattr(self, field))
             if not 0 <= share <= 1:
-                raise fields.fault(name, field, share, "a share from 0 to 1, for example 0.1")
+                raise validation.fault(name, field, share, "a share from 0 to 1, for example 0.1")
             self._set(**{field: share})
         if max(self.crop_left + self.crop_right, self.crop_top + self.crop_bottom) > 1:
             raise RecipeError(f"{name} must not cut off more than there is, got {self!r}")

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import Bordered, Range, pixel_indices
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
 from gpu_aug.upload import upload
 
 __all__ = ["GridDistortion", "OpticalDistortion"]
@@ -53,8 +53,8 @@ class GridDistortion(Bordered, Remap):
         name = "GridDistortion"
         self._set_border()
         self._set(
-            num_steps=fields.whole(name, "num_steps", self.num_steps, low=1, example="5"),
-            distort_limit=fields.interval(
+            num_steps=validation.whole(name, "num_steps", self.num_steps, low=1, example="5"),
+            distort_limit=validation.interval(
                 name,
                 "distort_limit",
                 self.distort_limit,
@@ -147,10 +147,10 @@ class OpticalDistortion(Bordered, Remap):
         self._set_border()
         limit = self.distort_limit
         self._set(
-            distort_limit=fields.interval(
+            distort_limit=validation.interval(
                 name, "distort_limit", limit, low=-math.inf, around=0, example="(-0.05, 0.05)"
             ),
-            mode=fields.choice(name, "mode", self.mode, ("camera", "fisheye")),
+            mode=validation.choice(name, "mode", self.mode, ("camera", "fisheye")),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size

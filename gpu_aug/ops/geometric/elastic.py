@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.spatial import Remap
 from gpu_aug.ops.geometric.warps import Bordered
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms
 from gpu_aug.random_fields import keys, normal_field, uniform_field
 from gpu_aug.upload import upload
 
@@ -65,7 +65,7 @@ class ElasticTransform(_Elastic):
         self._set(alpha=_pair("alpha", self.alpha), sigma=_pair("sigma", self.sigma))
         sigma = cast("tuple[float, float]", self.sigma)
         if min(sigma) < 0 or (0 in sigma and any(sigma)):
-            raise fields.fault(
+            raise validation.fault(
                 "ElasticTransform", "sigma", self.sigma, "above 0, or 0 for both, for example 5.0"
             )
 
@@ -123,19 +123,19 @@ class ElasticDistortion(_Elastic):
         name = "ElasticDistortion"
         self._set_border()
         alpha, sigma = (
-            fields.number(name, "alpha", self.alpha),
-            fields.number(name, "sigma", self.sigma),
+            validation.number(name, "alpha", self.alpha),
+            validation.number(name, "sigma", self.sigma),
         )
         if alpha < 0:
-            raise fields.fault(name, "alpha", self.alpha, "at least 0, for example 120.0")
+            raise validation.fault(name, "alpha", self.alpha, "at least 0, for example 120.0")
         if sigma < 1:
-            raise fields.fault(name, "sigma", self.sigma, "at least 1, for example 6.0")
+            raise validation.fault(name, "sigma", self.sigma, "at least 1, for example 6.0")
         self._set(
             alpha=alpha,
             sigma=sigma,
             approximate=bool(self.approximate),
             same_dxdy=bool(self.same_dxdy),
-            noise_distribution=fields.choice(
+            noise_distribution=validation.choice(
                 name, "noise_distribution", self.noise_distribution, ("gaussian", "uniform")
             ),
         )
@@ -208,5 +208,5 @@ def _in_chunks(field: Callable[[NDArray[np.uint32]], Tensor], key: NDArray[np.ui
 
 
 def _pair(field: str, value: float | tuple[float, float]) -> tuple[float, ...]:
-    values = (value, value) if fields.is_number(value) else value
-    return fields.numbers("ElasticTransform", field, values, count=2, example="(50.0, 50.0)")
+    values = (value, value) if validation.is_number(value) else value
+    return validation.numbers("ElasticTransform", field, values, count=2, example="(50.0, 50.0)")

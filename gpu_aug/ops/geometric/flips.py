@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpu_aug.draws import Params
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.geometric.spatial import Reorient
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.operation import Gated
 
 __all__ = ["D4", "HorizontalFlip", "RandomRotate90", "Transpose", "VerticalFlip"]

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, orders, whole_below
 from gpu_aug.ops.dropout.erase import Dropout, keyed_uniforms
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, orders, whole_below
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
@@ -48,12 +48,12 @@ class GridDropout(Dropout):
     def __post_init__(self) -> None:
         name = "GridDropout"
         self._check_fill()
-        ratio = fields.number(name, "ratio", self.ratio)
+        ratio = validation.number(name, "ratio", self.ratio)
         if not 0 < ratio <= 1:
-            raise fields.fault(name, "ratio", ratio, "a share above 0 up to 1, for example 0.5")
+            raise validation.fault(name, "ratio", ratio, "a share above 0 up to 1, for example 0.5")
         self._set(ratio=ratio, random_offset=bool(self.random_offset))
         if self.unit_size_range is not None:
-            ends = fields.whole_interval(
+            ends = validation.whole_interval(
                 name, "unit_size_range", self.unit_size_range, low=2, example="(10, 20)"
             )
             self._set(unit_size_range=ends)
@@ -61,10 +61,10 @@ class GridDropout(Dropout):
             pair = getattr(self, field)
             if pair is None:
                 continue
-            if not fields.is_sequence(pair, 2) or not all(
-                fields.is_whole(item) and item >= low for item in pair
+            if not validation.is_sequence(pair, 2) or not all(
+                validation.is_whole(item) and item >= low for item in pair
             ):
-                raise fields.fault(
+                raise validation.fault(
                     name, field, pair, f"two whole numbers from {low}, such as (5, 4)"
                 )
             self._set(**{field: (int(pair[0]), int(pair[1]))})
@@ -137,12 +137,14 @@ class GridMask(Dropout):
 
     def __post_init__(self) -> None:
         self._check_fill()
-        ratio = fields.number("GridMask", "ratio", self.ratio)
+        ratio = validation.number("GridMask", "ratio", self.ratio)
         if not 0 < ratio < 1:
-            raise fields.fault("GridMask", "ratio", ratio, "a share between 0 and 1, such as 0.6")
-        ends = fields.whole_interval("GridMask", "d", self.d, low=2, example="(96, 224)")
+            raise validation.fault(
+                "GridMask", "ratio", ratio, "a share between 0 and 1, such as 0.6"
+            )
+        ends = validation.whole_interval("GridMask", "d", self.d, low=2, example="(96, 224)")
         modes = ("squares", "stripes")
-        self._set(d=ends, ratio=ratio, mode=fields.choice("GridMask", "mode", self.mode, modes))
+        self._set(d=ends, ratio=ratio, mode=validation.choice("GridMask", "mode", self.mode, modes))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``holes``."""
@@ -196,8 +198,8 @@ class RandomGridShuffle(Operation):
 
     def __post_init__(self) -> None:
         self._set(
-            grid=fields.height_width("RandomGridShuffle", "grid", self.grid),
-            p=fields.probability("RandomGridShuffle", self.p),
+            grid=validation.height_width("RandomGridShuffle", "grid", self.grid),
+            p=validation.probability("RandomGridShuffle", self.p),
         )
 
     @property

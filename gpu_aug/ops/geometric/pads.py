@@ -7,7 +7,8 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.geometric.borders import (
     POSITIONS,
     PaddedCrop,
@@ -16,7 +17,6 @@ from gpu_aug.ops.geometric.borders import (
     crop_params,
     paddings,
 )
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
 
 __all__ = ["Pad", "PadIfNeeded", "RandomZoomOut"]
 
@@ -94,7 +94,7 @@ class PadIfNeeded(PaddedCrop):
         self._set(
             size=None if size == (None, None) else size,
             divisor=None if divisor == (None, None) else divisor,
-            position=fields.choice("PadIfNeeded", "position", self.position, POSITIONS),
+            position=validation.choice("PadIfNeeded", "position", self.position, POSITIONS),
         )
 
     @property
@@ -147,10 +147,10 @@ class RandomZoomOut(PaddedCrop):
         name = "RandomZoomOut"
         self._check_padding()
         self._set(
-            side_range=fields.interval(
+            side_range=validation.interval(
                 name, "side_range", self.side_range, low=1, example="(1.0, 4.0)"
             ),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
@@ -169,11 +169,11 @@ def _sides(field: str, value: Any) -> tuple[int | None, int | None]:
     """Return (height, width) of which each may be None."""
     if value is None:
         return None, None
-    values = (value, value) if fields.is_whole(value) else value
-    if not fields.is_sequence(values, 2) or not all(
-        side is None or (fields.is_whole(side) and side > 0) for side in values
+    values = (value, value) if validation.is_whole(value) else value
+    if not validation.is_sequence(values, 2) or not all(
+        side is None or (validation.is_whole(side) and side > 0) for side in values
     ):
-        raise fields.fault(
+        raise validation.fault(
             "PadIfNeeded", field, value, "one or two whole numbers of at least 1, for example 224"
         )
     height, width = (None if side is None else int(side) for side in values)

@@ -6,10 +6,10 @@ from typing import ClassVar, cast
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.geometric.spatial import Warp
 from gpu_aug.ops.geometric.warps import Bordered, Range, extremes, homographies, normals
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.resampling.grid import to_index
 
 __all__ = ["Perspective", "RandomPerspective"]
@@ -46,14 +46,14 @@ class RandomPerspective(Bordered, Warp):
 
     def __post_init__(self) -> None:
         scale = self.distortion_scale
-        if not fields.is_number(scale) or not 0 <= scale <= 1:
-            raise fields.fault(
+        if not validation.is_number(scale) or not 0 <= scale <= 1:
+            raise validation.fault(
                 "RandomPerspective", "distortion_scale", scale, "from 0 to 1, for example 0.5"
             )
         self._set_border()
         self._set(distortion_scale=float(scale))
         if self.padding_mode in ("reflect", "symmetric") and scale > 0.5:
-            raise fields.fault(
+            raise validation.fault(
                 "RandomPerspective",
                 "padding_mode",
                 self.padding_mode,
@@ -105,9 +105,9 @@ class Perspective(Bordered, Warp):
     def __post_init__(self) -> None:
         name = "Perspective"
         self._set_border()
-        scale = (0.0, self.scale) if fields.is_number(self.scale) else self.scale
+        scale = (0.0, self.scale) if validation.is_number(self.scale) else self.scale
         self._set(
-            scale=fields.interval(name, "scale", scale, low=0, example="(0.05, 0.1)"),
+            scale=validation.interval(name, "scale", scale, low=0, example="(0.05, 0.1)"),
             keep_size=bool(self.keep_size),
             fit_output=bool(self.fit_output),
         )

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_below
 from gpu_aug.ops.geometric.resizes import Pair, Whole, several
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_below
 
 __all__ = ["RandomResize", "RandomScale", "RandomShortestSize", "ScaleJitter"]
 
@@ -33,7 +33,7 @@ class RandomScale(Whole):
         self._check_resampling()
         example = "(0.9, 1.1)"
         self._set(
-            scale=fields.interval(
+            scale=validation.interval(
                 "RandomScale", "scale", self.scale, low=0, above=True, example=example
             )
         )
@@ -68,11 +68,15 @@ class RandomResize(Whole):
     def __post_init__(self) -> None:
         self._check_resampling()
         self._set(
-            min_size=fields.whole("RandomResize", "min_size", self.min_size, low=1, example="224")
+            min_size=validation.whole(
+                "RandomResize", "min_size", self.min_size, low=1, example="224"
+            )
         )
         low = self.min_size + 1
         self._set(
-            max_size=fields.whole("RandomResize", "max_size", self.max_size, low=low, example="512")
+            max_size=validation.whole(
+                "RandomResize", "max_size", self.max_size, low=low, example="512"
+            )
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
@@ -109,7 +113,9 @@ class RandomShortestSize(Whole):
         self._check_resampling()
         self._set(min_size=several(name, "min_size", self.min_size))
         if self.max_size is not None:
-            self._set(max_size=fields.whole(name, "max_size", self.max_size, low=1, example="1333"))
+            self._set(
+                max_size=validation.whole(name, "max_size", self.max_size, low=1, example="1333")
+            )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Return ``start``, ``shape`` and ``resize``, int64 [B, 2]."""
@@ -154,8 +160,8 @@ class ScaleJitter(Whole):
         name = "ScaleJitter"
         self._check_resampling()
         self._set(
-            target_size=fields.height_width(name, "target_size", self.target_size),
-            scale_range=fields.interval(
+            target_size=validation.height_width(name, "target_size", self.target_size),
+            scale_range=validation.interval(
                 name, "scale_range", self.scale_range, low=0, above=True, example="(0.1, 2.0)"
             ),
         )

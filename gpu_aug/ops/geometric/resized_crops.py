@@ -7,11 +7,8 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
-from gpu_aug.ops.geometric.borders import is_whole_fill, padding_fields
-from gpu_aug.ops.geometric.resizes import Pair, Resampling
-from gpu_aug.ops.geometric.spatial import Fill, PaddingMode
-from gpu_aug.ops.laws.uniform import (
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import (
     Sizes,
     Uniforms,
     between,
@@ -19,6 +16,9 @@ from gpu_aug.ops.laws.uniform import (
     whole_below,
     whole_between,
 )
+from gpu_aug.ops.geometric.borders import is_whole_fill, padding_fields
+from gpu_aug.ops.geometric.resizes import Pair, Resampling
+from gpu_aug.ops.geometric.spatial import Fill, PaddingMode
 
 __all__ = ["CropAndPad", "RandomResizedCrop", "RandomSizedCrop"]
 
@@ -53,11 +53,11 @@ class RandomResizedCrop(Resampling):
         name = "RandomResizedCrop"
         self._check_resampling()
         self._set(
-            size=fields.height_width(name, "size", self.size),
-            scale=fields.interval(
+            size=validation.height_width(name, "size", self.size),
+            scale=validation.interval(
                 name, "scale", self.scale, low=0, above=True, example="(0.08, 1.0)"
             ),
-            ratio=fields.interval(
+            ratio=validation.interval(
                 name, "ratio", self.ratio, low=0, above=True, example="(0.75, 1.333)"
             ),
         )
@@ -128,10 +128,10 @@ class RandomSizedCrop(Resampling):
         name = "RandomSizedCrop"
         self._check_resampling()
         self._set(
-            min_max_height=fields.whole_interval(
+            min_max_height=validation.whole_interval(
                 name, "min_max_height", self.min_max_height, low=1, example="(64, 128)"
             ),
-            size=fields.height_width(name, "size", self.size),
+            size=validation.height_width(name, "size", self.size),
             w2h_ratio=positive(name, "w2h_ratio", self.w2h_ratio),
         )
 
@@ -195,9 +195,9 @@ class CropAndPad(Resampling):
             )
         self._set(independent=bool(self.independent), keep_size=bool(self.keep_size))
         if self.px is not None:
-            self._set(px=_sided("px", self.px, fields.is_whole, int))
+            self._set(px=_sided("px", self.px, validation.is_whole, int))
         else:
-            self._set(percent=_sided("percent", self.percent, fields.is_number, float))
+            self._set(percent=_sided("percent", self.percent, validation.is_number, float))
 
     @property
     def moves_pixels_only(self) -> bool:
@@ -244,9 +244,9 @@ class CropAndPad(Resampling):
 
 def positive(name: str, field: str, value: Any) -> float:
     """Return a number above 0."""
-    number = fields.number(name, field, value)
+    number = validation.number(name, field, value)
     if number <= 0:
-        raise fields.fault(name, field, value, "a number above 0, for example 1.0")
+        raise validation.fault(name, field, value, "a number above 0, for example 1.0")
     return number
 
 
@@ -256,13 +256,13 @@ def _sided(field: str, value: Any, fits: Any, kind: Any) -> Any:
     def one(item: Any) -> Any:
         if fits(item):
             return kind(item)
-        if fields.is_sequence(item, 2) and all(map(fits, item)) and item[0] <= item[1]:
+        if validation.is_sequence(item, 2) and all(map(fits, item)) and item[0] <= item[1]:
             return kind(item[0]), kind(item[1])
-        raise fields.fault(
+        raise validation.fault(
             "CropAndPad", field, value, "a number, (low, high), or four of these, such as (-8, 8)"
         )
 
-    return tuple(map(one, value)) if fields.is_sequence(value, 4) else one(value)
+    return tuple(map(one, value)) if validation.is_sequence(value, 4) else one(value)
 
 
 def _leave_one(cut: Sizes, sizes: Sizes) -> Sizes:

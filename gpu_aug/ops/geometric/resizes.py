@@ -8,10 +8,10 @@ import numpy as np
 
 from gpu_aug.draws import Params
 from gpu_aug.errors import RecipeError
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.geometric.pads import PadIfNeeded
 from gpu_aug.ops.geometric.spatial import Fill, Resample
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["LongestMaxSize", "Resize", "SmallestMaxSize", "letterbox"]
@@ -62,11 +62,11 @@ class Resampling(Resample, abstract=True):
 
     def _check_resampling(self) -> None:
         name = type(self).__name__
-        way = fields.choice(name, "interpolation", self.interpolation, RESAMPLINGS)
+        way = validation.choice(name, "interpolation", self.interpolation, RESAMPLINGS)
         self._set(
             interpolation=way,
             antialias=bool(self.antialias) and way in ("bilinear", "bicubic"),
-            mask_interpolation=fields.choice(
+            mask_interpolation=validation.choice(
                 name, "mask_interpolation", self.mask_interpolation, EXACT
             ),
             area_for_downscale=bool(self.area_for_downscale),
@@ -102,13 +102,15 @@ class Resize(Whole):
         self._check_resampling()
         if self.max_size is not None:
             self._set(
-                max_size=fields.whole("Resize", "max_size", self.max_size, low=1, example="512")
+                max_size=validation.whole("Resize", "max_size", self.max_size, low=1, example="512")
             )
         if self.size is not None:
-            pair = fields.height_width("Resize", "size", self.size)
-            self._set(size=pair[0] if fields.is_whole(self.size) else pair)
+            pair = validation.height_width("Resize", "size", self.size)
+            self._set(size=pair[0] if validation.is_whole(self.size) else pair)
         if self.size is None and self.max_size is None:
-            raise fields.fault("Resize", "size", None, "one or two whole numbers, for example 224")
+            raise validation.fault(
+                "Resize", "size", None, "one or two whole numbers, for example 224"
+            )
         if self.max_size is None or self.size is None:
             return
         if not isinstance(self.size, int) or self.max_size <= self.size:
@@ -158,11 +160,13 @@ class MaxSize(Whole, abstract=True):
             self._set(max_size=several(name, "max_size", max_size))
             return
         if (
-            not fields.is_sequence(max_size_hw, 2)
+            not validation.is_sequence(max_size_hw, 2)
             or all(side is None for side in max_size_hw)
-            or not all(side is None or (fields.is_whole(side) and side > 0) for side in max_size_hw)
+            or not all(
+                side is None or (validation.is_whole(side) and side > 0) for side in max_size_hw
+            )
         ):
-            raise fields.fault(
+            raise validation.fault(
                 name,
                 "max_size_hw",
                 max_size_hw,
@@ -273,7 +277,7 @@ def letterbox(
         >>> Recipe([letterbox(640), Normalize()]).size
         (640, 640)
     """
-    inside = fields.height_width("letterbox", "size", size)
+    inside = validation.height_width("letterbox", "size", size)
     return (
         LongestMaxSize(max_size_hw=inside, interpolation=interpolation, antialias=antialias),
         PadIfNeeded(inside, fill=fill, fill_mask=fill_mask),
@@ -293,14 +297,14 @@ def resample_params(start: Sizes, shape: Sizes, resize: Any) -> Params:
 
 def several(name: str, field: str, value: Any) -> int | tuple[int, ...]:
     """Return a length, or several."""
-    values = (value,) if fields.is_whole(value) else value
+    values = (value,) if validation.is_whole(value) else value
     if (
         not isinstance(values, Sequence)
         or isinstance(values, str)
         or not values
-        or not all(fields.is_whole(item) and item > 0 for item in values)
+        or not all(validation.is_whole(item) and item > 0 for item in values)
     ):
-        raise fields.fault(
+        raise validation.fault(
             name, field, value, "one or more whole numbers of at least 1, for example 512"
         )
     return int(values[0]) if len(values) == 1 else tuple(int(item) for item in values)

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.geometric.affine import RandomAffine, affine_matrices, angles, center_of
 from gpu_aug.ops.geometric.spatial import Matrices, Warp
 from gpu_aug.ops.geometric.warps import Bordered, Range, about, centers, extremes, turns
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
 
 __all__ = ["RandomRotation", "Rotate", "SafeRotate"]
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops.laws.uniform import Sizes
+from gpu_aug.ops.distributions.uniform import Sizes
 from gpu_aug.ops.operation import Operation
 
 Matrices = NDArray[np.float64]

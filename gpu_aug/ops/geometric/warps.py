@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.borders import padding_fields
 from gpu_aug.ops.geometric.spatial import (
     INTERPOLATIONS,
@@ -19,7 +20,6 @@ from gpu_aug.ops.geometric.spatial import (
     PaddingMode,
     Spatial,
 )
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms
 
 Range = tuple[float, float]
 Ranges = tuple[Range, Range]
@@ -55,12 +55,14 @@ class Bordered(Spatial, abstract=True):
         name = type(self).__name__
         self._set(
             **padding_fields(self),
-            interpolation=fields.choice(name, "interpolation", self.interpolation, INTERPOLATIONS),
-            blend=fields.choice(name, "blend", self.blend, ("once", "twice")),
-            p=fields.probability(name, self.p),
+            interpolation=validation.choice(
+                name, "interpolation", self.interpolation, INTERPOLATIONS
+            ),
+            blend=validation.choice(name, "blend", self.blend, ("once", "twice")),
+            p=validation.probability(name, self.p),
         )
         if self.interpolation == "bicubic" and self.padding_mode in ("reflect", "symmetric"):
-            raise fields.fault(
+            raise validation.fault(
                 name,
                 "padding_mode",
                 self.padding_mode,
@@ -82,13 +84,13 @@ def xy_ranges(operation: str, field: str, value: Any, *, low: float, example: st
     """
     if isinstance(value, dict) and value.keys() == {"x", "y"}:
         value = (value["x"], value["y"])
-    elif not fields.is_sequence(value, 2) or all(fields.is_number(end) for end in value):
+    elif not validation.is_sequence(value, 2) or all(validation.is_number(end) for end in value):
         value = (value, value)
     along = tuple(
-        fields.interval(
+        validation.interval(
             operation,
             field,
-            (axis, axis) if fields.is_number(axis) else axis,
+            (axis, axis) if validation.is_number(axis) else axis,
             low=low,
             example=example,
         )

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import above_zero, whole_range
 from gpu_aug.ops.blur.lens import Sampling, check_sampling
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["JPEG", "Downscale", "WebP"]
@@ -39,10 +39,14 @@ class Coded(Operation, abstract=True):
         name = type(self).__name__
         low, high = whole_range(name, "quality", self.quality, low=1, example="(50, 90)")
         if high > 100:
-            raise fields.fault(name, "quality", self.quality, "whole numbers up to 100, such as 90")
+            raise validation.fault(
+                name, "quality", self.quality, "whole numbers up to 100, such as 90"
+            )
         if self.channels not in ("rgb", "bgr"):
-            raise fields.fault(name, "channels", self.channels, "'rgb' or 'bgr'")
-        self._set(quality=low if low == high else (low, high), p=fields.probability(name, self.p))
+            raise validation.fault(name, "channels", self.channels, "'rgb' or 'bgr'")
+        self._set(
+            quality=low if low == high else (low, high), p=validation.probability(name, self.p)
+        )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``quality``, int64 [B]."""
@@ -114,7 +118,7 @@ class Downscale(Operation):
         check_sampling(name, "up", self.up)
         self._set(
             scale=above_zero(name, "scale", self.scale, high=1, example="(0.25, 0.5)"),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     @property

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys, normal_field, uniform_field
 from gpu_aug.upload import upload
@@ -83,14 +83,14 @@ class GaussianNoise(Noise):
 
     def __post_init__(self) -> None:
         name = "GaussianNoise"
-        sigma = fields.number(name, "sigma", self.sigma)
+        sigma = validation.number(name, "sigma", self.sigma)
         if sigma < 0:
-            raise fields.fault(name, "sigma", self.sigma, "a number from 0, such as 0.1")
+            raise validation.fault(name, "sigma", self.sigma, "a number from 0, such as 0.1")
         self._set(
-            mean=fields.number(name, "mean", self.mean),
+            mean=validation.number(name, "mean", self.mean),
             sigma=sigma,
             clip=bool(self.clip),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     @property
@@ -139,15 +139,15 @@ class GaussNoise(Noise):
     def __post_init__(self) -> None:
         name = "GaussNoise"
         self._set(
-            std_range=fields.interval(
+            std_range=validation.interval(
                 name, "std_range", self.std_range, low=0, high=1, example="(0.2, 0.44)"
             ),
-            mean_range=fields.interval(
+            mean_range=validation.interval(
                 name, "mean_range", self.mean_range, low=-1, high=1, example="(0.0, 0.0)"
             ),
             per_channel=bool(self.per_channel),
             noise_scale_factor=share(name, "noise_scale_factor", self.noise_scale_factor),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -207,29 +207,29 @@ class AdditiveNoise(Noise):
             ("spatial_mode", ("constant", "per_pixel", "shared")),
         ):
             if getattr(self, field) not in allowed:
-                raise fields.fault(
+                raise validation.fault(
                     name, field, getattr(self, field), f"one of {', '.join(allowed)}"
                 )
         ranges = self.ranges
-        if not fields.is_sequence(ranges, 1) and not (
-            fields.is_sequence(ranges, 3) and self.spatial_mode == "constant"
+        if not validation.is_sequence(ranges, 1) and not (
+            validation.is_sequence(ranges, 3) and self.spatial_mode == "constant"
         ):
-            raise fields.fault(
+            raise validation.fault(
                 name, "ranges", ranges, "one range, or for 'constant' three, as ((-0.1, 0.1),)"
             )
         self._set(
             ranges=tuple(
-                fields.interval(name, "ranges", ends, low=-math.inf, example="(-0.1, 0.1)")
+                validation.interval(name, "ranges", ends, low=-math.inf, example="(-0.1, 0.1)")
                 for ends in ranges
             ),
-            mean_range=fields.interval(
+            mean_range=validation.interval(
                 name, "mean_range", self.mean_range, low=-math.inf, example="(0.0, 0.0)"
             ),
-            scale_range=fields.interval(
+            scale_range=validation.interval(
                 name, "scale_range", self.scale_range, low=0, example="(0.05, 0.15)"
             ),
             approximation=share(name, "approximation", self.approximation),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -292,12 +292,12 @@ class MultiplicativeNoise(Noise):
     def __post_init__(self) -> None:
         name = "MultiplicativeNoise"
         self._set(
-            multiplier=fields.interval(
+            multiplier=validation.interval(
                 name, "multiplier", self.multiplier, low=0, example="(0.9, 1.1)"
             ),
             per_channel=bool(self.per_channel),
             elementwise=bool(self.elementwise),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -334,6 +334,6 @@ def enlarged(field: Tensor, size: Size) -> Tensor:
 
 def share(name: str, field: str, value: float) -> float:
     """Return a number from 0 to 1."""
-    if not fields.is_number(value) or not 0 <= value <= 1:
-        raise fields.fault(name, field, value, "a number from 0 to 1, such as 0.5")
+    if not validation.is_number(value) or not 0 <= value <= 1:
+        raise validation.fault(name, field, value, "a number from 0 to 1, such as 0.5")
     return float(value)

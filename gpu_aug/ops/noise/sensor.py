@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.noise.noise import Size
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys, normal_field, uniform_field
@@ -51,11 +51,11 @@ class SaltAndPepper(Operation):
     def __post_init__(self) -> None:
         name = "SaltAndPepper"
         for field in ("amount", "salt_vs_pepper"):
-            ends = fields.interval(
+            ends = validation.interval(
                 name, field, getattr(self, field), low=0, high=1, example="(0.01, 0.06)"
             )
             self._set(**{field: ends})
-        self._set(p=fields.probability(name, self.p))
+        self._set(p=validation.probability(name, self.p))
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
         """Draw ``key``, uint32 [B, 2], ``num_changed`` and ``num_salt``, int64 [B]: pixels."""
@@ -119,13 +119,13 @@ class ISONoise(Operation):
     def __post_init__(self) -> None:
         name = "ISONoise"
         self._set(
-            color_shift=fields.interval(
+            color_shift=validation.interval(
                 name, "color_shift", self.color_shift, low=0, high=1, example="(0.01, 0.05)"
             ),
-            intensity=fields.interval(
+            intensity=validation.interval(
                 name, "intensity", self.intensity, low=0, high=100, example="(0.1, 0.5)"
             ),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
@@ -185,10 +185,10 @@ class ShotNoise(Operation):
     def __post_init__(self) -> None:
         name = "ShotNoise"
         self._set(
-            scale_range=fields.interval(
+            scale_range=validation.interval(
                 name, "scale_range", self.scale_range, low=0.002, example="(0.1, 0.3)"
             ),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between
 from gpu_aug.ops.operation import Operation
 from gpu_aug.random_fields import keys
 
@@ -51,18 +51,18 @@ class Spatter(Operation):
     def __post_init__(self) -> None:
         name = "Spatter"
         if self.mode not in ("rain", "mud"):
-            raise fields.fault(name, "mode", self.mode, "'rain' or 'mud'")
+            raise validation.fault(name, "mode", self.mode, "'rain' or 'mud'")
         values: dict[str, Any] = {}
         for field in _SPATTERED:
             high = np.inf if field == "gauss_sigma" else 1
-            values[field] = fields.interval(
+            values[field] = validation.interval(
                 name, field, getattr(self, field), low=0, high=high, example="(0.6, 0.6)"
             )
         if self.color is not None:
-            values["color"] = fields.numbers(
+            values["color"] = validation.numbers(
                 name, "color", self.color, count=3, example="(0.1, 0.2, 0.2)"
             )
-        self._set(p=fields.probability(name, self.p), **values)
+        self._set(p=validation.probability(name, self.p), **values)
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
         """Draw ``key``, uint32 [B, 2], and a number for each range, float64 [B]."""

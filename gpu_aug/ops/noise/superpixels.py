@@ -4,10 +4,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
 from gpu_aug.ops.blur.kernels import whole_range
 from gpu_aug.ops.blur.lens import Sampling, check_sampling
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, between, whole_between
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, between, whole_between
 from gpu_aug.ops.operation import Operation
 
 __all__ = ["Superpixels"]
@@ -40,17 +40,21 @@ class Superpixels(Operation):
 
     def __post_init__(self) -> None:
         name = "Superpixels"
-        if self.max_size is not None and (not fields.is_whole(self.max_size) or self.max_size < 1):
-            raise fields.fault(name, "max_size", self.max_size, "a whole number from 1, or None")
+        if self.max_size is not None and (
+            not validation.is_whole(self.max_size) or self.max_size < 1
+        ):
+            raise validation.fault(
+                name, "max_size", self.max_size, "a whole number from 1, or None"
+            )
         check_sampling(name, "sampling", self.sampling)
         self._set(
-            p_replace=fields.interval(
+            p_replace=validation.interval(
                 name, "p_replace", self.p_replace, low=0, high=1, example="(0.0, 0.1)"
             ),
             n_segments=whole_range(
                 name, "n_segments", self.n_segments, low=1, example="(100, 100)"
             ),
-            p=fields.probability(name, self.p),
+            p=validation.probability(name, self.p),
         )
 
     @property

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from gpu_aug.draws import Params
-from gpu_aug.ops import fields
+from gpu_aug.ops import validation
+from gpu_aug.ops.distributions.gamma import beta, dirichlet
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.geometric.spatial import Blend, Fill, Interpolation
-from gpu_aug.ops.laws.gamma import beta, dirichlet
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms, whole_below
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.policy import space as policy_space
+from gpu_aug.ops.policy.autoaugment_tables import POLICIES
 from gpu_aug.ops.policy.space import PolicyWarp, Space
-from gpu_aug.ops.policy.tables import POLICIES
 
 __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 
@@ -189,7 +189,7 @@ class AutoAugment(Policy):
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
-            raise fields.fault(
+            raise validation.fault(
                 "AutoAugment", "policy", self.policy, "'imagenet', 'cifar10' or 'svhn'"
             )
         _look(self, "AutoAugment")
@@ -253,9 +253,9 @@ class AugMix(Operation):
         _whole(self, "mixture_width", low=1, example=3)
         if self.chain_depth != -1:
             _whole(self, "chain_depth", low=1, example=3)
-        alpha = fields.number(name, "alpha", self.alpha)
+        alpha = validation.number(name, "alpha", self.alpha)
         if alpha <= 0:
-            raise fields.fault(name, "alpha", self.alpha, "a number above 0, for example 1.0")
+            raise validation.fault(name, "alpha", self.alpha, "a number above 0, for example 1.0")
         self._set(alpha=alpha, all_ops=bool(self.all_ops))
         _look(self, name)
 
@@ -326,9 +326,9 @@ class AugMix(Operation):
 
 def _whole(operation: Any, field: str, *, low: int, high: int | None = None, example: int) -> None:
     value = getattr(operation, field)
-    if not fields.is_whole(value) or value < low or (high is not None and value > high):
+    if not validation.is_whole(value) or value < low or (high is not None and value > high):
         allowed = f"a whole number from {low}" + ("" if high is None else f" to {high}")
-        raise fields.fault(
+        raise validation.fault(
             type(operation).__name__, field, value, f"{allowed}, for example {example}"
         )
     operation._set(**{field: int(value)})
@@ -337,9 +337,9 @@ def _whole(operation: Any, field: str, *, low: int, high: int | None = None, exa
 def _look(operation: Any, name: str) -> None:
     """Bring ``interpolation`` and ``fill`` into their canonical form."""
     operation._set(
-        interpolation=fields.choice(
+        interpolation=validation.choice(
             name, "interpolation", operation.interpolation, ("nearest", "bilinear")
         ),
-        fill=fields.fill(name, "fill", operation.fill),
-        blend=fields.choice(name, "blend", operation.blend, ("once", "twice")),
+        fill=validation.fill(name, "fill", operation.fill),
+        blend=validation.choice(name, "blend", operation.blend, ("once", "twice")),
     )

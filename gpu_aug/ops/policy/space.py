@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from gpu_aug.draws import Params
 from gpu_aug.ops.color.adjust import Invert, Solarize
-from gpu_aug.ops.color.tables import AutoContrast, Equalize, Posterize
+from gpu_aug.ops.color.lookup_tables import AutoContrast, Equalize, Posterize
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms
 from gpu_aug.ops.geometric.spatial import Blend, Fill, Interpolation, Matrices, Warp
-from gpu_aug.ops.laws.uniform import Sizes, Uniforms
 from gpu_aug.ops.operation import Operation
 
 BLENDS = ("Brightness", "Color", "Contrast", "Sharpness")

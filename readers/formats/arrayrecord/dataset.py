@@ -27,7 +27,7 @@ from readers.sample import (
     checked_indices,
 )
 from readers.storage.blob import is_url, open_blob
-from readers.storage.blob.pin import pin_content
+from readers.storage.blob.content_hash import pin_content
 
 _BLOCK_BYTES = 8_000_000
 _MOST_FIRST_RECORDS = 16
@@ -83,7 +83,7 @@ class ArrayRecordDataset(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over names, numbers of records, sizes and pieces of the files; see `readers.storage.blob.pin`."""
+        """32 hex digits over names, numbers of records, sizes and pieces of the files; see `readers.storage.blob.content_hash`."""
         digest = hashlib.sha256()
         for name, path, stop in zip(self._names, self._paths, self._starts[1:], strict=True):
             digest.update(f"{name!r} {stop} {pin_content(open_blob(path))}\n".encode())

@@ -17,7 +17,7 @@ from readers.formats.tables.layout import find_layout
 from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
-from readers.storage.recent import Recent
+from readers.storage.lru_cache import Recent
 
 _MANY = 8
 _WHOLE_BYTES, _NUM_PIECES = 64 << 20, 1024

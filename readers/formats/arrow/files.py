@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.arrow.sizes import check_file, check_message
+from readers.formats.arrow.decoded_size import check_file, check_message
 from readers.formats.registry import require
 from readers.formats.splits import choose_split, in_order, several_splits
 from readers.formats.tables.columns import one_line

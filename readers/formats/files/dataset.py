@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
 from readers.sample import BadSample, ColumnName, Payload, Sample, checked_indices
-from readers.storage.blob.pages import map_file
+from readers.storage.blob.mmap_pages import map_file
 from readers.storage.unreadable import reason_of
 
 # Several at a time pay where the storage is waited for: on a virtual disk 5500 to 6700 files of 115 kB per

@@ -14,7 +14,7 @@ from readers.formats.hdf5.heap import HeapRows, open_heap
 from readers.image.raw_pixels import RowFile, row_file
 from readers.sample import Payload, SourceError
 from readers.storage.blob.mapped import mapped_file
-from readers.storage.blob.pages import map_file
+from readers.storage.blob.mmap_pages import map_file
 from readers.storage.blob.rows import FileRows
 from readers.storage.limits import TooLargeError, check_bytes
 

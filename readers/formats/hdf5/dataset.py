@@ -37,7 +37,7 @@ from readers.sample import (
     checked_indices,
 )
 from readers.storage.blob import LocalBlob, open_blob
-from readers.storage.blob.pin import pin_content
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.unreadable import reason_of, unreadable
 
 _MORE_IMAGE_NAMES = ("images", "imgs", "data", "x", "X")

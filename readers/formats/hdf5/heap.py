@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from readers.formats.hdf5.chunks import Chunks, has_filters
 from readers.sample import Payload
 from readers.storage.blob.mapped import MappedFile, ReadView, mapped_file
-from readers.storage.blob.pages import map_file
+from readers.storage.blob.mmap_pages import map_file
 
 _ROW = struct.Struct("<IQI")  # length in elements, address of the heap, number of the object in it
 _HEAP = struct.Struct("<4sB3xQ")  # signature, version, size with this header

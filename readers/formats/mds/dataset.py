@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.formats.mds.columns import make_plan
 from readers.formats.mds.index import folder_of, read_mds_index
-from readers.formats.mds.plan import make_plan
 from readers.formats.mds.shard import Shard
 from readers.formats.tables.parts import by_part
 from readers.sample import (
@@ -23,7 +23,7 @@ from readers.sample import (
     SourceError,
     checked_indices,
 )
-from readers.storage.blob.pin import pin_content
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
@@ -101,7 +101,7 @@ class MdsDataset(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits over names, sizes and hashes of the shards, their columns and pieces of their content.
 
-        See `readers.storage.blob.pin`: a change that keeps the size of a shard of more than 1 MiB may go unseen.
+        See `readers.storage.blob.content_hash`: a change that keeps the size of a shard of more than 1 MiB may go unseen.
         """
         digest = hashlib.sha256()
         for shard in self._shards:

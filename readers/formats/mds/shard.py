@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.formats.mds.columns import Plan
 from readers.formats.mds.index import NAME, MdsShard, inside
-from readers.formats.mds.plan import Plan
 from readers.formats.mds.unpack import check_compression, unpacked
 from readers.sample import Payload, SourceError
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob

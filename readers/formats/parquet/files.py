@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.formats.parquet.expanded import OWN_CODECS
+from readers.formats.parquet.decoded_size import OWN_CODECS
 from readers.formats.parquet.footer import ColumnChunk, Group, read_groups
 from readers.formats.parquet.pages import Chunk, Read
 from readers.formats.registry import require

@@ -6,9 +6,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from readers.formats.parquet.expanded import check_column, decompress, stored_range
+from readers.formats.parquet.decoded_size import check_column, decompress, stored_range
 from readers.formats.parquet.files import File, Footer, Location, open_for_arrow
-from readers.formats.parquet.held import hold
 from readers.formats.parquet.pages import (
     Chunk,
     DamagedPageError,
@@ -17,6 +16,7 @@ from readers.formats.parquet.pages import (
     UnknownPagesError,
     walk,
 )
+from readers.formats.parquet.prefetched import hold
 from readers.formats.parquet.values import (
     Decompress,
     Values,
@@ -30,7 +30,7 @@ from readers.formats.tables.columns import Column, Lost, column_of, one_line
 from readers.formats.tables.layout import Layout
 from readers.sample import SourceError
 from readers.storage.limits import TooLargeError, check_bytes
-from readers.storage.recent import Recent
+from readers.storage.lru_cache import Recent
 from readers.storage.unreadable import reason_of
 
 _FOOTERS_BYTES = 64 << 20

@@ -2,6 +2,6 @@
 
 from readers.storage.blob.blob import Blob, Content
 from readers.storage.blob.file import FileState, LocalBlob, is_url, open_blob
-from readers.storage.blob.pages import map_file
+from readers.storage.blob.mmap_pages import map_file
 
 __all__ = ["Blob", "Content", "FileState", "LocalBlob", "is_url", "map_file", "open_blob"]

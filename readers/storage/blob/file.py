@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.blob.blob import Blob
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.mapped import mapped_file
-from readers.storage.blob.pages import map_file
-from readers.storage.blob.pin import pin_content
+from readers.storage.blob.mmap_pages import map_file
 
 _CHANGED = "it has changed since it was indexed, open it anew"
 

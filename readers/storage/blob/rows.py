@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from readers.sample import PathLike
 from readers.storage.blob.mapped import mapped_file
-from readers.storage.blob.pages import map_file
+from readers.storage.blob.mmap_pages import map_file
 
 
 class FileRows:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from readers.storage.blob import Blob, open_blob
+from readers.storage.index.find_or_build import FoundIndex, find_index, open_index
 from readers.storage.index.scan import Scan
-from readers.storage.index.sidecar import FoundIndex, find_index, open_index
 
 _builder: ContextVar["Builder | None"] = ContextVar("builder", default=None)
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from readers.storage.blob import Content
-from readers.storage.index.format import Entry
+from readers.storage.index.index_file import Entry
 
 
 @dataclass(frozen=True)

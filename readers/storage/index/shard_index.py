@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.storage.blob.mapped import mapped_file
-from readers.storage.blob.pages import advise, map_file
-from readers.storage.index.format import (
+from readers.storage.blob.mmap_pages import advise, map_file
+from readers.storage.index.index_file import (
     CHUNK_BYTES,
     PAIR,
     ROW,

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from readers.storage.index.format import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head
+from readers.storage.index.index_file import CHUNK_BYTES, PAIR, ROW, TABLES, Entry, Head
 
 _SPILL_BYTES = 1 << 20  # a multiple of 8
 _HASHES_PER_PASS = 1 << 21

@@ -17,7 +17,6 @@ from bench.baselines.peers.far import PeerError
 from bench.baselines.peers.process import PeerProcess, spec_of
 from bench.baselines.peers.serve import serve
 from bench.baselines.peers.spec import Spec
-from bench.cli.errors import BenchError
 from bench.compare import lineup as lining
 from bench.compare.compare import Settings, compare
 from bench.compare.contestant import Footing, Unable
@@ -25,6 +24,7 @@ from bench.compare.lineup import Entry, lineup
 from bench.compare.ratios import ratios
 from bench.compare.result import Row
 from bench.compare.timer import Rate
+from bench.output.errors import BenchError
 from gpu_aug import Recipe
 from readers import open_dataset
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli import errors, main
+from bench.cli import main
+from bench.output import errors
 from tests.support.commands import Run
 
 

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from bench.cli.errors import BenchError
 from bench.cli.preview import write_clips
+from bench.output.errors import BenchError
 from bench.video.clips import ClipSettings
 from dali_pipes.preview import ClipPictures, animation, strips
 from dali_pipes.preview.animation import durations_ms

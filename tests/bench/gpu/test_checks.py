@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from bench.gpu import (  # fmt: skip
+from bench.gpu import (
+    async_check,
     damage,
     decode,
     engines,
-    kinds,
+    image_kinds,
     loaders,
-    races,
     resume,
     sanitizer,
     soak,
@@ -99,26 +99,26 @@ class TestKinds:
         self, data: Path, ending: str, off: int, share: float, passes: bool
     ) -> None:
         """A JPEG may be 4 steps off and less than 1 on average; what the CPU decodes may not be off at all."""
-        picture = kinds.upright(photographs(data, (40, 50), 1)[0])
-        kind = kinds._pillow("picture", picture, ending)
-        image = kinds.upright(kind.encoded).copy()
+        picture = image_kinds.upright(photographs(data, (40, 50), 1)[0])
+        kind = image_kinds._pillow("picture", picture, ending)
+        image = image_kinds.upright(kind.encoded).copy()
         chosen = np.random.default_rng(0).random(image.shape) < share
         image[chosen & (image < 250)] += np.uint8(off)
 
         if passes:
-            kinds.judge([kind], [image], Row("one"))
+            image_kinds.judge([kind], [image], Row("one"))
         else:
             with pytest.raises(AssertionError, match="differs by"):
-                kinds.judge([kind], [image], Row("one"))
+                image_kinds.judge([kind], [image], Row("one"))
 
     @pytest.mark.needs_dali
     def test_a_damaged_file_is_no_kind(self, data: Path, scale: Scale) -> None:
         """What the loader calls bad is wrong."""
-        kind = next(kinds.made(data, scale))
+        kind = next(image_kinds.made(data, scale))
         cut = replace(kind, encoded=kind.encoded[:-500])
 
         with pytest.raises(AssertionError, match="calls it bad"):
-            kinds.load([kind, cut], scale)
+            image_kinds.load([kind, cut], scale)
 
 
 class TestDamage:
@@ -200,15 +200,15 @@ class TestSoak:
 
 def test_races_are_wrong(data: Path, scale: Scale, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     """A loss that changes in its last digit when nobody waits is found, with its step."""
-    losses = races.losses
+    losses = async_check.losses
 
     def racing(*given: Any, waits: bool, **more: Any) -> list[float]:
         found = losses(*given, waits=waits, **more)
         return found if waits else [*found[:2], found[2] + 1e-12, *found[3:]]
 
-    monkeypatch.setattr(races, "decoders", lambda: ["cpu"])
-    monkeypatch.setattr(races, "losses", racing)
-    races.races(scale, data, rows)
+    monkeypatch.setattr(async_check, "decoders", lambda: ["cpu"])
+    monkeypatch.setattr(async_check, "losses", racing)
+    async_check.races(scale, data, rows)
 
     assert bad(rows) == ["cpu"]
     assert rows["cpu"].facts["first at step"] == [2, 2]
@@ -353,8 +353,8 @@ def late(decoded: torch.Tensor | str) -> torch.Tensor | str:
 def test_decoders_that_give_other_pictures_are_found(data: Path) -> None:
     """Negatives are found out, and so are files that are all alike; a changed bit is where none is allowed."""
     encoded = [path.read_bytes() for path in sorted(data.glob("*.jpg"))]
-    images = [torch.from_numpy(kinds.upright(one).copy()).permute(2, 0, 1) for one in encoded]
-    arrays = [kinds.upright(one).astype(np.int16) for one in encoded]
+    images = [torch.from_numpy(image_kinds.upright(one).copy()).permute(2, 0, 1) for one in encoded]
+    arrays = [image_kinds.upright(one).astype(np.int16) for one in encoded]
     changed = [arrays[0] ^ 1, *arrays[1:]]
 
     assert decode.difference(images, encoded) < 1

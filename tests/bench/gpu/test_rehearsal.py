@@ -10,9 +10,9 @@ import torch
 
 from bench.compare.usage import Busy
 from bench.gpu import sanitizer
-from bench.gpu.plan import STEPS
 from bench.gpu.rows import Rows
 from bench.gpu.scale import Scale
+from bench.gpu.steps import STEPS
 
 pytestmark = [
     pytest.mark.needs_dali,

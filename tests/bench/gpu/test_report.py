@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench.cli import errors
 from bench.gpu.aims import AIMS
 from bench.gpu.report import app, devices, section
 from bench.gpu.rows import Row
+from bench.output import errors
 
 H100 = "NVIDIA H100 80GB HBM3"
 Visit = dict[str, Any]

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench.cli.errors import BenchError
-from bench.gpu.plan import STEPS, Command, commands
 from bench.gpu.rows import Row, Rows, headline, read_rows
-from bench.gpu.visit import Outcome, visit
+from bench.gpu.run_steps import Outcome, visit
+from bench.gpu.steps import STEPS, Command, commands
+from bench.output.errors import BenchError
 from tests import conftest
 from tests.dali_pipes.test_loader_process import is_gone
 

@@ -9,19 +9,19 @@ import torch
 from rich.console import Console
 
 from bench.cli import main
-from bench.micro import batch, ops, works
+from bench.micro import batch, cases, ops
 from bench.micro.batch import RECIPE, BatchResult, contestants, show_batch
+from bench.micro.cases import Case
 from bench.micro.ops import Line, measure_ops, show_ops
 from bench.micro.ops_table import OPS
 from bench.micro.turns import Turns
-from bench.micro.works import Case
 
 CPU = torch.device("cpu")
 
 
 def test_every_operation_runs_in_every_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cell of the table that names a transform gives images."""
-    monkeypatch.setattr(works, "ENGINES", ("albumentations",))  # nothing to compile
+    monkeypatch.setattr(cases, "ENGINES", ("albumentations",))  # nothing to compile
     monkeypatch.setattr(ops, "OPS", OPS[::3])
     pictures = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), np.uint8)
     settings = ops.OpsSettings(side=32, batch_sizes=(1,), turns=1, seconds=0.0, with_compiled=False)

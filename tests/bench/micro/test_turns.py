@@ -10,9 +10,9 @@ import torch
 
 from bench.compare.contestant import Unable
 from bench.micro import turns
+from bench.micro.cases import Case, best_engine, compiled, on_arrays, on_tensor, ours
 from bench.micro.pictures import load_pictures
 from bench.micro.turns import at_most, one_thread, take_turns
-from bench.micro.works import Case, best_engine, compiled, on_arrays, on_tensor, ours
 from gpu_aug import HorizontalFlip, Normalize, Recipe
 
 CPU = torch.device("cpu")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.baselines.peers.far import PeerError
-from bench.cli.errors import BenchError
+from bench.output.errors import BenchError
 from bench.reading import read
 from bench.reading import ways as read_ways
 from bench.reading.read import ReadSettings, read_and_show

@@ -14,10 +14,10 @@ from PIL import Image
 from dali_pipes import Batch, Loader
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.decode.cpu import render_whole
-from dali_pipes.decode.dali import images as dali_images
+from dali_pipes.decode.dali import image_decoder
 from dali_pipes.decode.dali.feed import FeedOptions
 from dali_pipes.pipeline import fetch as fetch_module
-from dali_pipes.pipeline import production
+from dali_pipes.pipeline import make
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 
@@ -75,7 +75,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory, jpeg: Jpeg) -> Dataset:
 def in_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let DALI draw the canvases, as on a GPU."""
     options = lambda **given: FeedOptions(**{**given, "canvases": True})  # noqa: E731
-    monkeypatch.setattr(production, "FeedOptions", options)
+    monkeypatch.setattr(make, "FeedOptions", options)
 
 
 def load(dataset: Dataset, decoder: str, **options: Any) -> Rows:
@@ -135,7 +135,7 @@ def test_slow_draws_are_waited_for(
         return render_whole(*arguments)
 
     expected = load(mixed, "cpu", on_bad_sample=policy)
-    monkeypatch.setattr(dali_images, "render_whole", slow)
+    monkeypatch.setattr(image_decoder, "render_whole", slow)
     actual = load(mixed, "dali", on_bad_sample=policy)
 
     check(actual, expected)

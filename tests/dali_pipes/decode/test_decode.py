@@ -15,8 +15,8 @@ from PIL import Image, ImageOps
 from dali_pipes import DecodeError
 from dali_pipes.decode import opencv
 from dali_pipes.decode.dali import graph
-from gpu_aug import Windows
-from gpu_aug.resampling.decoded import resample
+from gpu_aug import Crops
+from gpu_aug.resampling.crop_and_resize import resample
 from readers import HeaderError, read_header
 
 
@@ -27,25 +27,25 @@ def pillow(data: bytes) -> np.ndarray:
 
 def window(
     start: tuple[int, int], shape: tuple[int, int], size: tuple[int, int], *, antialias: bool = True
-) -> Windows:
+) -> Crops:
     rows = [np.array([pair], np.int32) for pair in (start, shape, size, (0, 0), size)]
-    return Windows(*rows, antialias=antialias)
+    return Crops(*rows, antialias=antialias)
 
 
-def resampled(picture: np.ndarray, windows: Windows) -> torch.Tensor:
-    out = torch.empty((*windows.canvas[0].tolist(), 3), dtype=torch.uint8)
-    resample(torch.from_numpy(picture), windows, 0, out)
+def resampled(picture: np.ndarray, crops: Crops) -> torch.Tensor:
+    out = torch.empty((*crops.canvas[0].tolist(), 3), dtype=torch.uint8)
+    resample(torch.from_numpy(picture), crops, 0, out)
     return out
 
 
-def run_graph(data: bytes, windows: Windows, *, resize: bool) -> np.ndarray:
+def run_graph(data: bytes, crops: Crops, *, resize: bool) -> np.ndarray:
     """Run the graph body on DALI's CPU backend, as the GPU would run it with resize."""
     from nvidia.dali import Pipeline, fn
 
     pipeline = Pipeline(batch_size=1, num_threads=1, device_id=None)
     with pipeline:
         start, shape, resize_to, paste, canvas = (
-            fn.constant(idata=getattr(windows, name)[0].tolist(), shape=[2])
+            fn.constant(idata=getattr(crops, name)[0].tolist(), shape=[2])
             for name in ("start", "shape", "resize", "paste", "canvas")
         )
         encoded = fn.external_source(source=[[np.frombuffer(data, np.uint8)]], cycle=True)
@@ -53,7 +53,7 @@ def run_graph(data: bytes, windows: Windows, *, resize: bool) -> np.ndarray:
         if resize:
             whole = fn.constant(idata=[0, 0], shape=[2])  # the window is all that is decoded
             decoded = graph.render_canvas(
-                decoded, whole, shape, resize_to, paste, canvas, antialias=windows.antialias
+                decoded, whole, shape, resize_to, paste, canvas, antialias=crops.antialias
             )
         pipeline.set_outputs(decoded)
     return np.asarray(pipeline.run()[0][0])
@@ -140,7 +140,7 @@ def test_paste_pads_and_cuts() -> None:
     """A positive corner leaves a border of zeros, a negative one cuts, as torchvision's center_crop does."""
     picture = np.random.default_rng(0).integers(1, 256, (20, 50, 3), dtype=np.uint8)
     size = np.array([[20, 50]], np.int32)
-    windows = Windows(
+    crops = Crops(
         np.zeros((1, 2), np.int32),
         size,
         size,
@@ -149,9 +149,7 @@ def test_paste_pads_and_cuts() -> None:
     )
     planar = torch.from_numpy(picture).permute(2, 0, 1)
 
-    assert torch.equal(
-        tv.center_crop(planar, [32, 32]).permute(1, 2, 0), resampled(picture, windows)
-    )
+    assert torch.equal(tv.center_crop(planar, [32, 32]).permute(1, 2, 0), resampled(picture, crops))
 
 
 @pytest.mark.parametrize("corner", [(40, 0), (0, 33), (-25, 0), (0, -60), (99, -99), (-20, 32)])
@@ -160,8 +158,8 @@ def test_paste_beside_the_canvas(corner: tuple[int, int]) -> None:
     picture = np.full((20, 50, 3), 200, np.uint8)
     size = np.array([[20, 50]], np.int32)
     canvas = np.array([[32, 32]], np.int32)
-    windows = Windows(np.zeros((1, 2), np.int32), size, size, np.array([corner], np.int32), canvas)
-    assert not resampled(picture, windows).any()
+    crops = Crops(np.zeros((1, 2), np.int32), size, size, np.array([corner], np.int32), canvas)
+    assert not resampled(picture, crops).any()
 
 
 @pytest.mark.needs_dali
@@ -169,8 +167,8 @@ def test_dali_cut_equals_cut_of_the_whole(photos: list[Path]) -> None:
     """DALI decodes a window to the bits of the whole picture's window; a shifted window differs."""
     for path in photos[:4]:
         picture = pillow(path.read_bytes())
-        windows = window((7, 13), (90, 121), (90, 121))
-        actual = run_graph(path.read_bytes(), windows, resize=False)
+        crops = window((7, 13), (90, 121), (90, 121))
+        actual = run_graph(path.read_bytes(), crops, resize=False)
 
         assert np.array_equal(picture[7:97, 13:134], actual)
         assert not np.array_equal(picture[8:98, 13:134], actual)
@@ -182,10 +180,10 @@ def test_dali_resize_is_close_to_torchvision(photos: list[Path]) -> None:
     for path in photos[:4]:
         picture = pillow(path.read_bytes())
         shape = (picture.shape[0] - 30, picture.shape[1] - 30)
-        windows = window((10, 20), shape, (128, 128))
-        expected = resampled(picture, windows).int()
+        crops = window((10, 20), shape, (128, 128))
+        expected = resampled(picture, crops).int()
         aliased = resampled(picture, window((10, 20), shape, (128, 128), antialias=False)).int()
-        actual = torch.from_numpy(run_graph(path.read_bytes(), windows, resize=True)).int()
+        actual = torch.from_numpy(run_graph(path.read_bytes(), crops, resize=True)).int()
 
         gap = (expected - actual).abs()
         assert gap[2:-2, 2:-2].max() <= 1
@@ -200,10 +198,10 @@ def test_dali_paste_equals_ours(photos: list[Path]) -> None:
     shape = np.array([[64, 80]], np.int32)
     corner = np.array([[-5, 9]], np.int32)
     canvas = np.array([[50, 100]], np.int32)
-    windows = Windows(np.zeros((1, 2), np.int32), shape, shape, corner, canvas)
+    crops = Crops(np.zeros((1, 2), np.int32), shape, shape, corner, canvas)
 
-    actual = run_graph(data, windows, resize=True)
-    assert np.array_equal(resampled(pillow(data), windows).numpy(), actual)
+    actual = run_graph(data, crops, resize=True)
+    assert np.array_equal(resampled(pillow(data), crops).numpy(), actual)
 
 
 def test_suits_dali(jpeg: Callable[..., bytes]) -> None:

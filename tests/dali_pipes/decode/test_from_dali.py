@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
-from dali_pipes.decode.dali.user import from_dali
+from dali_pipes.decode.dali.user_pipeline import from_dali
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Resize, Views
 from readers import Dataset, open_dataset
 from tests.support.small import SmallDataset, make_small

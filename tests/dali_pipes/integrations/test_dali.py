@@ -20,7 +20,7 @@ from dali_pipes.integrations.dali import (
     DALIGenericIterator,
     LastBatchPolicy,
 )
-from dali_pipes.pipeline import production
+from dali_pipes.pipeline import make
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Views
 from readers import Dataset, open_dataset
 
@@ -309,7 +309,7 @@ def test_epochs_share_the_loaders_pipeline(folders, monkeypatch, script):
             built.append(options)
             super().__init__(options)
 
-    monkeypatch.setattr(production, "Feed", Counted)
+    monkeypatch.setattr(make, "Feed", Counted)
     (loader,) = our_loaders(folders[7], decoder="dali")
     iterator = DALIClassificationIterator(loader, last_batch_policy=LastBatchPolicy.PARTIAL)
     consume(iterator, script)

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from dali_pipes import Batch, Loader, LoaderError, MissingPackageError, StateMismatchError
-from dali_pipes.pipeline import process
+from dali_pipes.pipeline import helper_client
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
 from tests.support.small import make_small
@@ -234,13 +234,13 @@ def test_one_loader_lives_for_each_purpose(
 ) -> None:
     """Who asks for a loader anew ends the helper process of the one before; teardown ends the last."""
     started: list[subprocess.Popen[bytes]] = []
-    start = process._start
+    start = helper_client._start
 
     def noted(*arguments: Any) -> subprocess.Popen[bytes]:
         started.append(start(*arguments))
         return started[-1]
 
-    monkeypatch.setattr(process, "_start", noted)
+    monkeypatch.setattr(helper_client, "_start", noted)
     data = LoaderModule(test=lambda: make_loader(dataset, helper_process=True))
     loops = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Windows that our JPEG decoder cuts out are those of the whole picture, bit for bit."""
+"""Crops that our JPEG decoder cuts out are those of the whole picture, bit for bit."""
 
 import cv2
 import numpy as np
@@ -17,26 +17,26 @@ REDUCED = {
 @pytest.mark.parametrize("restart", [0, 1, 7])
 @pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
 def test_windows_equal_cuts(sampling: str, restart: int) -> None:
-    """Any window, with and without restart markers to jump over."""
+    """Any crop, with and without restart markers to jump over."""
     rng = np.random.default_rng(restart)
     for trial in range(8):
         height, width = (int(side) for side in rng.integers(1, 150, 2))
         data = encode(picture(height, width, trial), sampling, restart=restart)
         whole = opencv(data)
         for _ in range(15):
-            window = draw_window(rng, height, width)
-            top, left, rows, columns = window
+            crop = draw_window(rng, height, width)
+            top, left, rows, columns = crop
 
-            status, pixels = ours(data, (height, width), window)
+            status, pixels = ours(data, (height, width), crop)
 
             assert REASONS[status] == "decoded"
             cut = whole[top : top + rows, left : left + columns]
-            np.testing.assert_array_equal(pixels, cut, err_msg=f"{height}x{width}, {window}")
+            np.testing.assert_array_equal(pixels, cut, err_msg=f"{height}x{width}, {crop}")
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_windows_are_upright(orientation: int) -> None:
-    """The window is one of the picture as EXIF turns it."""
+    """The crop is one of the picture as EXIF turns it."""
     rng = np.random.default_rng(orientation)
     for sampling in SAMPLINGS:
         data = turned(encode(picture(45, 61), sampling), orientation)
@@ -44,10 +44,10 @@ def test_windows_are_upright(orientation: int) -> None:
         size = whole.shape[0], whole.shape[1]
         assert size == ((61, 45) if orientation >= 5 else (45, 61))
         for _ in range(8):
-            window = draw_window(rng, *size)
-            top, left, rows, columns = window
+            crop = draw_window(rng, *size)
+            top, left, rows, columns = crop
 
-            status, pixels = ours(data, size, window)
+            status, pixels = ours(data, size, crop)
 
             assert status == 0
             np.testing.assert_array_equal(pixels, whole[top : top + rows, left : left + columns])
@@ -62,12 +62,12 @@ def test_shrunk_windows_equal_cuts_of_reduced_pictures(sampling: str, shrink: in
         height, width = (int(side) for side in rng.integers(1, 150, 2))
         data = encode(picture(height, width, trial), sampling)
         whole = opencv(data, REDUCED[shrink])
-        for window in ((0, 0, height, width), draw_window(rng, height, width)):
-            status, pixels = ours(data, (height, width), window, shrink)
+        for crop in ((0, 0, height, width), draw_window(rng, height, width)):
+            status, pixels = ours(data, (height, width), crop, shrink)
 
             assert status == 0
             rows, columns = pixels.shape[:2]
-            top, left = window[0] // shrink, window[1] // shrink
+            top, left = crop[0] // shrink, crop[1] // shrink
             np.testing.assert_array_equal(pixels, whole[top : top + rows, left : left + columns])
 
 
@@ -84,12 +84,12 @@ def test_shrunk_and_turned() -> None:
         np.testing.assert_array_equal(pixels, whole[4:20, 2:22])
 
 
-@pytest.mark.parametrize("window", [(-1, 0, 5, 5), (0, -1, 5, 5), (30, 0, 11, 5), (0, 45, 5, 6)])
-def test_windows_outside_are_refused(window: tuple[int, int, int, int]) -> None:
-    """A window that does not lie in the picture gets a status."""
+@pytest.mark.parametrize("crop", [(-1, 0, 5, 5), (0, -1, 5, 5), (30, 0, 11, 5), (0, 45, 5, 6)])
+def test_windows_outside_are_refused(crop: tuple[int, int, int, int]) -> None:
+    """A crop that does not lie in the picture gets a status."""
     data = encode(picture(40, 50), "4:2:0")
 
-    status, _ = ours(data, (40, 50), window)
+    status, _ = ours(data, (40, 50), crop)
 
     assert REASONS[status] == "the crop lies outside the image"
 

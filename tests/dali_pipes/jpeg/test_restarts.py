@@ -30,7 +30,7 @@ def decode_with(
 @pytest.mark.parametrize("sampling", ["4:2:0", "4:4:4", "gray"])
 @pytest.mark.parametrize("restart", [1, 3, 9, 50])
 def test_known_offsets_give_the_same_pixels(sampling: str, restart: int) -> None:
-    """Windows decoded with the intervals' offsets are cuts of the whole picture."""
+    """Crops decoded with the intervals' offsets are cuts of the whole picture."""
     rng = np.random.default_rng(restart)
     data = encode(picture(HEIGHT, WIDTH), sampling, restart=restart)
     whole, offsets = opencv(data), offsets_of(data)

@@ -5,7 +5,12 @@ import heapq
 import numpy as np
 import pytest
 
-from dali_pipes.jpeg.tiling.codes import define_tables, empty_lookup, optimal_lengths, write_tables
+from dali_pipes.jpeg.tiling.huffman_codes import (
+    define_tables,
+    empty_lookup,
+    optimal_lengths,
+    write_tables,
+)
 
 
 def fewest_bits(counts: list[int]) -> int:

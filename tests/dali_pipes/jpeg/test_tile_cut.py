@@ -1,4 +1,4 @@
-"""Windows that are cut out of tiled JPEGs decode to the pixels of the whole."""
+"""Crops that are cut out of tiled JPEGs decode to the pixels of the whole."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from dali_pipes.jpeg.tiling.cut import Cut, cut, cut_many
-from dali_pipes.jpeg.tiling.tile import add_restarts
 from readers import restart_offsets
 from tests.support.tile_kinds import KINDS, by_opencv, by_pillow, encode, picture
 
@@ -15,64 +15,64 @@ Window = tuple[int, int, int, int]
 
 
 def draw_windows(rng: np.random.Generator, size: tuple[int, int], count: int) -> NDArray[np.int32]:
-    """Windows inside a picture, small ones more often than large ones."""
+    """Crops inside a picture, small ones more often than large ones."""
     start = rng.integers(0, size, (count, 2))
     extent = 1 + (rng.random((count, 2)) ** 2 * (np.array(size) - start)).astype(int)
     return np.hstack([start, np.minimum(extent, size - start)]).astype(np.int32)
 
 
-def shown(decoded: NDArray[np.uint8], part: Cut, window: Window) -> NDArray[np.uint8]:
-    """The window's pixels out of a decoded cut."""
+def shown(decoded: NDArray[np.uint8], part: Cut, crop: Window) -> NDArray[np.uint8]:
+    """The crop's pixels out of a decoded cut."""
     assert decoded.shape[:2] == part.size
-    top, left = window[0] - part.origin[0], window[1] - part.origin[1]
+    top, left = crop[0] - part.origin[0], crop[1] - part.origin[1]
     assert top >= 0
     assert left >= 0
-    return decoded[top : top + window[2], left : left + window[3]]
+    return decoded[top : top + crop[2], left : left + crop[3]]
 
 
-def inside(decoded: NDArray[np.uint8], window: Window) -> NDArray[np.uint8]:
-    top, left, height, width = window
+def inside(decoded: NDArray[np.uint8], crop: Window) -> NDArray[np.uint8]:
+    top, left, height, width = crop
     return decoded[top : top + height, left : left + width]
 
 
 @pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_windows_are_exact(kind: str, progressive: bool) -> None:
-    """Random windows of odd sizes equal the same windows of the whole, in OpenCV and Pillow."""
+    """Random crops of odd sizes equal the same crops of the whole, in OpenCV and Pillow."""
     rng = np.random.default_rng(7)
     num_cuts = 0
     for seed, size in enumerate([(97, 131), (161, 250), (40, 323)]):
         tiled = add_restarts(encode(picture(*size, seed), kind, progressive=progressive))
         restarts = restart_offsets(tiled)
         for row in draw_windows(rng, size, 12):
-            window: Window = tuple(row.tolist())
-            part = cut(tiled, window, restarts)
+            crop: Window = tuple(row.tolist())
+            part = cut(tiled, crop, restarts)
             if part.whole:
                 continue
             num_cuts += 1
             assert len(part.data) < 0.9 * len(tiled)
             for decode in (by_opencv, by_pillow):
-                expected = inside(decode(tiled), window)
-                assert np.array_equal(shown(decode(part.data), part, window), expected)
+                expected = inside(decode(tiled), crop)
+                assert np.array_equal(shown(decode(part.data), part, crop), expected)
     assert num_cuts > 25
 
 
 def test_photographs_are_exact(photos: list[Path]) -> None:
-    """So do random windows of photographs."""
+    """So do random crops of photographs."""
     rng = np.random.default_rng(8)
     for path in photos:
         tiled = add_restarts(path.read_bytes())
         restarts, full = restart_offsets(tiled), by_opencv(tiled, upright=False)
         for row in draw_windows(rng, full.shape[:2], 5):
-            window: Window = tuple(row.tolist())
-            part = cut(tiled, window, restarts)
+            crop: Window = tuple(row.tolist())
+            part = cut(tiled, crop, restarts)
             if not part.whole:
                 decoded = by_opencv(part.data)
-                assert np.array_equal(shown(decoded, part, window), inside(full, window))
+                assert np.array_equal(shown(decoded, part, crop), inside(full, crop))
 
 
 def test_the_margin_is_needed() -> None:
-    """A cut that begins exactly at a window's edge shows other chroma there."""
+    """A cut that begins exactly at a crop's edge shows other chroma there."""
     size = (160, 256)
     tiled = add_restarts(encode(picture(*size), "4:2:0"))
     restarts = restart_offsets(tiled)
@@ -95,44 +95,42 @@ def test_narrow_last_tiles_are_exact(width: int) -> None:
     """Chroma of one or two columns is upsampled in another way, so such a tile is not cut alone."""
     noise = np.random.default_rng(width).integers(0, 256, (96, width, 3), dtype=np.uint8)
     tiled = encode(noise, "4:2:2", quality=95, restart=1)
-    window = (20, width - 1, 30, 1)
+    crop = (20, width - 1, 30, 1)
 
-    part = cut(tiled, window, restart_offsets(tiled))
+    part = cut(tiled, crop, restart_offsets(tiled))
 
     assert part.size[1] < 32
-    assert np.array_equal(
-        shown(by_opencv(part.data), part, window), inside(by_opencv(tiled), window)
-    )
+    assert np.array_equal(shown(by_opencv(part.data), part, crop), inside(by_opencv(tiled), crop))
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_upright_windows(orientation: int) -> None:
-    """Windows of a turned picture: the cut is turned like the whole, and counts in the same pixels."""
+    """Crops of a turned picture: the cut is turned like the whole, and counts in the same pixels."""
     rng = np.random.default_rng(orientation)
     data = encode(picture(97, 187), "4:2:0", orientation=orientation)
     tiled = add_restarts(data)
     restarts, full = restart_offsets(tiled), by_opencv(data)
     smallest = full.shape[:2]
     for row in draw_windows(rng, full.shape[:2], 16):
-        window: Window = tuple(row.tolist())
-        part = cut(tiled, window, restarts, upright=True)
+        crop: Window = tuple(row.tolist())
+        part = cut(tiled, crop, restarts, upright=True)
         if not part.whole:
             smallest = min(smallest[0], part.size[0]), min(smallest[1], part.size[1])
-            assert np.array_equal(shown(by_opencv(part.data), part, window), inside(full, window))
+            assert np.array_equal(shown(by_opencv(part.data), part, crop), inside(full, crop))
     assert max(smallest) < 97  # some were cut at all four sides
 
 
 def test_stored_windows_are_not_turned() -> None:
-    """Without `upright` a cut has no orientation, and windows count in stored pixels."""
+    """Without `upright` a cut has no orientation, and crops count in stored pixels."""
     tiled = add_restarts(encode(picture(97, 187), "4:2:0", orientation=6))
-    window = (10, 100, 30, 40)
+    crop = (10, 100, 30, 40)
 
-    part = cut(tiled, window, restart_offsets(tiled))
+    part = cut(tiled, crop, restart_offsets(tiled))
 
     assert b"Exif" in tiled
     assert b"Exif" not in bytes(part.data)
-    expected = inside(by_opencv(tiled, upright=False), window)
-    assert np.array_equal(shown(by_opencv(part.data), part, window), expected)
+    expected = inside(by_opencv(tiled, upright=False), crop)
+    assert np.array_equal(shown(by_opencv(part.data), part, crop), expected)
 
 
 def test_what_changes_colours_stays() -> None:
@@ -146,7 +144,7 @@ def test_what_changes_colours_stays() -> None:
 
 
 def test_whole_files() -> None:
-    """A file that is not tiled, or whose window is nearly all of it, is returned as it is."""
+    """A file that is not tiled, or whose crop is nearly all of it, is returned as it is."""
     data = encode(picture(97, 187), "4:2:0")
     tiled = add_restarts(data)
 
@@ -167,39 +165,39 @@ def test_many_are_like_one() -> None:
     """Cutting many at once gives the bytes that cutting one by one does."""
     files = [add_restarts(encode(picture(97, 187, seed), "4:2:0")) for seed in range(3)]
     restarts = [restart_offsets(data) for data in files]
-    windows = draw_windows(np.random.default_rng(1), (97, 187), 3)
+    crops = draw_windows(np.random.default_rng(1), (97, 187), 3)
 
-    cuts = cut_many(files, windows, restarts)
+    cuts = cut_many(files, crops, restarts)
 
     for row, (data, offsets) in enumerate(zip(files, restarts, strict=True)):
-        alone = cut(data, tuple(windows[row].tolist()), offsets)
+        alone = cut(data, tuple(crops[row].tolist()), offsets)
         assert bytes(cuts.data[row]) == bytes(alone.data)
         assert tuple(cuts.sizes[row].tolist()) == alone.size
     assert cut_many([], np.zeros((0, 4), np.int32), []).data == []
 
 
-@pytest.mark.parametrize("window", [(0, 0, 98, 5), (-1, 0, 5, 5), (0, 184, 5, 5), (3, 3, 0, 5)])
-def test_windows_outside_are_refused(window: Window) -> None:
-    """A window that is empty or leaves the picture is an error that says so."""
+@pytest.mark.parametrize("crop", [(0, 0, 98, 5), (-1, 0, 5, 5), (0, 184, 5, 5), (3, 3, 0, 5)])
+def test_windows_outside_are_refused(crop: Window) -> None:
+    """A crop that is empty or leaves the picture is an error that says so."""
     tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
 
     with pytest.raises(ValueError, match=r"inside the picture .* \(97, 187\), got .*; clip it"):
-        cut(tiled, window, restart_offsets(tiled))
+        cut(tiled, crop, restart_offsets(tiled))
 
 
 def test_offsets_of_another_file_do_no_harm() -> None:
     """Offsets that do not belong to a file give the file as it is, or the right cut."""
     rng = np.random.default_rng(3)
     tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
-    restarts, window = restart_offsets(tiled), (30, 60, 20, 20)
-    right = bytes(cut(tiled, window, restarts).data)
+    restarts, crop = restart_offsets(tiled), (30, 60, 20, 20)
+    right = bytes(cut(tiled, crop, restarts).data)
     for _ in range(300):
         wrong = restarts.copy()
         wrong[rng.integers(wrong.size)] = rng.choice([-(1 << 50), -1, 0, 700, len(tiled), 1 << 50])
-        part = cut(tiled, window, wrong)
+        part = cut(tiled, crop, wrong)
         assert part.whole or bytes(part.data) == right
-    assert cut(tiled, window, restarts + 1).whole
-    assert cut(tiled, window, restarts[:-1]).whole
+    assert cut(tiled, crop, restarts + 1).whole
+    assert cut(tiled, crop, restarts[:-1]).whole
 
 
 @pytest.mark.needs_dali
@@ -208,9 +206,9 @@ def test_dali_decodes_cuts() -> None:
     from nvidia.dali import fn, pipeline_def, types
 
     size = (161, 250)
-    windows = draw_windows(np.random.default_rng(5), size, 8)
+    crops = draw_windows(np.random.default_rng(5), size, 8)
     files = [add_restarts(encode(picture(*size, seed), "4:2:0")) for seed in range(8)]
-    cuts = cut_many(files, windows, [restart_offsets(data) for data in files])
+    cuts = cut_many(files, crops, [restart_offsets(data) for data in files])
 
     @pipeline_def(batch_size=8, num_threads=1, device_id=None)  # type: ignore[untyped-decorator]
     def decode() -> object:
@@ -223,11 +221,11 @@ def test_dali_decodes_cuts() -> None:
     (decoded,) = pipeline.run()
 
     assert not cuts.whole.all()
-    for row, window in enumerate(windows.tolist()):
+    for row, crop in enumerate(crops.tolist()):
         whole = bool(cuts.whole[row])
         part = Cut(files[row], (0, 0), size, whole)
         if not whole:
             origin, extent = cuts.origins[row].tolist(), cuts.sizes[row].tolist()
             part = Cut(cuts.data[row], tuple(origin), tuple(extent), whole)
-        expected = inside(by_opencv(files[row]), tuple(window))
-        assert np.array_equal(shown(np.array(decoded[row]), part, tuple(window)), expected)
+        expected = inside(by_opencv(files[row]), tuple(crop))
+        assert np.array_equal(shown(np.array(decoded[row]), part, tuple(crop)), expected)

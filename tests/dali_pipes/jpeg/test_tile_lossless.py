@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from dali_pipes.jpeg.tiling.coefficients import read_coefficients
 from dali_pipes.jpeg.tiling.encode import plan_scan, write_scan
-from dali_pipes.jpeg.tiling.tile import add_restarts
 from readers import restart_offsets
 from tests.support.tile_kinds import KINDS, by_opencv, by_pillow, encode, picture
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from dali_pipes.jpeg.tiling.coefficients import read_coefficients
 from dali_pipes.jpeg.tiling.segments import Untiled, walk_segments
-from dali_pipes.jpeg.tiling.tile import add_restarts
 from tests.support.jpegs import with_code_of_ones
 from tests.support.tile_kinds import by_opencv, by_pillow, encode, picture
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from dali_pipes import Clips, Loader
 from dali_pipes.errors import DecodeError
 from dali_pipes.video.color import layout_of, to_rgb
-from dali_pipes.video.stencil import Stencil
+from dali_pipes.video.render_frame import Stencil
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe, Resize
 from gpu_aug.views import Views
 from readers import open_dataset
@@ -274,10 +274,10 @@ def test_canvases_are_torchs_resize(recipe: Any, size: tuple[int, int]) -> None:
     whole = torch.from_numpy(to_rgb(frame, info_of(size)).copy())
 
     for row in range(3):
-        canvases = [torch.ones(*view.windows.canvas[row], 3, dtype=torch.uint8) for view in draws]
+        canvases = [torch.ones(*view.crops.canvas[row], 3, dtype=torch.uint8) for view in draws]
         Stencil(draws, row, info_of(size)).draw(frame, canvases)
         for view, canvas in zip(draws, canvases, strict=True):
-            (top, left), (rows, columns) = view.windows.start[row], view.windows.shape[row]
+            (top, left), (rows, columns) = view.crops.start[row], view.crops.shape[row]
             cut = whole[top : top + rows, left : left + columns].permute(2, 0, 1)[None]
             cut = cut.contiguous(memory_format=torch.channels_last)
             resized = F.interpolate(cut, canvas.shape[:2], mode="bilinear", antialias=True)

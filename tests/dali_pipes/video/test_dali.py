@@ -13,17 +13,17 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes import Batch, Loader
-from dali_pipes.video import dali_clips, dali_support
-from dali_pipes.video.canvases import render_canvases
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.dali_colour import correction
-from dali_pipes.video.dali_support import Refusals, decodes
-from dali_pipes.video.excerpt import Excerpt, make_excerpt
-from dali_pipes.video.feed import ClipFeed, ClipFeedOptions
-from dali_pipes.video.headers import shows_earlier
-from dali_pipes.video.matroska import Group, write_matroska
-from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe, TemporalReverse, Windows
-from gpu_aug.resampling.decoded import resample
+from dali_pipes.video.dali import clip_decoder, support
+from dali_pipes.video.dali.canvases import render_canvases
+from dali_pipes.video.dali.color import correction
+from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
+from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
+from dali_pipes.video.dali.matroska import Group, write_matroska
+from dali_pipes.video.dali.support import Refusals, decodes
+from dali_pipes.video.packet_headers import shows_earlier
+from gpu_aug import Crops, HorizontalFlip, RandomResizedCrop, Recipe, TemporalReverse
+from gpu_aug.resampling.crop_and_resize import resample
 from readers.video import VideoFolderDataset, VideoInfo, scan_video
 from tests.support.videos import decode_all, pan, write_video
 
@@ -74,7 +74,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def cut(path: Path, frames: NDArray[np.int64], backend: dali_support.Backend) -> Excerpt | None:
+def cut(path: Path, frames: NDArray[np.int64], backend: support.Backend) -> Excerpt | None:
     data = path.read_bytes()
     return make_excerpt(data, scan_video(data), frames, backend)
 
@@ -249,18 +249,18 @@ def test_av1_shows_earlier_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("paste", [(0, 0), (-3, 5)], ids=["whole", "pasted"])
 def test_canvases_are_those_of_upright_frames(rotation: int, paste: tuple[int, int]) -> None:
-    """Windows of frames that are turned afterwards give what `resample` gives of the upright frame."""
+    """Crops of frames that are turned afterwards give what `resample` gives of the upright frame."""
     stored = pan(3, (40, 60))
     upright = np.rot90(stored, -rotation // 90, axes=(1, 2))
     pairs = [(7, 4), (25, 31), (20, 18), paste, (20, 18)]
-    windows = Windows(*(np.array([pair], np.int32) for pair in pairs))
+    crops = Crops(*(np.array([pair], np.int32) for pair in pairs))
     info = VideoInfo(**{**_anything(), "rotation": rotation})
 
-    drawn = render_canvases(torch.from_numpy(stored), info, windows, 0)
+    drawn = render_canvases(torch.from_numpy(stored), info, crops, 0)
 
     for frame, canvas in zip(upright, drawn, strict=True):
         expected = torch.empty(20, 18, 3, dtype=torch.uint8)
-        resample(torch.from_numpy(frame.copy()), windows, 0, expected)
+        resample(torch.from_numpy(frame.copy()), crops, 0, expected)
         assert (canvas.int() - expected.int()).abs().max() <= 1
     assert (drawn[1].int() - drawn[0].int()).abs().float().mean() > 2
 
@@ -369,7 +369,7 @@ def test_large_batches_are_pushed_in_parts(taken: Path, monkeypatch: pytest.Monk
     pushed = []
     push = ClipFeed.push
     monkeypatch.setattr(ClipFeed, "push", lambda *args: (pushed.append(len(args[1])), push(*args)))
-    monkeypatch.setattr(dali_clips, "_PART_BYTES", 2 * 4 * 96 * 128 * 3)
+    monkeypatch.setattr(clip_decoder, "_PART_BYTES", 2 * 4 * 96 * 128 * 3)
     actual = by_index(list(load(taken, "dali", batch_size=7)))
 
     assert pushed == [2, 2, 2]
@@ -408,7 +408,7 @@ def test_a_bad_clip_costs_no_other(taken: Path, tmp_path: Path, policy: str) -> 
 @pytest.mark.needs_dali
 def test_what_dali_refuses_goes_to_the_cpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A codec that DALI does not have after all is noticed, said once, and decoded on the CPU from then on."""
-    limits = {**dali_support.LIBAVCODEC, "h264": dali_support.NVDEC["h264"]}
+    limits = {**support.LIBAVCODEC, "h264": support.NVDEC["h264"]}
     clips = Clips(VideoFolderDataset(folder), num_frames=3, stride=2)
     names = [entry.key for entry in clips.dataset.fetch(range(len(clips)))]  # type: ignore[union-attr]
     options: dict[str, Any] = {
@@ -419,8 +419,8 @@ def test_what_dali_refuses_goes_to_the_cpu(folder: Path, monkeypatch: pytest.Mon
         "device": "cpu",
     }
     expected = by_index(list(Loader(clips, CROPS, decoder="cpu", **options)))
-    monkeypatch.setattr(dali_support, "LIBAVCODEC", limits)
-    monkeypatch.setattr("dali_pipes.video.dali_support._ENOUGH", 1)
+    monkeypatch.setattr(support, "LIBAVCODEC", limits)
+    monkeypatch.setattr("dali_pipes.video.dali.support._ENOUGH", 1)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -27,9 +27,9 @@ from dali_pipes.video.clips import Clips
 from dali_pipes.video.codec import ClipDeadline
 from dali_pipes.video.decode import read_frames
 from dali_pipes.video.packets import packets_of
-from dali_pipes.video.render import ClipRenderer
+from dali_pipes.video.render_clip import ClipRenderer
+from dali_pipes.video.render_frame import Stencil
 from dali_pipes.video.salvage import read_readable
-from dali_pipes.video.stencil import Stencil
 from gpu_aug import Normalize, Recipe, Resize
 from readers.video import FrameFolderDataset, VideoError, VideoFolderDataset, VideoInfo, scan_video
 from tests.support.planes import planes
@@ -415,7 +415,7 @@ def test_damage_is_judged_clip_by_clip(lost_frame: Path, monkeypatch: pytest.Mon
         asked.append((frames.tolist(), held))
         return read_readable(data, info, frames, held)
 
-    monkeypatch.setattr("dali_pipes.video.render.read_readable", note)
+    monkeypatch.setattr("dali_pipes.video.render_clip.read_readable", note)
     clips = clips_of(lost_frame, 9, 2, "truncate")
 
     shown = [[held.get(frame, frame) for frame in frames] for frames, held in asked]

@@ -9,7 +9,7 @@ import pytest
 
 import gpu_aug
 from gpu_aug.compiled import cache as kept
-from gpu_aug.compiled.turn import Turn
+from gpu_aug.compiled.process_lock import Turn
 from readers.storage.cache_folder import cache_folder
 
 _INNER = """

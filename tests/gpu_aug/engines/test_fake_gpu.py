@@ -18,11 +18,11 @@ from dali_pipes import Batch, Loader
 from dali_pipes.choose import available_decoders
 from dali_pipes.decode.dali import feed
 from dali_pipes.decode.dali.feed import FeedOptions
-from dali_pipes.decode.dali.user import from_dali
-from dali_pipes.video import feed as video_feed
+from dali_pipes.decode.dali.user_pipeline import from_dali
 from dali_pipes.video.clips import Clips
-from dali_pipes.video.dali_colour import correction
-from dali_pipes.video.feed import ClipFeedOptions
+from dali_pipes.video.dali import feed as video_feed
+from dali_pipes.video.dali.color import correction
+from dali_pipes.video.dali.feed import ClipFeedOptions
 from gpu_aug import (
     AutoAugment,
     ColorJitter,
@@ -71,7 +71,7 @@ def run(engine: Any, recipe: Recipe, dtype: torch.dtype = torch.bfloat16) -> Non
             compiled = compile_engine(engine, recipe, device=DEVICE)
         canvases = [
             torch.empty((*canvas, 3), dtype=torch.uint8, device=DEVICE)
-            for canvas in draws.windows.canvas.tolist()
+            for canvas in draws.crops.canvas.tolist()
         ]
         for rows in groups:
             images = canvases[rows] if recipe.decode_size is None else torch.stack(canvases[rows])
@@ -293,7 +293,7 @@ def test_clips(
         "_build",
         lambda options: build(replace(options, backend="cpu", device_id=None)),
     )
-    monkeypatch.setattr("dali_pipes.video.canvases.correction", lambda _: correction(1))
+    monkeypatch.setattr("dali_pipes.video.dali.canvases.correction", lambda _: correction(1))
     clips = Clips(VideoFolderDataset(videos), num_frames=4, stride=2)
     with gpu.waiting():
         loader = Loader(

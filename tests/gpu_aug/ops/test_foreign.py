@@ -34,7 +34,7 @@ from gpu_aug import (
 from gpu_aug.engines.seeded import seeded
 from gpu_aug.errors import EngineError, TargetsError
 from gpu_aug.ops.foreign.code import describe_code
-from gpu_aug.targets.move import move_batch
+from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.targets import Targets
 from readers import open_dataset
 

@@ -27,7 +27,7 @@ from gpu_aug import (
     compile_engine,
 )
 from gpu_aug.draws import uniforms
-from gpu_aug.ops.laws.gamma import beta, dirichlet, log_gammas
+from gpu_aug.ops.distributions.gamma import beta, dirichlet, log_gammas
 from gpu_aug.ops.mix import Mixing
 from gpu_aug.targets.soft_labels import soft_labels
 

@@ -231,7 +231,7 @@ class TestDraws:
 
         first, second = drawn(plain, 5), drawn(timed, 5)
 
-        assert np.array_equal(first.windows.start, second.windows.start)
+        assert np.array_equal(first.crops.start, second.crops.start)
         for ours, theirs in zip(first.params, second.params, strict=True):
             assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
         assert len(second.temporal) == 3

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpu_aug.resampling.crops import compose_windows
+from gpu_aug.resampling.crops import compose_crops
 
 SIZE = np.array([[10, 12]])
 
@@ -19,10 +19,10 @@ def test_a_crop_that_leaves_the_image_is_padded(resized: bool) -> None:
     if resized:
         step["resize"] = pair(16, 18)
 
-    windows = compose_windows([step], SIZE, antialias=True)
+    crops = compose_crops([step], SIZE, antialias=True)
 
-    assert windows.start.tolist() == [[0, 3]]
-    assert windows.shape.tolist() == [[6, 6]]
-    assert windows.resize.tolist() == [[12, 18] if resized else [6, 6]]
-    assert windows.paste.tolist() == [[4, 0] if resized else [2, 0]]
-    assert windows.canvas.tolist() == [[16, 18] if resized else [8, 6]]
+    assert crops.start.tolist() == [[0, 3]]
+    assert crops.shape.tolist() == [[6, 6]]
+    assert crops.resize.tolist() == [[12, 18] if resized else [6, 6]]
+    assert crops.paste.tolist() == [[4, 0] if resized else [2, 0]]
+    assert crops.canvas.tolist() == [[16, 18] if resized else [8, 6]]

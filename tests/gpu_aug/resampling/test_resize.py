@@ -9,8 +9,8 @@ from PIL import Image
 from torch.nn import functional as F
 
 from gpu_aug.resampling.bilinear import resize_into, scratch_bytes
-from gpu_aug.resampling.crops import Windows
-from gpu_aug.resampling.decoded import resample
+from gpu_aug.resampling.crop_and_resize import resample
+from gpu_aug.resampling.crops import Crops
 
 Bytes = NDArray[np.uint8]
 
@@ -100,7 +100,7 @@ def test_extreme_sizes_are_torchs(
 
 
 VIEWS = {
-    "window": lambda image: image[11:171, 23:143],
+    "crop": lambda image: image[11:171, 23:143],
     "upside down": lambda image: image[::-1],
     "mirrored": lambda image: image[:, ::-1],
     "turned": lambda image: image.transpose(1, 0, 2),
@@ -113,7 +113,7 @@ VIEWS = {
 @pytest.mark.parametrize("view", list(VIEWS))
 @pytest.mark.parametrize("size", [(96, 64), (160, 120), (200, 8)])
 def test_source_may_have_any_strides(view: str, size: tuple[int, int]) -> None:
-    """A window, a turned or a mirrored view needs no copy."""
+    """A crop, a turned or a mirrored view needs no copy."""
     image = VIEWS[view](noise(5, 200, 180))
 
     np.testing.assert_array_equal(
@@ -140,7 +140,7 @@ def test_paste_is_that_of_resample(
 ) -> None:
     """Borders become zero and what lies outside the canvas is left out, as in the slow way."""
     image = noise(8, 90, 110)
-    windows = Windows(
+    crops = Crops(
         start=np.array([[5, 9]]),
         shape=np.array([[70, 80]]),
         resize=np.array([size]),
@@ -149,7 +149,7 @@ def test_paste_is_that_of_resample(
         antialias=antialias,
     )
     expected = torch.empty(80, 90, 3, dtype=torch.uint8)
-    resample(torch.from_numpy(image), windows, 0, expected)
+    resample(torch.from_numpy(image), crops, 0, expected)
 
     canvas = np.full((80, 90, 3), 77, np.uint8)
     scratch = np.empty(scratch_bytes(70, 80, *size), np.uint8)
@@ -198,7 +198,7 @@ def test_scratch_is_large_enough() -> None:
 
 
 def test_source_is_read_inside_only() -> None:
-    """What lies around a window has no influence, even where weights are zero."""
+    """What lies around a crop has no influence, even where weights are zero."""
     image = noise(4, 60, 70)
     around = np.full((100, 110, 3), 255, np.uint8)
     around[20:80, 20:90] = image

@@ -36,8 +36,8 @@ from gpu_aug import (
 )
 from gpu_aug.ops.geometric.spatial import Crop, Remap, Reorient, Resample, Spatial
 from gpu_aug.targets.boxes import areas
-from gpu_aug.targets.follow import moves_targets
-from gpu_aug.targets.move import check_recipe, check_targets
+from gpu_aug.targets.move_batch import check_recipe, check_targets
+from gpu_aug.targets.move_one import moves_targets
 from tests.support.extent import trials
 from tests.support.rows.row import SIZE
 

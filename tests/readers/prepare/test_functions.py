@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dali_pipes.decode.check import CHECKS
-from dali_pipes.jpeg.tiling.tile import tile_jpeg
+from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers import SourceError, open_dataset
 from readers.prepare import PrepareError, index, inspect, pack, tile
 from tests.support.packed import ROOT

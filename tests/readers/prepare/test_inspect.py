@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from bench.cli import main
-from bench.cli.quiet import hushed
+from bench.output.quiet import hushed
 from dali_pipes.decode.check import CHECKS
 from readers import BadSample, Sample, SourceError, open_dataset
 from readers.dataset import IndexedDataset
 from readers.prepare import inspect, inspection
+from readers.prepare.percentiles import Spread
 from readers.prepare.source import open_source
-from readers.prepare.spread import Spread
 from readers.sample import ColumnName
 from tests.support import commands
 

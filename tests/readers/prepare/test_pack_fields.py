@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dali_pipes.decode.check import CHECKS
-from dali_pipes.jpeg.tiling.tile import tile_jpeg
+from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers import BadSample, Sample, open_dataset
 from readers.prepare import inspect, pack, packing
 from readers.prepare.packer import Packed, Packer, header

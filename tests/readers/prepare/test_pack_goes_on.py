@@ -55,10 +55,10 @@ main(["pack", *sys.argv[2:]])
     [
         "readers.prepare.tar_shards:_pieces:7",  # within a shard
         "readers.prepare.packing:TarDataset:1",  # behind the first shard, of which nothing is noted
-        "readers.prepare.manifest:Manifest.add:1",
+        "readers.prepare.pack_progress:Manifest.add:1",
         "readers.prepare.packing:TarDataset:2",  # between a shard and its index
-        "readers.prepare.manifest:Manifest.add:2",  # between an index and the manifest
-        "readers.prepare.manifest:Manifest.finish:1",  # at the end
+        "readers.prepare.pack_progress:Manifest.add:2",  # between an index and the manifest
+        "readers.prepare.pack_progress:Manifest.finish:1",  # at the end
     ],
 )
 def test_a_killed_run_goes_on(run: Run, source: Path, tmp_path: Path, place: str) -> None:

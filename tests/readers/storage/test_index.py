@@ -16,10 +16,10 @@ import pytest
 from readers import IndexFileError, SourceError
 from readers.sample import BadSample, Payload
 from readers.storage.blob import Content, LocalBlob
+from readers.storage.blob.content_hash import pin_content
 from readers.storage.blob.file import FileState
-from readers.storage.blob.pin import pin_content
 from readers.storage.index import DamagedIndexError, Entry, FoundIndex, Scan, open_index
-from readers.storage.index.format import BEFORE_TEXT, PREFIX
+from readers.storage.index.index_file import BEFORE_TEXT, PREFIX
 from readers.storage.lock import one_at_a_time
 from readers.storage.shards import ShardDataset
 
@@ -109,7 +109,7 @@ def pins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(blob.name)
         return pin_content(blob)
 
-    monkeypatch.setattr("readers.storage.index.sidecar.pin_content", pin)
+    monkeypatch.setattr("readers.storage.index.find_or_build.pin_content", pin)
     return found
 
 
@@ -311,7 +311,7 @@ def test_an_index_that_cannot_be_stamped_is_used(
     def refuse(*_: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr("readers.storage.index.sidecar.write_stamp", refuse)
+    monkeypatch.setattr("readers.storage.index.find_or_build.write_stamp", refuse)
     scan = Counting()
     find(there / shard.name, scan)
     find(there / shard.name, scan)
@@ -374,8 +374,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeBlob]:
             raise SourceError(f"{url} is not there")
         return objects[url]
 
-    monkeypatch.setattr("readers.storage.index.sidecar.open_blob", open_fake)
-    monkeypatch.setattr("readers.storage.side_by_side.open_blob", open_fake)
+    monkeypatch.setattr("readers.storage.index.find_or_build.open_blob", open_fake)
+    monkeypatch.setattr("readers.storage.parallel_open.open_blob", open_fake)
     return objects
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from readers import BadSample, Sample, SourceError
 from readers.storage.blob import Content, LocalBlob
-from readers.storage.blob.pages import Foresight, address_of, map_file
+from readers.storage.blob.mmap_pages import Foresight, address_of, map_file
 from readers.storage.index import Entry, Scan
 from readers.storage.shards import ShardDataset
 
@@ -224,7 +224,9 @@ def test_a_blob_notices_that_it_has_changed(tmp_path: Path) -> None:
 def test_missing_pages_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a probe misses a page the whole batch is asked for, neighbours in one piece; else nothing is."""
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr("readers.storage.blob.pages.advise", lambda extent, _: asked.append(extent))
+    monkeypatch.setattr(
+        "readers.storage.blob.mmap_pages.advise", lambda extent, _: asked.append(extent)
+    )
     path = tmp_path / "a"
     path.write_bytes(bytes(1 << 20))
     view = map_file(path)
@@ -238,7 +240,7 @@ def test_missing_pages_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyP
     bytes(view)
     foresight.look(lambda _: start, lambda: extents)
     before = list(asked)
-    monkeypatch.setattr("readers.storage.blob.pages.is_resident", lambda _: False)
+    monkeypatch.setattr("readers.storage.blob.mmap_pages.is_resident", lambda _: False)
     foresight.look(lambda _: start, lambda: extents)
 
     assert before == []

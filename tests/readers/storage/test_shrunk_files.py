@@ -15,14 +15,14 @@ import pytest
 
 import tests.support.writers
 from dali_pipes import Loader
-from dali_pipes.jpeg.tiling.tile import add_restarts
+from dali_pipes.jpeg.tiling.add_restarts import add_restarts
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Dataset, Sample, open_dataset
 from readers.formats.hdf5 import Hdf5Dataset
 from readers.formats.npy import NpyDataset
 from readers.formats.tar import TarDataset
 from readers.storage.blob.mapped import MappedFile, copied, mapped_file
-from readers.storage.blob.pages import map_file
+from readers.storage.blob.mmap_pages import map_file
 from readers.video import VideoError, read_packets, scan_video
 from tests.readers.formats.test_tar import plain_shard, write_tar
 from tests.support.videos import write_video

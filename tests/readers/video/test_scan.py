@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dali_pipes.video.dali_support import decodes
+from dali_pipes.video.dali.support import decodes
 from dali_pipes.video.decode import decode_frames
 from dali_pipes.video.packets import first_packets
 from readers import BadSample, Sample, SourceError, open_dataset

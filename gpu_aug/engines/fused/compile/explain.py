@@ -97,7 +97,7 @@ def find_passes(plan: Plan, recipe: Recipe) -> list[Pass]:
     """
     size = recipe.decode_size or _ANY_SIZE
     draws = recipe.draw(0, 0, np.arange(_NUM_IMAGES), np.full((_NUM_IMAGES, 2), size))
-    sizes = draws.windows.canvas.tolist()
+    sizes = draws.crops.canvas.tolist()
     trace = _Trace([torch.empty(*one, 3, dtype=torch.uint8) for one in sizes], plan.num_stages)
     for place, (part, params) in enumerate(zip(plan.parts, draws.params, strict=True)):
         opened = params | {"apply": np.ones_like(params["apply"]), "partners": draws.partners}

@@ -22,8 +22,8 @@ from gpu_aug.ops import (
 )
 from gpu_aug.ops.boxes import OnTargets
 from gpu_aug.ops.color.jitter import FACTORS, JitterStep
+from gpu_aug.ops.color.lookup_tables import Table
 from gpu_aug.ops.color.matrices import ColorMatrix
-from gpu_aug.ops.color.tables import Table
 from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.policy.space import ROUND_UP, PolicyWarp
 

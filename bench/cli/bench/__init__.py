@@ -1,0 +1,1 @@
+"""The commands ``gpu-aug bench ...``: each parses, calls and prints."""

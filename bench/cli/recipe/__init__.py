@@ -1,0 +1,1 @@
+"""The commands ``gpu-aug recipe ...``."""

@@ -1,0 +1,62 @@
+"""``gpu-aug recipe convert``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_STYLES = {
+    "kept": "green",
+    "changed": "yellow",
+    "nothing to do": "dim",
+    "foreign": "yellow",
+    "refused": "red",
+}
+
+
+def convert(
+    pipeline: Annotated[
+        Path, typer.Argument(help="A YAML or JSON file that albumentations.save wrote.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The recipe to write, .yaml or .json.")],
+    keep_foreign: Annotated[
+        bool, typer.Option(help="Keep what has no equal here as a step that runs on the CPU.")
+    ] = False,
+) -> None:
+    """Convert an Albumentations pipeline to a recipe, and say what was kept, changed and refused."""
+    import warnings
+    from collections import Counter
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from bench.cli.arguments import check_writable
+    from bench.output.errors import BenchError
+    from bench.output.text import print_written
+    from gpu_aug import convert as converting
+    from gpu_aug.files.document import SUFFIXES
+
+    check_writable(out)
+    if out.suffix.lower() not in SUFFIXES:
+        raise BenchError(f"a recipe's name must end in {' or '.join(SUFFIXES)}, got {out}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the table says it
+        recipe, lines = converting.convert(pipeline, strict=not keep_foreign)
+    table = Table(title=str(pipeline), title_justify="left")
+    for name in ("step", "outcome", "became, or why not"):
+        table.add_column(name, overflow="fold")
+    for line in lines:
+        step = line.path.removeprefix("Compose > ")
+        table.add_row(step, Text(line.outcome, _STYLES[line.outcome]), Text(line.note))
+    console = Console()
+    console.print(table)
+    counts = Counter(line.outcome for line in lines)
+    console.print(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    if recipe is None:
+        raise BenchError(
+            f"{counts['refused']} of {len(lines)} steps have no equal here and no recipe was written: "
+            "replace them by what comes nearest, or keep them on the CPU with --keep-foreign"
+        )
+    recipe.save(out)
+    print_written(console, out)

@@ -1,0 +1,1 @@
+"""What commands and measurements print and write: text, tables, progress, results, errors."""

@@ -1,0 +1,201 @@
+"""Decoding images with a user's own DALI pipeline; see `from_dali`."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.dlpack import from_dlpack
+
+from dali_pipes.decode.cpu import read_targets, render_views
+from dali_pipes.decode.dali.user_pipeline import DaliDecoder
+from dali_pipes.errors import DecodeError, LoaderError
+from dali_pipes.pipeline.augment import Augmenter
+from dali_pipes.pipeline.canvases import Canvases, View, ViewCanvases
+from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.pipeline.streams import SideStream
+from dali_pipes.targets import Found
+from gpu_aug import Draws
+from gpu_aug.resampling.crop_and_resize import resample
+
+Pictures = dict[int, Any]
+"""By row: DALI's uint8 [height, width, 3]."""
+
+
+class UserImageDecoder:
+    """Decodes with a user's pipeline, driven by the thread that takes the steps; see Decoder.
+
+    `decoder.begin()` comes before. Rows without data are not given to the pipeline: nothing is known that it is sure to decode.
+    """
+
+    def __init__(self, fetcher: Fetcher, augmenter: Augmenter, decoder: DaliDecoder) -> None:
+        self._fetcher, self._augmenter, self._decoder = fetcher, augmenter, decoder
+        self._workers = augmenter.workers
+        self._side = SideStream(augmenter.engines.device)
+        # What lies on the CPU is read by the host, which waits for it.
+        self._stream = None if decoder.device_id is None else self._side.stream
+        self._under_way: deque[tuple[Fetched, list[int]]] = deque()
+        # Images on the CPU are resampled by our threads, one step ahead of the one that is waited for.
+        self.lookahead = 2 if decoder.device_id is None else 1
+        self.capacity = decoder.depth + self.lookahead
+
+    def prepare(self, fetched: Fetched) -> Fetched:
+        """Do nothing."""
+        return fetched
+
+    def has_room(self) -> bool:
+        """Whether the pipeline may get another batch."""
+        return len(self._under_way) < self._decoder.depth
+
+    def push(self, prepared: Future[Fetched]) -> None:
+        """Start decoding a step."""
+        fetched = prepared.result()
+        rows = np.flatnonzero(fetched.kept()).tolist()
+        if rows:  # DALI never recovers from an empty batch
+            self._decoder.push(_encoded(fetched, rows))
+        self._under_way.append((fetched, rows))
+
+    def take(self) -> Pending:
+        """Wait for the oldest step, and go on with it."""
+        with self._workers.timings.measure("decode"):
+            fetched, rows = self._under_way.popleft()
+            decoded, pictures = self._decode(fetched, rows)
+        if self._decoder.device_id is None:
+            parts = {row: np.asarray(picture) for row, picture in pictures.items()}
+            render = partial(_render, parts, decoded.found)
+            return self._augmenter.spawn(decoded.fetched, render)
+        return self._augment(decoded, pictures)
+
+    def close(self) -> None:
+        """Drop what is under way."""
+        self._decoder.end()
+
+    def _decode(self, fetched: Fetched, rows: list[int]) -> tuple[Decoded, Pictures]:
+        """Return what the pipeline makes of rows, once they and their targets are good or lost."""
+        pictures: Pictures = {}
+        decoded = Decoded(fetched, [NOTHING] * len(fetched))
+        outputs = self._decoder.take(self._stream) if rows else []
+        while rows:
+            if outputs is None:
+                fetched, taken = self._take_apart(fetched, rows)
+            else:
+                taken = dict(zip(rows, outputs, strict=True))
+            pictures |= taken
+            rows = [row for row in rows if fetched.data[row] is not None]
+            fetched = _settle(self._fetcher, fetched, rows, pictures)
+            decoded = Decoded(fetched, decoded.found)
+            decoded, bad = read_targets(self._fetcher, self._workers.pool, decoded, rows)
+            fetched = decoded.fetched
+            # Those with bad targets are lost by now, or others have taken their places.
+            rows = [row for row in bad if fetched.data[row] is not None]
+            outputs = self._decode_now(fetched, rows) if rows else []
+        kept = {row: one for row, one in pictures.items() if fetched.data[row] is not None}
+        return decoded, kept
+
+    def _take_apart(self, fetched: Fetched, rows: list[int]) -> tuple[Fetched, Pictures]:
+        """Decode rows that were refused together: by halves, until the bad ones are known."""
+        halves = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+        if len(rows) == 1:
+            error = DecodeError(self._decoder.refusal)
+            fetched = fetched.replaced(rows[0], self._fetcher.lose(fetched, rows[0], error))
+            halves = [rows] if fetched.data[rows[0]] is not None else []
+        pictures: Pictures = {}
+        for half in halves:
+            outputs = self._decode_now(fetched, half)
+            if outputs is None:
+                fetched, taken = self._take_apart(fetched, half)
+            else:
+                taken = dict(zip(half, outputs, strict=True))
+            pictures |= taken
+        return fetched, pictures
+
+    def _decode_now(self, fetched: Fetched, rows: list[int]) -> Any | None:
+        return self._decoder.decode_now(_encoded(fetched, rows), self._stream)
+
+    def _augment(self, decoded: Decoded, pictures: Pictures) -> Pending:
+        """Go on from images on the engines' device."""
+        engines = self._augmenter.engines
+        finished = self._workers.move_all_targets(decoded).finished()
+
+        def augment() -> Sequence[torch.Tensor]:
+            tensors = {row: from_dlpack(picture) for row, picture in pictures.items()}
+            canvases = [
+                _canvases_on_device(len(finished), tensors, drawn, view)
+                for drawn, view in zip(decoded.fetched.draws, engines.views, strict=True)
+            ]
+            return engines.augment(finished, canvases)
+
+        ahead = self._side.run(augment)
+        return Pending(lambda _: (finished, ahead.take()))
+
+
+def _encoded(fetched: Fetched, rows: Sequence[int]) -> list[NDArray[np.uint8]]:
+    return [np.frombuffer(fetched.data[row] or b"", np.uint8) for row in rows]
+
+
+def _settle(fetcher: Fetcher, fetched: Fetched, rows: Sequence[int], pictures: Pictures) -> Fetched:
+    """Draw the parameters for the sizes that came out, where these are not those of the headers.
+
+    Raises:
+        LoaderError: What came out is no image, or not the one that a sample's targets belong to.
+    """
+    sizes = fetched.sizes.copy()
+    for row in rows:
+        picture, asked = pictures[row], tuple(sizes[row].tolist())
+        shape = tuple(picture.shape() if callable(picture.shape) else picture.shape)
+        is_image = len(shape) == 3 and shape[2] == 3 and 0 not in shape
+        if not is_image or str(picture.dtype) != "DALIDataType.UINT8":
+            raise LoaderError(
+                f"the pipeline makes {picture.dtype} {list(shape)} of {fetched.key(row)}, but images must be uint8 "
+                f"[height, width, 3]; decode with output_type=types.RGB, and leave normalising to the recipe"
+            )
+        if shape[:2] != asked and fetcher.wants_targets(fetched, row):
+            raise LoaderError(
+                f"the pipeline makes {shape[0]}x{shape[1]} of {fetched.key(row)}, whose targets are stored for "
+                f"{asked[0]}x{asked[1]}; leave resizing to the recipe, or read no targets: targets=[]"
+            )
+        sizes[row] = shape[:2]
+    return fetched if np.array_equal(sizes, fetched.sizes) else fetcher.resized(fetched, sizes)
+
+
+def _render(
+    pictures: Mapping[int, NDArray[np.uint8]],
+    found: Sequence[Found],
+    fetched: Fetched,
+    canvases: Canvases,
+    start: int,
+) -> Decoded:
+    """Render canvases from images on the CPU; see threads.Render."""
+    for row in range(len(fetched)):
+        picture = pictures.get(start + row)
+        if picture is None:
+            canvases.blacken(row, fetched.draws, row)
+        else:
+            render_views(picture, fetched, row, canvases, row)
+    return Decoded(fetched, found[start : start + len(fetched)])
+
+
+def _canvases_on_device(
+    count: int, pictures: Mapping[int, torch.Tensor], draws: Draws, view: View
+) -> ViewCanvases:
+    """Render the canvases of a view from images on its device; those of lost rows are black."""
+    crops, size = draws.crops, view.recipe.decode_size
+    shapes = [(*canvas, 3) for canvas in crops.canvas.tolist()]
+    canvases: ViewCanvases = (
+        [torch.zeros(shape, dtype=torch.uint8, device=view.device) for shape in shapes]
+        if size is None
+        else torch.zeros((count, *size, 3), dtype=torch.uint8, device=view.device)
+    )
+    for row, picture in pictures.items():
+        # In float32: torch resamples uint8 on the CPU alone.
+        canvas = torch.empty(shapes[row], device=view.device)
+        (top, left), (height, width) = crops.start[row].tolist(), crops.shape[row].tolist()
+        crop = picture[top : top + height, left : left + width].float()
+        resample(crop, crops, row, canvas, origin=(top, left))
+        canvases[row].copy_(canvas.round_().clamp_(0, 255))
+    return canvases

@@ -1,0 +1,95 @@
+"""The decode stage of JPEGs as one function without Python: from encoded bytes to canvases."""
+
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.jpeg.decode import decode_crop
+from gpu_aug.compiled.jit import kernel, view_u8
+from gpu_aug.resampling.bilinear import resize_into
+
+
+def _record(*names: str) -> np.dtype[np.void]:
+    return np.dtype([(name, np.int64) for name in names])
+
+
+ENCODED = _record("address", "num_bytes", "first_offset", "last_offset")
+"""Where the bytes of a file lie, and where its restart intervals stand among all offsets (half open)."""
+
+RECT = _record("top", "left", "height", "width")
+"""A rectangle in an image."""
+
+CROP = _record(
+    *("top", "left", "height", "width"),
+    *("resize_height", "resize_width", "paste_top", "paste_left"),
+)
+"""What a view cuts out of an image, how large that becomes, and where on the canvas it goes; see gpu_aug.Crops."""
+
+
+@kernel
+def render_rows(
+    encoded: Any,
+    sizes: Any,
+    parts: Any,
+    shrink: Any,
+    offsets: Any,
+    crops: Any,
+    canvases: Any,
+    antialias: Any,
+    memory: Any,
+    statuses: Any,
+) -> None:
+    """Decode the needed part of n JPEGs and render the canvases of V views from each.
+
+    Args:
+        encoded: ENCODED [n]: the files.
+        sizes: int64 [n, 2]: height and width of the upright images.
+        parts: RECT [n]: the part that all views need. It begins at multiples of `shrink`, and ends at such or
+            with the image.
+        shrink: int64 [n]: 1, 2, 4 or 8; the image is decoded at its size divided by this.
+        offsets: int64 [...]: where restart intervals begin, of the files of which that is known.
+        crops: CROP [V, n].
+        canvases: int64 [V, n, 3]: address, height and width.
+        antialias: bool [V].
+        memory: Three of uint8 [...]: scratch for decoding, room for the largest part, scratch for resizing.
+        statuses: int32 [n], written: 0, or a number of jpeg.REASONS; then its canvases are undefined.
+    """
+    decoding, pixels, resizing = memory
+    for row in range(len(statuses)):
+        file, part, times = encoded[row], parts[row], shrink[row]
+        shape = (-(-part.height // times), -(-part.width // times), 3)
+        statuses[row] = decode_crop(
+            file.address,
+            file.num_bytes,
+            (part.top, part.left, part.height, part.width),
+            (sizes[row, 0], sizes[row, 1]),
+            times,
+            offsets[file.first_offset : file.last_offset],
+            pixels.ctypes.data,
+            shape[1] * 3,
+            decoding,
+        )
+        if statuses[row] != 0:
+            continue
+        image = pixels[: shape[0] * shape[1] * 3].reshape(shape)
+        for view in range(len(crops)):
+            crop, canvas = crops[view, row], canvases[view, row]
+            top, left = crop.top - part.top, crop.left - part.left
+            first_y, last_y = top // times, -(-(top + crop.height) // times)
+            first_x, last_x = left // times, -(-(left + crop.width) // times)
+            resize_into(
+                image[first_y:last_y, first_x:last_x],
+                (
+                    top / times - first_y,
+                    left / times - first_x,
+                    crop.height / times,
+                    crop.width / times,
+                ),
+                view_u8(canvas[0], (canvas[1], canvas[2], 3)),
+                crop.resize_height,
+                crop.resize_width,
+                crop.paste_top,
+                crop.paste_left,
+                antialias[view],
+                resizing,
+            )

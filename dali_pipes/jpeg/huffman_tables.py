@@ -1,0 +1,125 @@
+"""Huffman tables in a form for looking up several symbols at once.
+
+Each answers for the next FAST_BITS bits of the scan. An entry says by how many bits to go on, by how far the
+place in the block advances (run + 1; END where the block ends; SLOW where the table does not suffice), and
+the numbers behind the codes, where those fit as well.
+
+    DC    int32   bits 0-5 length   8-15 zero or SLOW   16-31 number
+    AC    int64   bits 0-5 length   8-15 advance to the first number   16-23 to the second one
+                  32-47 first number   48-63 second number (a single one stands twice)
+    hops  int32   bits 0-5 length   8-15 advance over as many symbols as fit   16-31 nothing
+
+In an entry with SLOW the length is that of the code alone, or zero where the code is longer than FAST_BITS, and in
+place of the number stands the symbol, or -1.
+
+Source: ITU-T T.81, annexes C and F.2.2.
+"""
+
+from typing import Any
+
+from dali_pipes.jpeg.status import BAD_TABLE, GOOD
+from gpu_aug.compiled.jit import inlined, kernel, signed
+
+FAST_BITS = 10
+FAST_LENGTH = 1 << FAST_BITS
+END, SLOW = 128, 192
+
+SEARCH_LENGTH = 34
+"""Length of the search table, int32: first for each length of code the bound that the next 16 bits stay below (one more
+than the last code of that length, followed by zeros), then what added to the code gives its symbol's place."""
+
+
+@kernel
+def build_tables(memory: Any) -> int:
+    """Make the tables that a scan uses out of the memory's huffman; returns a status."""
+    header = memory.header
+    for number in range(8):
+        used = False
+        for component in range(header.components):
+            used |= header.dc[component] == number or header.ac[component] == number
+        if used:
+            single = memory.single[number]
+            status = _build(memory.huffman[number], number < 4, single, memory.search[number])
+            if status != GOOD:
+                return status
+            if number >= 4:
+                _pair(single, memory.pairs[number - 4])
+                _join(single, memory.hops[number - 4])
+    return GOOD
+
+
+@inlined
+def _build(stored: Any, is_dc: bool, single: Any, search: Any) -> int:
+    code, symbol_place, filled = 0, 0, 0
+    for length in range(1, 17):
+        count = signed(stored[length - 1])
+        search[17 + length] = symbol_place - code
+        if code + count >= 1 << length:  # no code may be all ones
+            return BAD_TABLE
+        for _ in range(count):
+            symbol = signed(stored[16 + symbol_place])
+            if is_dc and symbol > 15:
+                return BAD_TABLE
+            if length <= FAST_BITS:
+                filled = _fill(single, filled, length, symbol, is_dc)
+            code += 1
+            symbol_place += 1
+        search[length] = code << (16 - length)
+        code <<= 1
+    for place in range(filled, FAST_LENGTH):
+        single[place] = -1 << 16 | SLOW << 8
+    return GOOD
+
+
+@inlined
+def _fill(single: Any, place: int, length: int, symbol: int, is_dc: bool) -> int:
+    """Write the entries of one code, and return the place behind them."""
+    room = FAST_BITS - length
+    size, advance = symbol & 15, (symbol >> 4) + 1
+    if is_dc:
+        advance = 0
+    elif size == 0 and advance < 16:
+        advance = END
+    if size > room:
+        for _ in range(1 << room):
+            single[place] = symbol << 16 | SLOW << 8 | length
+            place += 1
+        return place
+    half, copies = (1 << size) >> 1, 1 << (room - size)
+    for bits in range(1 << size):
+        number = bits if bits >= half else bits - (1 << size) + 1
+        for _ in range(copies):
+            single[place] = number << 16 | advance << 8 | (length + size)
+            place += 1
+    return place
+
+
+@inlined
+def _pair(single: Any, pairs: Any) -> None:
+    """Add to each symbol the one behind it, if all its bits are known."""
+    for place in range(FAST_LENGTH):
+        first = signed(single[place])
+        length, advance = first & 63, first >> 8 & 255
+        number = first >> 16 & 0xFFFF
+        entry = number << 48 | number << 32 | advance << 16 | advance << 8 | length
+        if advance < END:
+            second = signed(single[place << length & (FAST_LENGTH - 1)])
+            more, further = second & 63, second >> 8 & 255
+            if length + more <= FAST_BITS and further < SLOW:
+                entry = (second >> 16) << 48 | number << 32 | (advance + further) << 16
+                entry |= advance << 8 | (length + more)
+        pairs[place] = entry
+
+
+@inlined
+def _join(source: Any, joined: Any) -> None:
+    """Add to the symbols of each entry those behind it, if all their bits are known."""
+    for place in range(FAST_LENGTH):
+        first = signed(source[place])
+        length, advance = first & 63, first >> 8 & 255
+        if advance < END:
+            second = signed(source[place << length & (FAST_LENGTH - 1)])
+            more, further = second & 63, second >> 8 & 255
+            if length + more <= FAST_BITS and further < SLOW and advance + (further & 127) < 63:
+                first = (advance + further) << 8 | (length + more)
+        joined[place] = first

@@ -1,0 +1,167 @@
+"""Producing batches in a helper process, which the training process's interpreter lock does not hold up."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections import deque
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+import torch
+
+from dali_pipes.errors import LoaderError
+from dali_pipes.pipeline.augment import Engines
+from dali_pipes.pipeline.job import Job, Reply, pickled
+from dali_pipes.pipeline.shared_memory import Ring
+from dali_pipes.pipeline.stages import Finished, Images
+from dali_pipes.schedule import Plan
+from gpu_aug.compiled.clock import clock
+
+# Ctrl-C is for the training process, whose end ends the helper.
+_START = """
+import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)
+import json, sys
+path, *numbers = json.loads(sys.argv[1])
+sys.path[:] = path
+from dali_pipes.pipeline.helper_process import main
+main(*numbers)
+"""
+# What the helper has to end by itself; it takes milliseconds once it is imported.
+_END_SECONDS = 1.0
+
+
+class Helper:
+    """A running helper process, with what connects it.
+
+    Args:
+        job: What it does.
+
+    Raises:
+        LoaderError: The job cannot be pickled, or there is no memory for its batches.
+    """
+
+    def __init__(self, job: Job) -> None:
+        told = pickled(job, "the job")
+        self.capacity = job.setup.options.prefetch
+        self.ring = Ring(job.frames, self.capacity + 1)
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = _start(theirs.fileno(), self.ring.descriptor)
+        self._end = weakref.finalize(self, _end, self._process, self._connection, self.ring)
+        self._send(told)
+
+    def submit(self, plan: Plan) -> None:
+        """Start on a batch."""
+        self._send(pickle.dumps(plan, pickle.HIGHEST_PROTOCOL))
+
+    def receive(self) -> Reply:
+        """Wait for the oldest batch.
+
+        Raises:
+            LoaderError: The process has ended.
+        """
+        began = time.perf_counter()
+        try:
+            reply: Reply = self._connection.recv()
+        except (EOFError, OSError):
+            raise self._ended() from None
+        clock.leave_out(min(reply.compiling, time.perf_counter() - began))
+        return reply
+
+    def close(self) -> None:
+        """End the process and give back its memory."""
+        self._end()
+
+    def _send(self, data: bytes) -> None:
+        with suppress(OSError):  # it has ended: `receive` says so, or has its last words
+            self._connection.send_bytes(data)
+
+    def _ended(self) -> LoaderError:
+        try:
+            code = self._process.wait(_END_SECONDS)
+            how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
+        except (subprocess.TimeoutExpired, ValueError):
+            how = "without a reason"
+        return LoaderError(
+            f"the helper process {self._process.pid} of the loader ended {how}; what it wrote stands in "
+            f"stderr; if the system ended it for want of memory, use a smaller batch_size or prefetch"
+        )
+
+
+class ProcessProducer:
+    """Takes batches that a helper process made out of its ring.
+
+    Args:
+        helper: Serves this producer alone, until all that is under way is taken.
+        engines: Have the memory of the batches; on a GPU they augment what the helper rendered. Their timings get
+            what the helper spent.
+    """
+
+    def __init__(self, helper: Helper, engines: Engines) -> None:
+        self.capacity, self.reusable = helper.capacity, helper
+        self._helper, self._engines, self._timings = helper, engines, engines.timings
+        self._under_way: deque[int] = deque()
+
+    def submit(self, plan: Plan) -> None:
+        """Start on a batch; returns at once."""
+        self._helper.submit(plan)
+        self._under_way.append(plan.step)
+
+    def take(self) -> tuple[Finished, Images]:
+        """Wait for the oldest step."""
+        reply = self._helper.receive()
+        for stage, seconds in reply.seconds.items():
+            self._timings.add(stage, seconds)
+        if reply.error is not None:
+            raise reply.error
+        ring, step = self._helper.ring, self._under_way.popleft()
+        finished: Finished = pickle.loads(ring.read_note(step, reply.num_bytes))
+        count = len(finished) * self._engines.views[0].images_per_row
+        return finished, self._copy(finished, ring.images(step, count))
+
+    def close(self) -> None:
+        """Do nothing: what is under way is dropped by closing the helper."""
+
+    def _copy(self, finished: Finished, slot: Images) -> Images:
+        """Copy a step out of its slot, which is used anew once this returns."""
+        engines = self._engines
+        if engines.device.type == "cpu":
+            with self._timings.measure("copy"):
+                images = engines.empty(len(finished))
+                for mine, theirs in zip(images, slot, strict=True):
+                    mine.copy_(theirs)
+            return images
+        canvases = engines.canvases(len(finished))
+        with self._timings.measure("copy"):
+            for canvas, theirs in zip(canvases.views, slot, strict=True):
+                assert isinstance(canvas, torch.Tensor)  # see `frame_of`
+                canvas.copy_(theirs)
+        return engines.augment(finished, engines.upload(canvases))
+
+
+def _start(socket: int, memory: int) -> subprocess.Popen[bytes]:
+    """Start the process; it sees no GPU and hears no Ctrl-C."""
+    path = [entry for entry in sys.path if isinstance(entry, str)]
+    told = json.dumps([path, socket, memory, os.getpid()])
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _START, told],
+        stdin=subprocess.DEVNULL,
+        pass_fds=(socket, memory),
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )
+
+
+def _end(process: subprocess.Popen[bytes], connection: Connection, ring: Ring) -> None:
+    connection.close()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:  # it is importing, or another process has the connection, too
+        process.kill()
+        process.wait()
+    ring.close()

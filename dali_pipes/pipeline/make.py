@@ -1,0 +1,129 @@
+"""Making the pipelines of a loader's loops, and keeping what serves several of them."""
+
+import atexit
+import weakref
+from collections.abc import Generator
+from functools import cache
+from typing import Any, Literal
+
+from dali_pipes.decode.dali.feed import Feed, FeedOptions
+from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
+from dali_pipes.decode.dali.user_decoder import UserImageDecoder
+from dali_pipes.decode.threaded import CpuDecoder
+from dali_pipes.options import Setup
+from dali_pipes.pipeline.augment import Augmenter, Engines
+from dali_pipes.pipeline.helper_client import Helper, ProcessProducer
+from dali_pipes.pipeline.job import Job, make_job
+from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
+from dali_pipes.pipeline.threads import Workers
+from dali_pipes.video.dali.clip_decoder import DaliClipDecoder
+from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
+from dali_pipes.warm import compile_ahead
+
+LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
+"""The loops that are there; see `end_loops_at_exit`."""
+
+
+class Production:
+    """Makes what makes the batches of a loop.
+
+    A DALI pipeline or a helper process that has nothing left in it serves the next loop.
+
+    Args:
+        setup: What the loader is made of.
+        largest: The most samples that are worked on in a step.
+
+    Raises:
+        LoaderError: A helper process, or the user's pipeline, cannot do this.
+    """
+
+    def __init__(self, setup: Setup, largest: int) -> None:
+        self._setup = setup
+        self._kept: Feed | ClipFeed | Helper | None = None
+        self._job: Job | None = None
+        options = setup.options
+        if (pipeline := options.user_pipeline) is not None:
+            pipeline.require_fits(largest, clips=setup.fetcher.clips is not None)
+        if options.helper_process:
+            self._job = make_job(setup, largest)
+
+    def start(self, largest: int) -> Producer:
+        """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
+        setup, (kept, self._kept) = self._setup, (self._kept, None)
+        engines = Engines(setup.views, setup.fetcher.timings)
+        if self._job is not None:
+            return ProcessProducer(kept if isinstance(kept, Helper) else Helper(self._job), engines)
+        decoder = setup.choice.decoder
+        if setup.options.user_pipeline is not None:
+            setup.options.user_pipeline.begin()
+        elif decoder == "dali" and not isinstance(kept, Feed | ClipFeed):
+            kept = self._feed(largest)
+        end_loops_at_exit(decoder)
+        return self._pipeline(Augmenter(engines, Workers(setup.fetcher, setup.num_threads)), kept)
+
+    def keep(self, producer: Producer) -> None:
+        """Let what has nothing left in it serve the next loop."""
+        self._kept = producer.reusable
+
+    def stop(self, producer: Producer) -> None:
+        """End what makes the batches of a loop, but for what is kept."""
+        producer.close()
+        helper = producer.reusable
+        if isinstance(helper, Helper) and helper is not self._kept:
+            helper.close()
+
+    def close(self) -> None:
+        """End what is kept."""
+        if isinstance(self._kept, Helper):
+            self._kept.close()
+        self._kept = None
+
+    def _pipeline(self, augmenter: Augmenter, kept: Feed | ClipFeed | Helper | None) -> Pipeline:
+        fetcher, options = self._setup.fetcher, self._setup.options
+        decoder: Decoder
+        if options.user_pipeline is not None:
+            decoder = UserImageDecoder(fetcher, augmenter, options.user_pipeline)
+        elif isinstance(kept, ClipFeed):
+            decoder = DaliClipDecoder(fetcher, augmenter, kept)
+        elif isinstance(kept, Feed):
+            decoder = DaliImageDecoder(fetcher, augmenter, kept)
+        else:
+            decoder = CpuDecoder(fetcher, augmenter.spawn, options.prefetch, fast=options.fast)
+            fused = self._setup.choice.engine == "fused" and augmenter.engines.device.type == "cpu"
+            compile_ahead(fetcher.views.recipes if fused else ())
+        return Pipeline(fetcher, decoder, augmenter.workers, kept)
+
+    def _feed(self, largest: int) -> Feed | ClipFeed:
+        setup = self._setup
+        on_gpu = setup.choice.device.type == "cuda"
+        device: Literal["mixed", "cpu"] = "mixed" if on_gpu else "cpu"
+        device_id = setup.choice.device.index if on_gpu else None
+        depth = setup.options.prefetch
+        if setup.fetcher.clips is not None:
+            return ClipFeed(ClipFeedOptions(largest, device, device_id, setup.num_threads, depth))
+        return Feed(
+            FeedOptions(
+                batch_size=largest,
+                antialias=tuple(view.recipe.antialias for view in setup.views),
+                device=device,
+                canvases=on_gpu,
+                canvas=tuple(view.recipe.decode_size for view in setup.views),
+                device_id=device_id,
+                num_threads=setup.num_threads,
+                depth=depth,
+            )
+        )
+
+
+@cache
+def end_loops_at_exit(decoder: Literal["cpu", "dali"]) -> None:  # noqa: ARG001 - once for each
+    """See to it that loops which are still there end before Python's modules, and before DALI.
+
+    What is registered last is called first: for "dali" call it when DALI is loaded.
+    """
+
+    def end_all() -> None:
+        for loop in list(LOOPS):
+            loop.close()
+
+    atexit.register(end_all)

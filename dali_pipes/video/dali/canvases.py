@@ -1,0 +1,74 @@
+"""Canvases of frames that DALI decoded, rendered by torch on the device where they lie."""
+
+import torch
+from torch.nn import functional as F
+
+from dali_pipes.targets import upload
+from dali_pipes.video.dali.color import correction
+from dali_pipes.video.rotation import stored_rect
+from gpu_aug.resampling.crops import Crops
+from readers.video import VideoInfo
+
+# Frames that are resampled at once; as float32 they and what comes of them take about five times that.
+_PIECE_BYTES = 16 << 20
+
+
+def render_canvases(frames: torch.Tensor, info: VideoInfo, crops: Crops, row: int) -> torch.Tensor:
+    """Cut a row's crop out of frames, turn, resize and paste it.
+
+    The rules are those of `gpu_aug.resampling.crop_and_resize`; sums are rounded once, at the end.
+
+    Args:
+        frames: uint8 [n, height, width, 3], as they are stored.
+        info: What the index knows of their video.
+        crops: The batch's crops, one row of which is used.
+        row: That row.
+
+    Returns:
+        uint8 [n, canvas height, canvas width, 3] on the same device.
+    """
+    upright = (*crops.start[row].tolist(), *crops.shape[row].tolist())
+    size = (int(frames.shape[1]), int(frames.shape[2]))
+    top, left, height, width = stored_rect(upright, size, info.rotation)
+    cut = frames[:, top : top + height, left : left + width]
+    cut = torch.rot90(cut, -info.rotation // 90, dims=(1, 2))
+    rendered = _resample(cut, tuple(crops.resize[row].tolist()), info.matrix, crops.antialias)
+    paste = (int(crops.paste[row, 0]), int(crops.paste[row, 1]))
+    return _paste(rendered, paste, tuple(crops.canvas[row].tolist()))
+
+
+def _resample(
+    cut: torch.Tensor, size: tuple[int, ...], matrix: int, antialias: bool
+) -> torch.Tensor:
+    colours = correction(matrix)
+    if size == tuple(cut.shape[1:3]) and colours is None:
+        return cut
+    if colours is not None:
+        colours = upload(colours, cut.device)
+    out = torch.empty((len(cut), *size, 3), dtype=torch.uint8, device=cut.device)
+    count = max(1, _PIECE_BYTES // max(1, cut[:1].numel()))
+    for start in range(0, len(cut), count):
+        piece = cut[start : start + count].permute(0, 3, 1, 2).float()
+        if size != tuple(piece.shape[2:]):
+            piece = F.interpolate(piece, size=size, mode="bilinear", antialias=antialias)
+        piece = piece.permute(0, 2, 3, 1)
+        if colours is not None:
+            # Not as a product of matrices, which users let torch round to TF32.
+            piece = torch.stack([(piece * weights).sum(-1) for weights in colours], -1)
+        out[start : start + count] = piece.add_(0.5).clamp_(0, 255)  # the cast rounds down
+    return out
+
+
+def _paste(rendered: torch.Tensor, start: tuple[int, int], canvas: tuple[int, ...]) -> torch.Tensor:
+    size = (int(rendered.shape[1]), int(rendered.shape[2]))
+    if start == (0, 0) and size == canvas:
+        return rendered
+    out = rendered.new_zeros((len(rendered), *canvas, 3))
+    (top, bottom), (left, right) = (
+        (max(at, 0), max(min(at + length, limit), max(at, 0)))
+        for at, length, limit in zip(start, size, canvas, strict=True)
+    )
+    rows = slice(top - start[0], bottom - start[0])
+    columns = slice(left - start[1], right - start[1])
+    out[:, top:bottom, left:right] = rendered[:, rows, columns]
+    return out

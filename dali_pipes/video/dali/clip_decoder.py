@@ -1,0 +1,213 @@
+"""Decoding clips with NVIDIA DALI."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.dlpack import from_dlpack
+
+from dali_pipes.pipeline.augment import Augmenter
+from dali_pipes.pipeline.canvases import ViewCanvases
+from dali_pipes.pipeline.fetch import Fetcher
+from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
+from dali_pipes.pipeline.streams import SideStream
+from dali_pipes.targets import upload
+from dali_pipes.video.dali.canvases import render_canvases
+from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
+from dali_pipes.video.dali.feed import ClipFeed
+from dali_pipes.video.render_clip import ClipRenderer
+from readers.video import VideoInfo
+
+# Decoded frames that DALI holds at once for each of its pushes. A batch that has more is pushed in parts.
+_PART_BYTES = 1 << 30
+
+Rendered = dict[int, tuple[torch.Tensor, ...]]
+"""Row -> per view the canvases of its frames, uint8 [T, height, width, 3]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A step of clips as DALI gets it.
+
+    Attributes:
+        fetched: The step.
+        excerpts: Excerpts by row; rows without one are decoded on the CPU.
+        parts: The rows that are pushed together.
+    """
+
+    fetched: Fetched
+    excerpts: dict[int, Excerpt]
+    parts: list[list[int]]
+
+
+class DaliClipDecoder:
+    """Decodes clips with DALI, driven by the thread that takes the steps; see Decoder.
+
+    DALI gets of each video the packets that its clip needs, under numbers of ours. Canvases are rendered by
+    torch on the device where the frames lie, and the engine runs on a stream of its own. Clips that DALI is
+    not trusted with, or refuses, are decoded on the CPU, which has the last word on what is a bad sample.
+    """
+
+    lookahead = 1
+
+    def __init__(self, fetcher: Fetcher, augmenter: Augmenter, feed: ClipFeed) -> None:
+        self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
+        self._pool, self._timings = augmenter.workers.pool, augmenter.workers.timings
+        self._side = SideStream(augmenter.engines.device)
+        self._under_way: deque[Prepared] = deque()
+        self._unpushed: deque[list[Excerpt]] = deque()
+        self.capacity = feed.options.depth + 1
+
+    def prepare(self, fetched: Fetched) -> Prepared:
+        """Cut the packets out that the clips need."""
+        found = ((row, self._excerpt(fetched, row)) for row in range(len(fetched)))
+        excerpts = {row: excerpt for row, excerpt in found if excerpt is not None}
+        return Prepared(fetched, excerpts, list(divide(excerpts)))
+
+    def has_room(self) -> bool:
+        """Whether DALI may get another batch."""
+        return not self._unpushed and len(self._feed) < self._feed.options.depth
+
+    def push(self, prepared: Future[Prepared]) -> None:
+        """Start decoding a step."""
+        step = prepared.result()
+        self._under_way.append(step)
+        self._unpushed += [[step.excerpts[row] for row in rows] for rows in step.parts]
+        self._fill()
+
+    def take(self) -> Pending:
+        """Wait for the oldest step, part by part, and go on with it."""
+        step = self._under_way.popleft()
+        rendered: Rendered = {}
+        for rows in step.parts:
+            with self._timings.measure("decode"):
+                outputs = self._feed.take(self._side.stream)
+            self._fill()
+            if outputs is not None:
+                rendered |= self._render(step, rows, outputs)
+            else:
+                rendered |= self._take_apart(step, rows)
+        return self._go_on(step.fetched, rendered)
+
+    def close(self) -> None:
+        """Drop what is under way."""
+        self._feed.drain()
+
+    def _excerpt(self, fetched: Fetched, row: int) -> Excerpt | None:
+        clips, data = self._fetcher.clips, fetched.data[row]
+        if clips is None or data is None:
+            return None
+        info = clips.info(int(clips.videos(fetched.indices[row : row + 1])[0]))
+        if not isinstance(info, VideoInfo) or self._feed.refusals.is_hopeless(info):
+            return None
+        return make_excerpt(data, info, fetched.frames[row], self._feed.options.backend)
+
+    def _fill(self) -> None:
+        """Keep DALI busy with what it does not have yet."""
+        while self._unpushed and len(self._feed) < self._feed.options.depth:
+            self._feed.push(self._unpushed.popleft())
+
+    def _take_apart(self, step: Prepared, rows: Sequence[int]) -> Rendered:
+        """Decode one by one what DALI refused together; what it refuses again is left to the CPU."""
+        rendered: Rendered = {}
+        for row in rows:
+            excerpt = step.excerpts[row]
+            with self._timings.measure("decode"):
+                frames = self._feed.take_single(excerpt, self._side.stream)
+            decoded = frames is not None
+            self._feed.refusals.note(excerpt.info, decoded=decoded, said=self._feed.refusal)
+            if frames is not None:
+                rendered |= self._render(step, [row], [frames])
+        return rendered
+
+    def _render(self, step: Prepared, rows: Sequence[int], decoded: Sequence[Any]) -> Rendered:
+        """Render canvases and let go of the frames, on the stream that DALI's outputs are ready for."""
+        renders = [
+            partial(_render_views, step.fetched, row, step.excerpts[row], frames)
+            for row, frames in zip(rows, decoded, strict=True)
+        ]
+        with self._timings.measure("decode"):
+            if self._side.stream is None:
+                rendered = list(self._pool.map(lambda render: render(), renders))
+            else:
+                rendered = [self._side.run(render).tensors for render in renders]
+        return dict(zip(rows, rendered, strict=True))
+
+    def _go_on(self, fetched: Fetched, rendered: Rendered) -> Pending:
+        """Render the other rows on the CPU, and go on to the engines."""
+        others = [row for row in range(len(fetched)) if row not in rendered]
+        engines = self._augmenter.engines
+        canvases = engines.canvases(len(others))
+        renderer = ClipRenderer(self._fetcher, fetched, others)
+
+        def render(number: int) -> Fetched:
+            return renderer.render(fetched, others[number], canvases, number, others[number])
+
+        step = fetched
+        with self._timings.measure("decode"):
+            for row, one in zip(others, self._pool.map(render, range(len(others))), strict=True):
+                step = step if one is fetched else step.replaced(row, one)
+        finished = Decoded(step, [NOTHING] * len(step)).finished()
+
+        def augment() -> Sequence[torch.Tensor]:
+            joined = [
+                join(rendered, view, uploaded, others, len(finished))
+                for view, uploaded in enumerate(engines.upload(canvases))
+            ]
+            return engines.augment(finished, joined)
+
+        ahead = self._side.run(augment)
+        return Pending(lambda _: (finished, ahead.take()))
+
+
+def divide(excerpts: dict[int, Excerpt]) -> Iterator[list[int]]:
+    """Divide rows into parts whose decoded frames fit into the memory for one push, one row at least."""
+    part: list[int] = []
+    size_bytes = 0
+    for row, excerpt in excerpts.items():
+        if part and size_bytes + excerpt.size_bytes > _PART_BYTES:
+            yield part
+            part, size_bytes = [], 0
+        part.append(row)
+        size_bytes += excerpt.size_bytes
+    if part:
+        yield part
+
+
+def join(
+    rendered: Rendered, view: int, others: ViewCanvases, rows: Sequence[int], count: int
+) -> ViewCanvases:
+    """Put the canvases of all rows into their order.
+
+    Args:
+        rendered: What DALI decoded.
+        view: Which view.
+        others: The canvases of `rows`, on the same device, as many for each row.
+        rows: Ascending; every row is either here or there.
+        count: How many rows there are together.
+    """
+    times = len(others) // len(rows) if rows else 0
+    starts = {row: number * times for number, row in enumerate(rows)}
+    clips = [
+        others[starts[row] : starts[row] + times] if row in starts else rendered[row][view]
+        for row in range(count)
+    ]
+    if isinstance(others, list):
+        return [canvas for clip in clips for canvas in clip]
+    return torch.cat([others[:0], *clips])  # type: ignore[list-item]
+
+
+def _render_views(
+    fetched: Fetched, row: int, excerpt: Excerpt, decoded: Any
+) -> tuple[torch.Tensor, ...]:
+    frames = from_dlpack(decoded)  # here, since DALI goes by the stream that is the current one
+    rendered = [render_canvases(frames, excerpt.info, one.crops, row) for one in fetched.draws]
+    if not np.array_equal(excerpt.picks, np.arange(len(frames))):
+        picks = upload(torch.from_numpy(excerpt.picks), frames.device)
+        rendered = [canvases.index_select(0, picks) for canvases in rendered]
+    return tuple(rendered)

@@ -1,0 +1,117 @@
+"""Driving DALI's decoder of videos by pushing excerpts into it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dali_pipes.decode.dali.driver import Driver, Inputs, Outputs
+from dali_pipes.decode.dali.feed import INSTALL_DALI
+from dali_pipes.errors import MissingPackageError
+from dali_pipes.video.dali.excerpt import Excerpt
+from dali_pipes.video.dali.support import Backend, Refusals
+
+
+@dataclass(frozen=True, slots=True)
+class ClipFeedOptions:
+    """How to build the pipeline.
+
+    Attributes:
+        batch_size: The most excerpts that are pushed at once.
+        backend: Where DALI decodes.
+        device_id: The GPU for "mixed", None for "cpu".
+        num_threads: DALI's own threads.
+        depth: How many pushes DALI works on at once.
+    """
+
+    batch_size: int
+    backend: Backend
+    device_id: int | None
+    num_threads: int
+    depth: int
+
+
+class ClipFeed:
+    """A DALI pipeline that decodes the excerpts that are pushed into it, in order.
+
+    Attributes:
+        refusals: What it is no use to push.
+
+    Raises:
+        MissingPackageError: If DALI is not installed.
+    """
+
+    def __init__(self, options: ClipFeedOptions) -> None:
+        self.options = options
+        self.refusals = Refusals()
+        self._driver = Driver(_build(options), options.depth)
+
+    def __len__(self) -> int:
+        return len(self._driver)
+
+    @property
+    def refusal(self) -> str:
+        """What DALI said when it last refused something."""
+        return self._driver.refusal
+
+    def push(self, excerpts: Sequence[Excerpt]) -> None:
+        """Start decoding, one excerpt at least; never more than `depth` pushes at a time."""
+        self._driver.warm_up(_inputs(excerpts[:1]))
+        self._driver.push(_inputs(excerpts))
+
+    def take(self, cuda_stream: Any = None) -> list[Any] | None:
+        """Wait for the oldest push.
+
+        Args:
+            cuda_stream: The stream that will read the result; None waits on the host.
+
+        Returns:
+            For each excerpt its frames, a tensor of DALI's, uint8 [n, height, width, 3], as they are stored;
+            None when DALI refused one of them. The pipeline goes on with the next push either way.
+        """
+        return _frames(self._driver.take(cuda_stream))
+
+    def take_single(self, excerpt: Excerpt, cuda_stream: Any = None) -> Any | None:
+        """Decode one excerpt out of turn, as `take` does; None when DALI refuses it."""
+        self._driver.warm_up(_inputs([excerpt]))
+        frames = _frames(self._driver.run_now(_inputs([excerpt]), cuda_stream))
+        return None if frames is None else frames[0]
+
+    def drain(self) -> None:
+        """Wait for what is under way and drop it."""
+        self._driver.drain()
+
+
+def _inputs(excerpts: Sequence[Excerpt]) -> Inputs:
+    return {
+        "encoded": [excerpt.data for excerpt in excerpts],
+        "frames": [excerpt.frames for excerpt in excerpts],
+    }
+
+
+def _frames(outputs: Outputs) -> list[Any] | None:
+    return None if outputs is None else [outputs[0][number] for number in range(len(outputs[0]))]
+
+
+def _build(options: ClipFeedOptions) -> Any:
+    try:
+        from nvidia.dali import Pipeline, fn, types
+    except ImportError as error:
+        raise MissingPackageError(INSTALL_DALI) from error
+
+    pipeline = Pipeline(
+        batch_size=options.batch_size,
+        num_threads=options.num_threads,
+        device_id=options.device_id,
+        prefetch_queue_depth=options.depth,
+    )
+    with pipeline:
+        # no_copy: the driver keeps the bytes alive.
+        encoded = fn.external_source(name="encoded", dtype=types.UINT8, ndim=1, no_copy=True)
+        frames = fn.external_source(name="frames", dtype=types.INT32, ndim=1)
+        # Without pad_mode a frame that is not there would be a black one and no error.
+        decoded = fn.decoders.video(
+            encoded, frames=frames, device=options.backend, pad_mode="none", build_index=True
+        )
+        pipeline.set_outputs(decoded)
+    pipeline.build()
+    return pipeline

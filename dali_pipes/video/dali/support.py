@@ -1,0 +1,110 @@
+"""Which videos DALI decodes: those whose frames it is known to number as we do, less what it refuses here."""
+
+import warnings
+from collections import Counter
+from typing import Literal, NamedTuple
+
+from dali_pipes.video.codec import stored_size
+from dali_pipes.video.color import LUMA_WEIGHTS
+from dali_pipes.video.packet_headers import has_lengths, is_packed
+from readers.video import VideoInfo
+from readers.video.info import UNSPECIFIED_MATRIX
+
+Backend = Literal["cpu", "mixed"]
+Kind = tuple[str, str, int, int]
+
+_ENOUGH = 3  # refused videos of a kind of which none was decoded
+
+
+class Limits(NamedTuple):
+    """What a decoder takes of one codec.
+
+    Attributes:
+        pixel_formats: FFmpeg's names.
+        smallest: Height and width.
+        largest: Height and width.
+    """
+
+    pixel_formats: frozenset[str]
+    smallest: tuple[int, int] = (1, 1)
+    largest: tuple[int, int] = (1 << 14, 1 << 14)
+
+
+_PLAIN = frozenset({"yuv420p", "yuvj420p"})
+_DEEP = _PLAIN | {"yuv420p10le", "yuv420p12le"}
+
+# NVIDIA's Video Codec SDK 13, NVDEC application note, and what cuvidGetDecoderCaps gives as the smallest.
+# Motion JPEG is missing: damaged pictures are noticed by FFmpeg alone, and only where it is told to (codec.py).
+# DALI takes NV12 from NVDEC, which has half as many rows and columns of colour, whatever the video has.
+NVDEC = {
+    "h264": Limits(_PLAIN, (16, 48), (4096, 4096)),
+    "hevc": Limits(_DEEP, (144, 144), (8192, 8192)),
+    "av1": Limits(_DEEP - {"yuv420p12le"}, (128, 128), (8192, 8192)),
+    "vp9": Limits(_DEEP, (128, 128), (8192, 8192)),
+    "vp8": Limits(_PLAIN, (16, 48), (4096, 4096)),
+    "mpeg4": Limits(_PLAIN, (16, 48), (1024, 2032)),
+}
+LIBAVCODEC = {
+    name: Limits(_PLAIN | {"yuv422p", "yuvj422p", "yuv444p", "yuvj444p"}) for name in ("vp8", "vp9")
+}
+
+
+def decodes(info: VideoInfo, backend: Backend) -> bool:
+    """Whether DALI's decoder of a backend takes a video, as far as its headers tell."""
+    limits = (NVDEC if backend == "mixed" else LIBAVCODEC).get(info.codec)
+    if limits is None or info.pixel_format not in limits.pixel_formats:
+        return False
+    if len(info.packet_offsets) == 0 or info.damage or is_packed(info.codec, info.extradata):
+        return False
+    if info.matrix not in {*LUMA_WEIGHTS, UNSPECIFIED_MATRIX}:
+        return False  # DALI makes colours by BT.601, which cannot be mended then
+    size = stored_size(info)
+    fits = all(
+        low <= side <= high
+        for low, side, high in zip(limits.smallest, size, limits.largest, strict=True)
+    )
+    if backend == "cpu":
+        # It looks at the name of the pixel format alone.
+        return fits and info.full_range == info.pixel_format.startswith("yuvj")
+    even = size[0] % 2 == size[1] % 2 == 0
+    lengths = info.codec not in ("h264", "hevc") or has_lengths(info.codec, info.extradata)
+    return fits and even and lengths
+
+
+class Refusals:
+    """Remembers of which kinds of videos DALI decoded some, and which it refused."""
+
+    def __init__(self) -> None:
+        self._decoded: set[Kind] = set()
+        self._refused: Counter[Kind] = Counter()
+
+    def is_hopeless(self, info: VideoInfo) -> bool:
+        """Whether DALI has refused several videos of this kind, and decoded none."""
+        kind = _kind(info)
+        return kind not in self._decoded and self._refused[kind] >= _ENOUGH
+
+    def note(self, info: VideoInfo, *, decoded: bool, said: str) -> None:
+        """Remember what became of a video; warn when its kind has become hopeless.
+
+        Args:
+            info: What the index knows of the video.
+            decoded: Whether DALI decoded it.
+            said: What DALI said, otherwise.
+        """
+        kind = _kind(info)
+        if decoded:
+            self._decoded.add(kind)
+            return
+        self._refused[kind] += 1
+        if self._refused[kind] == _ENOUGH and self.is_hopeless(info):
+            codec, pixel_format, height, width = kind
+            warnings.warn(
+                f"DALI refuses videos of {codec}, {pixel_format}, {width}x{height}, which are decoded on the CPU "
+                f"from now on; DALI said: {said}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+def _kind(info: VideoInfo) -> Kind:
+    return info.codec, info.pixel_format, info.height, info.width

@@ -1,0 +1,91 @@
+"""From a decoded frame to the canvases of its views: only the part that a crop shows is converted and resized."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dali_pipes.pipeline.stages import needed_part
+from dali_pipes.video.color import to_rgb
+from gpu_aug import Draws
+from readers.video import VideoInfo
+
+# Each thread's memory for resizing.
+_KEPT = threading.local()
+
+
+class _Cut(NamedTuple):
+    """A crop of a view, see gpu_aug.Crops; `start` is counted from the part's top left."""
+
+    start: tuple[int, int]
+    shape: tuple[int, int]
+    resize: tuple[int, int]
+    paste: tuple[int, int]
+    antialias: bool
+
+
+class Stencil:
+    """The crops of a row, which are the same in all frames of a clip.
+
+    Args:
+        draws: One entry per view.
+        row: Which row.
+        info: What the index knows of its video.
+    """
+
+    def __init__(self, draws: Sequence[Draws], row: int, info: VideoInfo) -> None:
+        starts, shapes = needed_part(draws)
+        self._info = info
+        self._start, self._shape = _pair(starts[row]), _pair(shapes[row])
+        self._cuts = []
+        for drawn in draws:
+            crops = drawn.crops
+            cut = _Cut(
+                start=_pair(crops.start[row] - starts[row]),
+                shape=_pair(crops.shape[row]),
+                resize=_pair(crops.resize[row]),
+                paste=_pair(crops.paste[row]),
+                antialias=crops.antialias,
+            )
+            self._cuts.append(cut)
+
+    def draw(self, picture: Any, canvases: Sequence[torch.Tensor]) -> None:
+        """Draw the canvas of each view from a frame.
+
+        Args:
+            picture: An `av.VideoFrame` as it is stored, or uint8 [height, width, 3], upright.
+            canvases: uint8 [canvas height, canvas width, 3] of each view, written whole.
+        """
+        (top, left), (height, width) = self._start, self._shape
+        if isinstance(picture, np.ndarray):
+            part = picture[top : top + height, left : left + width]
+        else:
+            part = to_rgb(picture, self._info, (top, left, height, width))
+        for cut, canvas in zip(self._cuts, canvases, strict=True):
+            _resize(part, cut, canvas.numpy())
+
+
+def _resize(part: NDArray[np.uint8], cut: _Cut, canvas: NDArray[np.uint8]) -> None:
+    from gpu_aug.resampling.bilinear import resize_into, scratch_bytes
+
+    (top, left), (height, width) = cut.start, cut.shape
+    size_bytes = scratch_bytes(height, width, *cut.resize)
+    scratch: NDArray[np.uint8] | None = getattr(_KEPT, "scratch", None)
+    if scratch is None or scratch.size < size_bytes:
+        scratch = _KEPT.scratch = np.empty(size_bytes, np.uint8)
+    resize_into(
+        part[top : top + height, left : left + width],
+        (0.0, 0.0, float(height), float(width)),
+        canvas,
+        *cut.resize,
+        *cut.paste,
+        cut.antialias,
+        scratch,
+    )
+
+
+def _pair(values: NDArray[np.int32]) -> tuple[int, int]:
+    return int(values[0]), int(values[1])

@@ -1,0 +1,352 @@
+"""Operations that are one table of 256 values per image and channel.
+
+Values are rounded to 8 bits, looked up, and divided by 255: 8-bit values stay 8-bit values.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.draws import Params
+from gpu_aug.ops import validation
+from gpu_aug.ops.color.matrices import normals
+from gpu_aug.ops.distributions.uniform import Sizes, Uniforms, whole_between
+from gpu_aug.ops.operation import Gated, Operation
+from gpu_aug.ops.validation import probability
+
+__all__ = [
+    "AutoContrast",
+    "Equalize",
+    "EqualizeLuma",
+    "HistogramStretch",
+    "Posterize",
+    "RandomToneCurve",
+]
+
+_LEVELS = np.arange(256)
+
+
+class LookUp(Operation, abstract=True):
+    """A look-up of 8-bit values."""
+
+    # Measured 0 on noise and photographs.
+    tolerance: ClassVar[float] = 0.001
+    needs_unit_range: ClassVar[bool] = True
+
+    moves_pixels_only: ClassVar[bool] = True
+    """8-bit values stay 8-bit values."""
+
+
+class Table(LookUp, abstract=True):
+    """A table that follows from the drawn parameters."""
+
+    @abstractmethod
+    def tables(self, params: Params) -> NDArray[np.uint8]:
+        """Return uint8 [n, 3, 256] for n images, on the host."""
+
+
+class HistogramTable(LookUp, abstract=True):
+    """A table that follows from each channel's histogram; nothing but the gate is drawn."""
+
+    @abstractmethod
+    def tables(self, histograms: Tensor) -> Tensor:
+        """Return uint8 [n, 3, 256] for int64 [n, 3, 256], on one device and without waiting for it."""
+
+
+@dataclass(frozen=True)
+class Posterize(Table):
+    """Keep the leading bits of each 8-bit value.
+
+    Args:
+        bits: How many of the 8 bits: one number from 0 to 8, or (smallest, largest), both included;
+            or three such pairs, one per channel.
+        p: Share of the images that are changed.
+
+    Source: torchvision v2 RandomPosterize on uint8; Pillow ImageOps.posterize. Ranges are those of
+    Albumentations Posterize.
+    """
+
+    bits: int | tuple[int, int] | tuple[tuple[int, int], ...] = 4
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        value: Any = self.bits
+        if validation.is_sequence(value, 3):
+            bits: Any = tuple(_bits(channel, value) for channel in value)
+        else:
+            bits = _bits(value, value)
+        self._set(bits=bits, p=probability("Posterize", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, and one or three numbers of bits."""
+        return 1 + (3 if len(self.bits) == 3 else 1)  # type: ignore[arg-type]
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``bits``, int64 [B], or [B, 3] where channels have their own."""
+        ends: Any = self.bits
+        if len(ends) == 3:
+            columns = [whole_between(u[:, 1 + c], pair) for c, pair in enumerate(ends)]
+            bits = np.stack(columns, axis=1)
+        else:
+            bits = whole_between(u[:, 1], ends)
+        return {"apply": u[:, 0] < self.p, "bits": bits}
+
+    def tables(self, params: Params) -> NDArray[np.uint8]:
+        """Clear the trailing bits."""
+        bits = params["bits"].reshape(len(params["bits"]), -1, 1)
+        table = (_LEVELS >> (8 - bits)) << (8 - bits)
+        return np.repeat(table.astype(np.uint8), 3 // table.shape[1], axis=1)
+
+
+@dataclass(frozen=True)
+class RandomToneCurve(Table):
+    """Bend the tones along a cubic curve from (0, 0) to (1, 1).
+
+    Args:
+        scale: Standard deviation of the curve's two inner points, 0.25 and 0.75 in the mean, which
+            are clipped to [0, 1].
+        per_channel: Whether each channel has its own curve.
+        p: Share of the images that are changed.
+
+    Source: Albumentations RandomToneCurve.
+    """
+
+    scale: float = 0.1
+    _: KW_ONLY
+    per_channel: bool = False
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        scale = validation.number("RandomToneCurve", "scale", self.scale)
+        if not 0 <= scale <= 1:
+            raise validation.fault(
+                "RandomToneCurve", "scale", self.scale, "a number from 0 to 1, for example 0.1"
+            )
+        self._set(scale=scale, p=probability("RandomToneCurve", self.p))
+
+    @property
+    def num_uniforms(self) -> int:
+        """The gate, and pairs of numbers for one or three pairs of normal ones."""
+        return 7 if self.per_channel else 3
+
+    def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
+        """Draw ``low`` and ``high``, float64 [B, 3]: the heights of the inner points."""
+        bends = self.scale * normals(u[:, 1:]).reshape(len(u), 2, -1)
+        low, high = (
+            np.clip(middle + bend, 0, 1) * np.ones(3)
+            for middle, bend in zip((0.25, 0.75), bends.swapaxes(0, 1), strict=True)
+        )
+        return {"apply": u[:, 0] < self.p, "low": low, "high": high}
+
+    def tables(self, params: Params) -> NDArray[np.uint8]:
+        """A Bezier curve, rounded."""
+        t = np.linspace(0, 1, 256)
+        low, high = params["low"][:, :, None], params["high"][:, :, None]
+        curve = (3 * (1 - t) ** 2 * t * low + 3 * (1 - t) * t**2 * high + t**3) * 255
+        return np.clip(np.rint(curve), 0, 255).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Equalize(HistogramTable, Gated):
+    """Make the tones of each channel equally frequent, with probability ``p``.
+
+    Args:
+        p: Share of the images that are changed.
+        method: "pil" is Pillow's table; "opencv" is that of cv2.equalizeHist; "inclusive" is
+            Pillow's, but counts the pixels of a tone itself as well.
+
+    Source: torchvision v2 RandomEqualize and Pillow ImageOps.equalize; the methods "opencv" and
+    "inclusive" are Albumentations Equalize with mode "cv" and "pil".
+    """
+
+    method: Literal["pil", "opencv", "inclusive"] = "pil"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in ("pil", "opencv", "inclusive"):
+            raise validation.fault(
+                "Equalize",
+                "method",
+                self.method,
+                "'pil', 'opencv' or 'inclusive', for example 'pil'",
+            )
+
+    def tables(self, histograms: Tensor) -> Tensor:
+        """Spread the cumulated histogram; a channel of one tone stays as it is."""
+        total = histograms.sum(dim=2, keepdim=True)
+        below = histograms.cumsum(dim=2)
+        used = histograms > 0
+        if self.method == "opencv":
+            first = histograms.gather(2, used.byte().argmax(dim=2, keepdim=True))
+            same = first == total
+            scale = _per_level((total - first).clamp(min=1).float())
+            table = ((below - first).clamp(min=0).float() * scale).round()
+        else:
+            last = histograms.gather(2, _last(used))
+            step = (total - last) // 255
+            same = (step == 0) | (used.sum(dim=2, keepdim=True) <= 1)
+            counted = below if self.method == "inclusive" else below - histograms
+            table = (counted + step // 2) // step.clamp(min=1)
+        return torch.where(same, _levels(histograms), table.clamp(0, 255)).to(torch.uint8)
+
+
+@dataclass(frozen=True)
+class EqualizeLuma(Gated):
+    """Make the tones of the luma equally frequent and leave the chroma, with probability ``p``.
+
+    It goes through OpenCV's 8-bit YCrCb on the CPU, also where the images are on a GPU.
+
+    Args:
+        p: Share of the images that are changed.
+        method: As for Equalize.
+
+    Source: Albumentations Equalize with by_channels=False.
+    """
+
+    tolerance: ClassVar[float] = 0.001  # Measured 0.
+    needs_unit_range: ClassVar[bool] = True
+
+    method: Literal["pil", "opencv", "inclusive"] = "pil"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Equalize(self.p, self.method)
+
+
+@dataclass(frozen=True)
+class AutoContrast(HistogramTable, Gated):
+    """Stretch each channel from its smallest and largest value to 0 and 255, with probability ``p``.
+
+    Source: Pillow ImageOps.autocontrast; torchvision v2 RandomAutocontrast.
+    """
+
+    def tables(self, histograms: Tensor) -> Tensor:
+        """Stretch and cut fractions off; a channel of one tone stays as it is."""
+        used = histograms > 0
+        low, high = used.byte().argmax(dim=2, keepdim=True), _last(used)
+        scale = _per_level((high - low).clamp(min=1).double())
+        levels = _levels(histograms)
+        table = (levels * scale + -low * scale).clamp(0, 255)
+        return torch.where(high <= low, levels, table.trunc()).to(torch.uint8)
+
+
+@dataclass(frozen=True)
+class HistogramStretch(HistogramTable, Gated):
+    """Stretch the tones between two ends of each channel's histogram.
+
+    Args:
+        cutoff: Percentage of the pixels that lie beyond each end.
+        ignore: A tone, 0 to 255, that is neither counted nor changed. Of 0, 1 and 2 it is also the
+            number of a channel that is left as it is, as in the source.
+        method: "cdf" spreads tones by how frequent they are; "linear" evenly.
+        p: Share of the images that are changed.
+
+    Source: Albumentations AutoContrast, whose method "pil" is "linear" here.
+    """
+
+    _: KW_ONLY
+    cutoff: float = 0.0
+    ignore: int | None = None
+    method: Literal["cdf", "linear"] = "cdf"
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name = "HistogramStretch"
+        cutoff = validation.number(name, "cutoff", self.cutoff)
+        if not 0 <= cutoff <= 100:
+            raise validation.fault(
+                name, "cutoff", self.cutoff, "a percentage from 0 to 100, for example 2.0"
+            )
+        ignore = self.ignore
+        if ignore is not None and (not validation.is_whole(ignore) or not 0 <= ignore <= 255):
+            raise validation.fault(
+                name, "ignore", ignore, "None or a whole number from 0 to 255, for example 0"
+            )
+        if self.method not in ("cdf", "linear"):
+            raise validation.fault(
+                name, "method", self.method, "'cdf' or 'linear', for example 'cdf'"
+            )
+        self._set(cutoff=cutoff, ignore=None if ignore is None else int(ignore))
+
+    def tables(self, histograms: Tensor) -> Tensor:
+        """Stretch between the ends; a channel without room between them stays as it is."""
+        histograms = histograms.clone()
+        histograms[:, :, 255] = 0  # the source leaves it out
+        if self.ignore is not None:
+            histograms[:, :, self.ignore] = 0
+        low, high = self._ends(histograms)
+        levels = _levels(histograms)
+        if self.method == "cdf":
+            inside = (levels >= low) & (levels <= high)
+            below = torch.where(inside, histograms, 0).cumsum(dim=2)
+            first, last = below.gather(2, low), below.gather(2, high)
+            room = (last - first).float()
+            table = (below - first).float() * 255 / room.clamp(min=1)
+            # Only the first end holds pixels: the source divides 0 by 0 there, which is tone 0.
+            table = torch.where((room == 0) | ~inside, 0, table.round())
+            table = torch.where(last == 0, levels, torch.where(levels > high, 255, table))
+        else:
+            scale = _per_level((high - low).clamp(min=1).double())
+            table = ((levels - low) * scale).round()
+            table = torch.where(levels < low, 0, torch.where(levels > high, 255, table))
+        empty = histograms.sum(dim=2, keepdim=True) == 0
+        table = torch.where((high <= low) | empty, levels, table.clamp(0, 255)).to(torch.uint8)
+        if self.ignore is not None:
+            table[:, :, self.ignore] = self.ignore
+            if self.ignore < 3:
+                table[:, self.ignore] = levels[0, 0].to(torch.uint8)
+        return table
+
+    def _ends(self, histograms: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the first and last tone, int64 [n, 3, 1] each."""
+        used = histograms > 0
+        if not self.cutoff:
+            return used.byte().argmax(dim=2, keepdim=True), _last(used)
+        cut = histograms.sum(dim=2, keepdim=True).double() * self.cutoff / 100
+        from_below = histograms.cumsum(dim=2) >= cut
+        from_above = histograms.flip(2).cumsum(dim=2) >= cut
+        low = (from_below.byte().argmax(dim=2, keepdim=True) + 1).clamp(max=255)
+        high = 255 - from_above.byte().argmax(dim=2, keepdim=True)
+        flat = (histograms == histograms[:, :, :1]).all(dim=2, keepdim=True)
+        margin = int(256 * self.cutoff / 100)
+        low = torch.where(flat, margin, low)
+        return low, torch.where(flat, 255 - margin, high)
+
+
+def _bits(value: Any, whole: object) -> tuple[int, int]:
+    ends = (value, value) if validation.is_whole(value) else value
+    if (
+        not isinstance(ends, Sequence)
+        or not validation.is_sequence(ends, 2)
+        or not all(validation.is_whole(end) for end in ends)
+        or not 0 <= ends[0] <= ends[1] <= 8
+    ):
+        raise validation.fault(
+            "Posterize",
+            "bits",
+            whole,
+            "a whole number from 0 to 8, (smallest, largest), or three pairs, for example 4",
+        )
+    return int(ends[0]), int(ends[1])
+
+
+def _per_level(spread: Tensor) -> Tensor:
+    """Return 255 / spread, rounded once; torch rounds twice if a plain number is divided."""
+    return torch.full_like(spread, 255) / spread
+
+
+def _levels(histograms: Tensor) -> Tensor:
+    return torch.arange(256, device=histograms.device).expand_as(histograms)
+
+
+def _last(used: Tensor) -> Tensor:
+    """Return the last place that is used, int64 [n, 3, 1]."""
+    return 255 - used.flip(2).byte().argmax(dim=2, keepdim=True)

@@ -1,0 +1,57 @@
+"""The decode stage on images that are decoded already: cut, resample, paste."""
+
+import torch
+from torch.nn import functional as F
+
+from gpu_aug.resampling.crops import Crops
+
+
+def resample(
+    image: torch.Tensor,
+    crops: Crops,
+    row: int,
+    out: torch.Tensor,
+    *,
+    origin: tuple[int, int] = (0, 0),
+) -> None:
+    """Cut a row's crop out of an image, resize it and lay it on the canvas.
+
+    This is torchvision's antialiased bilinear resize, for uint8 its own uint8 kernel.
+
+    Args:
+        image: [height, width, 3] on the CPU, uint8 or float32, upright: the whole image, or a part of
+            it that holds the crop.
+        crops: The batch's crops, one row of which is used.
+        row: That row.
+        out: [canvas height, canvas width, 3] of the same type, written whole.
+        origin: Top and left of ``image`` in the whole image.
+    """
+    top, left = (crops.start[row] - origin).tolist()
+    height, width = crops.shape[row].tolist()
+    size = (int(crops.resize[row, 0]), int(crops.resize[row, 1]))
+    # Contiguous and channels last: torch then resamples the three channels together, twice as fast.
+    cut = image[top : top + height, left : left + width].contiguous()
+    if size != tuple(cut.shape[:2]):
+        planar = cut[None].permute(0, 3, 1, 2)
+        planar = F.interpolate(planar, size=size, mode="bilinear", antialias=crops.antialias)
+        cut = planar[0].permute(1, 2, 0)
+    top, left = int(crops.paste[row, 0]), int(crops.paste[row, 1])
+    if (top, left) == (0, 0) and size == tuple(out.shape[:2]):
+        out.copy_(cut)
+    else:
+        _paste(cut, top, left, out)
+
+
+def _paste(image: torch.Tensor, top: int, left: int, out: torch.Tensor) -> None:
+    rows = _common(top, image.shape[0], out.shape[0])
+    columns = _common(left, image.shape[1], out.shape[1])
+    out.zero_()
+    out[rows, columns] = image[
+        rows.start - top : rows.stop - top, columns.start - left : columns.stop - left
+    ]
+
+
+def _common(start: int, length: int, limit: int) -> slice:
+    """The part of [start, start + length) in [0, limit); empty where there is none."""
+    first = max(start, 0)
+    return slice(first, max(min(start + length, limit), first))

@@ -1,0 +1,223 @@
+"""Moving targets: what a recipe's draws do to boxes, keypoints and masks, whatever the engine."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Draws
+from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.ops.combine import Combinator, RandomApply
+from gpu_aug.ops.foreign.foreign import Foreign
+from gpu_aug.ops.geometric.grids import RandomGridShuffle
+from gpu_aug.ops.geometric.spatial import Spatial
+from gpu_aug.ops.mix import CutMix, Mixing, MixUp, Mosaic
+from gpu_aug.ops.operation import Operation
+from gpu_aug.recipe import Recipe
+from gpu_aug.targets import boxes as box_math
+from gpu_aug.targets.mixed import mix
+from gpu_aug.targets.move_one import Moved, move, moves_targets
+from gpu_aug.targets.targets import KINDS, BoxParams, KeypointParams, Targets
+
+
+def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list[Targets]:
+    """Return the targets of the images that ``recipe`` makes with ``draws``.
+
+    All stages are carried out, in order, and after each operation that moves them boxes are clipped
+    and dropped as ``recipe.boxes`` says, keypoints as ``recipe.keypoints`` says.
+
+    Args:
+        recipe: One recipe; each view of Views has targets of its own.
+        draws: What ``recipe.draw`` returned for B samples.
+        targets: B, in the recipe's own form of boxes; not written to.
+
+    Raises:
+        RecipeError: An operation cannot move what there is; it is named.
+        TargetsError: Targets do not fit their image, or cannot be mixed. The row is named.
+
+    Example:
+        >>> recipe = Recipe([CenterCrop(32)])
+        >>> draws = recipe.draw(0, 0, np.arange(1), np.array([[48, 64]]))
+        >>> [moved] = move_batch(recipe, draws, [Targets(keypoints=[[32, 24]])])
+        >>> moved.keypoints
+        array([[16., 16.]])
+    """
+    if len(targets) != len(draws):
+        raise TargetsError(f"targets must be one per sample ({len(draws)}), got {len(targets)}")
+    check_recipe(
+        recipe, {kind for one in targets for kind in KINDS if getattr(one, kind) is not None}
+    )
+    if not any(targets):
+        return list(targets)
+    sizes = draws.sizes
+    batch = [_enter(recipe, one, _size(sizes, row), row) for row, one in enumerate(targets)]
+    drawn = draws.decode_params + draws.params
+    first = _num_before_check(recipe.operations[0])
+    for number, (leaf, params) in enumerate(zip(recipe.leaves, drawn, strict=True)):
+        sizes = leaf.result_size(params, sizes)
+        for row, one in enumerate(batch):
+            one.size, one.after = one.after, _size(sizes, row)
+        if isinstance(leaf, Mixing):
+            batch = mix(leaf, params, draws.partners, batch)
+            moved = np.flatnonzero(leaf.mixed(params, draws.partners))
+        else:
+            moved = np.flatnonzero(params["apply"] & moves_targets(leaf))
+            for row in moved.tolist():
+                move(leaf, batch[row], params, row)
+        # Albumentations checks after every step; later ones that move nothing change nothing.
+        _check(batch, range(len(batch)) if number + 1 == first else moved.tolist())
+    _check(batch, range(len(batch)), at_end=True)
+    return [_leave(one) for one in batch]
+
+
+def check_recipe(recipe: Recipe, kinds: Collection[str]) -> None:
+    """Check that a recipe can move these kinds of targets.
+
+    Args:
+        recipe: One recipe.
+        kinds: Some of KINDS.
+
+    Raises:
+        RecipeError: It cannot; the operation, the reason and a way out are named.
+    """
+    for leaf in recipe.leaves:
+        if kinds and isinstance(leaf, Foreign):
+            leaf.check_targets()
+        for kind in KINDS:
+            reason = _refusal(leaf, kind) if kind in kinds else None
+            if reason:
+                raise RecipeError(
+                    f"{type(leaf).__name__} cannot be done with {kind}: {reason}: take it out of "
+                    f"the recipe, or leave out {kind}"
+                )
+
+
+def check_targets(recipe: Recipe, targets: Targets, size: tuple[int, int]) -> None:
+    """Check that the targets of one image are what a recipe takes.
+
+    Args:
+        recipe: One recipe.
+        targets: Targets with boxes in the recipe's own form.
+        size: Height and width of the source image.
+
+    Raises:
+        TargetsError: They are not.
+    """
+    _enter(recipe, targets, size, None)
+
+
+def _refusal(leaf: Operation, kind: str) -> str | None:
+    """Return why an operation cannot move a kind of targets; None where it can."""
+    if isinstance(leaf, MixUp) and kind == "masks":
+        return "two masks of whole numbers have no blend"
+    if isinstance(leaf, RandomGridShuffle) and kind == "boxes":
+        return "tiles may tear them apart"
+    if isinstance(leaf, CutMix) and kind != "masks":
+        return f"{kind} of a pasted rectangle's surroundings have no meaning"
+    if leaf.group > 1 and not isinstance(leaf, MixUp | CutMix | Mosaic):
+        return "how it mixes them is not known"
+    if isinstance(leaf, Spatial) and not moves_targets(leaf):
+        return "how it moves them is not known"
+    return None
+
+
+def _size(sizes: NDArray[np.int64], row: int) -> tuple[int, int]:
+    return int(sizes[row, 0]), int(sizes[row, 1])
+
+
+def _num_before_check(operation: Operation) -> int:
+    """Return after how many leaves of the first step all targets are checked, moved or not.
+
+    A choice is one step: what one alternative enlarges has not been checked after another.
+    """
+    if isinstance(operation, RandomApply):
+        return _num_before_check(operation.operations[0])
+    return len(operation.leaves) if isinstance(operation, Combinator) else 1
+
+
+def _check(batch: list[Moved], rows: Iterable[int], *, at_end: bool = False) -> None:
+    for row in rows:
+        one = batch[row]
+        boxes, keypoints = one.boxes, one.keypoints
+        # Those that are checked once, at the end, are put aside until then, and the other way round.
+        if boxes is not None and one.box_params.check_each != at_end:
+            one.boxes, kept = box_math.keep(boxes, one.box_params, one.after)
+            one.keep_boxes(kept)
+        params = one.keypoint_params
+        if keypoints is not None and params.remove_invisible and params.check_each != at_end:
+            one.keep_keypoints(box_math.inside(keypoints, one.after))
+
+
+def _enter(recipe: Recipe, targets: Targets, size: tuple[int, int], row: int | None) -> Moved:
+    """Check targets against their image, and bring them into our own form."""
+    params = recipe.boxes or BoxParams()
+    points = recipe.keypoints or KeypointParams()
+    one = Moved(
+        targets.boxes,
+        targets.box_labels,
+        targets.keypoints,
+        targets.keypoint_labels,
+        targets.masks,
+        size,
+        size,
+        params,
+        points,
+    )
+    where = "" if row is None else f"sample {row}: "
+    if one.masks is not None and one.masks.shape[1:] != size:
+        raise TargetsError(
+            f"{where}masks must be as large as the image, {size[0]}x{size[1]}, got "
+            f"{one.masks.shape[1]}x{one.masks.shape[2]}: give masks of the source image"
+        )
+    if params.instance_masks and one.masks is not None:
+        num = None if one.boxes is None else len(one.boxes)
+        if num != len(one.masks):
+            raise TargetsError(
+                f"{where}masks must be one per box with instance_masks=True, got {len(one.masks)} "
+                f"masks and {'no' if num is None else num} boxes: make them match"
+            )
+    if one.boxes is not None:
+        one.boxes = box_math.to_xyxy(one.boxes, params, size)
+        _check_boxes(one, where)
+    return one
+
+
+def _check_boxes(one: Moved, where: str) -> None:
+    """Clip, drop or refuse boxes that are wrong."""
+    assert one.boxes is not None
+    params, given = one.box_params, one.boxes
+    clipped = box_math.clip(given, one.size)
+    # The allowance is Albumentations': rounding of normalized coordinates in float32.
+    outside = (np.abs(clipped - given) > 1e-5 * max(one.size)).any(axis=1)
+    if params.clip:
+        one.boxes = clipped
+    elif outside.any() and not params.keep_empty:
+        row = int(outside.argmax())
+        raise TargetsError(
+            f"{where}boxes must lie in the image, {one.size[0]}x{one.size[1]}, got (left, top, right, "
+            f"bottom) = {given[row].round(3).tolist()} in row {row}: correct format="
+            f"{params.format!r}, normalized={params.normalized}, or use BoxParams(clip=True), which cuts off "
+            "what lies outside"
+        )
+    solid = box_math.areas(one.boxes) >= 1e-7
+    if params.filter_invalid:
+        one.keep_boxes(solid)
+    elif not solid.all() and not params.keep_empty:
+        row = int((~solid).argmax())
+        raise TargetsError(
+            f"{where}boxes must have right > left and bottom > top, got "
+            f"{one.boxes[row].round(3).tolist()} in row {row}: correct format={params.format!r}, "
+            "or use BoxParams(filter_invalid=True), which drops them"
+        )
+
+
+def _leave(one: Moved) -> Targets:
+    boxes, points = one.boxes, one.keypoints
+    return Targets(
+        None if boxes is None else box_math.from_xyxy(boxes, one.box_params, one.after),
+        one.box_labels,
+        points,
+        one.keypoint_labels,
+        # A copy: ascontiguousarray leaves the negative strides of axes of length 1, which torch refuses.
+        None if one.masks is None else np.array(one.masks, order="C"),
+    )

@@ -1,0 +1,205 @@
+"""How the targets of one image follow each family of operations, whatever the engine."""
+
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gpu_aug.draw_operations import row_of
+from gpu_aug.draws import Params
+from gpu_aug.errors import TargetsError
+from gpu_aug.ops.boxes import ClampBoundingBoxes, SanitizeBoundingBoxes
+from gpu_aug.ops.dropout.erase import Holes
+from gpu_aug.ops.geometric.grids import RandomGridShuffle
+from gpu_aug.ops.geometric.spatial import Crop, Moving, Remap, Reorient, Resample
+from gpu_aug.ops.operation import Operation
+from gpu_aug.targets import boxes as box_math
+from gpu_aug.targets import masks as mask_math
+from gpu_aug.targets.targets import BoxParams, KeypointParams
+
+_CPU = torch.device("cpu")
+
+
+@dataclass(slots=True)
+class Moved:
+    """The targets of one image on their way through a recipe; boxes are corners in pixels.
+
+    Attributes:
+        size: Height and width of the image before the operation at hand.
+        after: Height and width after it.
+    """
+
+    boxes: NDArray[np.float64] | None
+    box_labels: NDArray[Any] | None
+    keypoints: NDArray[np.float64] | None
+    keypoint_labels: NDArray[Any] | None
+    masks: NDArray[Any] | None
+    size: tuple[int, int]
+    after: tuple[int, int]
+    box_params: BoxParams
+    keypoint_params: KeypointParams
+
+    def keep_boxes(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the other boxes, their labels, and their masks where there is one for each."""
+        if self.boxes is None or kept.all():
+            return
+        own_masks = self.box_params.instance_masks
+        if self.masks is not None and own_masks:
+            self.masks = self.masks[kept]
+        self.boxes = self.boxes[kept]
+        if self.box_labels is not None:
+            self.box_labels = self.box_labels[kept]
+
+    def keep_keypoints(self, kept: NDArray[np.bool_]) -> None:
+        """Drop the other keypoints and their labels."""
+        if self.keypoints is None or kept.all():
+            return
+        self.keypoints = self.keypoints[kept]
+        if self.keypoint_labels is not None:
+            self.keypoint_labels = self.keypoint_labels[kept]
+
+
+@singledispatch
+def move(operation: Operation, one: Moved, params: Params, row: int) -> None:
+    """Move the targets of one image, in place; register a function for a family of operations.
+
+    Args:
+        operation: What is done to the image.
+        one: Its targets.
+        params: What was drawn for the batch.
+        row: The image's row in it; ``apply`` is on there.
+    """
+
+
+def moves_targets(leaf: Operation) -> bool:
+    """Whether an operation that does not mix images can change targets at all."""
+    return move.dispatch(type(leaf)) is not move.dispatch(Operation)
+
+
+@move.register
+def _(operation: Moving, one: Moved, params: Params, row: int) -> None:
+    matrix = _matrix(operation, one, params, row)
+    follow_matrix(one, matrix, to_continuous=0.5 * (one.keypoint_params.pixel_index is True))
+    if one.masks is not None:
+        fill = _fill(one, operation)
+        one.masks = mask_math.warp(one.masks, matrix, one.after, operation.padding_mode, fill)
+
+
+@move.register
+def _(operation: Reorient, one: Moved, params: Params, row: int) -> None:
+    matrix = _matrix(operation, one, params, row)
+    follow_matrix(one, matrix, to_continuous=0.5 * bool(one.keypoint_params.pixel_index))
+    if one.masks is not None:
+        names = ("transpose", "top_bottom", "left_right")
+        one.masks = mask_math.reorient(one.masks, *(bool(params[name][row]) for name in names))
+
+
+@move.register
+def _(operation: Crop, one: Moved, params: Params, row: int) -> None:
+    follow_matrix(one, _matrix(operation, one, params, row))
+    if one.masks is not None:
+        start, shape = params["start"][row], params["shape"][row]
+        fill = _fill(one, operation)
+        one.masks = mask_math.cut(one.masks, start, shape, operation.padding_mode, fill)
+
+
+@move.register
+def _(operation: Resample, one: Moved, params: Params, row: int) -> None:
+    matrix = _matrix(operation, one, params, row)
+    follow_matrix(one, matrix)  # of pixel indices too: (0, 0) stays (0, 0)
+    if one.masks is not None:
+        start, shape, resize = (params[name][row] for name in ("start", "shape", "resize"))
+        fill = _fill(one, operation)
+        floor = getattr(operation, "mask_interpolation", "nearest") == "nearest_floor"
+        one.masks = mask_math.resample(
+            one.masks, start, shape, resize, operation.padding_mode, fill, floor=floor
+        )
+
+
+@move.register
+def _(operation: Remap, one: Moved, params: Params, row: int) -> None:
+    field = operation.displacement(row_of(params, row), one.size, _CPU)[0].numpy()
+    if one.boxes is not None:
+        one.boxes = box_math.move_boxes_along(one.boxes, field)
+    if one.keypoints is not None:
+        to_continuous = 0.5 * (one.keypoint_params.pixel_index is True)
+        moved = box_math.move_points_along(one.keypoints + to_continuous, field)
+        one.keypoints = moved - to_continuous
+    if one.masks is not None:
+        fill = _fill(one, operation)
+        one.masks = mask_math.remap(one.masks, field, operation.padding_mode, fill)
+
+
+@move.register
+def _(operation: Holes, one: Moved, params: Params, row: int) -> None:
+    holes = params["holes"][row]
+    hidden = mask_math.hidden_by(holes, one.size)
+    if one.masks is not None and operation.fill_mask is not None:
+        painted = one.masks.copy()
+        painted[:, hidden] = _fill(one, operation)
+        one.masks = painted
+    if one.boxes is not None and one.box_params.shrink_in_holes and hidden.any():
+        one.boxes, kept = box_math.shrink_in_holes(one.boxes, hidden, one.box_params)
+        one.keep_boxes(kept)
+    points = one.keypoint_params
+    if one.keypoints is not None and points.drop_in_holes and points.remove_invisible:
+        one.keep_keypoints(~box_math.in_holes(one.keypoints, holes))
+
+
+@move.register
+def _(_operation: RandomGridShuffle, one: Moved, params: Params, row: int) -> None:
+    tiles, sources = params["tiles"][row], params["sources"][row]
+    if one.masks is not None:
+        one.masks = mask_math.shuffle(one.masks, tiles, sources)
+    if one.keypoints is not None:
+        one.keypoints = box_math.shuffle_points(one.keypoints, tiles, sources)
+
+
+@move.register
+def _(_operation: ClampBoundingBoxes, one: Moved, _params: Params, _row: int) -> None:
+    if one.boxes is not None:
+        one.boxes = box_math.clip(one.boxes, one.size)
+
+
+@move.register
+def _(operation: SanitizeBoundingBoxes, one: Moved, _params: Params, _row: int) -> None:
+    if one.boxes is None:
+        return
+    sides = one.boxes[:, 2:] - one.boxes[:, :2]
+    within = (box_math.clip(one.boxes, one.size) == one.boxes).all(axis=1)
+    kept = within & (sides >= operation.min_size).all(axis=1)
+    kept &= sides.prod(axis=1) >= operation.min_area
+    one.keep_boxes(kept)
+
+
+def _matrix(operation: Moving, one: Moved, params: Params, row: int) -> NDArray[np.float64]:
+    matrix: NDArray[np.float64] = operation.forward(row_of(params, row), np.array([one.size]))[0]
+    return matrix
+
+
+def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: float = 0.0) -> None:
+    """Move boxes and keypoints by a matrix; ``to_continuous`` is added to keypoints meanwhile."""
+    if one.boxes is not None:
+        one.boxes = box_math.move_boxes(one.boxes, matrix)
+    if one.keypoints is not None:
+        one.keypoints = box_math.move_points(one.keypoints + to_continuous, matrix) - to_continuous
+
+
+def _fill(one: Moved, operation: Any) -> int:
+    """Return what masks get beside the image.
+
+    Raises:
+        TargetsError: It does not fit into the type of the masks.
+    """
+    assert one.masks is not None
+    dtype, fill = one.masks.dtype, int(operation.fill_mask)
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not low <= fill <= high:
+        raise TargetsError(
+            f"masks must hold fill_mask={fill} of {type(operation).__name__}, got {dtype}: "
+            "use masks.astype('int64'), or change fill_mask"
+        )
+    return fill

@@ -1,0 +1,301 @@
+"""The side-car index of a shard: where it lies, whether it fits, and that one process builds it.
+
+It is rebuilt when it does not fit the shard or is damaged. An index has the stamp of the shard that it was
+made of: inode and both times. It fits
+
+-   the very same file, without a look into it: the size and all of the stamp are the same (of the two
+    times, no program can set the one, ctime), and any later change would have given it another ctime;
+-   a file of the same size and time of change of which the rest is not the same, such as one with a new
+    name or new rights, when its content fits;
+-   a copy, if the index is a copy too, when its content fits and it was not changed after the index.
+
+A file of another size, or one with another time of change beside an index that was not copied with it, is
+scanned anew. Whether the content fits is told by `readers.storage.blob.content_hash.pin_content`: all of it up to 1 MiB, else
+16 pieces of 64 KiB, evenly from the first byte to the last. An index that fits by its content is stamped
+anew, if it can be written: the next time is fast. An index that lies beside an object is taken when size and
+content fit.
+
+What is not seen is a change of a shard of more than 1 MiB that keeps its size, touches none of the pieces,
+and either keeps the time of change as well (somebody sets it back) or was made in a copy of shard and index
+before the copy was first opened, with a time before that of the index.
+"""
+
+import hashlib
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from readers.sample import IndexFileError, ReadersError, SourceError
+from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
+from readers.storage.blob.content_hash import pin_content
+from readers.storage.blob.mmap_pages import address_of, advise
+from readers.storage.cache_folder import cache_folder
+from readers.storage.index.index_file import (
+    Entry,
+    Head,
+    Stamp,
+    read_head,
+    write_stamp,
+)
+from readers.storage.index.scan import Scan
+from readers.storage.index.shard_index import ShardIndex
+from readers.storage.index.writer import IndexWriter, WriteError, write_all
+from readers.storage.lock import one_at_a_time
+
+SUFFIX = ".gpuaug-index"
+_FORGET_BYTES = 1 << 26
+_COPIED_BYTES = 1 << 23
+_SETTLED_NS = 100_000_000
+"""Clocks of file systems go in steps of some ms: two changes within one have one time."""
+_SECOND_NS = 1_000_000_000
+
+
+class FoundIndex(NamedTuple):
+    """An index that fits its shard.
+
+    Attributes:
+        place: The file.
+        head: What stands before its tables.
+        built: Whether it was made just now.
+    """
+
+    place: Path
+    head: Head
+    built: bool = False
+
+    def map(self) -> ShardIndex:
+        """Open its tables.
+
+        Raises:
+            DamagedIndexError: The file is not the one that was found.
+            OSError: It is gone.
+        """
+        return ShardIndex(self.place, self.head)
+
+
+def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
+    """Return the index of a shard, from its file where that fits, else by a scan.
+
+    The file is ``NAME.gpuaug-index`` beside the shard or, where that cannot be written, lies in the
+    folder ``$GPU_AUG_CACHE`` (``~/.cache/gpu-aug`` when not set). It appears in one step. Of several
+    processes that want it one builds it, and the others wait.
+
+    Args:
+        blob: The shard.
+        scan: Finds its samples.
+        distrust: Check all of a file before it is taken, since it was seen to be damaged.
+
+    Raises:
+        SourceError: The shard is not of the format that is looked for.
+        IndexFileError: Neither place can be written.
+        OSError: The shard cannot be read.
+    """
+    places = _places(blob, scan)
+    found = _find(blob, scan, places, distrust=distrust)
+    if found is not None:
+        return found
+    for place in places:
+        try:
+            with one_at_a_time(_part(place)) as descriptor:
+                # Another process may have built it while this one waited.
+                found = _find(blob, scan, places, distrust=distrust)
+                return (
+                    found
+                    or _download(blob, scan, place, descriptor)
+                    or _build(blob, scan, place, descriptor)
+                )
+        except _ReadError as error:
+            raise error.reason from None
+        except (OSError, WriteError):
+            continue
+    raise IndexFileError(
+        f"the index of {blob.location} can be written neither beside it nor to {places[-1].parent}: "
+        "set GPU_AUG_CACHE to a folder that can be written"
+    )
+
+
+def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
+    """Return the index of a shard where there is a file that fits, and None else."""
+    return _find(blob, scan, _places(blob, scan), distrust=False)
+
+
+class _ReadError(Exception):
+    """The shard cannot be read: no reason to try another place for the index."""
+
+    def __init__(self, reason: OSError) -> None:
+        self.reason = reason
+
+
+def _find(blob: Blob, scan: Scan, places: list[Path], *, distrust: bool) -> FoundIndex | None:
+    for place in places:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            head, stamp = read_head(place)
+            found = FoundIndex(place, head)
+            if not _fits(found, stamp, blob, scan):
+                continue
+            if distrust:
+                found.map().verify()
+            return found
+    return None
+
+
+def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, scan: Scan) -> bool:
+    if not _is_of(found.head, blob, scan):
+        return False
+    if not isinstance(blob, LocalBlob):
+        return True  # the index of an object is named after its stamp
+    state = blob.state
+    if stamp:
+        if stamp.mtime_ns != state.mtime_ns:
+            return False
+        if stamp.settled and (stamp.inode, stamp.ctime_ns) == (state.inode, state.ctime_ns):
+            return True
+    elif state.mtime_ns > found.place.stat().st_mtime_ns:
+        return False
+    if found.head.identity["content"] != _pin(blob):
+        return False
+    _stamp_anew(found, blob)
+    return True
+
+
+def _is_of(head: Head, blob: Blob, scan: Scan) -> bool:
+    identity = head.identity
+    return bool(identity["scan"] == scan.identity and identity["size_bytes"] == blob.size_bytes)
+
+
+def _pin(blob: Blob) -> str:
+    # A map of its own goes with it.
+    return pin_content(blob.unmapped() if isinstance(blob, LocalBlob) else blob)
+
+
+def _stamp_anew(found: FoundIndex, blob: LocalBlob) -> None:
+    with suppress(OSError, ValueError):
+        descriptor = os.open(found.place, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if Head.mark_of(os.pread(descriptor, found.head.start, 0)) == found.head.mark:
+                status = os.fstat(descriptor)
+                write_stamp(descriptor, _stamp_of(blob))
+                # What it says of the shard is as old as it was.
+                os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
+        finally:
+            os.close(descriptor)
+
+
+def _stamp_of(blob: LocalBlob) -> Stamp:
+    """The stamp of a shard whose content was just looked at."""
+    _, mtime_ns, ctime_ns, inode = blob.state
+    # Read-only images and some network file systems give every change the time that they like.
+    is_fine = ctime_ns % _SECOND_NS != 0
+    is_old = time.time_ns() - ctime_ns > _SETTLED_NS
+    is_same = LocalBlob(blob.location).state == blob.state
+    return Stamp(inode, mtime_ns, ctime_ns, 0, is_fine and is_old and is_same)
+
+
+def _download(blob: Blob, scan: Scan, place: Path, descriptor: int) -> FoundIndex | None:
+    """Take the index that lies beside an object, if there is one that fits."""
+    if not is_url(blob.location):
+        return None
+    try:
+        other = open_blob(_beside(blob.location, f"{scan.tag}{SUFFIX}"))
+        _copy(other, descriptor)
+        head, _ = read_head(_part(place))
+        if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
+            return None
+        FoundIndex(_part(place), head).map().verify()
+    except (ReadersError, OSError, ValueError, KeyError, TypeError):
+        return None
+    _publish(descriptor, place, 0o644)
+    return FoundIndex(place, head)
+
+
+def _copy(blob: Blob, descriptor: int) -> None:
+    """Write a blob into an open file, over whatever it holds."""
+    os.ftruncate(descriptor, 0)
+    for start in range(0, blob.size_bytes, _COPIED_BYTES):
+        stop = min(start + _COPIED_BYTES, blob.size_bytes)
+        (data,) = blob.read([(start, stop)])
+        write_all(descriptor, data, start)
+
+
+def _beside(location: str, suffix: str) -> str:
+    # A URL may remember how to reach its store: see `readers.storage.remote.Url`.
+    options = getattr(location, "options", None)
+    return type(location)(f"{location}{suffix}", *([options] if options else []))
+
+
+def _build(blob: Blob, scan: Scan, place: Path, descriptor: int) -> FoundIndex:
+    writer = IndexWriter(place.parent)
+    try:
+        for entry in _scanned(blob, scan):
+            writer.add(entry)
+        identity = {
+            "scan": scan.identity,
+            "size_bytes": blob.size_bytes,
+            "content": _read(_pin, blob),
+        }
+        head = writer.write(descriptor, identity)
+        mode = 0o644
+        if isinstance(blob, LocalBlob):
+            write_stamp(descriptor, _stamp_of(blob))
+            mode = blob.mode | 0o200  # so that it can be stamped anew
+        _publish(descriptor, place, mode)
+    finally:
+        writer.close()
+    return FoundIndex(place, head, built=True)
+
+
+def _publish(descriptor: int, place: Path, mode: int) -> None:
+    os.fchmod(descriptor, mode)
+    os.fsync(descriptor)  # else a power cut may leave the new name on old blocks
+    _part(place).replace(place)
+
+
+def _part(place: Path) -> Path:
+    """Where an index is written, and whose lock says who does."""
+    return place.with_name(f"{place.name}.part")
+
+
+def _read(work: Callable[[Blob], str], blob: Blob) -> str:
+    try:
+        return work(blob)
+    except OSError as error:
+        raise _ReadError(error) from error
+
+
+def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
+    forgotten = 0
+    try:
+        content = blob.content()
+        for entry in scan.find(content, blob.name):
+            yield entry
+            place = entry[1][-1][2] if entry[1] else 0
+            if place >= forgotten + _FORGET_BYTES and isinstance(content, memoryview):
+                # Else all of the shard would count as memory of this process.
+                start = address_of(content)
+                advise((start, start + len(content)), mmap.MADV_DONTNEED)
+                forgotten = place
+    except OSError as error:
+        raise _ReadError(error) from error
+    except SourceError as error:
+        # A scan knows the name alone.
+        text = str(error)
+        raise SourceError(
+            blob.location + text[len(blob.name) :] if text.startswith(blob.name) else text
+        ) from None
+
+
+def _places(blob: Blob, scan: Scan) -> list[Path]:
+    """Where the index may lie, best first. That of an object belongs to one content of it."""
+    suffix = f"{scan.tag}{SUFFIX}"
+    if is_url(blob.location):
+        return [_cached(f"{blob.location}\0{blob.stamp}", suffix)]
+    shard = Path(blob.location)
+    return [shard.with_name(f"{shard.name}{suffix}"), _cached(blob.location, suffix)]
+
+
+def _cached(name: str, suffix: str) -> Path:
+    return cache_folder() / f"{hashlib.sha256(os.fsencode(name)).hexdigest()[:32]}{suffix}"

@@ -1,0 +1,601 @@
+"""Races of clips: the same frames for everyone, and who shows others is found out, and what is told of videos."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from bench.compare import compare as comparing
+from bench.compare.compare import Settings, compare, expected_minutes
+from bench.compare.contestant import Unable
+from bench.compare.lineup import Entry
+from bench.compare.ours import OurLoader
+from bench.compare.report import comparison_document
+from bench.compare.result import Comparison
+from bench.output.errors import BenchError
+from bench.video import ceiling
+from bench.video.ceiling import decode_packets
+from bench.video.check import check_frames
+from bench.video.clips import ClipSettings, clip_settings
+from bench.video.dali_reader import DaliVideoReader
+from bench.video.libraries import (
+    ClipReader,
+    DecordTorchvision,
+    PyavAlbumentations,
+    TorchcodecTorchvision,
+    fastest_seek,
+)
+from bench.video.lineup import clip_lineup
+from bench.video.making import make_videos
+from bench.video.plan import Clip, ClipFooting, make_plan
+from bench.video.workers import ClipProcesses, ClipThreads
+from dali_pipes import Loader
+from gpu_aug import CenterCrop, HorizontalFlip, Normalize, RandomCrop, RandomShortestSize, Recipe
+from readers.video import scan_video
+from tests.support.commands import Run
+from tests.support.videos import decode_all, pan, write_video
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+NUM_FRAMES, STRIDE = 4, 2
+LIBRARIES: tuple[type[ClipReader], ...] = (
+    TorchcodecTorchvision,
+    PyavAlbumentations,
+    DecordTorchvision,
+)
+RECIPE = Recipe(
+    [
+        RandomShortestSize((48, 56)),
+        RandomCrop(48),
+        HorizontalFlip(),
+        Normalize((0.5,) * 3, (0.5,) * 3),
+    ]
+)
+SETTINGS = ClipSettings(NUM_FRAMES, STRIDE)
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two class folders with three small videos, 30 frames each."""
+    folder = tmp_path_factory.mktemp("videos")
+    for number, name in enumerate(("cats/a.mp4", "cats/b.mp4", "dogs/c.mkv")):
+        (folder / name).parent.mkdir(exist_ok=True)
+        write_video(folder / name, pan(30, (64, 80), seed=number))
+    return folder
+
+
+@pytest.fixture
+def footing(videos: Path, tmp_path: Path) -> ClipFooting:
+    """Two clips of four frames in a batch, on the CPU."""
+    return footing_of(videos, tmp_path)
+
+
+def footing_of(source: Path, folder: Path) -> ClipFooting:
+    """A footing over the videos below a folder."""
+    plan, _ = make_plan(str(source), SETTINGS, 0, folder, num_clips=600)
+    return ClipFooting(
+        plan.clips,
+        plan.files,
+        plan.labels,
+        RECIPE,
+        batch_size=2,
+        device=torch.device("cpu"),
+        num_threads=2,
+        seed=0,
+        plan=plan,
+    )
+
+
+# The clips that everybody gets.
+
+
+def test_everyone_gets_the_clips_of_our_loader(footing: ClipFooting) -> None:
+    """Position by position the plan has the videos and frames of the loader's first epoch."""
+    recipe = Recipe([CenterCrop(8)])  # which frames are chosen depends on no operation on images
+    options: Any = {"device": "cpu", "decoder": "cpu", "engine": "kornia", "dtype": torch.float32}
+    loader = Loader(footing.dataset, recipe, batch_size=6, seed=0, **options)
+    with loader:
+        batch = next(iter(loader))
+
+    planned = [footing.plan[position] for position in range(6)]
+    for clip, key in zip(planned, batch.keys, strict=True):
+        assert key.startswith(f"{clip.path.parent.name}/{clip.path.name}#")
+    assert batch.frames is not None
+    np.testing.assert_array_equal(batch.frames, [clip.frames for clip in planned])
+
+
+def test_plan_draws_frames_anew(footing: ClipFooting) -> None:
+    """Clips of one video begin at many of its frames, and keep the stride."""
+    starts = {(clip.path.name, int(clip.frames[0])) for clip in footing.plan.first(400)}
+
+    assert len(starts) > 60  # of 3 videos with 24 places each
+    assert all((np.diff(clip.frames) == STRIDE).all() for clip in footing.plan.first(400))
+
+
+def test_damaged_videos_are_left_out(videos: Path, tmp_path: Path) -> None:
+    """A file that is no video, and one that breaks off, are named, and nobody gets them."""
+    source = tmp_path / "source"
+    source.mkdir()
+    whole = (videos / "cats" / "a.mp4").read_bytes()
+    (source / "good.mp4").write_bytes(whole)
+    (source / "text.mp4").write_text("no video")
+    (source / "torn.mp4").write_bytes(whole[: len(whole) // 2])
+    whole = (videos / "dogs" / "c.mkv").read_bytes()
+    (source / "torn.mkv").write_bytes(whole[: len(whole) // 2])  # half of it could be shown
+
+    plan, left_out = make_plan(str(source), SETTINGS, 0, tmp_path, num_clips=10)
+
+    assert [path.name for path in plan.files] == ["good.mp4"]
+    assert [fault.partition(":")[0] for fault in left_out] == ["text.mp4", "torn.mkv", "torn.mp4"]
+
+
+def test_videos_that_do_not_decode_are_left_out(videos: Path, tmp_path: Path) -> None:
+    """The index finds nothing wrong with one whose packets are damaged behind the first keyframe."""
+    source = tmp_path / "source"
+    source.mkdir()
+    data = bytearray((videos / "cats" / "a.mp4").read_bytes())
+    (source / "good.mp4").write_bytes(data)
+    info = scan_video(data)
+    for offset, size in zip(info.packet_offsets[1:], info.packet_sizes[1:], strict=True):
+        data[offset + 5 : offset + size] = bytes([255]) * (int(size) - 5)
+    (source / "spoiled.mp4").write_bytes(data)
+
+    plan, left_out = make_plan(str(source), SETTINGS, 0, tmp_path, num_clips=10)
+
+    assert not scan_video(data).damage
+    assert [path.name for path in plan.files] == ["good.mp4"]
+    assert [fault.partition(":")[0] for fault in left_out] == ["spoiled.mp4"]
+
+
+# Whether the frames are right.
+
+
+def enter(reader: type[ClipReader], where: Any = ClipThreads) -> Callable[[ClipFooting], Any]:
+    """How a library takes part; skips the test where it is missing."""
+
+    def build(footing: ClipFooting) -> Any:
+        try:
+            return where(reader(footing.recipe), footing)
+        except Unable as error:
+            pytest.skip(str(error))
+
+    return build
+
+
+@pytest.mark.parametrize("reader", LIBRARIES, ids=lambda reader: reader.name)
+def test_libraries_show_the_right_frames(reader: type[ClipReader], footing: ClipFooting) -> None:
+    """Every library in threads shows what the check expects."""
+    check_frames(enter(reader), footing)
+
+
+def test_torchcodec_without_ffmpeg_takes_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It imports without FFmpeg's libraries, and only fails when it decodes: known before that."""
+    package = pytest.importorskip("torchcodec")
+    monkeypatch.setattr(package, "ffmpeg_major_version", None)
+
+    with pytest.raises(Unable, match="install FFmpeg"):
+        TorchcodecTorchvision(RECIPE)
+
+
+def test_worker_processes_show_the_right_frames(footing: ClipFooting) -> None:
+    """So does one in the worker processes of a DataLoader."""
+    check_frames(enter(PyavAlbumentations, ClipProcesses), footing)
+
+
+def test_our_loader_shows_the_right_frames(footing: ClipFooting) -> None:
+    """So does ours."""
+    check_frames(lambda own: OurLoader(own, "cpu", "fused"), footing)
+
+
+class NextFrames(PyavAlbumentations):
+    """Takes each frame one place too late."""
+
+    def decode(self, clip: Clip) -> Any:
+        """Cheat."""
+        return super().decode(clip._replace(frames=clip.frames + 1))
+
+
+class OneFrame(PyavAlbumentations):
+    """Decodes the first frame only."""
+
+    def decode(self, clip: Clip) -> Any:
+        """Cheat."""
+        return super().decode(clip._replace(frames=np.full_like(clip.frames, clip.frames[0])))
+
+
+class Reversed(PyavAlbumentations):
+    """Has the right frames in the wrong order."""
+
+    def decode(self, clip: Clip) -> Any:
+        """Cheat."""
+        return super().decode(clip)[::-1]
+
+
+class Darker(PyavAlbumentations):
+    """Has the right frames, and wrong colours."""
+
+    def decode(self, clip: Clip) -> Any:
+        """Cheat."""
+        return np.maximum(super().decode(clip), 8) - 8
+
+
+class Fewer(PyavAlbumentations):
+    """Leaves half of the frames out."""
+
+    def decode(self, clip: Clip) -> Any:
+        """Cheat."""
+        return super().decode(clip)[::2]
+
+
+@pytest.mark.parametrize(
+    ("cheat", "words"),
+    [
+        (NextFrames, r"shows frame \d+, or one like it, where it should show frame \d+ of "),
+        (OneFrame, r"shows frame \d+|differs from frame \d+ of "),
+        (Reversed, r"shows frame \d+|differs from frame \d+ of "),
+        (Darker, r"differs from frame \d+ of .* by \d+\.\d/255, more than 4/255"),
+        (Fewer, r"made \[2, 2, 3, 48, 48\], not \[2, 4, 3, 48, 48\]"),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_cheats_are_found_out(cheat: type[ClipReader], words: str, footing: ClipFooting) -> None:
+    """Who shows other frames or other pixels takes no part."""
+    with pytest.raises(Unable, match=words):
+        check_frames(enter(cheat), footing)
+
+
+@pytest.mark.parametrize("reader", LIBRARIES, ids=lambda reader: reader.name)
+def test_libraries_draw_once_for_a_clip(reader: type[ClipReader]) -> None:
+    """A clip of equal frames stays one, and the next clip is drawn anew."""
+    try:
+        own = reader(RECIPE)
+    except Unable as error:
+        pytest.skip(str(error))
+    frame = pan(1, (64, 80))[0]
+    frames: Any = np.repeat(frame[None], 3, axis=0)
+    if reader is not PyavAlbumentations:
+        frames = torch.from_numpy(frames).permute(0, 3, 1, 2)
+
+    made = [own.augment(frames) for _ in range(8)]
+
+    assert all(clip.shape == (3, 3, 48, 48) and clip.dtype == torch.float32 for clip in made)
+    assert all(torch.equal(clip[0], clip[2]) for clip in made)
+    assert len({clip.numpy().tobytes() for clip in made}) > 4
+
+
+@pytest.mark.usefixtures("torchcodec_decoders")
+def test_seeking_that_misses_frames_is_not_chosen(tmp_path: Path) -> None:
+    """Where frames are not shown equally long, approximate seeking gives others, so it is out."""
+    steps = np.where(np.arange(30) < 15, 512, 2048)
+    write_video(tmp_path / "a.mp4", pan(30, (64, 80)), pts=np.cumsum(steps).tolist())
+
+    _, rates = fastest_seek(footing_of(tmp_path, tmp_path).plan.first(3))
+
+    assert set(rates) == {"exact", "mapped"}
+
+
+# The ceilings and DALI.
+
+
+@pytest.mark.parametrize(
+    ("codec", "name", "options"),
+    [
+        ("libx264", "a.mp4", {"bf": "2"}),
+        ("mpeg4", "a.mp4", {}),
+        ("libvpx-vp9", "a.webm", {"cpu-used": "8"}),
+    ],
+)
+def test_ceiling_decodes_the_wanted_frames(
+    codec: str, name: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    """All frames of a clip come out of the decoder, wherever the clip begins."""
+    write_video(tmp_path / name, pan(30, (64, 80)), codec=codec, options=options)
+    plan = footing_of(tmp_path, tmp_path).plan
+
+    assert [decode_packets(clip) for clip in plan.first(6)] == [NUM_FRAMES] * 6
+
+
+def test_ceiling_misses_no_frame(footing: ClipFooting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where frames do not come out it raises, rather than count less work."""
+    monkeypatch.setattr(ceiling, "_runs", lambda _: iter(()))
+
+    with pytest.raises(RuntimeError, match=r"4 frames of .* are missing"):
+        decode_packets(footing.plan[0])
+
+
+@pytest.mark.needs_dali
+def test_dali_says_which_frames_it_shows(tmp_path: Path) -> None:
+    """DALI's reader chooses clips by itself; they are checked by the numbers that it gives."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(2):
+        frames = pan(30, (64, 80), seed=number)
+        write_video(
+            source / f"{number}.webm", frames, codec="libvpx-vp9", options={"cpu-used": "8"}
+        )
+
+    check_frames(DaliVideoReader, footing_of(source, tmp_path))
+
+
+@pytest.mark.needs_dali
+def test_dali_says_what_it_does_not_read(footing: ClipFooting) -> None:
+    """H.264 is not for DALI on a CPU, which is one sentence, not a crash."""
+    with pytest.raises(Unable, match="does not read h264 on cpu: ") as caught:
+        check_frames(DaliVideoReader, footing)
+
+    assert "\n" not in str(caught.value)
+
+
+# The race.
+
+
+def test_race_of_clips(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows have clips and frames per second, ours a ratio to the others; who cheats is absent with the reason."""
+    entries = [
+        entry for entry in clip_lineup() if entry.name in ("libavcodec alone", "gpu-aug/cpu+fused")
+    ]
+
+    def cheating(footing: Any) -> Any:
+        check_frames(enter(NextFrames), footing)
+
+    honest = next(entry for entry in clip_lineup() if entry.name == "pyav+albumentations (threads)")
+    entries += [honest, Entry("cheat", "baseline", cheating)]
+    monkeypatch.setattr(comparing, "clip_lineup", lambda: entries)
+    settings = Settings(
+        seconds=0.1, rounds=2, batch_size=2, dtype="float32", device="cpu", clips=SETTINGS
+    )
+
+    document = comparison_document(compare(str(videos), RECIPE, settings, lambda _: None))
+
+    rows: Any = document["rows"]
+    assert {row["name"] for row in rows} == {
+        "libavcodec alone",
+        "gpu-aug/cpu+fused",
+        "pyav+albumentations (threads)",
+    }
+    for row in rows:
+        clips, frames = row["clips_per_second"], row["frames_per_second"]
+        assert len(clips["runs"]) == 2
+        assert frames["median"] == pytest.approx(NUM_FRAMES * clips["median"], abs=0.5)
+    ratios: Any = document["ratios"]
+    assert ratios["gpu-aug/cpu+fused"]["pyav+albumentations (threads)"]["median"] > 0
+    [absent] = document["absent"]  # type: ignore[misc]
+    assert "shows frame" in absent["reason"]
+    described: Any = document["settings"]
+    assert (described["num_frames"], described["stride"], described["videos"]) == (4, 2, 3)
+    assert described["batch"] == "float32 [2, 4, 3, 48, 48]"
+
+
+def test_everyone_has_a_checked_entry() -> None:
+    """Processes come before threads, ours on both decoders, and decoding alone twice."""
+    names = [entry.name for entry in clip_lineup()]
+
+    assert names == [
+        *(f"{reader.name} (processes)" for reader in LIBRARIES),
+        *(f"{reader.name} (threads)" for reader in LIBRARIES),
+        "dali reader",
+        "gpu-aug/dali+fused",
+        "gpu-aug/cpu+fused",
+        "libavcodec alone",
+        "torchcodec decode only",
+    ]
+
+
+def test_time_is_told_before_it_passes(
+    run: Run, videos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command says at its beginning about how long it takes: more for more rows and more seconds."""
+
+    def stop(*_: object) -> None:
+        raise BenchError("the race would begin here")
+
+    monkeypatch.setattr("bench.compare.report.compare", stop)
+    short = run("bench", "compare", videos, "--only", "libavcodec alone", "--seconds", 0.1)
+    long = run("bench", "compare", videos, "--seconds", 60)
+    everyone = Settings(clips=SETTINGS, seconds=60)
+
+    assert re.match(r"this takes about 35 s\n", short[2])
+    assert long[2].startswith(f"this takes about {expected_minutes(everyone):.0f} min\n")
+    assert "the race would begin here" in short[2]
+    assert expected_minutes(everyone) > len(clip_lineup())
+    assert expected_minutes(replace(everyone, only=("dali reader",))) < 2
+
+
+@pytest.mark.parametrize("name", ["tiled", "peers"])
+def test_what_is_for_images_is_refused(name: str, videos: Path) -> None:
+    """Tiled JPEGs and peers that read images have nothing to do with videos."""
+    options: Any = {"tiled": True} if name == "tiled" else {"peers": ("all",)}
+
+    with pytest.raises(BenchError, match=f"--{name} is for images"):
+        compare(str(videos), RECIPE, Settings(clips=SETTINGS, **options), lambda _: None)
+
+
+def test_table_counts_clips(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table says clips/s and frames/s where the data are videos."""
+    from rich.console import Console
+
+    from bench.compare.report import show_comparison
+    from bench.compare.result import Row
+    from bench.compare.timer import Rate
+
+    share = {"read": None, "decode": 1.0, "augment": 0.0, "copy": 0.0, "wait": 1.0}
+    settings = {"batch": "b", "device": "cpu", "threads": 2, "videos": 3, "data": "d"}
+    row = Row("x", "baseline", Rate((2.5,)), share, "", num_frames=16)
+
+    show_comparison(Comparison([row], [], settings), Console(width=120))
+
+    printed = capsys.readouterr().out
+    assert "clips/s" in printed
+    assert "3 videos of d" in printed
+    assert " 40 " in printed  # frames per second
+
+
+# The commands.
+
+
+def test_settings_of_clips_fit_together() -> None:
+    """A stride or a rate, and numbers above zero."""
+    with pytest.raises(BenchError, match=r"stride=2 and fps=5"):
+        ClipSettings(stride=2, fps=5)
+    with pytest.raises(BenchError, match="num_frames must be greater than 0, got 0"):
+        ClipSettings(0)
+
+
+def test_images_have_no_clips(photos: list[Path]) -> None:
+    """Of photographs no clips are taken, and arguments for clips are refused in words."""
+    folder = str(photos[0].parent)
+
+    assert clip_settings(folder, num_frames=None, stride=None, fps=None) is None
+    with pytest.raises(BenchError, match="--stride 3 is for videos"):
+        clip_settings(folder, num_frames=None, stride=3, fps=None)
+
+
+def test_run_counts_clips(run: Run, videos: Path, tmp_path: Path) -> None:
+    """The command takes videos by themselves, with the usual recipe for them."""
+    path = tmp_path / "run.json"
+
+    code, printed, _ = run(
+        "run", videos, "--num-frames", 2, "--stride", 3, "--batch-size", 2, "--json", path
+    )
+
+    document = json.loads(path.read_text())
+    assert code == 0
+    assert "2 clips in 1 batch" in printed
+    assert document["settings"]["recipe"] == "video_train"
+    clips = document["settings"]["clips"]
+    assert (clips["num_frames"], clips["stride"], clips["fps"]) == (2, 3, None)
+    assert document["rows"][0]["frames_per_second"]["median"] > 0
+
+
+def test_run_takes_clips_as_it_is_told(run: Run, videos: Path, tmp_path: Path) -> None:
+    """Also from a video that breaks off, and more of each than one."""
+    source = tmp_path / "source"
+    source.mkdir()
+    whole = (videos / "dogs" / "c.mkv").read_bytes()
+    (source / "torn.mkv").write_bytes(whole[: len(whole) // 2])
+    common = ("run", source, "--num-frames", 2, "--batch-size", 8, "--recipe", "video_eval")
+    many = ("--sampling", "uniform", "--clips-per-video", 3, "--padding", "loop")
+
+    refused = run(*common, *many)
+    code, printed, _ = run(*common, *many, "--on-damaged-video", "truncate")
+
+    assert refused[0] == 2
+    assert code == 0
+    assert "3 clips in 1 batch," in printed
+
+
+def test_frames_of_other_names_are_asked_for(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command takes the format that a folder of such frames needs."""
+    formats: list[object] = []
+    folder = tmp_path / "data" / "clip"
+    folder.mkdir(parents=True)
+    for number, frame in enumerate(pan(6, (32, 48))):
+        Image.fromarray(frame).save(folder / f"shot{number}.png")
+    chosen = (folder.parent, "--format", "frame-folder")
+    monkeypatch.setattr(
+        "bench.compare.report.compare", lambda *given: formats.append(given[2].format)
+    )
+    monkeypatch.setattr("bench.compare.report.show_comparison", lambda *_: None)
+
+    assert "1 of 1 can be read" in " ".join(run("index", *chosen)[1].split())
+    assert "1 clip in 1 batch" in run("run", *chosen, "--num-frames", 2)[1]
+    assert run("preview", *chosen, "--num-frames", 2, "-o", tmp_path / "strips.png")[0] == 0
+    assert run("bench", "compare", *chosen)[0] == 0
+    assert formats == ["frame-folder"]
+    assert "--num-frames 2 is for videos" in run("run", folder.parent, "--num-frames", 2)[2]
+
+
+def test_inspect_tells_of_videos(run: Run, videos: Path, tmp_path: Path) -> None:
+    """Codecs, sizes and frames are counted; a file that is no video is named."""
+    path = tmp_path / "found.json"
+    assert run("inspect", videos, "--verify", "--json", path)[0] == 0
+    found = json.loads(path.read_text())["videos"]
+
+    assert found["codecs"] == {"h264": 3}
+    assert found["shapes"] == [{"height": 64, "width": 80, "videos": 3}]
+    assert (found["frames"]["total"], found["frames_per_second"]) == (90, {"25": 3})
+
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "text.mp4").write_text("no video")
+    (tmp_path / "broken" / "a.ts").touch()
+    code, printed, _ = run("inspect", tmp_path / "broken")
+    assert code == 1
+    assert "text.mp4 (header)" in printed
+    assert "left out: 1 file of another kind (a.ts)" in printed
+
+
+def test_index_tells_of_videos(run: Run, videos: Path, tmp_path: Path) -> None:
+    """Sizes as people write them, a few bad ones by name, which are no failure, and what is not taken."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "good.mp4").write_bytes((videos / "cats" / "a.mp4").read_bytes())
+    for number in range(5):
+        (source / f"bad{number}.mp4").write_text("no video")
+    (source / "lone.jpg").touch()
+
+    code, printed, _ = run("index", source)
+
+    assert code == 0
+    assert "width x height     80x64 (1)" in printed
+    assert "bad: bad0.mp4, bad1.mp4, bad2.mp4 and 2 others: " in printed
+    assert "left out: 1 file of another kind (lone.jpg)" in printed
+
+
+def test_doctor_names_what_decodes_videos(run: Run) -> None:
+    """PyAV and its FFmpeg are named, and whether torchcodec loads."""
+    import av
+
+    printed = " ".join(run("doctor")[1].split())
+
+    assert f"PyAV {av.__version__} with FFmpeg {av.ffmpeg_version_info}" in printed
+    assert "torchcodec" in printed
+
+
+def test_made_videos_are_ordinary(tmp_path: Path) -> None:
+    """H.264 of the size and length asked for, moving from frame to frame; the same seed, the same pictures."""
+    pytest.importorskip("skimage")
+    for name in ("one", "two"):
+        make_videos(tmp_path / name, size=(48, 64), count=2, seconds=0.4)
+    first, second = sorted((tmp_path / "one").rglob("*.mp4"))
+
+    pts, frames = decode_all(first)
+    again = decode_all(tmp_path / "two" / first.relative_to(tmp_path / "one"))[1]
+
+    assert len(pts) == 10
+    assert frames[0].shape == (48, 64, 3)
+    assert all(np.abs(a.astype(int) - b).mean() > 1 for a, b in pairwise(frames))
+    np.testing.assert_array_equal(frames, again)
+    assert not np.array_equal(frames[0], decode_all(second)[1][0])
+
+
+def test_videos_are_made_beside_others(run: Run, tmp_path: Path) -> None:
+    """What was there is told of; where nothing can be written is said in words."""
+    pytest.importorskip("skimage")
+    small = ("--size", "64x48", "--seconds", 0.1, "--count")
+    run("bench", "make-videos", tmp_path / "made", *small, 2)
+    (tmp_path / "file").touch()
+
+    _, printed, _ = run("bench", "make-videos", tmp_path / "made", *small, 1)
+    code, _, error = run("bench", "make-videos", tmp_path / "file" / "made", *small, 1)
+
+    assert printed == f"1 video of 64x48: {tmp_path / 'made'}, beside 1 that lay there\n"
+    assert code == 2
+    assert "cannot be written (Not a directory): give a folder that you may write to" in error
+
+
+def test_sizes_must_be_even(run: Run, tmp_path: Path) -> None:
+    """H.264 with half the colours has no odd sides."""
+    code, _, error = run("bench", "make-videos", tmp_path, "--size", "65x48")
+
+    assert code == 2
+    assert "even" in error

@@ -1,0 +1,252 @@
+"""What lies beside images and is not read is said when they are opened; so is a choice among columns."""
+
+import io
+import re
+import tarfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from readers import Sample, SourceError, open_dataset
+from readers.formats.mds.columns import make_plan
+
+Jpeg = Callable[..., bytes]
+
+
+def put(root: Path, files: dict[str, bytes]) -> Path:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("images", "beside", "match"),
+    [
+        ("JPEGImages/a.jpg", {"Annotations/a.xml": b"<annotation/>"}, "boxes of Pascal VOC"),
+        ("photos/a.jpg", {"photos/a.xml": b"<annotation/>"}, "boxes of Pascal VOC"),
+        ("images/train/a.jpg", {"labels/train/a.txt": b"0 0.5 0.5 0.25 1\n"}, "boxes of YOLO"),
+        ("images/a.jpg", {"labels/a.txt": b"12 0.5 .5 0.25 0.1 0.3 0.2\n"}, "boxes of YOLO"),
+        ("photos/a.jpg", {"photos/a.txt": b"3 0.1 0.2 0.3 0.4"}, "boxes of YOLO"),
+        ("photos/a.jpg", {"photos/metadata.csv": b"file_name,label\n"}, "metadata.csv: .*jsonl"),
+        ("val/a.jpg", {"annotations/instances_val.json": b"{}"}, "objects in .*instances_val"),
+    ],
+)
+def test_annotations_that_nobody_reads(
+    tmp_path: Path, jpeg: Jpeg, images: str, beside: dict[str, bytes], match: str
+) -> None:
+    """Of Pascal VOC, YOLO, COCO and Hugging Face: one warning that says what to do; the images are there."""
+    put(tmp_path, {images: jpeg(9, 8), **beside})
+
+    with pytest.warns(UserWarning, match=f"is read without .*{match}"):
+        dataset = open_dataset((tmp_path / images).parent)
+    assert isinstance(dataset.fetch([0])[0], Sample)
+
+
+@pytest.mark.parametrize("name", ["Annotations/a.xml", "labels/a.txt"])
+def test_a_folder_of_annotations_is_no_class(tmp_path: Path, jpeg: Jpeg, name: str) -> None:
+    """Beside the folder of images: the error says which of them to open."""
+    root = put(tmp_path, {"images/a.jpg": jpeg(9, 8), name: b"0 0.5 0.5 0.25 1"})
+
+    with pytest.raises(SourceError, match=r"annotations .* not read from there: give .*/images"):
+        open_dataset(root)
+
+
+def test_other_texts_are_no_boxes(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Captions, numbers and what is read anyway are nothing to warn of (warnings are errors here)."""
+    texts = {"a.txt": b"a cat 0.5", "b.txt": b"7", "c.txt": b"", "d.json": b"{}"}
+    for number, (name, text) in enumerate(texts.items()):
+        root = put(tmp_path / str(number), {f"{name[0]}.jpg": jpeg(9, 8), name: text})
+        open_dataset(root)
+
+
+def test_boxes_of_tensorflow(tmp_path: Path) -> None:
+    """Features that the object detection of TensorFlow writes."""
+    tfrecord = pytest.importorskip("tfrecord")
+    writer = tfrecord.TFRecordWriter(str(tmp_path / "a.tfrecord"))
+    boxes = {f"image/object/bbox/{side}": ([0.1, 0.2], "float") for side in ("xmin", "xmax")}
+    writer.write({"image/encoded": (b"bytes", "byte"), **boxes})
+    writer.close()
+
+    with pytest.warns(UserWarning, match="boxes in the features image/object/bbox/xmax, image"):
+        open_dataset(tmp_path / "a.tfrecord")
+
+
+@pytest.mark.parametrize("missing", [0, 1, 5, 9])
+def test_a_missing_frame(tmp_path: Path, jpeg: Jpeg, missing: int) -> None:
+    """Pictures called like frames are neither videos nor images by themselves where a number is missing."""
+    numbers = [number for number in range(1, 11) if number != missing]
+    names = [f"jump/video/img_{number:05d}.jpg" for number in numbers]
+    root = put(tmp_path, dict.fromkeys(names, jpeg(9, 8)))
+
+    if not missing:
+        assert len(open_dataset(root)) == 1
+        return
+    with pytest.raises(SourceError, match=rf"but number {missing} is missing: say format="):
+        open_dataset(root)
+    assert len(open_dataset(root, format="frame-folder")) == 1
+    assert len(open_dataset(root, format="folder")) == 9
+
+
+def test_pictures_with_numbers_of_a_camera(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Numbers far apart are no frames."""
+    names = [f"cat/trip/img_{number:04d}.jpg" for number in (1, 7, 30)]
+
+    assert len(open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))) == 3
+
+
+def write_parquet(path: Path, columns: dict[str, Any]) -> Path:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def write_tfrecord(path: Path, columns: dict[str, Any]) -> Path:
+    tfrecord = pytest.importorskip("tfrecord")
+    path = path.with_suffix(".tfrecord")
+    writer = tfrecord.TFRecordWriter(str(path))
+    for row in zip(*columns.values(), strict=True):
+        kinds = [(value, "byte" if isinstance(value, bytes) else "int") for value in row]
+        writer.write(dict(zip(columns, kinds, strict=True)))
+    writer.close()
+    return path
+
+
+def write_hdf5(path: Path, columns: dict[str, Any]) -> Path:
+    h5py = pytest.importorskip("h5py")
+    path = path.with_suffix(".h5")
+    with h5py.File(path, "w") as file:
+        for name, values in columns.items():
+            if isinstance(values[0], bytes):
+                made = file.create_dataset(name, (len(values),), h5py.vlen_dtype(np.uint8))
+                for row, value in enumerate(values):
+                    made[row] = np.frombuffer(value, np.uint8)
+            else:
+                file[name] = values
+    return path
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_tfrecord, write_hdf5])
+@pytest.mark.parametrize(
+    ("image", "label"), [("image_png", "class_id"), ("img", "fine_label"), ("x", "y")]
+)
+def test_usual_columns(
+    tmp_path: Path, jpeg: Jpeg, write: Callable[..., Path], image: str, label: str
+) -> None:
+    """Those of Petastorm, of CIFAR on the Hugging Face Hub, of Keras, beside others of the same types."""
+    images = [jpeg(9, 8), jpeg(7, 8)]
+    path = write(tmp_path / "a.parquet", {"thumb": [b"-"] * 2, image: images, label: [3, 4]})
+    dataset = open_dataset(path)
+    samples = dataset.fetch([0, 1])
+
+    assert [bytes(sample.image) for sample in samples] == images
+    assert dataset.column("label").tolist() == [sample.label for sample in samples] == [3, 4]
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_tfrecord, write_hdf5])
+def test_a_choice_is_said(tmp_path: Path, jpeg: Jpeg, write: Callable[..., Path]) -> None:
+    """Of two columns that may be the label the one taken is named, unless the caller chose."""
+    columns = {"img": [jpeg(9, 8)], "coarse_label": [1], "fine_label": [7]}
+    path = write(tmp_path / "a.parquet", columns)
+
+    with pytest.warns(UserWarning, match="fine_label was taken; say label='fine_label'"):
+        assert open_dataset(path).column("label").tolist() == [7]
+    assert open_dataset(path, label="coarse_label").column("label").tolist() == [1]
+
+
+def test_columns_of_mds() -> None:
+    """By their encodings: whole numbers may be labels, texts under such a name may not."""
+    stored = (("image_png", "png", 0), ("digit", "int8", 1), ("category", "str", 0))
+    plan = make_plan(stored, None, None, None, None, "data")
+
+    assert (plan.image_field, plan.label and plan.label.name) == ("image_png", "digit")
+    assert plan.remarks == ()
+
+
+def test_the_class_label_of_hugging_face(tmp_path: Path) -> None:
+    """The only column of that type is the label, whatever it is called."""
+    datasets = pytest.importorskip("datasets")
+    names = datasets.ClassLabel(names=["cat", "dog"])
+    features = datasets.Features(
+        image=datasets.Value("binary"), kind=names, n=datasets.Value("int64")
+    )
+    rows = {"image": [b"a", b"b"], "kind": [1, 0], "n": [5, 6]}
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "a.parquet")
+    dataset = open_dataset(tmp_path / "a.parquet")
+
+    assert dataset.column("label").tolist() == [1, 0]
+    assert dataset.class_names == ("cat", "dog")
+
+
+def test_text_is_no_label_by_a_further_name(tmp_path: Path, jpeg: Jpeg) -> None:
+    """A category in words leaves samples without a label, but not bad."""
+    path = write_parquet(tmp_path / "a.parquet", {"image": [jpeg(9, 8)], "category": ["sports"]})
+
+    assert [sample.label for sample in open_dataset(path).fetch([0])] == [-1]
+
+
+def photographs(folder: Path, *names: str) -> None:
+    """Files with a picture that is never decoded."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\xff\xd8")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (
+            ["cat/a.jpg", "dog/a.jpg", "test/a.jpg"],
+            "the class 'test', which is called like a split",
+        ),
+        (
+            ["images/a.jpg", "masks/a.png"],
+            "the class 'masks': its images are taken for photographs",
+        ),
+        (["data/cat/a.jpg", "data/dog/a.jpg"], "the one class 'data', whose images lie in folders"),
+        ([f"a/v/img_{n:05d}.jpg" for n in range(7, 12)], "do not begin at 0 or 1"),
+        (["cat/a.jpg", "dog/a.jpg", "dog/b.avif", "dog/c.AVIF"], "left out (2 of .avif)"),
+    ],
+)
+def test_doubtful_folders_are_told(tmp_path: Path, names: list[str], said: str) -> None:
+    """A split, masks, a folder too high and files of other kinds among classes."""
+    photographs(tmp_path, *names)
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        open_dataset(tmp_path)
+
+
+def test_ordinary_folders_are_silent(tmp_path: Path) -> None:
+    """Classes, also ones with folders of their own, and labels beside images."""
+    photographs(tmp_path, "cat/a.jpg", "cat/more/b.jpg", "testing grounds/a.jpg")
+    (tmp_path / "cat" / "a.cls").write_text("1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_dataset(tmp_path)
+
+
+def test_splits_within_a_tar_are_told(tmp_path: Path) -> None:
+    """Names of folders in a tar tell no splits to anybody but people."""
+    for name, folders in (("one", ("train/a", "train/b")), ("two", ("train/a", "test/a"))):
+        with tarfile.open(tmp_path / f"{name}.tar", "w") as tar:
+            for number, folder in enumerate(folders):
+                info = tarfile.TarInfo(f"data/{folder}/{number}.jpg")
+                info.size = 2
+                tar.addfile(info, io.BytesIO(b"\xff\xd8"))
+    assert len(open_dataset(tmp_path / "one.tar")) == 2
+    with pytest.warns(UserWarning, match="the splits train, test, and all of it is read as one"):
+        open_dataset(tmp_path / "two.tar")
+
+
+def test_our_own_files_fit_no_pattern(tmp_path: Path) -> None:
+    """A pattern without an ending fits the index beside a shard, which is no shard."""
+    with tarfile.open(tmp_path / "shard-0.tar", "w") as tar:
+        info = tarfile.TarInfo("a.jpg")
+        info.size = 2
+        tar.addfile(info, io.BytesIO(b"\xff\xd8"))
+    for _ in range(2):
+        assert len(open_dataset(str(tmp_path / "shard-*"))) == 1
+    assert list(tmp_path.glob("*gpuaug*"))
