@@ -114,9 +114,15 @@ def explain_recipe(theirs: Sequence[str], ours: Sequence[str]) -> str:
     if not found:
         return "in something that the lines of the state do not show"
     words = "; ".join(found[:4]) + (f"; and {len(found) - 4} more" if len(found) > 4 else "")
-    if any(kind.__name__ in change for change in found for kind in Foreign.__subclasses__()):
+    if any(kind.__name__ in change for change in found for kind in _kinds_of(Foreign)):
         words += _OWN_STEP
     return words
+
+
+def _kinds_of(kind: type) -> Iterator[type]:
+    yield kind
+    for narrower in kind.__subclasses__():
+        yield from _kinds_of(narrower)
 
 
 def _lines(recipe: Recipe) -> Iterator[str]:

@@ -72,6 +72,7 @@ def _same_sums() -> Iterator[None]:
     ],
     ids=lambda value: value if str(value).startswith("train") else "",
 )
+@pytest.mark.long
 def test_stopped_runs_go_on(
     load_main: Callable[[str], Main], name: str, module: str, stops: tuple[int, ...], steps: int
 ) -> None:

@@ -104,6 +104,7 @@ def _check_that_the_audit_can_tell(histories: tuple[History, History]) -> None:
     histories[1].epochs[0].insert(3, one)
 
 
+@pytest.mark.long
 def test_many_kills_and_other_worlds(job: Callable[[int], Path]) -> None:
     """22 kills at random moments, on 1, 2, 3, 4, 7 and 8 ranks: every epoch's samples once and in order."""
     length = 400
@@ -121,6 +122,7 @@ def test_many_kills_and_other_worlds(job: Callable[[int], Path]) -> None:
     assert len(resumed) > 5
 
 
+@pytest.mark.long
 def test_torchrun_restarts_killed_workers(job: Callable[[int], Path]) -> None:
     """Under torchrun --max-restarts two workers that kill themselves at given steps lose and double nothing."""
     length = 45

@@ -163,6 +163,7 @@ def test_what_went_wrong_is_told_apart(rows: Rows) -> None:
 
 
 @pytest.mark.needs_dali
+@pytest.mark.long
 def test_command_leaves_few_files(tmp_path: Path) -> None:
     """The visit runs as `make gpu` calls it, and leaves one result and few files."""
     pytest.importorskip("skimage")

@@ -79,8 +79,8 @@ def augmix_by_torchvision(operation: AugMix) -> Callable[[torch.Tensor, Any], to
         mixed = weights[0] * image.double()
         for chain in range(operation.mixture_width):
             changed = image
-            for place in range(operation.num_places):
-                keys = [f"{chain}.{place}.{carrier}." for carrier in range(num_carriers)]
+            for link in range(operation.num_links):
+                keys = [f"{chain}.{link}.{carrier}." for carrier in range(num_carriers)]
                 stage = [
                     {
                         name.removeprefix(key): value
