@@ -136,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--length", type=int, default=1_281_167)
     parser.add_argument("--block-size", type=int, default=128)
-    parser.add_argument("--crops", default="4,16,64,256", help="blocks that are held at once")
+    parser.add_argument("--windows", default="4,16,64,256", help="blocks that are held at once")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--mosaic", type=Path, help="a Python that can import streaming")
     given = parser.parse_args()
@@ -144,7 +144,7 @@ def main() -> None:
     write(
         "order       window  samples  blocks     sum | open: mean   max  reads per block  most begun in 256"
     )
-    for window in [0, *map(int, given.crops.split(","))]:
+    for window in [0, *map(int, given.windows.split(","))]:
         for name, order in _orders(given, window):
             one = measure(name, order, given.block_size)
             both = one.of_samples + one.of_blocks
