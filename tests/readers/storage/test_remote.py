@@ -222,6 +222,7 @@ class TestRefusals:
             ("retries", -1),
             ("timeout_seconds", 0),
             ("concurrency", 0),
+            ("block_bytes", 0),
             ("block_bytes", 1000),
         ):
             with pytest.raises(ValueError, match=f"{name} must be"):
