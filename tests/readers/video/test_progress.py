@@ -8,7 +8,7 @@ from readers.video import progress
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self) -> bool:  # noqa: D102 - as of every file
         return True
 
 
@@ -20,7 +20,7 @@ def test_the_bar_ends_its_line_when_all_is_done(monkeypatch: pytest.MonkeyPatch)
     show = progress.terminal_bar("looking")
 
     for number in range(5):
-        now[0] += 0.5
+        now[0] += 0.6
         show(number, 4)
 
     shown = terminal.getvalue().split("\r")[1:]
