@@ -43,7 +43,7 @@ class EpochComparison:
         stretches: What could be compared by hashes.
         missing: For each run the positions that only the other one has.
         doubled: For each run the positions that it has more than once.
-        unmatched: Positions that both have, but in steps that end at different places, so that no hashes are
+        unmatched: Positions that both have, but in steps that end at different positions, so that no hashes are
             of the same positions.
         dropped: For each run whether it lacks but what last_batch="drop" leaves out at an epoch's end.
         skipped: For each run the samples that were skipped as bad.

@@ -171,7 +171,7 @@ def _videos() -> Finding:
 
 
 def _formats() -> Finding:
-    """Which formats and places can be read."""
+    """Which formats can be read, and from where."""
     missing = [
         extra for extra, name in _LIBRARIES.items() if importlib.util.find_spec(name) is None
     ]

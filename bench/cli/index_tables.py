@@ -59,9 +59,9 @@ def print_shards(indexing: Indexing, console: Console) -> None:
 
 def _where(found: list[tuple[Blob, FoundIndex]]) -> str:
     apart = [
-        index.place.parent
+        index.path.parent
         for blob, index in found
-        if is_url(blob.location) or index.place.parent != Path(blob.location).parent
+        if is_url(blob.location) or index.path.parent != Path(blob.location).parent
     ]
     if not apart:
         return "beside the shards"

@@ -115,7 +115,7 @@ def write_clips(
     from bench.output.errors import BenchError
     from bench.output.text import print_plain, print_written
     from bench.video.clips import open_sound_videos
-    from dali_pipes.preview import clip_pictures, draw_strips, write_animation
+    from dali_pipes.preview import clip_pictures, render_strips, write_animation
     from dali_pipes.preview.animation import MOVING
     from gpu_aug import Views
 
@@ -133,7 +133,7 @@ def write_clips(
         print_plain(console, f"not drawn: {fault}", "yellow")
     clips = settings.clips(videos, sampling="random")
     drawn = list(clip_pictures(clips, views, seed))
-    draw_strips(drawn).save(out)
+    render_strips(drawn).save(out)
     print_written(console, out)
     if animate is not None:
         write_animation(drawn[0], animate)

@@ -4,14 +4,14 @@ from dali_pipes.preview.animation import write_animation
 from dali_pipes.preview.clips import ClipPictures, clip_pictures
 from dali_pipes.preview.images import Preview, preview_images
 from dali_pipes.preview.sound import sound_samples, sound_videos
-from dali_pipes.preview.strips import draw_strips
+from dali_pipes.preview.strips import render_strips
 
 __all__ = [
     "ClipPictures",
     "Preview",
     "clip_pictures",
-    "draw_strips",
     "preview_images",
+    "render_strips",
     "sound_samples",
     "sound_videos",
     "write_animation",

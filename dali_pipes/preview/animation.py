@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
+from dali_pipes.preview.canvas import INK, PAPER, shortened, small
 from dali_pipes.preview.clips import ClipPictures
-from dali_pipes.preview.drawing import INK, PAPER, shortened, small
 
 MOVING = (".webp", ".gif", ".png")
 """How the name of a moving picture ends."""

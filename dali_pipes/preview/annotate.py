@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from dali_pipes.preview.drawing import Picture
+from dali_pipes.preview.canvas import Picture
 
 _MASK_SHARE = 0.45  # of the mask's colour over the picture
 _LINE_WIDTH = 2

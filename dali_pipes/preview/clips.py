@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dali_pipes.batch import Batch
 from dali_pipes.loader import Loader
-from dali_pipes.preview.drawing import Picture, to_pictures, viewable
+from dali_pipes.preview.canvas import Picture, to_pictures, viewable
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe, Resize, Views
 from readers.video import VideoInfo

@@ -16,7 +16,7 @@ from dali_pipes.decode import opencv
 from dali_pipes.errors import MissingPackageError
 from dali_pipes.loader import Loader
 from dali_pipes.preview.annotate import annotate
-from dali_pipes.preview.drawing import (
+from dali_pipes.preview.canvas import (
     FONT_SIZE,
     INK,
     PAPER,

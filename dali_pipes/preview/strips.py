@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from dali_pipes.preview.canvas import FONT_SIZE, INK, PAPER, shortened, small
 from dali_pipes.preview.clips import ClipPictures
-from dali_pipes.preview.drawing import FONT_SIZE, INK, PAPER, shortened, small
 
 NUM_SHOWN = 8
 """Frames of a strip; of longer clips so many are taken, evenly spread, the first and the last among them."""
@@ -21,7 +21,7 @@ _FAINT = (150, 150, 150)
 _SMALL = 12
 
 
-def draw_strips(clips: Sequence[ClipPictures]) -> Image.Image:
+def render_strips(clips: Sequence[ClipPictures]) -> Image.Image:
     """Draw a block for each clip: its key, its frames with their numbers and times, and every view."""
     blocks = [_block(clip) for clip in clips]
     width = max(block.width for block in blocks)

@@ -104,7 +104,7 @@ class ClipRenderer:
         for frame, picture in pictures:
             first, *others = np.flatnonzero(fetched.frames[of_row] == frame).tolist()
             rendered = canvases.of(row, fetched.draws, of_row, first)
-            stencil.draw(picture, rendered)
+            stencil.render(picture, rendered)
             for number in others:
                 copies = canvases.of(row, fetched.draws, of_row, number)
                 for copy, canvas in zip(copies, rendered, strict=True):

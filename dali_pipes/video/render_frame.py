@@ -52,8 +52,8 @@ class Stencil:
             )
             self._cuts.append(cut)
 
-    def draw(self, picture: Any, canvases: Sequence[torch.Tensor]) -> None:
-        """Draw the canvas of each view from a frame.
+    def render(self, picture: Any, canvases: Sequence[torch.Tensor]) -> None:
+        """Render the canvas of each view from a frame.
 
         Args:
             picture: An `av.VideoFrame` as it is stored, or uint8 [height, width, 3], upright.

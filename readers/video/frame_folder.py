@@ -112,7 +112,7 @@ class FrameFolderDataset(IndexedDataset):
 
         Args:
             index: Index of the video, 0 <= index < len.
-            frames: Places in the order of presentation, repetitions allowed; each picture is read once.
+            frames: Numbers in the order of presentation, repetitions allowed; each picture is read once.
 
         Returns:
             The encoded picture of each, or why it cannot be read; all are bad where the folder's pictures are

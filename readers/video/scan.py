@@ -155,7 +155,7 @@ class _Packets:
         if self.has_palette:  # it does not lie with the packets
             self.are_whole, self.strand = False, None
         if self.are_whole:
-            self._place(self.positions[-1], content)
+            self._find(self.positions[-1], content)
         if self.strand:
             location = self.strand.find(content, self.positions[-1])
             self.locations += [location] if location else []
@@ -167,7 +167,7 @@ class _Packets:
         count = _COUNTS.get(self.codec)
         return count(content) if count else 1
 
-    def _place(self, position: int, content: bytes) -> None:
+    def _find(self, position: int, content: bytes) -> None:
         found = -1
         if position >= 0:
             stop = position + len(content) + _SEARCHED_BYTES

@@ -4,7 +4,7 @@ All numbers little-endian, in this order:
 
     128 bytes   format, fingerprint of the data, offsets of rows and text, checksum of both, of all this
     blocks      of each video: int64 [P] time stamps, int64 [P or 0] offsets, int64 [K] keyframes,
-                int64 [P or 0, 2] places, int32 [P] sizes
+                int64 [P or 0, 2] places in pieces, int32 [P] sizes
     rows        of fixed length, see `ROW`; a block's checksum stands in its row
     text        names of codecs, reasons, extradata; equal ones once
 
@@ -88,7 +88,7 @@ class StoreWriter:
     def __init__(self, descriptor: int, num_videos: int) -> None:
         self._descriptor = descriptor
         self._rows = np.zeros(num_videos, ROW)
-        self._place = _HEAD_BYTES
+        self._offset = _HEAD_BYTES
         self._text = bytearray()
         self._texts: dict[bytes, int] = {}
         os.ftruncate(descriptor, 0)
@@ -121,21 +121,21 @@ class StoreWriter:
         row["num_offsets"], row["num_keyframes"] = len(found.packet_offsets), len(found.keyframes)
         self._set_text(row, "names", "\0".join(getattr(found, name) for name in _NAMES))
         self._set_text(row, "extradata", found.extradata)
-        places = found.packet_places.reshape(-1)
-        numbers = (found.packet_pts, found.packet_offsets, found.keyframes, places)
+        pieces = found.packet_places.reshape(-1)
+        numbers = (found.packet_pts, found.packet_offsets, found.keyframes, pieces)
         block = np.concatenate(numbers).astype("<i8").tobytes()
         block += found.packet_sizes.astype("<i4").tobytes()
-        row["block"], row["crc"] = self._place, zlib.crc32(block)
-        self._write(block + bytes(-len(block) % 8), self._place)
-        self._place += len(block) + -len(block) % 8
+        row["block"], row["crc"] = self._offset, zlib.crc32(block)
+        self._write(block + bytes(-len(block) % 8), self._offset)
+        self._offset += len(block) + -len(block) % 8
 
     def finish(self, fingerprint: str) -> None:
         """Write what stands behind and before the blocks."""
         rows, text = self._rows.tobytes(), bytes(self._text)
-        self._write(rows + text, self._place)
-        middle = self._place + len(rows)
+        self._write(rows + text, self._offset)
+        middle = self._offset + len(rows)
         crc = zlib.crc32(text, zlib.crc32(rows))
-        fields = (_FORMAT, fingerprint.encode(), self._place, middle, middle + len(text), crc)
+        fields = (_FORMAT, fingerprint.encode(), self._offset, middle, middle + len(text), crc)
         head = _HEAD.pack(*fields, 0)[:-4]
         self._write((head + zlib.crc32(head).to_bytes(4, "little")).ljust(_HEAD_BYTES, b"\0"), 0)
 
@@ -208,7 +208,7 @@ class Store:
         if zlib.crc32(block) != row["crc"]:
             raise DamagedStoreError("a block of it is damaged")
         numbers = np.frombuffer(block, "<i8", sum(counts))
-        pts, offsets, keyframes, places = np.split(numbers, np.cumsum(counts)[:3])
+        pts, offsets, keyframes, pieces = np.split(numbers, np.cumsum(counts)[:3])
         extra = int(row["extradata"])
         return VideoInfo(
             **names,
@@ -228,7 +228,7 @@ class Store:
             stream_index=int(row["stream_index"]),
             num_streams=int(row["num_streams"]),
             interlaced=bool(row["interlaced"]),
-            packet_places=places.reshape(-1, 2),
+            packet_places=pieces.reshape(-1, 2),
         )
 
     def _names(self, row: Any) -> str:

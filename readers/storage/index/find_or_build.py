@@ -58,12 +58,12 @@ class FoundIndex(NamedTuple):
     """An index that fits its shard.
 
     Attributes:
-        place: The file.
+        path: The file.
         head: What stands before its tables.
         built: Whether it was made just now.
     """
 
-    place: Path
+    path: Path
     head: Head
     built: bool = False
 
@@ -74,7 +74,7 @@ class FoundIndex(NamedTuple):
             DamagedIndexError: The file is not the one that was found.
             OSError: It is gone.
         """
-        return ShardIndex(self.place, self.head)
+        return ShardIndex(self.path, self.head)
 
 
 def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
@@ -91,50 +91,50 @@ def open_index(blob: Blob, scan: Scan, *, distrust: bool = False) -> FoundIndex:
 
     Raises:
         SourceError: The shard is not of the format that is looked for.
-        IndexFileError: Neither place can be written.
+        IndexFileError: Neither path can be written.
         OSError: The shard cannot be read.
     """
-    places = _places(blob, scan)
-    found = _find(blob, scan, places, distrust=distrust)
+    paths = _paths(blob, scan)
+    found = _find(blob, scan, paths, distrust=distrust)
     if found is not None:
         return found
-    for place in places:
+    for path in paths:
         try:
-            with one_at_a_time(_part(place)) as descriptor:
+            with one_at_a_time(_part(path)) as descriptor:
                 # Another process may have built it while this one waited.
-                found = _find(blob, scan, places, distrust=distrust)
+                found = _find(blob, scan, paths, distrust=distrust)
                 return (
                     found
-                    or _download(blob, scan, place, descriptor)
-                    or _build(blob, scan, place, descriptor)
+                    or _download(blob, scan, path, descriptor)
+                    or _build(blob, scan, path, descriptor)
                 )
         except _ReadError as error:
             raise error.reason from None
         except (OSError, WriteError):
             continue
     raise IndexFileError(
-        f"the index of {blob.location} can be written neither beside it nor to {places[-1].parent}: "
+        f"the index of {blob.location} can be written neither beside it nor to {paths[-1].parent}: "
         "set GPU_AUG_CACHE to a folder that can be written"
     )
 
 
 def find_index(blob: Blob, scan: Scan) -> FoundIndex | None:
     """Return the index of a shard where there is a file that fits, and None else."""
-    return _find(blob, scan, _places(blob, scan), distrust=False)
+    return _find(blob, scan, _paths(blob, scan), distrust=False)
 
 
 class _ReadError(Exception):
-    """The shard cannot be read: no reason to try another place for the index."""
+    """The shard cannot be read: no reason to try another path for the index."""
 
     def __init__(self, reason: OSError) -> None:
         self.reason = reason
 
 
-def _find(blob: Blob, scan: Scan, places: list[Path], *, distrust: bool) -> FoundIndex | None:
-    for place in places:
+def _find(blob: Blob, scan: Scan, paths: list[Path], *, distrust: bool) -> FoundIndex | None:
+    for path in paths:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            head, stamp = read_head(place)
-            found = FoundIndex(place, head)
+            head, stamp = read_head(path)
+            found = FoundIndex(path, head)
             if not _fits(found, stamp, blob, scan):
                 continue
             if distrust:
@@ -154,7 +154,7 @@ def _fits(found: FoundIndex, stamp: Stamp | None, blob: Blob, scan: Scan) -> boo
             return False
         if stamp.settled and (stamp.inode, stamp.ctime_ns) == (state.inode, state.ctime_ns):
             return True
-    elif state.mtime_ns > found.place.stat().st_mtime_ns:
+    elif state.mtime_ns > found.path.stat().st_mtime_ns:
         return False
     if found.head.identity["content"] != _pin(blob):
         return False
@@ -174,7 +174,7 @@ def _pin(blob: Blob) -> str:
 
 def _stamp_anew(found: FoundIndex, blob: LocalBlob) -> None:
     with suppress(OSError, ValueError):
-        descriptor = os.open(found.place, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(found.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             if Head.mark_of(os.pread(descriptor, found.head.start, 0)) == found.head.mark:
                 status = os.fstat(descriptor)
@@ -195,21 +195,21 @@ def _stamp_of(blob: LocalBlob) -> Stamp:
     return Stamp(inode, mtime_ns, ctime_ns, 0, is_fine and is_old and is_same)
 
 
-def _download(blob: Blob, scan: Scan, place: Path, descriptor: int) -> FoundIndex | None:
+def _download(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex | None:
     """Take the index that lies beside an object, if there is one that fits."""
     if not is_url(blob.location):
         return None
     try:
         other = open_blob(_beside(blob.location, f"{scan.tag}{SUFFIX}"))
         _copy(other, descriptor)
-        head, _ = read_head(_part(place))
+        head, _ = read_head(_part(path))
         if not _is_of(head, blob, scan) or head.identity["content"] != _pin(blob):
             return None
-        FoundIndex(_part(place), head).map().verify()
+        FoundIndex(_part(path), head).map().verify()
     except (ReadersError, OSError, ValueError, KeyError, TypeError):
         return None
-    _publish(descriptor, place, 0o644)
-    return FoundIndex(place, head)
+    _publish(descriptor, path, 0o644)
+    return FoundIndex(path, head)
 
 
 def _copy(blob: Blob, descriptor: int) -> None:
@@ -227,8 +227,8 @@ def _beside(location: str, suffix: str) -> str:
     return type(location)(f"{location}{suffix}", *([options] if options else []))
 
 
-def _build(blob: Blob, scan: Scan, place: Path, descriptor: int) -> FoundIndex:
-    writer = IndexWriter(place.parent)
+def _build(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex:
+    writer = IndexWriter(path.parent)
     try:
         for entry in _scanned(blob, scan):
             writer.add(entry)
@@ -242,21 +242,21 @@ def _build(blob: Blob, scan: Scan, place: Path, descriptor: int) -> FoundIndex:
         if isinstance(blob, LocalBlob):
             write_stamp(descriptor, _stamp_of(blob))
             mode = blob.mode | 0o200  # so that it can be stamped anew
-        _publish(descriptor, place, mode)
+        _publish(descriptor, path, mode)
     finally:
         writer.close()
-    return FoundIndex(place, head, built=True)
+    return FoundIndex(path, head, built=True)
 
 
-def _publish(descriptor: int, place: Path, mode: int) -> None:
+def _publish(descriptor: int, path: Path, mode: int) -> None:
     os.fchmod(descriptor, mode)
     os.fsync(descriptor)  # else a power cut may leave the new name on old blocks
-    _part(place).replace(place)
+    _part(path).replace(path)
 
 
-def _part(place: Path) -> Path:
+def _part(path: Path) -> Path:
     """Where an index is written, and whose lock says who does."""
-    return place.with_name(f"{place.name}.part")
+    return path.with_name(f"{path.name}.part")
 
 
 def _read(work: Callable[[Blob], str], blob: Blob) -> str:
@@ -272,12 +272,12 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
         content = blob.content()
         for entry in scan.find(content, blob.name):
             yield entry
-            place = entry[1][-1][2] if entry[1] else 0
-            if place >= forgotten + _FORGET_BYTES and isinstance(content, memoryview):
+            offset = entry[1][-1][2] if entry[1] else 0
+            if offset >= forgotten + _FORGET_BYTES and isinstance(content, memoryview):
                 # Else all of the shard would count as memory of this process.
                 start = address_of(content)
                 advise((start, start + len(content)), mmap.MADV_DONTNEED)
-                forgotten = place
+                forgotten = offset
     except OSError as error:
         raise _ReadError(error) from error
     except SourceError as error:
@@ -288,7 +288,7 @@ def _scanned(blob: Blob, scan: Scan) -> Iterator[Entry]:
         ) from None
 
 
-def _places(blob: Blob, scan: Scan) -> list[Path]:
+def _paths(blob: Blob, scan: Scan) -> list[Path]:
     """Where the index may lie, best first. That of an object belongs to one content of it."""
     suffix = f"{scan.tag}{SUFFIX}"
     if is_url(blob.location):

@@ -4,7 +4,7 @@ One file holds, in this order, all numbers little-endian:
 
     32 bytes    name and version of the format, lengths of the two behind the stamp, checksum of both
     40 bytes    stamp: which file of this machine the shard was, with a checksum of its own
-    JSON        which shard and which scan it belongs to, digest, field names, places of the tables
+    JSON        which shard and which scan it belongs to, digest, field names, spans of the tables
     uint32      CRC-32 of every 16 KiB of the tables
     tables      a row per sample, a pair (start, stop) per member, restart intervals, keys and faults
 
@@ -135,7 +135,7 @@ class Head:
         identity: Identity of the shard and the scan; see `readers.storage.index`.
         digest: SHA-256 over keys, field sizes and labels, in hexadecimal digits.
         kinds: The combinations of fields that samples have.
-        places: Table -> (start, stop) in bytes from the first table.
+        spans: Table -> (start, stop) in bytes from the first table.
         num_repeated_keys: How many samples have the key of an earlier one.
         checksums: Checksums of the tables' pieces, 4 bytes each.
         start: Where the first table begins in the file.
@@ -145,20 +145,20 @@ class Head:
     identity: dict[str, Any]
     digest: str
     kinds: tuple[Kind, ...]
-    places: dict[str, tuple[int, int]]
+    spans: dict[str, tuple[int, int]]
     num_repeated_keys: int
     checksums: bytes
     start: int
     mark: int
 
     def __len__(self) -> int:
-        start, stop = self.places["rows"]
+        start, stop = self.spans["rows"]
         return (stop - start) // ROW.size
 
     @property
     def file_bytes(self) -> int:
         """Length of the whole file."""
-        return self.start + max(stop for _, stop in self.places.values())
+        return self.start + max(stop for _, stop in self.spans.values())
 
     @classmethod
     def parse(cls, data: bytes | memoryview) -> Self:
@@ -176,12 +176,12 @@ class Head:
             (tuple(names), image, struct.Struct(f"<{2 * len(names)}Q"))
             for names, image in found["kinds"]
         )
-        places = {name: (first, last) for name, (first, last) in found["places"].items()}
+        spans = {name: (first, last) for name, (first, last) in found["places"].items()}
         return cls(
             found["identity"],
             found["digest"],
             kinds,
-            places,
+            spans,
             found["num_repeated_keys"],
             rest[num_text:],
             start,

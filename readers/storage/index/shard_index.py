@@ -73,9 +73,9 @@ class ShardIndex:
         assert file is not None
         self._file, self._data = file, data[head.start :]
         self._chunks = _Chunks(self._data, file.address + head.start, head)
-        self._starts = {name: start for name, (start, _) in head.places.items()}
+        self._starts = {name: start for name, (start, _) in head.spans.items()}
         self._first_text, self._first_member = self._starts["text"], self._starts["members"]
-        start, stop = head.places["restart_bounds"]
+        start, stop = head.spans["restart_bounds"]
         self._has_restarts = stop > start
 
     def __len__(self) -> int:
@@ -160,7 +160,7 @@ class ShardIndex:
         self._chunks.check(0, len(self._data))
 
     def _table(self, name: str) -> memoryview:
-        start, stop = self.head.places[name]
+        start, stop = self.head.spans[name]
         self._chunks.check(start, stop)
         return self._data[start:stop]
 

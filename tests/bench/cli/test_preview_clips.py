@@ -154,7 +154,7 @@ def test_every_view_has_a_strip() -> None:
     for count in (1, 3):
         views = [one] * count
         clip = ClipPictures("a.mp4", "", np.arange(2), np.arange(2) / 25, one, views)
-        heights.append(strips.draw_strips([clip]).height)
+        heights.append(strips.render_strips([clip]).height)
 
     assert heights[1] - heights[0] == 2 * (20 + strips.GAP)
 

@@ -275,7 +275,7 @@ def test_canvases_are_torchs_resize(recipe: Any, size: tuple[int, int]) -> None:
 
     for row in range(3):
         canvases = [torch.ones(*view.crops.canvas[row], 3, dtype=torch.uint8) for view in draws]
-        Stencil(draws, row, info_of(size)).draw(frame, canvases)
+        Stencil(draws, row, info_of(size)).render(frame, canvases)
         for view, canvas in zip(draws, canvases, strict=True):
             (top, left), (rows, columns) = view.crops.start[row], view.crops.shape[row]
             cut = whole[top : top + rows, left : left + columns].permute(2, 0, 1)[None]

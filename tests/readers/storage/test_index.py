@@ -422,7 +422,7 @@ def test_an_index_that_does_not_fit_an_object_is_built_anew(
     found = open_index(store[URL], Scan("any", 1, scan) if change == "no index" else tenths())
 
     assert found.built
-    assert found.place.parent == cache
+    assert found.path.parent == cache
 
 
 def test_a_replaced_object_has_another_index(store: dict[str, FakeBlob]) -> None:
