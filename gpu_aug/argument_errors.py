@@ -1,4 +1,4 @@
-"""Calls of constructors with arguments that they do not have, answered in words."""
+"""Error messages for constructor calls with unknown arguments."""
 
 from abc import ABCMeta
 from inspect import Parameter, Signature, signature

@@ -1,4 +1,4 @@
-"""What a recipe does to the time of clips: how fast they go, and which of their frames stand where."""
+"""The temporal operations of a recipe: the speed of clips, and the order of their frames."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Names of other libraries, and misspelt ones, and what they are called here."""
+"""Names from other libraries and misspelt names, with the operations they stand for here."""
 
 import dis
 import re

@@ -1,4 +1,4 @@
-"""What makes recipes, and what is made of them, as methods of `Recipe`.
+"""Constructors and conversions, attached to `Recipe` as methods.
 
 The functions know `Recipe`; so that it need not know them, they are attached here. Importing this does it.
 """

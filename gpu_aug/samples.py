@@ -1,4 +1,4 @@
-"""Samples that are given directly: checked, and brought into one form."""
+"""Samples passed directly to a recipe: checked and converted to one form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

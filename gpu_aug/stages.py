@@ -1,4 +1,4 @@
-"""Which operations are carried out while decoding, and which image sizes are possible between them."""
+"""The operations carried out while decoding, and the image sizes possible between operations."""
 
 from collections.abc import Sequence
 

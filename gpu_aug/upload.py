@@ -1,4 +1,4 @@
-"""From the host to a device."""
+"""Copies from the host to a device."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Views: several recipes that each make their own picture of the same sample."""
+"""Views: several recipes, each of which makes one image of the same sample."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Other people's pipelines, written as their users write them."""
+"""Pipelines of other libraries, written as their users write them."""

@@ -1,4 +1,4 @@
-"""Decoding alone: what no pipeline that decodes whole images can exceed."""
+"""Decoding alone: the upper bound for every pipeline that decodes whole images."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""torchvision on the GPU, as those write it who decode with nvJPEG: `decode_jpeg` of a list, then transforms.v2."""
+"""torchvision on the GPU with nvJPEG: `decode_jpeg` of a list, then transforms.v2."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What people type, turned into what the packages take."""
+"""Command-line arguments, converted to arguments of the packages."""
 
 import os
 from pathlib import Path

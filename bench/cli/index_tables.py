@@ -1,4 +1,4 @@
-"""What `gpu-aug index` prints: of shards what was built, of videos what they are."""
+"""Output of `gpu-aug index`: the indexes built for shards, and the properties of videos."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every pipeline of ours beside its baselines: interleaved, repeated, on the same footing."""
+"""Each of our pipelines against its baselines: interleaved, repeated, with equal settings."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""What takes part in a comparison, and the footing that all of it shares."""
+"""A contestant of a comparison, and the settings that all contestants share."""
 
 from dataclasses import dataclass
 from pathlib import Path

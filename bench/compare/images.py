@@ -1,4 +1,4 @@
-"""The images of a comparison: the same for everyone, each of them sound."""
+"""The images of a comparison: the same for all contestants, all undamaged."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who takes part in a comparison."""
+"""The contestants of a comparison."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A race: everyone is started and checked, and then takes turns."""
+"""A race: all contestants are started and checked, and then take turns."""
 
 import time
 import traceback

@@ -1,4 +1,4 @@
-"""What a comparison says: a table and sentences for people, JSON for programs."""
+"""The report of a comparison: a table and sentences for people, JSON for programs."""
 
 from collections.abc import Sequence
 from pathlib import Path

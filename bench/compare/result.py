@@ -1,4 +1,4 @@
-"""What a comparison comes to: rows with rates, and who has none."""
+"""The result of a comparison: rows with rates, and the contestants without one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

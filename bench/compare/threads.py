@@ -1,4 +1,4 @@
-"""Work done by threads a few batches ahead of whoever takes them."""
+"""Work done by threads a few batches ahead of the consumer."""
 
 from collections import deque
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""``make gpu``: one short visit to a machine with a GPU that teaches as much as it can."""
+"""``make gpu``: all checks and measurements on a machine with a GPU, in one short run."""

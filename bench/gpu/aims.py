@@ -1,4 +1,4 @@
-"""What was aimed at, and what was reached."""
+"""The targets for speed, and the values reached."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Step: the same losses whether or not the loop waits for the device."""
+"""Step: losses are the same whether or not the loop waits for the device."""
 
 from itertools import islice
 from pathlib import Path

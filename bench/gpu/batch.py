@@ -1,4 +1,4 @@
-"""Steps: the batch stage beside other libraries, on images that lie on the device; beside Kornia compiled in a process of its own."""
+"""Steps: the batch stage beside other libraries, on images that lie on the device; the same beside a compiled Kornia, which needs its own process."""
 
 from collections.abc import Mapping
 from pathlib import Path

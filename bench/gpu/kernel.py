@@ -1,4 +1,4 @@
-"""Step: the fused kernels beside a copy on the device in the same run."""
+"""Step: speed of the fused kernels, relative to a device copy in the same run."""
 
 from collections.abc import Callable
 from functools import partial

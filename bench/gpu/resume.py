@@ -1,4 +1,4 @@
-"""Step: runs that go on on another device: the same samples and the same pictures."""
+"""Step: runs resumed on another device give the same samples and the same images."""
 
 import json
 from collections.abc import Iterator

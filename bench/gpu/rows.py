@@ -1,4 +1,4 @@
-"""What a step finds: rows of one shape, written down one by one, so that a crash costs only what follows."""
+"""Results of a step: rows with equal columns, written one by one, so that a crash loses only later rows."""
 
 import json
 import traceback

@@ -1,4 +1,4 @@
-"""Step: our kernels under compute-sanitizer; ``python -m bench.gpu.sanitizer PART`` is what is checked."""
+"""Step: our kernels under compute-sanitizer; it checks ``python -m bench.gpu.sanitizer PART``."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""How big and how long the steps of a visit are, and their clock."""
+"""Sizes and durations of the steps of a visit, and their clock."""
 
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass

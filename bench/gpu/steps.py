@@ -1,4 +1,4 @@
-"""The steps of a visit, the most telling first."""
+"""The steps of a visit, the most informative first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

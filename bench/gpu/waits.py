@@ -1,4 +1,4 @@
-"""Step: whether the thread of a training loop waits for the device: by a trace, and by a device that is held up."""
+"""Step: does the training loop's thread wait for the device? Shown by a trace, and by a delayed device."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The loader beside a trainer whose Python never rests: in the consuming thread, and in a second thread."""
+"""The loader beside a trainer that holds Python's lock all the time: in the consuming thread, and in a second thread."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The same images in each library's customary form, and a call of a transform as work to be timed.
+"""The same images in each library's usual layout, and calls of transforms as work to time.
 
 - torchvision's v2 transforms get a uint8 tensor [b, 3, H, W]; one call draws once for all of its images.
 - Albumentations gets uint8 arrays [H, W, 3], one call each.

@@ -1,4 +1,4 @@
-"""The loader's own cost: readers and loader at full work, decoding and augmentation replaced by nothing."""
+"""The loader's own cost: readers and loader run in full, decoding and augmentation are skipped."""
 
 from collections.abc import Iterator
 from dataclasses import replace

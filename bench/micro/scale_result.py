@@ -1,4 +1,4 @@
-"""What the growth of cost is measured at, and what came out."""
+"""The points at which the growth of cost is measured, and the results."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Functions timed in turns, so that a noisy moment hits all of them alike."""
+"""Functions timed in turns, so that noise affects all of them equally."""
 
 import gc
 import signal

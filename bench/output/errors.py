@@ -1,4 +1,4 @@
-"""Errors that the person at the terminal can act on, as one sentence each."""
+"""Errors that a user of the command line can act on, in one sentence each."""
 
 import sys
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Bars that show how far a long work is."""
+"""Progress bars for long tasks."""
 
 from typing import Self
 

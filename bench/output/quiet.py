@@ -1,4 +1,4 @@
-"""Silence for what libraries write to standard error by themselves."""
+"""Silencing messages that libraries write to standard error."""
 
 import os
 import sys

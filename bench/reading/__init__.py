@@ -1,1 +1,1 @@
-"""Shuffled reads of encoded samples: our readers beside the own libraries of the formats."""
+"""Shuffled reads of encoded samples: our readers beside the formats' own libraries."""

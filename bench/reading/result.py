@@ -1,4 +1,4 @@
-"""Who reads what, and what came of it: rates, ratios and the table."""
+"""Results of reading: rates and ratios per reader and format, and their table."""
 
 from dataclasses import dataclass, field
 from math import isnan

@@ -1,4 +1,4 @@
-"""How well orders shuffle and what they cost a storage of blocks: ours, and those of MosaicML Streaming.
+"""Quality of shuffle orders and their cost in blocks read: ours, and MosaicML Streaming's.
 
     python -m bench.reading.shuffle --mosaic .peers/mosaic-streaming/bin/python
 

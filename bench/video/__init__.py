@@ -1,1 +1,1 @@
-"""Clips in the commands: which they are, who races with them, and how they are drawn."""
+"""Videos in the commands: choosing clips, comparing pipelines, and making test videos."""

@@ -1,4 +1,4 @@
-"""Decoding alone: what no pipeline that decodes these clips with these libraries can exceed."""
+"""Decoding alone: the upper bound for pipelines that decode these clips with these libraries."""
 
 from collections.abc import Callable, Iterator
 from itertools import pairwise

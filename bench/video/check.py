@@ -1,4 +1,4 @@
-"""Whether everyone shows the frames that were asked for: looked at before the clock runs."""
+"""A check, before the clock runs, that each contestant returns the requested frames."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

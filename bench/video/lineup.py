@@ -1,4 +1,4 @@
-"""Who takes part in a comparison on videos."""
+"""The contestants of a comparison on videos."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The clips of a race: the same frames of the same videos in the same order for everyone."""
+"""The clips of a race: the same frames of the same videos in the same order for all contestants."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A library's way to clips, in the worker processes of torch's DataLoader, or in threads."""
+"""A library's video pipeline, in the worker processes of torch's DataLoader, or in threads."""
 
 import time
 from collections.abc import Iterator

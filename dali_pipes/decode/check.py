@@ -1,4 +1,4 @@
-"""Whether images and videos decode, in words: what `readers.prepare.inspect` verifies with."""
+"""Checks that images and videos decode, for `readers.prepare.inspect`."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Rendering the canvases of many JPEGs in one call of compiled code; what it declines is for others to render."""
+"""Rendering the canvases of many JPEGs in one call of compiled code; images that it declines are rendered by other decoders."""
 
 import threading
 from typing import Any

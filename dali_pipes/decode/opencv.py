@@ -1,4 +1,4 @@
-"""Decoding whole images with OpenCV or Pillow: what neither DALI nor our own decoder takes, and the judge of doubtful files."""
+"""Decoding whole images with OpenCV or Pillow: the fallback for images that neither DALI nor our own decoder takes."""
 
 import io
 from functools import cache

@@ -1,4 +1,4 @@
-"""Memory of the pictures: canvases, which the decode stage renders, and the finished images of a view."""
+"""Memory for images: canvases, which the decode stage renders, and the finished images of a view."""
 
 import math
 from collections.abc import Sequence

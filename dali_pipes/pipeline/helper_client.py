@@ -1,4 +1,4 @@
-"""Producing batches in a helper process, which the training process's interpreter lock does not hold up."""
+"""Producing batches in a helper process, independent of the training process's interpreter lock."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The helper process: reads, decodes and augments beside the training process and its interpreter's lock."""
+"""The helper process: reads, decodes and augments outside the training process and its interpreter lock."""
 
 import os
 import pickle

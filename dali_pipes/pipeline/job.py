@@ -1,4 +1,4 @@
-"""What a helper process is told, what it answers, and what cannot be told."""
+"""Messages to and from a helper process, and errors for arguments that cannot be sent to it."""
 
 import os
 import pickle

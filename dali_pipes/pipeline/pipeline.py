@@ -1,4 +1,4 @@
-"""The pipeline of a loop: fetch -> decode -> augment, several steps under way at once."""
+"""The pipeline of a loop: fetch -> decode -> augment, with several steps in flight."""
 
 from collections import deque
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""What the stages of the pipeline hand to each other: fetched samples, decoded ones, finished steps."""
+"""Data passed between the stages of the pipeline: fetched samples, decoded ones, finished steps."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future

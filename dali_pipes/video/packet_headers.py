@@ -1,4 +1,4 @@
-"""What the first bytes of a packet say of its frames."""
+"""Properties of frames, read from the first bytes of a packet."""
 
 from collections.abc import Iterator
 

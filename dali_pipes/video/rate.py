@@ -1,4 +1,4 @@
-"""How fast clips go through their video: by numbers of frames, or by time."""
+"""The sampling rate of clips: every n-th frame, or frames per second."""
 
 import math
 from dataclasses import dataclass

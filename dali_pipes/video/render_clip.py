@@ -1,4 +1,4 @@
-"""The decode stage of clips on the CPU: each frame is rendered on the canvases of all views and let go."""
+"""The decode stage of clips on the CPU: each frame is rendered on the canvases of all views, then released."""
 
 import threading
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Decoding what is readable of a damaged video: frames that cannot be had are replaced by those before them."""
+"""Decoding the readable part of a damaged video: an undecodable frame is replaced by the last good one."""
 
 from collections.abc import Iterator
 from contextlib import suppress

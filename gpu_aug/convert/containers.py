@@ -1,4 +1,4 @@
-"""What the containers of all libraries come to, and what their walks have in common."""
+"""Containers (Compose, OneOf and others) of all libraries, and the shared code that converts them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which transforms of other libraries have an equal here, and why the others have none."""
+"""The transforms of other libraries that have an equivalent here, and why others have none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What became of each step of a pipeline that was imported."""
+"""The report of an import: how each step of a pipeline was converted."""
 
 import warnings
 from collections.abc import Callable

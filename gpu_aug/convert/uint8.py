@@ -1,4 +1,4 @@
-"""What libraries do to 8-bit images of themselves, and floats need to be told."""
+"""The rounding and clipping that libraries apply to 8-bit images, made explicit for floats."""
 
 from gpu_aug.ops.color.normalize import ToDtype
 from gpu_aug.ops.combine import RandomApply

@@ -1,4 +1,4 @@
-"""Which engine carries out a recipe, and what the fused engine makes of it."""
+"""Choosing the engine for a recipe, and the passes that the fused engine makes of it."""
 
 import sys
 from typing import Literal

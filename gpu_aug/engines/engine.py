@@ -1,4 +1,4 @@
-"""Engine: what carries out the batch stage of a recipe, and what engines ask of a recipe."""
+"""Engine: the interface that carries out the batch stage of a recipe, and the checks of a recipe."""
 
 from collections.abc import Sequence
 from itertools import takewhile

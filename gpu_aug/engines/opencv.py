@@ -1,4 +1,4 @@
-"""What only OpenCV does, on one 8-bit image [H, W, 3] on the CPU; all engines call it."""
+"""Operations that only OpenCV offers, on one 8-bit image [H, W, 3] on the CPU, for all engines."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where pixels come from in crops and resamplings, as whole numbers and weights for every engine."""
+"""Source pixels of crops and resamplings, as integer coordinates and weights for every engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Recipe files: what they may hold, and errors that say in which line it stands.
+"""Recipe files: their schema, and errors that name the line.
 
 A file holds a version and the operations, each in full or short::
 

@@ -1,4 +1,4 @@
-"""Operations that change boxes alone; images pass as they are."""
+"""Operations that change only boxes and leave images unchanged."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Operations on the time of a clip: which of its frames stand where."""
+"""Temporal operations on clips: the choice and order of frames."""
 
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Checks that turn what a user wrote in a field into its one canonical form.
+"""Checks that convert a user's value of a field to its canonical form.
 
 Each takes the operation's name and the field's, for the error, and returns plain tuples of
 plain numbers, so that equal recipes have equal fingerprints.

@@ -1,1 +1,1 @@
-"""What belongs to an image and moves with it: boxes, keypoints, masks and soft labels."""
+"""Targets, which belong to an image and move with it: boxes, keypoints, masks and soft labels."""

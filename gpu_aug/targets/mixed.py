@@ -1,4 +1,4 @@
-"""Targets of mixed images: boxes and keypoints of all that is seen, masks pasted like the images."""
+"""Targets of mixed images: boxes and keypoints of all visible images, masks pasted like the images."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Moving targets: what a recipe's draws do to boxes, keypoints and masks, whatever the engine."""
+"""Moving the boxes, keypoints and masks of a batch by a recipe's draws, the same for every engine."""
 
 from collections.abc import Collection, Iterable, Sequence
 

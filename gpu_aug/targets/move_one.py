@@ -1,4 +1,4 @@
-"""How the targets of one image follow each family of operations, whatever the engine."""
+"""Moving the targets of one image, for each family of operations, the same for every engine."""
 
 from dataclasses import dataclass
 from functools import singledispatch

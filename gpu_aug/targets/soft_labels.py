@@ -1,4 +1,4 @@
-"""Soft labels: what images that were mixed are made of."""
+"""Soft labels: the shares of the classes in mixed images."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Targets: what belongs to an image and moves with it, and how a recipe treats it."""
+"""Targets: boxes, keypoints, masks and labels of an image, and how a recipe moves them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

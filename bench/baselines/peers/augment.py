@@ -1,4 +1,4 @@
-"""What peers that only load do to an image: OpenCV decodes, Albumentations transforms, as in our own baseline.
+"""Augmentation for peers that only load: OpenCV decodes, Albumentations transforms, as in our own baseline.
 
 It is the fastest of the usual ways on a CPU, so that a peer is not held back by the choice.
 """

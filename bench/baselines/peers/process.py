@@ -1,4 +1,4 @@
-"""The near side of a peer: its process, what is written to it and what it answers."""
+"""Our side of a peer: its process, the requests to it and its answers."""
 
 from collections.abc import Sequence
 from pathlib import Path

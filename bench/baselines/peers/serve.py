@@ -1,4 +1,4 @@
-"""The far side: in a peer's environment, build its pipeline, time its batches, answer line by line.
+"""The peer's side: in its own environment, build its pipeline, time its batches, answer line by line.
 
 Each line, there and back, is one JSON object:
 

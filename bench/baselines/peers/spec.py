@@ -1,4 +1,4 @@
-"""What a peer is asked to do, as a file that its process reads."""
+"""The task of a peer, as a file that its process reads."""
 
 import json
 from dataclasses import dataclass

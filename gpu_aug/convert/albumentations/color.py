@@ -1,4 +1,4 @@
-"""Changes of values from Albumentations, as it makes them on uint8 images."""
+"""Color transforms from Albumentations, with the results that it gives on uint8 images."""
 
 from typing import Any
 

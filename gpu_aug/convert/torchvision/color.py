@@ -1,4 +1,4 @@
-"""Changes of values from torchvision; transforms and transforms.v2 have the same attributes.
+"""Color transforms from torchvision; transforms and transforms.v2 have the same attributes.
 
 Thresholds come in 0..255, as they are written for PIL images and uint8.
 """

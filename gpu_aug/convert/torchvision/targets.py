@@ -1,4 +1,4 @@
-"""What torchvision does to boxes and keypoints alone, and steps that have no operation."""
+"""Transforms of torchvision for boxes and keypoints only, and steps without an operation here."""
 
 from collections.abc import Callable
 from typing import Any

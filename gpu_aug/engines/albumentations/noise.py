@@ -1,4 +1,4 @@
-"""Operations that add noise, in Albumentations, with our fields."""
+"""Operations that add noise, in Albumentations, with our random fields."""
 
 import albumentations as A
 import cv2

@@ -1,4 +1,4 @@
-"""What policies are made of, in NumPy.
+"""The operations that policies choose from, in NumPy.
 
 Albumentations' own transforms round to nearest; torchvision's rounding down is part of a policy.
 """

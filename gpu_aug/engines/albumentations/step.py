@@ -1,4 +1,4 @@
-"""What the functions of the Albumentations engine share.
+"""Code shared by the functions of the Albumentations engine.
 
 Transforms are called through ``apply_with_params``, which draws nothing and stores nothing, so
 threads can share them.

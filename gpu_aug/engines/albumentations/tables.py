@@ -1,4 +1,4 @@
-"""Look-ups and matrices of colours, and fields of light, on the CPU."""
+"""Lookup tables, color matrices and brightness maps, on the CPU."""
 
 from typing import Any
 

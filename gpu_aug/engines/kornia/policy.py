@@ -1,4 +1,4 @@
-"""What policies are made of, on any device.
+"""The operations that policies choose from, on any device.
 
 Kornia's own policies draw per batch and have other magnitudes, so this is torch. Products and sums
 are rounded as torchvision's are, so that rounding down at the end gives the same whole numbers.

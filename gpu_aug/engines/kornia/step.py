@@ -1,4 +1,4 @@
-"""What the functions of the Kornia engine share.
+"""Code shared by the functions of the Kornia engine.
 
 Modules are called through ``apply_transform(images, params, flags, transform)``, which reads
 nothing but its arguments. Their ``forward`` would store the last parameters on the module, so

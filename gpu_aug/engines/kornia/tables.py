@@ -1,4 +1,4 @@
-"""Look-ups and matrices of colours, and fields of light, in torch."""
+"""Lookup tables, color matrices and brightness maps, in torch."""
 
 import numpy as np
 import torch

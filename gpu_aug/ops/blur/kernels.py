@@ -1,4 +1,4 @@
-"""What convolutions with a kernel drawn per image have in common."""
+"""The base of convolutions with a kernel drawn per image."""
 
 import math
 from abc import abstractmethod

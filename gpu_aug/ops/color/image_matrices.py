@@ -1,4 +1,4 @@
-"""Operations that are one 3x4 matrix per image, made from what is in the image."""
+"""Operations that are one 3x4 matrix per image, computed from the image's own values."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal

@@ -1,4 +1,4 @@
-"""Colours of light, for PlanckianJitter."""
+"""Colors of illuminants, for PlanckianJitter."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Operations that multiply each image by a field of light."""
+"""Operations that multiply each image by a brightness map."""
 
 import math
 from abc import abstractmethod

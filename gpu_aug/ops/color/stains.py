@@ -1,4 +1,4 @@
-"""Changes of the two stains of tissue under a microscope."""
+"""Stain augmentation for histology images."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar

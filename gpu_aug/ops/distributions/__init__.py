@@ -1,1 +1,1 @@
-"""From uniform numbers to the laws that operations draw from."""
+"""Transforms of uniform random numbers to the distributions that operations draw from."""

@@ -1,4 +1,4 @@
-"""From uniform numbers to the gamma, beta and Dirichlet laws, by inverting the gamma law."""
+"""Samples of the gamma, beta and Dirichlet distributions, by inverting the gamma distribution."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""From uniform numbers in [0, 1) to the laws that operations draw from."""
+"""Transforms of uniform numbers in [0, 1) to the distributions that operations draw from."""
 
 import math
 

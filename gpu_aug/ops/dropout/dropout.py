@@ -1,4 +1,4 @@
-"""Operations that paint over many places of an image: rectangles, stripes, pixels."""
+"""Operations that paint over several parts of an image: rectangles, stripes, pixels."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Operations that paint over one rectangle, and what all have in common that paint rectangles."""
+"""Operations that paint over one rectangle, and the base of all that paint rectangles."""
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass

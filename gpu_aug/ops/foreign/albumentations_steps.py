@@ -1,4 +1,4 @@
-"""What is to be known of transforms of Albumentations, told by the names of their classes: it is not imported."""
+"""Facts about transforms of Albumentations, by class name, so that it need not be imported."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Descriptions of code of the user's, which change when what it does can change."""
+"""Descriptions of user code, which change whenever its behaviour can change."""
 
 import functools
 import inspect

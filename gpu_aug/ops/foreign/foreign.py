@@ -1,4 +1,4 @@
-"""Steps that are not ours: what all of them have in common."""
+"""The base of foreign steps: user functions and transforms of other libraries."""
 
 import json
 from abc import abstractmethod

@@ -1,4 +1,4 @@
-"""What a function or class says in its source, in words that are the same under every version of Python."""
+"""The source of a function or class in a form that is the same under every version of Python."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""What lies beside an image: the fields that say it, their checks, and where a canvas begins."""
+"""Borders: the fields that describe the padding of an image, their checks, and the canvas offset."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Distortions by points that move, and the image with them."""
+"""Distortions defined by control points that are moved."""
 
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Operations that cut images out."""
+"""Operations that crop images."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal

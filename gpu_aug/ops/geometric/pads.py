@@ -1,4 +1,4 @@
-"""Operations that put images on a larger canvas."""
+"""Operations that pad images."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar

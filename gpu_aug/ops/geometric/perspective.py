@@ -1,4 +1,4 @@
-"""Projective warps: the image seen from another place."""
+"""Projective warps: the image seen from another viewpoint."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, cast

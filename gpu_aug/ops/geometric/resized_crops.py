@@ -1,4 +1,4 @@
-"""Operations that cut out a part or add borders, and resample the result."""
+"""Operations that crop or pad an image, and resize the result."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar

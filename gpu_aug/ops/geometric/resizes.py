@@ -1,4 +1,4 @@
-"""Operations that resample whole images, and what all have in common that change the size."""
+"""Operations that resize whole images, and the base of all operations that change the size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

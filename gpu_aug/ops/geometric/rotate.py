@@ -1,4 +1,4 @@
-"""Rotations about the centre, whose result keeps its size, shrinks to what is seen, or grows."""
+"""Rotations about the centre, which keep the size, crop to the visible part, or expand the canvas."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, cast

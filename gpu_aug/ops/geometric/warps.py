@@ -1,4 +1,4 @@
-"""What the operations that warp images share: the fields of their border, and laws."""
+"""The base of operations that warp images: their border fields and distributions."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What lossy files and small sizes leave of an image."""
+"""Degradation by lossy compression and by downscaling."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Literal

@@ -1,4 +1,4 @@
-"""Clouds: random fields that grow from coarse to fine."""
+"""Plasma: cloud-like random fields, built from coarse to fine."""
 
 import math
 

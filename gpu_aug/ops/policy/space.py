@@ -1,4 +1,4 @@
-"""What the operations of a policy may be: names, magnitudes, and the parameters they turn into."""
+"""The operations a policy can choose from: names, magnitudes, and the parameters made of them."""
 
 from dataclasses import dataclass
 from functools import lru_cache

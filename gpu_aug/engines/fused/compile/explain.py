@@ -1,4 +1,4 @@
-"""The passes of the fused engine, in lines for people."""
+"""A readable description of the passes of the fused engine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What is still to be done to each image of a batch: operations gather here until an image must be written.
+"""The operations still pending for each image of a batch, collected until the image must be written.
 
 Each image has its own program. Operations whose gate is open add to it; where one cannot be added, the images that it
 changes, and only those, are written in between (``Pending.split``) and begin with an empty program.
