@@ -31,8 +31,8 @@ def top_up(feed: Any) -> None:
     """Move what is left to the front of the buffer, and fill it with what follows."""
     rest = feed.filled - feed.position
     target = feed.clean
-    for place in range(0, rest, 8):
-        store_be64(target + place, load_be64(feed.position + place))
+    for offset in range(0, rest, 8):
+        store_be64(target + offset, load_be64(feed.position + offset))
     feed.position = target
     target += rest
     source, stop = feed.source, feed.stop
@@ -55,6 +55,6 @@ def top_up(feed: Any) -> None:
         source += 1
         target += 1
     feed.source, feed.filled = source, target
-    for place in range(0, MCU_BYTES + 32, 8):
+    for offset in range(0, MCU_BYTES + 32, 8):
         if feed.ended:
-            store_be64(target + place, np.uint64(0))
+            store_be64(target + offset, np.uint64(0))

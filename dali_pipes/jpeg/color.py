@@ -41,11 +41,9 @@ def _scale(colour: Lanes, factor: float) -> Lanes:
 
 def _store_interleaved(r: Lanes, g: Lanes, b: Lanes, out: Any) -> None:
     for third in range(3):
-        places = range(third * STEP, (third + 1) * STEP)
-        pairs = r.pick(g, [place // 3 + (STEP if place % 3 == 1 else 0) for place in places])
-        mixed = [
-            STEP + place // 3 if place % 3 == 2 else index for index, place in enumerate(places)
-        ]
+        lanes = range(third * STEP, (third + 1) * STEP)
+        pairs = r.pick(g, [lane // 3 + (STEP if lane % 3 == 1 else 0) for lane in lanes])
+        mixed = [STEP + lane // 3 if lane % 3 == 2 else index for index, lane in enumerate(lanes)]
         pairs.pick(b, mixed).store(out, third * STEP)
 
 
@@ -71,7 +69,7 @@ def _spread_both(builder: Builder, near: Any, far: Any, out: Any) -> None:
 
 
 def _store_pairs(even: Lanes, odd: Lanes, out: Any) -> None:
-    order = [place // 2 + (STEP if place % 2 else 0) for place in range(2 * STEP)]
+    order = [lane // 2 + (STEP if lane % 2 else 0) for lane in range(2 * STEP)]
     even.narrow(8).pick(odd.narrow(8), order).store(out)
 
 

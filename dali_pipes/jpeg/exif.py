@@ -57,15 +57,15 @@ def _is_whole(entry: int, size: int, little: bool) -> bool:
 @inlined
 def _is_exif(body: int) -> bool:
     word = 0
-    for place in range(6):
-        word = word << 8 | signed(load_u8(body + place))
+    for offset in range(6):
+        word = word << 8 | signed(load_u8(body + offset))
     return word == 0x457869660000  # "Exif", 0, 0
 
 
 @kernel
 def _number(address: int, width: int, little: bool) -> int:
     number = 0
-    for place in range(width):
-        step = width - 1 - place if little else place
+    for offset in range(width):
+        step = width - 1 - offset if little else offset
         number = number << 8 | signed(load_u8(address + step))
     return number

@@ -38,7 +38,7 @@ ZIGZAG = np.array(
     ],
     np.uint8,
 )
-"""Where the coefficient with a place in the zigzag order lies in the block, row by row."""
+"""Where each coefficient of the zigzag order lies in the block, row by row."""
 
 
 @kernel
@@ -158,11 +158,11 @@ def _read_quant(body: int, size: int, quant: Any) -> int:
         name = signed(load_u8(body))
         if size < 65 or name > 3:  # above 15: 16 bits to an entry, which baseline never needs
             return BAD_TABLE
-        for place in range(64):
-            step = load_u8(body + 1 + place)
+        for index in range(64):
+            step = load_u8(body + 1 + index)
             if step == 0:
                 return BAD_TABLE
-            quant[name, ZIGZAG[place]] = step
+            quant[name, ZIGZAG[index]] = step
         body += 65
         size -= 65
     return GOOD

@@ -27,8 +27,8 @@ _U3, _U48, _U56, _U63, _U64 = (np.uint64(number) for number in (3, 48, 56, 63, 6
 _UNKNOWN = signed(-1)
 _INDEX = np.uint64(64 - FAST_BITS)
 
-# The byte of a block at which a place in the zigzag order lies. END and SLOW write behind it.
-_PLACES = np.concatenate([2 * ZIGZAG, np.full(256, 128)]).astype(np.int16)
+# The byte of a block at which each coefficient of the zigzag order lies. END and SLOW write behind it.
+_BYTE_OFFSETS = np.concatenate([2 * ZIGZAG, np.full(256, 128)]).astype(np.int16)
 
 
 @inlined
@@ -73,35 +73,35 @@ def read_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
     """Read the 63 coefficients behind the first one, at least 4 * FAST_BITS bits being read ahead.
 
     Returns:
-        Buffer, bits, position, and the place of the last coefficient in the zigzag order, or BAD.
+        Buffer, bits, position, and the number of the last coefficient in the zigzag order, or BAD.
     """
-    place = signed(0)
+    coefficient = signed(0)
     while True:
         for _ in range(4):
-            old_buffer, old_bits, old_place = buffer, bits, place
+            old_buffer, old_bits, old_coefficient = buffer, bits, coefficient
             found = load_i64(block.pairs + signed(buffer >> _INDEX) * 8)
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
-            first = place + (found >> 8 & 255)
-            place += found >> 16 & 255
-            store_i16(coefficients + signed(_PLACES[np.uint64(first)]), found >> 32)
-            store_i16(coefficients + signed(_PLACES[np.uint64(place)]), found >> 48)
-            if place >= 63:
+            first = coefficient + (found >> 8 & 255)
+            coefficient += found >> 16 & 255
+            store_i16(coefficients + signed(_BYTE_OFFSETS[np.uint64(first)]), found >> 32)
+            store_i16(coefficients + signed(_BYTE_OFFSETS[np.uint64(coefficient)]), found >> 48)
+            if coefficient >= 63:
                 break
-        if place >= 63:
-            depth = _depth(place, found >> 8 & 255)
+        if coefficient >= 63:
+            depth = _depth(coefficient, found >> 8 & 255)
             if depth >= 0:
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            buffer, bits, place, number = _read_slowly(
-                buffer, bits, old_place, block.ac_search, block.ac_symbols
+            buffer, bits, coefficient, number = _read_slowly(
+                buffer, bits, old_coefficient, block.ac_search, block.ac_symbols
             )
-            depth = place if place == 63 else place - END
-            if place >= 63:
-                if place == 63:
-                    store_i16(coefficients + signed(_PLACES[np.uint64(63)]), number)
+            depth = coefficient if coefficient == 63 else coefficient - END
+            if coefficient >= 63:
+                if coefficient == 63:
+                    store_i16(coefficients + signed(_BYTE_OFFSETS[np.uint64(63)]), number)
                 break
-            store_i16(coefficients + signed(_PLACES[np.uint64(place)]), number)
+            store_i16(coefficients + signed(_BYTE_OFFSETS[np.uint64(coefficient)]), number)
         buffer, bits, position = refill(buffer, bits, position)
     return buffer, bits, position, depth
 
@@ -109,45 +109,45 @@ def read_block(buffer: Any, bits: Any, position: int, block: Any, coefficients: 
 @inlined
 def pass_block(buffer: Any, bits: Any, position: int, block: Any) -> Any:
     """The same without keeping the coefficients."""
-    place = signed(0)
+    coefficient = signed(0)
     while True:
         for _ in range(4):
-            old_buffer, old_bits, old_place = buffer, bits, place
+            old_buffer, old_bits, old_coefficient = buffer, bits, coefficient
             found = signed(load_i32(block.hops + signed(buffer >> _INDEX) * 4))
             buffer <<= np.uint64(found) & _U63
             bits -= np.uint64(found)
-            place += found >> 8 & 255
-            if place >= 63:
+            coefficient += found >> 8 & 255
+            if coefficient >= 63:
                 break
-        if place >= 63:
-            depth = _depth(place, found >> 8 & 255)
+        if coefficient >= 63:
+            depth = _depth(coefficient, found >> 8 & 255)
             if depth >= 0:
                 break
             buffer, bits, position = refill(old_buffer, old_bits, position)
-            buffer, bits, place, _ = _read_slowly(
-                buffer, bits, old_place, block.ac_search, block.ac_symbols
+            buffer, bits, coefficient, _ = _read_slowly(
+                buffer, bits, old_coefficient, block.ac_search, block.ac_symbols
             )
-            depth = place if place == 63 else place - END
-            if place >= 63:
+            depth = coefficient if coefficient == 63 else coefficient - END
+            if coefficient >= 63:
                 break
         buffer, bits, position = refill(buffer, bits, position)
     return buffer, bits, position, depth
 
 
 @inlined
-def _depth(place: int, advance: int) -> int:
-    """The last coefficient's place if the block has ended there; BAD where that is to be looked at slowly."""
+def _depth(coefficient: int, advance: int) -> int:
+    """The last coefficient's number if the block has ended there; BAD where that is to be looked at slowly."""
     depth = BAD
-    if place == 63:
+    if coefficient == 63:
         depth = 63
-    elif place >= END and place < END + 63 and advance < SLOW:
-        depth = place - END
+    elif coefficient >= END and coefficient < END + 63 and advance < SLOW:
+        depth = coefficient - END
     return depth
 
 
 @kernel
-def _read_slowly(buffer: Any, bits: Any, place: int, search: int, symbols: int) -> Any:
-    """Read one symbol: returns buffer, bits, the place it leads to (END + place for an end, 64 if bad), its number."""
+def _read_slowly(buffer: Any, bits: Any, coefficient: int, search: int, symbols: int) -> Any:
+    """Read one symbol: returns buffer, bits, the coefficient it leads to (or END + it for an end, 64 if bad), its number."""
     symbol, length = _finish_code(buffer, _UNKNOWN, search, symbols)
     buffer <<= np.uint64(length)
     bits -= np.uint64(length)
@@ -156,13 +156,13 @@ def _read_slowly(buffer: Any, bits: Any, place: int, search: int, symbols: int) 
     run, size = symbol >> 4, symbol & 15
     if size == 0:
         if run < 15:
-            return buffer, bits, place + END, 0
-        return buffer, bits, (place + 16 if place + 16 < 64 else 64), 0
+            return buffer, bits, coefficient + END, 0
+        return buffer, bits, (coefficient + 16 if coefficient + 16 < 64 else 64), 0
     number = _number(buffer, size)
     buffer <<= np.uint64(size)
     bits -= np.uint64(size)
-    place += run + 1
-    return buffer, bits, (place if place < 64 else 64), number
+    coefficient += run + 1
+    return buffer, bits, (coefficient if coefficient < 64 else 64), number
 
 
 @kernel
@@ -173,8 +173,8 @@ def _finish_code(buffer: Any, symbol: int, search: int, symbols: int) -> tuple[i
     ahead = signed(buffer >> _U48)
     for length in range(1, 17):
         if ahead < load_i32(search + 4 * length):
-            place = (ahead >> (16 - length)) + load_i32(search + 4 * (17 + length))
-            return signed(load_u8(symbols + place)), length
+            index = (ahead >> (16 - length)) + load_i32(search + 4 * (17 + length))
+            return signed(load_u8(symbols + index)), length
     return -1, 0
 
 

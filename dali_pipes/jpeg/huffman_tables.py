@@ -1,7 +1,7 @@
 """Huffman tables in a form for looking up several symbols at once.
 
 Each answers for the next FAST_BITS bits of the scan. An entry says by how many bits to go on, by how far the
-place in the block advances (run + 1; END where the block ends; SLOW where the table does not suffice), and
+coefficient advances (run + 1; END where the block ends; SLOW where the table does not suffice), and
 the numbers behind the codes, where those fit as well.
 
     DC    int32   bits 0-5 length   8-15 zero or SLOW   16-31 number
@@ -26,7 +26,7 @@ END, SLOW = 128, 192
 
 SEARCH_LENGTH = 34
 """Length of the search table, int32: first for each length of code the bound that the next 16 bits stay below (one more
-than the last code of that length, followed by zeros), then what added to the code gives its symbol's place."""
+than the last code of that length, followed by zeros), then what added to the code gives its symbol's index."""
 
 
 @kernel
@@ -50,30 +50,30 @@ def build_tables(memory: Any) -> int:
 
 @inlined
 def _build(stored: Any, is_dc: bool, single: Any, search: Any) -> int:
-    code, symbol_place, filled = 0, 0, 0
+    code, symbol_index, filled = 0, 0, 0
     for length in range(1, 17):
         count = signed(stored[length - 1])
-        search[17 + length] = symbol_place - code
+        search[17 + length] = symbol_index - code
         if code + count >= 1 << length:  # no code may be all ones
             return BAD_TABLE
         for _ in range(count):
-            symbol = signed(stored[16 + symbol_place])
+            symbol = signed(stored[16 + symbol_index])
             if is_dc and symbol > 15:
                 return BAD_TABLE
             if length <= FAST_BITS:
                 filled = _fill(single, filled, length, symbol, is_dc)
             code += 1
-            symbol_place += 1
+            symbol_index += 1
         search[length] = code << (16 - length)
         code <<= 1
-    for place in range(filled, FAST_LENGTH):
-        single[place] = -1 << 16 | SLOW << 8
+    for index in range(filled, FAST_LENGTH):
+        single[index] = -1 << 16 | SLOW << 8
     return GOOD
 
 
 @inlined
-def _fill(single: Any, place: int, length: int, symbol: int, is_dc: bool) -> int:
-    """Write the entries of one code, and return the place behind them."""
+def _fill(single: Any, index: int, length: int, symbol: int, is_dc: bool) -> int:
+    """Write the entries of one code, and return the index behind them."""
     room = FAST_BITS - length
     size, advance = symbol & 15, (symbol >> 4) + 1
     if is_dc:
@@ -82,44 +82,44 @@ def _fill(single: Any, place: int, length: int, symbol: int, is_dc: bool) -> int
         advance = END
     if size > room:
         for _ in range(1 << room):
-            single[place] = symbol << 16 | SLOW << 8 | length
-            place += 1
-        return place
+            single[index] = symbol << 16 | SLOW << 8 | length
+            index += 1
+        return index
     half, copies = (1 << size) >> 1, 1 << (room - size)
     for bits in range(1 << size):
         number = bits if bits >= half else bits - (1 << size) + 1
         for _ in range(copies):
-            single[place] = number << 16 | advance << 8 | (length + size)
-            place += 1
-    return place
+            single[index] = number << 16 | advance << 8 | (length + size)
+            index += 1
+    return index
 
 
 @inlined
 def _pair(single: Any, pairs: Any) -> None:
     """Add to each symbol the one behind it, if all its bits are known."""
-    for place in range(FAST_LENGTH):
-        first = signed(single[place])
+    for index in range(FAST_LENGTH):
+        first = signed(single[index])
         length, advance = first & 63, first >> 8 & 255
         number = first >> 16 & 0xFFFF
         entry = number << 48 | number << 32 | advance << 16 | advance << 8 | length
         if advance < END:
-            second = signed(single[place << length & (FAST_LENGTH - 1)])
+            second = signed(single[index << length & (FAST_LENGTH - 1)])
             more, further = second & 63, second >> 8 & 255
             if length + more <= FAST_BITS and further < SLOW:
                 entry = (second >> 16) << 48 | number << 32 | (advance + further) << 16
                 entry |= advance << 8 | (length + more)
-        pairs[place] = entry
+        pairs[index] = entry
 
 
 @inlined
 def _join(source: Any, joined: Any) -> None:
     """Add to the symbols of each entry those behind it, if all their bits are known."""
-    for place in range(FAST_LENGTH):
-        first = signed(source[place])
+    for index in range(FAST_LENGTH):
+        first = signed(source[index])
         length, advance = first & 63, first >> 8 & 255
         if advance < END:
-            second = signed(source[place << length & (FAST_LENGTH - 1)])
+            second = signed(source[index << length & (FAST_LENGTH - 1)])
             more, further = second & 63, second >> 8 & 255
             if length + more <= FAST_BITS and further < SLOW and advance + (further & 127) < 63:
                 first = (advance + further) << 8 | (length + more)
-        joined[place] = first
+        joined[index] = first

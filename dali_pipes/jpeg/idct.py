@@ -39,7 +39,7 @@ def _invert(rows: list[Lanes], shift: int) -> list[Lanes]:
 
 
 def _odd_part(rows: list[Lanes]) -> list[Lanes]:
-    wide_7, wide_5, wide_3, wide_1 = (rows[place].widen(32) for place in (7, 5, 3, 1))
+    wide_7, wide_5, wide_3, wide_1 = (rows[row].widen(32) for row in (7, 5, 3, 1))
     sum_73, sum_51 = (rows[7] + rows[3]).widen(32), (rows[5] + rows[1]).widen(32)
     common = (sum_73 + sum_51) * fixed(1.175875602)
     sum_73 = common - sum_73 * fixed(1.961570560)
@@ -57,8 +57,8 @@ def _odd_part(rows: list[Lanes]) -> list[Lanes]:
 def turn(rows: list[Lanes]) -> list[Lanes]:
     """Transpose eight vectors of eight lanes: three times the perfect shuffle."""
     for _ in range(3):
-        pairs = [(rows[place], rows[place + 4]) for place in range(4)]
-        low = [lane for place in range(4) for lane in (place, place + 8)]
+        pairs = [(rows[row], rows[row + 4]) for row in range(4)]
+        low = [lane for row in range(4) for lane in (row, row + 8)]
         high = [lane + 4 for lane in low]
         rows = [first.pick(second, half) for first, second in pairs for half in (low, high)]
     return rows

@@ -30,7 +30,7 @@ def _to_two(rows: list[Lanes], shift: int) -> list[Lanes]:
 
 
 def _weigh(wide: list[Lanes], factors: dict[int, float]) -> Lanes:
-    terms = [wide[place] * fixed(factor) for place, factor in factors.items()]
+    terms = [wide[row] * fixed(factor) for row, factor in factors.items()]
     return terms[0] + terms[1] + terms[2] + terms[3]
 
 

@@ -25,7 +25,7 @@ def list_blocks(memory: Record) -> None:
         dc, ac = header.dc[component], header.ac[component]
         across, down = header.across[component], header.down[component]
         plane = memory.planes[component]
-        for place in range(across * down):
+        for index in range(across * down):
             block = memory.blocks[count]
             block.component = component
             block.steps = signed(memory.quant[header.quant[component]].ctypes.data)
@@ -36,7 +36,7 @@ def list_blocks(memory: Record) -> None:
             block.ac_search = signed(memory.search[ac].ctypes.data)
             block.dc_symbols = signed(memory.huffman[dc].ctypes.data) + 16
             block.ac_symbols = signed(memory.huffman[ac].ctypes.data) + 16
-            block.column, block.row = place % across, place // across
+            block.column, block.row = index % across, index // across
             block.across, block.first = across, plane.first_column
             block.stride, block.side = plane.row_bytes, plane.side
             block.wanted = 0

@@ -86,8 +86,8 @@ def _pad(plane: Record, mcu_height: int) -> None:
 @kernel
 def _keep_last(plane: Record, mcu_height: int) -> None:
     source = plane.pixels + _plane_rows(plane, mcu_height) * plane.row_bytes
-    for place in range(0, plane.row_bytes, 8):
-        store_i64(plane.pixels + place, load_i64(source + place))
+    for offset in range(0, plane.row_bytes, 8):
+        store_i64(plane.pixels + offset, load_i64(source + offset))
 
 
 @kernel
@@ -114,30 +114,30 @@ def _line(grid: Record, plane: Record, mcu_row: int, row: int, line: int) -> int
 def _fill_line(plane: Record, near: int, far: int, count: int, lower: int, line: int) -> None:
     fancy, grow = plane.fancy, plane.grow_across
     if fancy == ALONG_ROWS | ALONG_COLUMNS:
-        for place in range(0, count, STEP):
-            spread_both(near + place, far + place, line + 2 * place)
+        for x in range(0, count, STEP):
+            spread_both(near + x, far + x, line + 2 * x)
     elif fancy == ALONG_ROWS:
-        for place in range(0, count, STEP):
-            spread(near + place, line + 2 * place)
+        for x in range(0, count, STEP):
+            spread(near + x, line + 2 * x)
     elif fancy == ALONG_COLUMNS and lower:
-        for place in range(0, count, STEP):
-            blend_lower(near + place, far + place, line + place)
+        for x in range(0, count, STEP):
+            blend_lower(near + x, far + x, line + x)
     elif fancy == ALONG_COLUMNS:
-        for place in range(0, count, STEP):
-            blend_upper(near + place, far + place, line + place)
+        for x in range(0, count, STEP):
+            blend_upper(near + x, far + x, line + x)
     else:
-        for place in range(count):
-            pixel = load_u8(near + place)
+        for x in range(count):
+            pixel = load_u8(near + x)
             for copy in range(grow):
-                store_u8(line + place * grow + copy, pixel)
+                store_u8(line + x * grow + copy, pixel)
 
 
 @kernel
 def _convert_row(first: int, second: int, third: int, out: int, width: int) -> None:
     """Convert at least STEP pixels; the last ones twice rather than some behind them."""
     gray = first == second
-    for place in range(0, width, STEP):
-        here = min(place, width - STEP)
+    for x in range(0, width, STEP):
+        here = min(x, width - STEP)
         if gray:
             repeat(first + here, out + 3 * here)
         else:
@@ -146,9 +146,9 @@ def _convert_row(first: int, second: int, third: int, out: int, width: int) -> N
 
 @kernel
 def _scatter(line: int, out: int, width: int, pixel_step: int) -> None:
-    for place in range(width):
+    for x in range(width):
         for channel in range(3):
-            store_u8(out + channel, load_u8(line + 3 * place + channel))
+            store_u8(out + channel, load_u8(line + 3 * x + channel))
         out += pixel_step
 
 

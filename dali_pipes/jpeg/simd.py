@@ -83,9 +83,9 @@ class Lanes:
         """The lowest bits of each."""
         return Lanes(self.builder, self.builder.trunc(self.value, _vector(bits, self.count)))
 
-    def pick(self, other: "Lanes", places: Sequence[int]) -> "Lanes":
+    def pick(self, other: "Lanes", lanes: Sequence[int]) -> "Lanes":
         """Lanes of this vector (0 to count - 1) and of another one (count on), in the order given."""
-        mask = ir.Constant(_vector(32, len(places)), list(places))
+        mask = ir.Constant(_vector(32, len(lanes)), list(lanes))
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, other.value, mask))
 
     def store(self, address: Any, offset: int = 0) -> None:

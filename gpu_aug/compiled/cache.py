@@ -102,8 +102,8 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
             _finish()
 
     def _path(self, sig: Any, codegen: Any) -> Path | None:
-        place, function = folder(), self._function
-        if place is None:
+        parent, function = folder(), self._function
+        if parent is None:
             return None
         name = f"{function.__module__}.{function.__qualname__}"
         depends = (
@@ -111,7 +111,7 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
             *(codegen.magic_tuple(), numba.__version__, llvmlite.__version__, sys.version_info[:2]),
             self._sources,
         )
-        return place / f"{name}-{hashlib.sha256(repr(depends).encode()).hexdigest()[:32]}.code"
+        return parent / f"{name}-{hashlib.sha256(repr(depends).encode()).hexdigest()[:32]}.code"
 
     def enable(self) -> None:
         """Nothing can be switched."""
@@ -150,25 +150,25 @@ def folder() -> Path | None:
         neither this user, nor root, nor the owner of this package's files.
     """
     try:
-        place = _place()
+        path = _path()
         with suppress(OSError):  # it may be there, and read-only
-            place.mkdir(0o755, parents=True, exist_ok=True)
-        found = place.stat()
+            path.mkdir(0o755, parents=True, exist_ok=True)
+        found = path.stat()
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return None
     if not hasattr(os, "getuid"):
-        return place
+        return path
     owners = {0, os.getuid(), Path(__file__).stat().st_uid}
-    return None if found.st_uid not in owners or found.st_mode & 0o022 else place
+    return None if found.st_uid not in owners or found.st_mode & 0o022 else path
 
 
 def can_keep() -> bool:
     """Whether what is compiled now will be there for the next process."""
-    place = folder()
-    return place is not None and os.access(place, os.W_OK | os.X_OK)
+    path = folder()
+    return path is not None and os.access(path, os.W_OK | os.X_OK)
 
 
-def _place() -> Path:
+def _path() -> Path:
     if numba.config.CACHE_DIR:
         return Path(numba.config.CACHE_DIR).absolute() / "compiled"
     return cache_folder() / "compiled"
@@ -204,8 +204,8 @@ def _tell() -> None:
     global _told
     if _told is not None:
         return
-    place = folder()
-    _told = Turn(place / "telling.lock" if place is not None and can_keep() else None)
+    path = folder()
+    _told = Turn(path / "telling.lock" if path is not None and can_keep() else None)
     if os.environ.get("RANK", "0") == "0" and _told.try_now():
         print(note(), file=sys.stderr, flush=True)  # noqa: T201 - a warning would be for the user to mend
 
@@ -227,7 +227,7 @@ def note() -> str:
     if can_keep():
         return f"{begin}, for up to half a minute; kept in {folder()}"
     try:
-        where = str(_place())
+        where = str(_path())
     except RuntimeError:
         where = "a home folder, which is not there"
     return (

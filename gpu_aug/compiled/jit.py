@@ -76,7 +76,7 @@ def separate(function: Callable[..., int]) -> Any:
 def intrinsic_of(typed: Callable[..., Any], num_arguments: int) -> Any:
     """Numba's intrinsic of a function that takes the context and the types of so many arguments."""
     # Numba reads the number of parameters from the signature.
-    names = ["context", *(f"argument_{place}" for place in range(num_arguments))]
+    names = ["context", *(f"argument_{number}" for number in range(num_arguments))]
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     typed.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     make: Any = intrinsic

@@ -54,19 +54,19 @@ def takes_batches(recipe: Recipe) -> bool:
     return any(isinstance(leaf, BatchFunction) for leaf in recipe.batch_leaves)
 
 
-def num_exact(leaves: Sequence[Operation]) -> int:
+def num_uint8(leaves: Sequence[Operation]) -> int:
     """Return how many leading leaves can be carried out on uint8 without rounding."""
     return sum(1 for _ in takewhile(lambda leaf: leaf.moves_pixels_only, leaves))
 
 
-def leading_normalize(recipe: Recipe, exact: int) -> Normalize | None:
-    """Return the leaf after the ``exact`` first ones, if it is a Normalize that every image gets.
+def leading_normalize(recipe: Recipe, num: int) -> Normalize | None:
+    """Return the leaf after the ``num`` first ones, if it is a Normalize that every image gets.
 
     It can then take values in [0, 255]: one pass over the images less.
     """
     leaves = -len(recipe.decode_operations)
     for operation in recipe.image_operations:
-        if leaves == exact:
+        if leaves == num:
             return operation if isinstance(operation, Normalize) else None
         leaves += len(operation.leaves)
     return None

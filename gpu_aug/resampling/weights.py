@@ -58,24 +58,24 @@ def weight_table(
         count = max(count, stop - start)
     at, used = num_pixels * 8, num_pixels * 8 + num_pixels * count * 8
     starts = scratch[:at].view(np.int64)
-    exact = scratch[at:used].view(np.float64).reshape(num_pixels, count)
+    unrounded = scratch[at:used].view(np.float64).reshape(num_pixels, count)
     weights = scratch[used : used + num_pixels * count * 2].view(np.int16)
-    exact[:] = 0.0
+    unrounded[:] = 0.0
     largest = 0.0
     for pixel in range(size):
         start, stop = _taps(origin + scale * (pixel + 0.5), scale, length, antialias)
-        row = exact[:0, 0]
+        row = unrounded[:0, 0]
         offset = 0
         if first <= pixel < last:
             starts[pixel - first] = min(start, length - count)
             offset = start - starts[pixel - first]
-            row = exact[pixel - first]
+            row = unrounded[pixel - first]
         centre = origin + scale * (pixel + 0.5)
         weight = _weights(centre, scale, length, start, stop, antialias, row[offset:])
         largest = max(largest, weight)
     bits = _num_bits(largest)
     for index in range(num_pixels * count):
-        weights[index] = int(0.5 + exact[index // count, index % count] * (1 << bits))
+        weights[index] = int(0.5 + unrounded[index // count, index % count] * (1 << bits))
     return starts, weights.reshape(num_pixels, count), count, bits
 
 

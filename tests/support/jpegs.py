@@ -11,7 +11,7 @@ from PIL import Image
 from dali_pipes.jpeg.decode import decode_crop, scratch_bytes
 
 Pixels = NDArray[np.uint8]
-Window = tuple[int, int, int, int]
+Crop = tuple[int, int, int, int]
 
 NO_OFFSETS = np.empty(0, np.int64)
 
@@ -71,26 +71,26 @@ def pillow(data: bytes) -> Pixels:
 def decode(
     data: bytes | memoryview,
     size: tuple[int, int],
-    window: Window,
+    crop: Crop,
     out: Pixels,
     *,
     shrink: int = 1,
     offsets: NDArray[np.int64] = NO_OFFSETS,
 ) -> int:
-    """Decode a window into ``out`` with our decoder; the status."""
+    """Decode a crop into ``out`` with our decoder; the status."""
     view = np.frombuffer(data, np.uint8)
     scratch = np.full(scratch_bytes(max(size)), 85, np.uint8)  # what an earlier call may leave
     return decode_crop(
-        *(view.ctypes.data, view.size, window, size, shrink, offsets),
+        *(view.ctypes.data, view.size, crop, size, shrink, offsets),
         *(out.ctypes.data, out.strides[0], scratch),
     )
 
 
 def ours(
-    data: bytes, size: tuple[int, int], window: Window | None = None, shrink: int = 1
+    data: bytes, size: tuple[int, int], crop: Crop | None = None, shrink: int = 1
 ) -> tuple[int, Pixels]:
     """The status and the pixels that our decoder gives."""
-    top, left, height, width = window or (0, 0, *size)
+    top, left, height, width = crop or (0, 0, *size)
     # Canaries around the pixels tell of writes beside them.
     memory = np.full(-(-height // shrink) * -(-width // shrink) * 3 + 256, 171, np.uint8)
     out = memory[128:-128].reshape(-(-height // shrink), -(-width // shrink), 3)
@@ -100,8 +100,8 @@ def ours(
     return status, out
 
 
-def draw_window(rng: np.random.Generator, height: int, width: int) -> Window:
-    """A window anywhere in an image."""
+def draw_crop(rng: np.random.Generator, height: int, width: int) -> Crop:
+    """A crop from anywhere in an image."""
     rows, columns = int(rng.integers(1, height + 1)), int(rng.integers(1, width + 1))
     top, left = int(rng.integers(0, height - rows + 1)), int(rng.integers(0, width - columns + 1))
     return top, left, rows, columns

@@ -30,7 +30,7 @@ def add_restarts(data: Payload) -> bytes:
     The number of units between markers divides the units of a row, so that the intervals are tiles. It is
     the smallest that makes tiles of at least 64 pixels and whose markers cost no more than 0.65 %
     of the file and what better Huffman tables save. Where there is none, as of a prime number of units, it
-    is the whole row, with which a window still steps over the rows above and below it.
+    is the whole row, with which a crop still steps over the rows above and below it.
 
     Kept as they are: size, sampling, component names, quantisation tables, application segments (EXIF
     with its orientation, ICC profile, Adobe), comments. Dropped: what follows the end marker, such as the

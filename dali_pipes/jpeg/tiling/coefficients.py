@@ -174,7 +174,7 @@ class _Reader:
     def _check_tables(self, scan: Scan, frame: Frame) -> None:
         needed = {dc for dc, _ in scan.tables if not scan.first and not scan.high}
         needed |= {4 + ac for _, ac in scan.tables if scan.last}
-        quantisers = {frame.components[place].table for place in scan.components}
+        quantisers = {frame.components[number].table for number in scan.components}
         if not needed <= self.huffman or not quantisers <= self.quantisers:
             raise Untiled("odd tables")
 

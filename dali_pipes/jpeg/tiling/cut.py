@@ -108,8 +108,8 @@ def cut_many(
     if bad >= 0:
         raise ValueError(_refusal(crops, sizes, bad))
     buffer = memoryview(out.data)
-    places = zip(data, starts.tolist(), lengths.tolist(), strict=True)
-    cuts = [buffer[at : at + length] if length else whole for whole, at, length in places]
+    spans = zip(data, starts.tolist(), lengths.tolist(), strict=True)
+    cuts = [buffer[at : at + length] if length else whole for whole, at, length in spans]
     return Cuts(cuts, origins, sizes, lengths == 0)
 
 

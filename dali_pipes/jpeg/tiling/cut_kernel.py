@@ -10,7 +10,7 @@ from dali_pipes.jpeg.tiling.tile_grid import (
     FRAME,
     HEIGHT,
     MARGINS,
-    NUM_PLACES,
+    NUM_FIELDS,
     ORIENTATION,
     ROWS,
     SCAN,
@@ -62,7 +62,7 @@ def cut_all(
     Returns:
         The first row whose crop lies outside its picture, whose size is then in `sizes`; -1 for none.
     """
-    tiles = np.zeros(NUM_PLACES, np.int64)
+    tiles = np.zeros(NUM_FIELDS, np.int64)
     for row in range(files.shape[0]):
         data, size = files[row, 0], files[row, 1]
         restarts = offsets[bounds[row] : bounds[row + 1]]

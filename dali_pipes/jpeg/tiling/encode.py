@@ -58,7 +58,7 @@ def plan_scan(picture: Picture, interval: int) -> Scan:
     Raises:
         Untiled: If a coefficient is larger than a sound picture of 8 bits can have.
     """
-    tables = np.array([_table(place) for place in range(len(picture.grid))], np.int64)
+    tables = np.array([_table(component) for component in range(len(picture.grid))], np.int64)
     rows, columns = picture.frame.mcus
     starts = np.zeros(-(-rows * columns // interval) + 1, np.int64)
     counts = np.zeros((8, 257), np.int64)
@@ -79,16 +79,16 @@ def write_scan(picture: Picture, scan: Scan) -> bytes:
     out = np.empty(2 * (scan.bits // 8 + 1) + 4 * num_intervals + 8, np.uint8)  # every byte stuffed
     size = _write_symbols(scan.symbols, scan.starts, scan.codes, out)
     header = bytes([len(picture.grid)])
-    for place, component in enumerate(picture.frame.components):
-        header += bytes([component.name, _table(place) * 17])
+    for number, component in enumerate(picture.frame.components):
+        header += bytes([component.name, _table(number) * 17])
     restart = write_segment(DRI, struct.pack(">H", scan.interval))
     start = write_segment(SOS, header + bytes([0, 63, 0]))
     return restart + scan.tables + start + out[:size].tobytes()
 
 
-def _table(place: int) -> int:
+def _table(component: int) -> int:
     """Brightness and, of four components, black share a table, the colours another one."""
-    return 0 if place in (0, 3) else 1
+    return 0 if component in (0, 3) else 1
 
 
 _SIZES = np.array([value.bit_length() for value in range(2048)], np.uint8)
@@ -169,14 +169,14 @@ def _list_ac(
     Returns:
         How many symbols there are now, -1 if a value is too large for baseline.
     """
-    run = -1  # the first place is DC's
+    run = -1  # the first coefficient is DC's
     for four in range(16):
         if fours[four] == 0:
             run += 4
             continue
-        for place in range(4 * four, 4 * four + 4):
-            value = signed(block[place])
-            if value == 0 or place == 0:
+        for coefficient in range(4 * four, 4 * four + 4):
+            value = signed(block[coefficient])
+            if value == 0 or coefficient == 0:
                 run += 1
                 continue
             while run > 15:

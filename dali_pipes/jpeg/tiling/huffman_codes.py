@@ -182,18 +182,18 @@ def _assign(
 def _fill(counts: NDArray[np.int64], table: int, lookup: Lookup) -> bool:
     """Number the codes of a table and enter them; False if they do not fit into their lengths."""
     lookup.short[table] = 0
-    code, place = 0, 0
+    code, index = 0, 0
     for length in range(1, 17):
-        lookup.offset[table, length] = place - code
+        lookup.offset[table, length] = index - code
         if code + counts[length - 1] >= 1 << length:  # no code may be all ones
             return False
         for _ in range(counts[length - 1]):
             if length <= LOOKUP_BITS:
                 free = LOOKUP_BITS - length
-                entry = length << 8 | lookup.symbols[table, place]
+                entry = length << 8 | lookup.symbols[table, index]
                 lookup.short[table, code << free : (code + 1) << free] = entry
             code += 1
-            place += 1
+            index += 1
         lookup.last[table, length] = code - 1 if counts[length - 1] else -1
         code <<= 1
     return True

@@ -109,7 +109,7 @@ def read_ac_first(
 def _read_band(
     address: int, bit: int, plan: Plan, lookup: Lookup, block: NDArray[np.int16]
 ) -> tuple[int, int]:
-    """Read one block's band; returns the place behind it and how many blocks with nothing follow."""
+    """Read one block's band; returns the bit behind it and how many blocks with nothing follow."""
     at = plan.first
     while at <= plan.last:
         word = peek(address, bit)
@@ -170,7 +170,7 @@ def _refine_band(
     """Read new coefficients of one block and one more bit of those between them.
 
     Returns:
-        The place behind it, the coefficient at which new ones end, and how many blocks without new ones
+        The bit behind it, the coefficient at which new ones end, and how many blocks without new ones
         follow.
     """
     at = plan.first
@@ -201,7 +201,7 @@ def _refine_run(
     """Read a bit for each coefficient that is known already, up to the zero behind `run` zeros.
 
     Returns:
-        The place behind it, and that zero's number, or the number behind the band.
+        The bit behind it, and that zero's number, or the number behind the band.
     """
     while at <= plan.last:
         value = signed(block[at])

@@ -34,12 +34,12 @@ class Progress:
         if not proper or self.num_scans > _MOST_SCANS:
             raise Untiled("odd scans")
         band = slice(scan.first, scan.last + 1)
-        for place in scan.components:
-            if scan.first and self._low[place, 0] < 0:
+        for component in scan.components:
+            if scan.first and self._low[component, 0] < 0:
                 raise Untiled("odd scans")
-            if (self._low[place, band] != (scan.high or -1)).any():
+            if (self._low[component, band] != (scan.high or -1)).any():
                 raise Untiled("odd scans")
-            self._low[place, band] = scan.low
+            self._low[component, band] = scan.low
 
     def check_complete(self) -> None:
         """Refuse a picture of which decoders would make up a part.

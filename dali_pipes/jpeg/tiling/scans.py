@@ -1,7 +1,7 @@
 """What all kinds of scans of a JPEG have in common: which blocks they visit, and how bits are read.
 
-A scan's bytes are first copied without stuffing, all restart intervals one after the other. A place in them is
-a number of bits. Functions that read a scan stay inside their arrays whatever the bytes are, and return False
+A scan's bytes are first copied without stuffing, all restart intervals one after the other. A `bit` of them is
+counted from the first one. Functions that read a scan stay inside their arrays whatever the bytes are, and return False
 where libjpeg would warn: a code that is none, too few bits, whole bytes left over.
 """
 
@@ -17,7 +17,7 @@ SPARE = 512
 """Bytes behind the last one that may be read: a block has at most 64 codes of 16 bits and 16 bits each."""
 
 BAD = 1 << 62
-"""A place behind every end, for what cannot be read."""
+"""A bit behind every end, for what cannot be read."""
 
 Coefficients = NDArray[np.int16]
 """int16 [number of blocks, 64], each block in zigzag order."""
@@ -98,7 +98,7 @@ def strip(
 
 @inlined
 def peek(address: int, bit: int) -> int:
-    """At least 57 bits from a place on, unsigned, leftmost first."""
+    """At least 57 bits from one of them on, unsigned, leftmost first."""
     return load_be64(address + (bit >> 3)) << unsigned(bit & 7)  # type: ignore[no-any-return]
 
 
@@ -115,8 +115,8 @@ def _long_symbol(word: int, table: int, lookup: Lookup) -> int:
     for length in range(LOOKUP_BITS + 1, 17):
         code = bits >> (16 - length)
         if code <= lookup.last[table, length]:
-            place = code + lookup.offset[table, length]
-            return length << 8 | signed(lookup.symbols[table, place & 255])
+            index = code + lookup.offset[table, length]
+            return length << 8 | signed(lookup.symbols[table, index & 255])
     return 0
 
 
@@ -150,7 +150,7 @@ def block_of(plan: Plan, unit: int, part: int, inner: int) -> int:
 
 @kernel
 def read_dc(address: int, bit: int, table: int, lookup: Lookup, before: int) -> tuple[int, int]:
-    """Read a DC difference; returns the place behind it and its sum with the value before."""
+    """Read a DC difference; returns the bit behind it and its sum with the value before."""
     word = peek(address, bit)
     found = symbol_of(word, table, lookup)
     if found == 0:

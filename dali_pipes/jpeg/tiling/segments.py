@@ -125,7 +125,7 @@ class Scan:
     """Which coefficients a scan brings.
 
     Attributes:
-        components: Place of each component in the frame.
+        components: Number of each component in the frame.
         tables: For each component the numbers of its DC and AC Huffman tables, 0 to 3.
         first: First coefficient in zigzag order, 0 to 63.
         last: Last one, inclusive.

@@ -63,7 +63,7 @@ def read_sequential(
 
 @kernel
 def _read_ac(address: int, bit: int, table: int, lookup: Lookup, block: NDArray[np.int16]) -> int:
-    """Read coefficients 1 to 63 of a block; returns the place behind them."""
+    """Read coefficients 1 to 63 of a block; returns the bit behind them."""
     at = 1
     while at < 64:
         word = peek(address, bit)

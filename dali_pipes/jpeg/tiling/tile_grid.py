@@ -11,7 +11,7 @@ from dali_pipes.jpeg.exif import BAD, read_orientation
 from gpu_aug.compiled.jit import kernel, load_u8, signed
 
 Tiles = NDArray[np.int64]
-"""int64 [NUM_PLACES], with the places below."""
+"""int64 [NUM_FIELDS], with the fields below."""
 
 HEIGHT, WIDTH, ORIENTATION = 0, 1, 2
 """Pixels as stored, and the EXIF orientation, 1 to 8."""
@@ -23,7 +23,7 @@ ROWS, COLUMNS, TILE_HEIGHT, TILE_WIDTH = 6, 7, 8, 9
 """Rows and columns of the grid; columns are 0 if the intervals are no grid."""
 MARGINS = 10
 """Whether chroma is halved or more: 1 across, 2 down, 3 both, 0 not at all."""
-NUM_PLACES = 11
+NUM_FIELDS = 11
 
 _SOF0, _SOF1, _DHT, _DQT, _DRI, _SOS = 0xC0, 0xC1, 0xC4, 0xDB, 0xDD, 0xDA
 _APP0, _APP1, _APP15, _COM = 0xE0, 0xE1, 0xEF, 0xFE

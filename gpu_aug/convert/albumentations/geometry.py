@@ -37,7 +37,7 @@ def resampling(args: dict[str, Any]) -> dict[str, Any]:
             "area_for_downscale='image'",
         )
     masks = interpolation(args.get("mask_interpolation", 0))
-    if masks not in resizes.EXACT:
+    if masks not in resizes.NEAREST:
         raise Refused(
             f"its mask_interpolation is {masks}, which mixes the labels of masks",
             "mask_interpolation=cv2.INTER_NEAREST",

@@ -6,7 +6,7 @@ import torch
 from gpu_aug.draws import Draws
 from gpu_aug.engines.albumentations.color import normalize
 from gpu_aug.engines.albumentations.step import Image, prepare
-from gpu_aug.engines.engine import Images, leading_normalize, num_exact
+from gpu_aug.engines.engine import Images, leading_normalize, num_uint8
 from gpu_aug.engines.layout import write
 from gpu_aug.errors import EngineError
 from gpu_aug.ops.foreign.function import BatchFunction
@@ -28,12 +28,12 @@ class AlbumentationsEngine:
                 "use engine 'kornia' or device 'cpu'"
             )
         leaves = recipe.batch_leaves
-        self._num_exact = num_exact(leaves)
+        self._num_uint8 = num_uint8(leaves)
         self._steps = [prepare(leaf) for leaf in leaves]
-        first = leading_normalize(recipe, self._num_exact)
+        first = leading_normalize(recipe, self._num_uint8)
         self._divide = first is None
         if first is not None:
-            self._steps[self._num_exact] = normalize(first, unit=255.0)
+            self._steps[self._num_uint8] = normalize(first, unit=255.0)
         together = [
             number
             for number, leaf in enumerate(leaves)
@@ -71,9 +71,9 @@ class AlbumentationsEngine:
 
     def _as_float(self, image: Image, number: int) -> Image:
         """Return what the leaf at ``number`` works on."""
-        if image.dtype != np.uint8 and number == self._num_exact and not self._divide:
+        if image.dtype != np.uint8 and number == self._num_uint8 and not self._divide:
             return image * np.float32(255)  # float32 came in
-        exact = number < self._num_exact or (number == self._num_exact and not self._divide)
-        if exact or image.dtype != np.uint8:
+        stays_uint8 = number < self._num_uint8 or (number == self._num_uint8 and not self._divide)
+        if stays_uint8 or image.dtype != np.uint8:
             return image
         return image.astype(np.float32) / np.float32(255)

@@ -42,11 +42,11 @@ def _blend(_: PolicyBlend) -> Step:
     def blend(image: Image, params: Params, row: int) -> Image:
         function = functions[BLENDS[params["kind"][row]]]
         factor = params["factor"][row]
-        exact = image.dtype == np.uint8
-        whole = image.astype(np.float32) if exact else np.clip(np.rint(image * 255), 0, 255)
+        is_uint8 = image.dtype == np.uint8
+        whole = image.astype(np.float32) if is_uint8 else np.clip(np.rint(image * 255), 0, 255)
         changed = function(whole.astype(np.float32), np.float32(factor), np.float32(1 - factor))
         changed = np.floor(np.clip(changed, 0, 255))
-        return changed.astype(np.uint8) if exact else changed / np.float32(255)
+        return changed.astype(np.uint8) if is_uint8 else changed / np.float32(255)
 
     return blend
 

@@ -35,11 +35,11 @@ class FusedEngine:
         pending = Pending(images, self._plan.num_stages, self._run_program)
         is_uint8 = images[0].dtype == torch.uint8
         with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
-            for place, part in enumerate(self._plan.parts):
-                params = draws.params[place]
+            for number, part in enumerate(self._plan.parts):
+                params = draws.params[number]
                 if part.operation.group > 1:
                     params = params | {"partners": draws.partners}
-                part.add(pending, params, is_uint8 and place < self._plan.num_exact)
+                part.add(pending, params, is_uint8 and number < self._plan.num_uint8)
             if out.dtype in _STORED:
                 pending.store(out)
             else:

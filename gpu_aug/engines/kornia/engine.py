@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gpu_aug.draws import Draws
-from gpu_aug.engines.engine import Images, leading_normalize, num_exact, takes_batches
+from gpu_aug.engines.engine import Images, leading_normalize, num_uint8, takes_batches
 from gpu_aug.engines.kornia.color import normalize
 from gpu_aug.engines.kornia.step import on_rows, prepare
 from gpu_aug.engines.layout import to_planar, write
@@ -22,13 +22,13 @@ class KorniaEngine:
 
     def __init__(self, recipe: Recipe, *, device: torch.device) -> None:
         leaves = recipe.batch_leaves
-        self._exact = num_exact(leaves)
+        self._num_uint8 = num_uint8(leaves)
         self._steps = [prepare(leaf, device) for leaf in leaves]
         self._mixes = [leaf.group > 1 for leaf in leaves]
-        first = leading_normalize(recipe, self._exact)
+        first = leading_normalize(recipe, self._num_uint8)
         self._divide = first is None
         if first is not None:
-            self._steps[self._exact] = normalize(first, device, unit=255.0)
+            self._steps[self._num_uint8] = normalize(first, device, unit=255.0)
         self._num_single = recipe.num_single_leaves
         self._device_type = device.type
         small = device.type == "cpu" and recipe.group == 1 and not takes_batches(recipe)
@@ -58,9 +58,9 @@ class KorniaEngine:
         """Run the steps of the leaves ``first`` to ``last`` (half open)."""
         for number in range(first, last):
             step, drawn = self._steps[number], draws.params[number]
-            if number >= self._exact and x.dtype == torch.uint8:
+            if number >= self._num_uint8 and x.dtype == torch.uint8:
                 x = x.float().div_(255) if self._divide else x.float()
-            elif number == self._exact and not self._divide:
+            elif number == self._num_uint8 and not self._divide:
                 x = x.mul_(255)  # float32 came in
             if self._mixes[number]:
                 x = step(x, drawn | {"partners": draws.partners})

@@ -125,10 +125,10 @@ def _median_step(size: int, x: Tensor, _: Params) -> Tensor:
 
 def median(x: Tensor, size: int) -> Tensor:
     """Take 8-bit medians over squares, [n, 3, H, W], one image at a time: a square is stored per pixel."""
-    exact = x if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255).to(torch.uint8)
+    levels = x if x.dtype == torch.uint8 else x.mul(255).round_().clamp_(0, 255).to(torch.uint8)
     radius = size // 2
     images = []
-    for image in exact:
+    for image in levels:
         edge = F.pad(image[None].half(), (radius,) * 4, mode="replicate")[0]
         squares = edge.unfold(1, size, 1).unfold(2, size, 1).flatten(3)
         images.append(squares.sort(dim=-1).values[..., size * size // 2])

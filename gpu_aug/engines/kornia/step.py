@@ -109,7 +109,7 @@ def host_step(
     """
 
     def apply(x: Tensor, params: Params) -> Tensor:
-        device, is_exact = x.device, x.dtype == torch.uint8
+        device, is_uint8 = x.device, x.dtype == torch.uint8
         if dtype == "uint8" and x.dtype != torch.uint8:
             x = x.mul(255).round_().clamp_(0, 255).to(torch.uint8)
         elif dtype == "float32" and x.dtype == torch.uint8:
@@ -117,6 +117,6 @@ def host_step(
         images = x.permute(0, 2, 3, 1).contiguous().cpu().numpy()
         changed = np.stack([function(image, params, row) for row, image in enumerate(images)])
         result = torch.from_numpy(changed).to(device).permute(0, 3, 1, 2).contiguous()
-        return result.float().div_(255) if result.dtype == torch.uint8 and not is_exact else result
+        return result.float().div_(255) if result.dtype == torch.uint8 and not is_uint8 else result
 
     return apply

@@ -16,10 +16,10 @@ from gpu_aug.ops.operation import Operation
 
 __all__ = ["LongestMaxSize", "Resize", "SmallestMaxSize", "letterbox"]
 
-EXACT = ("nearest", "nearest_floor")
+NEAREST = ("nearest", "nearest_floor")
 """Interpolations that invent no values."""
 
-RESAMPLINGS = (*EXACT, "bilinear", "bicubic", "area")
+RESAMPLINGS = (*NEAREST, "bilinear", "bicubic", "area")
 Resampled = Literal["nearest", "nearest_floor", "bilinear", "bicubic", "area"]
 Pair = int | tuple[int, int]
 
@@ -51,7 +51,7 @@ class Resampling(Resample, abstract=True):
     @property
     def moves_pixels_only(self) -> bool:
         """Where no value is interpolated."""
-        return self.interpolation in EXACT and not self.area_for_downscale
+        return self.interpolation in NEAREST and not self.area_for_downscale
 
     def _params(self, start: Sizes, shape: Sizes, resize: Any) -> Params:
         """Return the parameters of "cut this rectangle and resample it"."""
@@ -67,7 +67,7 @@ class Resampling(Resample, abstract=True):
             interpolation=way,
             antialias=bool(self.antialias) and way in ("bilinear", "bicubic"),
             mask_interpolation=validation.choice(
-                name, "mask_interpolation", self.mask_interpolation, EXACT
+                name, "mask_interpolation", self.mask_interpolation, NEAREST
             ),
             area_for_downscale=bool(self.area_for_downscale),
         )

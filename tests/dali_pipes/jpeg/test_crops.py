@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dali_pipes.jpeg import REASONS
-from tests.support.jpegs import SAMPLINGS, draw_window, encode, opencv, ours, picture, turned
+from tests.support.jpegs import SAMPLINGS, draw_crop, encode, opencv, ours, picture, turned
 
 REDUCED = {
     2: cv2.IMREAD_REDUCED_COLOR_2,
@@ -16,7 +16,7 @@ REDUCED = {
 
 @pytest.mark.parametrize("restart", [0, 1, 7])
 @pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
-def test_windows_equal_cuts(sampling: str, restart: int) -> None:
+def test_crops_equal_cuts(sampling: str, restart: int) -> None:
     """Any crop, with and without restart markers to jump over."""
     rng = np.random.default_rng(restart)
     for trial in range(8):
@@ -24,7 +24,7 @@ def test_windows_equal_cuts(sampling: str, restart: int) -> None:
         data = encode(picture(height, width, trial), sampling, restart=restart)
         whole = opencv(data)
         for _ in range(15):
-            crop = draw_window(rng, height, width)
+            crop = draw_crop(rng, height, width)
             top, left, rows, columns = crop
 
             status, pixels = ours(data, (height, width), crop)
@@ -35,7 +35,7 @@ def test_windows_equal_cuts(sampling: str, restart: int) -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_windows_are_upright(orientation: int) -> None:
+def test_crops_are_upright(orientation: int) -> None:
     """The crop is one of the picture as EXIF turns it."""
     rng = np.random.default_rng(orientation)
     for sampling in SAMPLINGS:
@@ -44,7 +44,7 @@ def test_windows_are_upright(orientation: int) -> None:
         size = whole.shape[0], whole.shape[1]
         assert size == ((61, 45) if orientation >= 5 else (45, 61))
         for _ in range(8):
-            crop = draw_window(rng, *size)
+            crop = draw_crop(rng, *size)
             top, left, rows, columns = crop
 
             status, pixels = ours(data, size, crop)
@@ -55,14 +55,14 @@ def test_windows_are_upright(orientation: int) -> None:
 
 @pytest.mark.parametrize("shrink", [2, 4, 8])
 @pytest.mark.parametrize("sampling", [*SAMPLINGS, "gray"])
-def test_shrunk_windows_equal_cuts_of_reduced_pictures(sampling: str, shrink: int) -> None:
+def test_shrunk_crops_equal_cuts_of_reduced_pictures(sampling: str, shrink: int) -> None:
     """Decoding at 1/2, 1/4 and 1/8 is OpenCV's, and libjpeg's, reduced decoding."""
     rng = np.random.default_rng(shrink)
     for trial in range(12):
         height, width = (int(side) for side in rng.integers(1, 150, 2))
         data = encode(picture(height, width, trial), sampling)
         whole = opencv(data, REDUCED[shrink])
-        for crop in ((0, 0, height, width), draw_window(rng, height, width)):
+        for crop in ((0, 0, height, width), draw_crop(rng, height, width)):
             status, pixels = ours(data, (height, width), crop, shrink)
 
             assert status == 0
@@ -85,7 +85,7 @@ def test_shrunk_and_turned() -> None:
 
 
 @pytest.mark.parametrize("crop", [(-1, 0, 5, 5), (0, -1, 5, 5), (30, 0, 11, 5), (0, 45, 5, 6)])
-def test_windows_outside_are_refused(crop: tuple[int, int, int, int]) -> None:
+def test_crops_outside_are_refused(crop: tuple[int, int, int, int]) -> None:
     """A crop that does not lie in the picture gets a status."""
     data = encode(picture(40, 50), "4:2:0")
 

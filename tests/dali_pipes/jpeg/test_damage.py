@@ -72,15 +72,15 @@ def test_damaged_files_are_refused_or_decode_as_opencv_decodes_them(way: str) ->
 def damage(data: bytes, way: str, rng: np.random.Generator) -> bytes:
     """Damage a file somewhere behind its first two bytes; half the time it keeps its end marker."""
     damaged = bytearray(data)
-    place = int(rng.integers(2, len(data) - 2))
+    offset = int(rng.integers(2, len(data) - 2))
     if way == "flip":
-        damaged[place] ^= 1 << int(rng.integers(8))
+        damaged[offset] ^= 1 << int(rng.integers(8))
     elif way == "overwrite":
-        damaged[place] = int(rng.integers(256))
+        damaged[offset] = int(rng.integers(256))
     elif way == "cut":
-        del damaged[place : place + int(rng.integers(1, 9))]
+        del damaged[offset : offset + int(rng.integers(1, 9))]
     else:
-        damaged[place:place] = rng.bytes(int(rng.integers(1, 9)))
+        damaged[offset:offset] = rng.bytes(int(rng.integers(1, 9)))
     return bytes(damaged)
 
 

@@ -1,4 +1,4 @@
-"""Restart intervals that a window does not need are jumped over, by their markers or by known offsets."""
+"""Restart intervals that a crop does not need are jumped over, by their markers or by known offsets."""
 
 import re
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dali_pipes.jpeg import REASONS
-from tests.support.jpegs import decode, draw_window, encode, opencv, ours, picture
+from tests.support.jpegs import decode, draw_crop, encode, opencv, ours, picture
 
 HEIGHT, WIDTH = 90, 130
 
@@ -19,12 +19,10 @@ def offsets_of(data: bytes) -> np.ndarray:
     return np.array([scan, *(scan + found.end() for found in markers)], np.int64)
 
 
-def decode_with(
-    data: bytes, offsets: np.ndarray, window: tuple[int, ...]
-) -> tuple[int, np.ndarray]:
-    """Decode a window with the offsets given."""
-    out = np.zeros((window[2], window[3], 3), np.uint8)
-    return decode(data, (HEIGHT, WIDTH), window, out, offsets=offsets), out
+def decode_with(data: bytes, offsets: np.ndarray, crop: tuple[int, ...]) -> tuple[int, np.ndarray]:
+    """Decode a crop with the offsets given."""
+    out = np.zeros((crop[2], crop[3], 3), np.uint8)
+    return decode(data, (HEIGHT, WIDTH), crop, out, offsets=offsets), out
 
 
 @pytest.mark.parametrize("sampling", ["4:2:0", "4:4:4", "gray"])
@@ -35,17 +33,17 @@ def test_known_offsets_give_the_same_pixels(sampling: str, restart: int) -> None
     data = encode(picture(HEIGHT, WIDTH), sampling, restart=restart)
     whole, offsets = opencv(data), offsets_of(data)
     for _ in range(25):
-        window = draw_window(rng, HEIGHT, WIDTH)
-        top, left, rows, columns = window
+        crop = draw_crop(rng, HEIGHT, WIDTH)
+        top, left, rows, columns = crop
 
-        status, pixels = decode_with(data, offsets, window)
+        status, pixels = decode_with(data, offsets, crop)
 
         assert REASONS[status] == "decoded"
         np.testing.assert_array_equal(pixels, whole[top : top + rows, left : left + columns])
 
 
 def test_what_is_jumped_over_is_not_read() -> None:
-    """Damage in intervals above the window does no harm; inside it, the file is refused."""
+    """Damage in intervals above the crop does no harm; inside it, the file is refused."""
     data = encode(picture(HEIGHT, WIDTH), "4:4:4", restart=17)  # an interval is a row of MCUs
     offsets, whole = offsets_of(data), opencv(data)
     damaged = bytearray(data)

@@ -70,7 +70,7 @@ def test_tables_are_read_as_written(num_symbols: int) -> None:
     for symbol in np.flatnonzero(codes.length[4]):
         length, code = int(codes.length[4, symbol]), int(codes.code[4, symbol])
         assert code != (1 << length) - 1
-        place = code + int(lookup.offset[4, length])
-        assert lookup.symbols[4, place] == symbol
+        index = code + int(lookup.offset[4, length])
+        assert lookup.symbols[4, index] == symbol
         if length <= 10:
             assert lookup.short[4, code << (10 - length)] == length << 8 | symbol

@@ -11,17 +11,17 @@ from dali_pipes.jpeg.tiling.cut import Cut, cut, cut_many
 from readers import restart_offsets
 from tests.support.tile_kinds import KINDS, by_opencv, by_pillow, encode, picture
 
-Window = tuple[int, int, int, int]
+Crop = tuple[int, int, int, int]
 
 
-def draw_windows(rng: np.random.Generator, size: tuple[int, int], count: int) -> NDArray[np.int32]:
+def draw_crops(rng: np.random.Generator, size: tuple[int, int], count: int) -> NDArray[np.int32]:
     """Crops inside a picture, small ones more often than large ones."""
     start = rng.integers(0, size, (count, 2))
     extent = 1 + (rng.random((count, 2)) ** 2 * (np.array(size) - start)).astype(int)
     return np.hstack([start, np.minimum(extent, size - start)]).astype(np.int32)
 
 
-def shown(decoded: NDArray[np.uint8], part: Cut, crop: Window) -> NDArray[np.uint8]:
+def shown(decoded: NDArray[np.uint8], part: Cut, crop: Crop) -> NDArray[np.uint8]:
     """The crop's pixels out of a decoded cut."""
     assert decoded.shape[:2] == part.size
     top, left = crop[0] - part.origin[0], crop[1] - part.origin[1]
@@ -30,22 +30,22 @@ def shown(decoded: NDArray[np.uint8], part: Cut, crop: Window) -> NDArray[np.uin
     return decoded[top : top + crop[2], left : left + crop[3]]
 
 
-def inside(decoded: NDArray[np.uint8], crop: Window) -> NDArray[np.uint8]:
+def inside(decoded: NDArray[np.uint8], crop: Crop) -> NDArray[np.uint8]:
     top, left, height, width = crop
     return decoded[top : top + height, left : left + width]
 
 
 @pytest.mark.parametrize("progressive", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_windows_are_exact(kind: str, progressive: bool) -> None:
+def test_crops_are_exact(kind: str, progressive: bool) -> None:
     """Random crops of odd sizes equal the same crops of the whole, in OpenCV and Pillow."""
     rng = np.random.default_rng(7)
     num_cuts = 0
     for seed, size in enumerate([(97, 131), (161, 250), (40, 323)]):
         tiled = add_restarts(encode(picture(*size, seed), kind, progressive=progressive))
         restarts = restart_offsets(tiled)
-        for row in draw_windows(rng, size, 12):
-            crop: Window = tuple(row.tolist())
+        for row in draw_crops(rng, size, 12):
+            crop: Crop = tuple(row.tolist())
             part = cut(tiled, crop, restarts)
             if part.whole:
                 continue
@@ -63,8 +63,8 @@ def test_photographs_are_exact(photos: list[Path]) -> None:
     for path in photos:
         tiled = add_restarts(path.read_bytes())
         restarts, full = restart_offsets(tiled), by_opencv(tiled, upright=False)
-        for row in draw_windows(rng, full.shape[:2], 5):
-            crop: Window = tuple(row.tolist())
+        for row in draw_crops(rng, full.shape[:2], 5):
+            crop: Crop = tuple(row.tolist())
             part = cut(tiled, crop, restarts)
             if not part.whole:
                 decoded = by_opencv(part.data)
@@ -81,7 +81,7 @@ def test_the_margin_is_needed() -> None:
     part = cut(
         tiled, (40, 130, 20, 20), restarts
     )  # begins at row 32 and column 128, if tiles are 64 wide
-    edge: Window = (part.origin[0], part.origin[1], 20, 20)
+    edge: Crop = (part.origin[0], part.origin[1], 20, 20)
 
     assert part.origin[0] == 32
     assert not np.array_equal(shown(by_opencv(part.data), part, edge), inside(full, edge))
@@ -104,15 +104,15 @@ def test_narrow_last_tiles_are_exact(width: int) -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_upright_windows(orientation: int) -> None:
+def test_upright_crops(orientation: int) -> None:
     """Crops of a turned picture: the cut is turned like the whole, and counts in the same pixels."""
     rng = np.random.default_rng(orientation)
     data = encode(picture(97, 187), "4:2:0", orientation=orientation)
     tiled = add_restarts(data)
     restarts, full = restart_offsets(tiled), by_opencv(data)
     smallest = full.shape[:2]
-    for row in draw_windows(rng, full.shape[:2], 16):
-        crop: Window = tuple(row.tolist())
+    for row in draw_crops(rng, full.shape[:2], 16):
+        crop: Crop = tuple(row.tolist())
         part = cut(tiled, crop, restarts, upright=True)
         if not part.whole:
             smallest = min(smallest[0], part.size[0]), min(smallest[1], part.size[1])
@@ -120,7 +120,7 @@ def test_upright_windows(orientation: int) -> None:
     assert max(smallest) < 97  # some were cut at all four sides
 
 
-def test_stored_windows_are_not_turned() -> None:
+def test_stored_crops_are_not_turned() -> None:
     """Without `upright` a cut has no orientation, and crops count in stored pixels."""
     tiled = add_restarts(encode(picture(97, 187), "4:2:0", orientation=6))
     crop = (10, 100, 30, 40)
@@ -165,7 +165,7 @@ def test_many_are_like_one() -> None:
     """Cutting many at once gives the bytes that cutting one by one does."""
     files = [add_restarts(encode(picture(97, 187, seed), "4:2:0")) for seed in range(3)]
     restarts = [restart_offsets(data) for data in files]
-    crops = draw_windows(np.random.default_rng(1), (97, 187), 3)
+    crops = draw_crops(np.random.default_rng(1), (97, 187), 3)
 
     cuts = cut_many(files, crops, restarts)
 
@@ -177,7 +177,7 @@ def test_many_are_like_one() -> None:
 
 
 @pytest.mark.parametrize("crop", [(0, 0, 98, 5), (-1, 0, 5, 5), (0, 184, 5, 5), (3, 3, 0, 5)])
-def test_windows_outside_are_refused(crop: Window) -> None:
+def test_crops_outside_are_refused(crop: Crop) -> None:
     """A crop that is empty or leaves the picture is an error that says so."""
     tiled = add_restarts(encode(picture(97, 187), "4:2:0"))
 
@@ -206,7 +206,7 @@ def test_dali_decodes_cuts() -> None:
     from nvidia.dali import fn, pipeline_def, types
 
     size = (161, 250)
-    crops = draw_windows(np.random.default_rng(5), size, 8)
+    crops = draw_crops(np.random.default_rng(5), size, 8)
     files = [add_restarts(encode(picture(*size, seed), "4:2:0")) for seed in range(8)]
     cuts = cut_many(files, crops, [restart_offsets(data) for data in files])
 

@@ -99,9 +99,9 @@ def find_passes(plan: Plan, recipe: Recipe) -> list[Pass]:
     draws = recipe.draw(0, 0, np.arange(_NUM_IMAGES), np.full((_NUM_IMAGES, 2), size))
     sizes = draws.crops.canvas.tolist()
     trace = _Trace([torch.empty(*one, 3, dtype=torch.uint8) for one in sizes], plan.num_stages)
-    for place, (part, params) in enumerate(zip(plan.parts, draws.params, strict=True)):
+    for number, (part, params) in enumerate(zip(plan.parts, draws.params, strict=True)):
         opened = params | {"apply": np.ones_like(params["apply"]), "partners": draws.partners}
-        trace.add(part, opened, is_whole=place < plan.num_exact)
+        trace.add(part, opened, is_whole=number < plan.num_uint8)
     return max(trace.finish(), key=len)
 
 
@@ -145,9 +145,9 @@ class _Trace(Pending):
                 self._reasons[row] = _filled(texts[0], operation, self._passes[row][-1].operations)
         super().split(operation, rows, reasons, dtype)
 
-    def _carry_out(self, places: NDArray[np.int64] | None, outs: Any) -> None:  # noqa: ARG002
+    def _carry_out(self, row_numbers: NDArray[np.int64] | None, outs: Any) -> None:  # noqa: ARG002
         """Note that a pass ends here."""
-        for row in range(len(self)) if places is None else places.tolist():
+        for row in range(len(self)) if row_numbers is None else row_numbers.tolist():
             passes = self._passes[row]
             passes[-1].mixes = bool(self.is_mixed[row])
             if (self.program.codes[row] == Stage.CONTRAST).any():

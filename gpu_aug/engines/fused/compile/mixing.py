@@ -13,7 +13,7 @@ from gpu_aug.ops.mix import CutMix, Mixing, MixUp
 _READS_OTHERS = "{name} reads other images as they are before it"
 
 
-def mix(operation: MixUp | CutMix, pending: Pending, params: Params, exact: bool) -> None:
+def mix(operation: MixUp | CutMix, pending: Pending, params: Params, is_whole: bool) -> None:
     """Let the partner come into each image that is mixed.
 
     Both are written first, unless their program is empty.
@@ -22,40 +22,42 @@ def mix(operation: MixUp | CutMix, pending: Pending, params: Params, exact: bool
         operation: Which of the two.
         pending: The programs.
         params: What was drawn, and ``partners``.
-        exact: Whether images are whole 8-bit values.
+        is_whole: Whether images are whole 8-bit values.
     """
     rows = operation.mixed(params, params["partners"])
-    places = np.flatnonzero(rows)
-    if not len(places):
+    row_numbers = np.flatnonzero(rows)
+    if not len(row_numbers):
         return
-    partners = params["partners"][places, 0]
+    partners = params["partners"][row_numbers, 0]
     needed = _with(rows, partners)
-    pending.split(operation, needed, {_READS_OTHERS: needed}, torch.uint8 if exact else None)
+    pending.split(operation, needed, {_READS_OTHERS: needed}, torch.uint8 if is_whole else None)
     others = [pending.images[partner] for partner in partners]
     if isinstance(operation, MixUp):
-        pending.program.share[places] = operation.shares(params)[places]
-        pending.blend(places, others, Mix.BLEND)
+        pending.program.share[row_numbers] = operation.shares(params)[row_numbers]
+        pending.blend(row_numbers, others, Mix.BLEND)
         return
-    start = params["start"][places]
-    pending.program.window[places] = np.concatenate(
-        [start, start + params["shape"][places]], axis=1
+    start = params["start"][row_numbers]
+    pending.program.window[row_numbers] = np.concatenate(
+        [start, start + params["shape"][row_numbers]], axis=1
     )
-    pending.blend(places, others, Mix.CUT)
+    pending.blend(row_numbers, others, Mix.CUT)
 
 
 def make_mosaic(
-    operation: Mixing, apply: Apply, pending: Pending, params: Params, exact: bool
+    operation: Mixing, apply: Apply, pending: Pending, params: Params, is_whole: bool
 ) -> None:
     """Carry out a mixing operation that makes an image of more than two, by a step of another engine."""
     rows = operation.mixed(params, params["partners"])
-    places = np.flatnonzero(rows)
-    if not len(places):
+    row_numbers = np.flatnonzero(rows)
+    if not len(row_numbers):
         return
-    sources = operation.sources(params["partners"])[places].ravel()
+    sources = operation.sources(params["partners"])[row_numbers].ravel()
     needed = _with(rows, sources)
-    pending.split(operation, needed, {NO_KERNEL: needed}, torch.uint8 if exact else torch.float32)
+    pending.split(
+        operation, needed, {NO_KERNEL: needed}, torch.uint8 if is_whole else torch.float32
+    )
     made = apply(list(pending.images), params)
-    pending.replace(places, [made[place] for place in places])
+    pending.replace(row_numbers, [made[row] for row in row_numbers])
 
 
 def _with(rows: Rows, partners: NDArray[np.int64]) -> Rows:

@@ -22,7 +22,7 @@ Rows = NDArray[np.bool_]
 RunProgram = Callable[[Program, Any, Any, Any], None]
 
 CLEAN, PADDED, WARPED = range(3)
-"""What was done to pixels' places: whole-pixel moves of which nothing lies beside the view; such with a padding;
+"""How pixels were moved: whole-pixel moves of which nothing lies beside the view; such with a padding;
 a warp."""
 
 _IDENTITY = np.eye(3)
@@ -129,35 +129,35 @@ class Pending:
         todo = rows & (self.staged | (self.moved != CLEAN) | self.is_mixed | ~self._is_whole)
         if dtype is not None:
             todo |= rows & (self._is_float != (dtype == torch.float32))
-        places = np.flatnonzero(todo)
-        if not len(places):
+        row_numbers = np.flatnonzero(todo)
+        if not len(row_numbers):
             return
-        made = self._make_room(places, dtype or torch.float32)
-        self._carry_out(places, [image.permute(2, 0, 1) for image in made])
-        self.replace(places, made)
+        made = self._make_room(row_numbers, dtype or torch.float32)
+        self._carry_out(row_numbers, [image.permute(2, 0, 1) for image in made])
+        self.replace(row_numbers, made)
 
     def store(self, out: Tensor) -> None:
         """Carry out all programs into ``out``, [B, 3, H, W]."""
         self._carry_out(None, out)
 
-    def replace(self, places: NDArray[np.int64], images: Sequence[Tensor]) -> None:
-        """Let the programs of ``places`` begin anew, with other images [H, W, 3]."""
+    def replace(self, row_numbers: NDArray[np.int64], images: Sequence[Tensor]) -> None:
+        """Let the programs of ``row_numbers`` begin anew, with other images [H, W, 3]."""
         if isinstance(self.images, Tensor):
             self.images = list(self.images)
-        for place, image in zip(places.tolist(), images, strict=True):
-            self.images[place] = image
-            self._source_size[place] = image.shape[:2]
-            self._is_float[place] = image.dtype == torch.float32
+        for row, image in zip(row_numbers.tolist(), images, strict=True):
+            self.images[row] = image
+            self._source_size[row] = image.shape[:2]
+            self._is_float[row] = image.dtype == torch.float32
             if self._others is not None:
-                self._others[place] = None
-        program, size = self.program, self._source_size[places]
+                self._others[row] = None
+        program, size = self.program, self._source_size[row_numbers]
         for array in (program.codes, program.kind, program.frame, program.border, program.mix):
-            array[places] = 0
-        self.moved[places] = CLEAN
-        self.staged[places] = self.fixed[places] = False
-        self.back[places] = _IDENTITY
-        program.view[places, :2] = 0
-        program.view[places, 2:] = program.size[places] = size
+            array[row_numbers] = 0
+        self.moved[row_numbers] = CLEAN
+        self.staged[row_numbers] = self.fixed[row_numbers] = False
+        self.back[row_numbers] = _IDENTITY
+        program.view[row_numbers, :2] = 0
+        program.view[row_numbers, 2:] = program.size[row_numbers] = size
 
     @property
     def _is_whole(self) -> Rows:
@@ -167,17 +167,17 @@ class Pending:
         whole: Rows = same & (view[:, 2:] == self._source_size).all(axis=1)
         return whole
 
-    def _make_room(self, places: NDArray[np.int64], dtype: torch.dtype) -> list[Tensor]:
-        """Make images [H, W, 3] for the results of ``places``."""
-        sizes = self.program.size[places]
+    def _make_room(self, row_numbers: NDArray[np.int64], dtype: torch.dtype) -> list[Tensor]:
+        """Make images [H, W, 3] for the results of ``row_numbers``."""
+        sizes = self.program.size[row_numbers]
         device = self.images[0].device
         if (sizes == sizes[0]).all():
             height, width = sizes[0].tolist()
-            shape = (len(places), height, width, 3)
+            shape = (len(row_numbers), height, width, 3)
             return list(torch.empty(shape, dtype=dtype, device=device))
         return [torch.empty((*size, 3), dtype=dtype, device=device) for size in sizes.tolist()]
 
-    def _carry_out(self, places: NDArray[np.int64] | None, outs: Any) -> None:
+    def _carry_out(self, row_numbers: NDArray[np.int64] | None, outs: Any) -> None:
         program = self.program._replace(
             tables=self._tables.all,
             holes=self._holes.all,
@@ -185,11 +185,11 @@ class Pending:
             keys=self._keys.all,
         )
         images, others = self.images, self._others
-        if places is not None:
-            chosen: list[Any] = [field[places] for field in program]
+        if row_numbers is not None:
+            chosen: list[Any] = [field[row_numbers] for field in program]
             program = Program(*chosen)
-            images = [images[place] for place in places]
-            others = None if others is None else [others[place] for place in places]
+            images = [images[row] for row in row_numbers]
+            others = None if others is None else [others[row] for row in row_numbers]
         self._run_program(program, images, others, outs)
 
 

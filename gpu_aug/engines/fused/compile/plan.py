@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from gpu_aug.draws import Params
-from gpu_aug.engines.engine import num_exact
+from gpu_aug.engines.engine import num_uint8
 from gpu_aug.engines.fused.compile.maps import can_move, move
 from gpu_aug.engines.fused.compile.mixing import make_mosaic, mix
 from gpu_aug.engines.fused.compile.other_engines import (
@@ -68,8 +68,8 @@ class Fused:
         rows = params["apply"]
         if not self.stages.num or not rows.any():
             return
-        places = slice(self.first, self.first + self.stages.num)
-        codes, values = pending.program.codes[:, places], pending.program.values[:, places]
+        own = slice(self.first, self.first + self.stages.num)
+        codes, values = pending.program.codes[:, own], pending.program.values[:, own]
         self.stages.write(params, Columns(codes, values, pending))
         codes *= rows[:, None]
         pending.staged |= rows
@@ -107,9 +107,11 @@ class OtherStep:
             return
         dtype = torch.uint8 if is_whole else torch.float32
         pending.split(self.operation, rows, {NO_KERNEL: rows}, dtype)
-        places = np.flatnonzero(rows)
-        drawn = {name: values[places] for name, values in params.items()}
-        pending.replace(places, self.apply([pending.images[place] for place in places], drawn))
+        row_numbers = np.flatnonzero(rows)
+        drawn = {name: values[row_numbers] for name, values in params.items()}
+        pending.replace(
+            row_numbers, self.apply([pending.images[row] for row in row_numbers], drawn)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +120,12 @@ class Plan:
 
     Attributes:
         parts: Its operations in order.
-        num_exact: How many leading ones leave whole 8-bit values whole.
+        num_uint8: How many leading ones leave whole 8-bit values whole.
         num_stages: Number of stages of all parts.
     """
 
     parts: tuple[Part, ...]
-    num_exact: int
+    num_uint8: int
     num_stages: int
 
 
@@ -146,4 +148,4 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
         else:
             prepare = prepare_mixing if isinstance(operation, Mixing) else prepare_step
             parts.append(OtherStep(operation, *prepare(operation, device)))
-    return Plan(tuple(parts), num_exact(recipe.batch_leaves), first)
+    return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first)

@@ -42,7 +42,7 @@ A uint8 source counts as value / 255, rounded once where nothing else follows (a
 
 2. Blend
 --------
-``mix`` says how ``others[b]``, an image of the size of the result with the values at this place of the recipe, comes in.
+``mix`` says how ``others[b]``, an image of the size of the result with the values at this point of the recipe, comes in.
 The map of an image with a ``mix`` is always the identity on the whole source.
 
 - NO_MIX: not at all.

@@ -116,16 +116,16 @@ def _color_matrix(operation: ColorMatrix) -> Stages | None:
 @stages.register
 def _jitter(operation: ColorJitter) -> Stages:
     neutral = [_is_neutral(name, getattr(operation, name)) for name in FACTORS]
-    used = [place for place in range(4) if not neutral[place]]
+    used = [index for index in range(4) if not neutral[index]]
 
     def write(params: Params, columns: Columns) -> None:
         num = len(params["order"])
         codes = np.zeros((num, 4), np.int32)
         values = np.zeros((num, 4, NUM_VALUES), np.float32)
-        for place in used:
-            name = FACTORS[place]
-            codes[:, place] = _JITTER_CODES[name]
-            _write_factor(name, params[name], values[:, place])
+        for index in used:
+            name = FACTORS[index]
+            codes[:, index] = _JITTER_CODES[name]
+            _write_factor(name, params[name], values[:, index])
         order = params["order"]
         columns.codes[:] = np.take_along_axis(codes, order, axis=1)
         columns.values[:] = values[np.arange(num)[:, None], order]

@@ -63,11 +63,11 @@ def _limit(v: Any, low: Real, high: Real) -> Any:
     least, most = np.float32(np.inf), np.float32(-np.inf)
     for channel in range(3):
         bottom = top = v[4 * channel + 3]
-        for place in range(4 * channel, 4 * channel + 3):
-            if v[place] > 0:
-                bottom, top = bottom + v[place] * low, top + v[place] * high
-            elif v[place] < 0:
-                bottom, top = bottom + v[place] * high, top + v[place] * low
+        for index in range(4 * channel, 4 * channel + 3):
+            if v[index] > 0:
+                bottom, top = bottom + v[index] * low, top + v[index] * high
+            elif v[index] < 0:
+                bottom, top = bottom + v[index] * high, top + v[index] * low
         if bottom >= v[12 + channel] - _SLACK:
             v[12 + channel] = np.float32(-np.inf)
         if top <= v[15 + channel] + _SLACK:
@@ -105,8 +105,8 @@ def _rescale(codes: Any, values: Any, one: Whole, two: Whole) -> None:
     a, b = values[one], values[two]
     for channel in range(3):
         factor, shift = b[5 * channel], b[4 * channel + 3]
-        for place in range(4 * channel, 4 * channel + 4):
-            b[place] = a[place] * factor
+        for index in range(4 * channel, 4 * channel + 4):
+            b[index] = a[index] * factor
         b[4 * channel + 3] += shift
         b[12 + channel] = a[12 + channel] * factor + shift
         b[15 + channel] = a[15 + channel] * factor + shift

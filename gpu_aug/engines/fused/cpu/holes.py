@@ -49,17 +49,17 @@ def paint(
 
 @inner
 def _noise(line: Whole, left: Whole, right: Whole, first: Whole, key: Any) -> None:
-    """Write the uniform numbers of the places ``first`` + x."""
+    """Write the uniform numbers ``first`` + x of a field."""
     values = floats_at(line, right)
     k0, k1 = np.uint64(key[0]), np.uint64(key[1])
     known = np.int64(-1)
     words = (_MASK, _MASK, _MASK, _MASK)
     for x in range(left, right):
-        place = first + x
-        if place >> 2 != known:
-            known = place >> 2
+        index = first + x
+        if index >> 2 != known:
+            known = index >> 2
             words = _philox(np.uint64(known), k0, k1)
-        values[x] = np.float32(words[place & 3] >> np.uint64(8)) * np.float32(2.0**-24)
+        values[x] = np.float32(words[index & 3] >> np.uint64(8)) * np.float32(2.0**-24)
 
 
 @inner

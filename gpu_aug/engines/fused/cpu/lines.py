@@ -30,7 +30,7 @@ def read_bytes(address: Whole, count: Whole, line: Whole, width: Whole, backward
     Args:
         address: Address of the first pixel.
         count: Number of pixels.
-        line: Address of the first pixel's place in a line.
+        line: Address of the first pixel in a line.
         width: Number of pixels of that line.
         backwards: Whether the last pixel comes first.
     """
@@ -40,10 +40,10 @@ def read_bytes(address: Whole, count: Whole, line: Whole, width: Whole, backward
     blue = floats_at(line + 8 * width, count)
     if backwards:
         for x in range(count):
-            place = np.uint64(count - 1 - x)
-            red[place] = values[3 * x]
-            green[place] = values[3 * x + 1]
-            blue[place] = values[3 * x + 2]
+            pixel = np.uint64(count - 1 - x)
+            red[pixel] = values[3 * x]
+            green[pixel] = values[3 * x + 1]
+            blue[pixel] = values[3 * x + 2]
     else:
         for x in range(count):
             red[x] = values[3 * x]
@@ -64,10 +64,10 @@ def read_floats(address: Whole, count: Whole, line: Whole, width: Whole, backwar
     blue = floats_at(line + 8 * width, count)
     first, step = (count - 1, -1) if backwards else (0, 1)
     for x in range(count):
-        place = np.uint64(first + step * x)
-        red[place] = values[3 * x]
-        green[place] = values[3 * x + 1]
-        blue[place] = values[3 * x + 2]
+        pixel = np.uint64(first + step * x)
+        red[pixel] = values[3 * x]
+        green[pixel] = values[3 * x + 1]
+        blue[pixel] = values[3 * x + 2]
 
 
 @inner

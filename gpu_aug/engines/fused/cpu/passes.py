@@ -86,8 +86,8 @@ def _run(
         for stage in range(program.codes.shape[1]):
             if program.codes[image, stage] != NOTHING:
                 codes[num] = program.codes[image, stage]
-                for place in range(NUM_VALUES):
-                    values[num, place] = program.values[image, stage, place]
+                for index in range(NUM_VALUES):
+                    values[num, index] = program.values[image, stage, index]
                 num += 1
         _run_image(
             program, image, _view(program, image, sources), _view(program, image, others), outs[image], dtype,
@@ -209,8 +209,8 @@ def _range(view: View, mix: Whole) -> Any:
 def _use_mean(mean: Real, v: Any) -> None:
     """Make the arguments of a SCALE of those of a CONTRAST."""
     factor = v[0]
-    for place in range(NUM_VALUES):
-        v[place] = 0
+    for index in range(NUM_VALUES):
+        v[index] = 0
     for channel in range(3):
         v[5 * channel] = factor
         v[4 * channel + 3] = mean * (np.float32(1) - factor)

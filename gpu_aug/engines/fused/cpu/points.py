@@ -34,8 +34,8 @@ def find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
     right, below = floats_at(spare + 8 * width, width), floats_at(spare + 12 * width, width)
     x0, y0, z0 = _row(back, y)
     projective = _is_projective(back)
-    for place in range(width):
-        across = place + 0.5
+    for x in range(width):
+        across = x + 0.5
         u, v = back[0] * across + x0, back[3] * across + y0
         if projective:
             z = back[6] * across + z0
@@ -43,8 +43,8 @@ def find(back: Any, y: Whole, middle: Real, spare: Whole, width: Whole) -> None:
         u = min(max(u - middle, -_FAR), _FAR)
         v = min(max(v - middle, -_FAR), _FAR)
         left, above = np.floor(u), np.floor(v)
-        columns[place], lines[place] = np.int32(left), np.int32(above)
-        right[place], below[place] = np.float32(u - left), np.float32(v - above)
+        columns[x], lines[x] = np.int32(left), np.int32(above)
+        right[x], below[x] = np.float32(u - left), np.float32(v - above)
 
 
 @inner
@@ -60,8 +60,8 @@ def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Who
     projective, bent = _is_projective(back), _is_projective(between.before)
     before, is_edge = between.before, between.is_edge
     long, tall = np.float64(between.width), np.float64(between.height)
-    for place in range(width):
-        across = place + 0.5
+    for x in range(width):
+        across = x + 0.5
         u, v = back[0] * across + x0, back[3] * across + y0
         if projective:
             z = back[6] * across + z0
@@ -69,7 +69,7 @@ def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Who
         is_known = u == u and v == v
         share = min(max(min(u, long - u) + 0.5, 0.0), 1.0)
         share *= min(max(min(v, tall - v) + 0.5, 0.0), 1.0)
-        cover[place] = (_ONE if is_edge else np.float32(share)) if is_known else _ZERO
+        cover[x] = (_ONE if is_edge else np.float32(share)) if is_known else _ZERO
         u = min(max(u, 0.5), long - 0.5)
         v = min(max(v, 0.5), tall - 0.5)
         s = before[0] * u + before[1] * v + before[2]
@@ -80,8 +80,8 @@ def find_between(between: Between, back: Any, y: Whole, spare: Whole, width: Who
         s = min(max(s - 0.5, -_FAR), _FAR)
         t = min(max(t - 0.5, -_FAR), _FAR)
         left, above = np.floor(s), np.floor(t)
-        columns[place], lines[place] = np.int32(left), np.int32(above)
-        right[place], below[place] = np.float32(s - left), np.float32(t - above)
+        columns[x], lines[x] = np.int32(left), np.int32(above)
+        right[x], below[x] = np.float32(s - left), np.float32(t - above)
 
 
 @inner

@@ -174,21 +174,21 @@ def _load_pixels(
     width: Whole,
 ) -> None:
     """Load the pixels (y + dy * n, x + dx * n) for n from ``start`` to ``stop``."""
-    for place in range(start, stop):
-        _load_pixel(view, x + dx * place, y + dy * place, place, line, width)
+    for pixel in range(start, stop):
+        _load_pixel(view, x + dx * pixel, y + dy * pixel, pixel, line, width)
 
 
 @inner
-def _load_pixel(view: View, x: Whole, y: Whole, place: Whole, line: Whole, width: Whole) -> None:
+def _load_pixel(view: View, x: Whole, y: Whole, pixel: Whole, line: Whole, width: Whole) -> None:
     values = floats_at(line, 3 * width)
     if not (0 <= y < view.height and 0 <= x < view.width):
         if _is_constant(view) or view.height * view.width == 0:
-            values[place], values[place + width] = view.red, view.green
-            values[place + 2 * width] = view.blue
+            values[pixel], values[pixel + width] = view.red, view.green
+            values[pixel + 2 * width] = view.blue
             return
         x, y = _fold(x, view.width, view.border), _fold(y, view.height, view.border)
     red, green, blue = _pixel(view, x, y)
-    values[place], values[place + width], values[place + 2 * width] = red, green, blue
+    values[pixel], values[pixel + width], values[pixel + 2 * width] = red, green, blue
 
 
 @inner
@@ -211,18 +211,18 @@ def _is_constant(view: View) -> Any:
 
 
 @inner
-def _fold(place: Whole, length: Whole, border: Whole) -> Whole:
-    """Return which pixel of a line of ``length`` stands at a place, beside it or not."""
-    if 0 <= place < length:
-        return place
+def _fold(pixel: Whole, length: Whole, border: Whole) -> Whole:
+    """Return which pixel of a line of ``length`` is seen at one of these numbers, which may lie beside it."""
+    if 0 <= pixel < length:
+        return pixel
     if border == REFLECT:
         period = max(2 * (length - 1), 1)
-        place %= period
-        return min(place, period - place) if length > 1 else 0
+        pixel %= period
+        return min(pixel, period - pixel) if length > 1 else 0
     if border == SYMMETRIC:
-        place %= 2 * length
-        return min(place, 2 * length - 1 - place)
-    return min(max(place, 0), length - 1)
+        pixel %= 2 * length
+        return min(pixel, 2 * length - 1 - pixel)
+    return min(max(pixel, 0), length - 1)
 
 
 @inner
@@ -329,15 +329,15 @@ def _load_slowly(
     columns, lines = ints_at(spare, width), ints_at(spare + 4 * width, width)
     values = floats_at(line, 3 * width)
     constant = _is_constant(view) or view.height * view.width == 0
-    for place in range(start, stop):
-        x, y = np.int64(columns[place]), np.int64(lines[place])
+    for pixel in range(start, stop):
+        x, y = np.int64(columns[pixel]), np.int64(lines[pixel])
         if constant and not (-1 <= y < view.height and -1 <= x < view.width):
-            values[place], values[place + width] = view.red, view.green
-            values[place + 2 * width] = view.blue
+            values[pixel], values[pixel + width] = view.red, view.green
+            values[pixel + 2 * width] = view.blue
         elif is_nearest:
-            _load_pixel(view, x, y, place, line, width)
+            _load_pixel(view, x, y, pixel, line, width)
         else:
-            _blend_pixel(view, x, y, constant, place, line, width, spare)
+            _blend_pixel(view, x, y, constant, pixel, line, width, spare)
 
 
 @inner
@@ -346,15 +346,15 @@ def _blend_pixel(
     x: Whole,
     y: Whole,
     constant: bool,
-    place: Whole,
+    pixel: Whole,
     line: Whole,
     width: Whole,
     spare: Whole,
 ) -> None:
     """Weigh the four neighbours of one pixel, of which some may lie beside the view."""
     values = floats_at(line, 3 * width)
-    right = floats_at(spare + 8 * width, width)[place]
-    below = floats_at(spare + 12 * width, width)[place]
+    right = floats_at(spare + 8 * width, width)[pixel]
+    below = floats_at(spare + 12 * width, width)[pixel]
     covered = red = green = blue = _ZERO
     for down in range(2):
         for across in range(2):
@@ -376,4 +376,4 @@ def _blend_pixel(
         red = red * again + missing * view.red
         green = green * again + missing * view.green
         blue = blue * again + missing * view.blue
-    values[place], values[place + width], values[place + 2 * width] = red, green, blue
+    values[pixel], values[pixel + width], values[pixel + 2 * width] = red, green, blue

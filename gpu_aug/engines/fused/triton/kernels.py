@@ -147,9 +147,9 @@ def _run_stages(at, layout, means, stop, pixels, colour, PARTS: tl.constexpr):
     size, tile, end, x, y, inside = pixels
     r, g, b = colour
     num_contrasts = 0
-    for place in range(stop):
-        code = tl.load(words + codes + place)
-        v = floats + values + place * stages.WIDTH
+    for stage in range(stop):
+        code = tl.load(words + codes + stage)
+        v = floats + values + stage * stages.WIDTH
         if code != stages.NOTHING:
             if code == stages.UNIT_MATRIX:
                 r, g, b = stages.in_unit(stages.matrix(v, r, g, b))

@@ -12,7 +12,7 @@ from gpu_aug.engines.fused.compile.program import NUM_VALUES, Border, Kind, Prog
 
 Images = Tensor | Sequence[Tensor | None]
 
-# Places of the fields in a record, in words; the kernels use these names.
+# Offsets of the fields in a record, in words; the kernels use these names.
 KIND, BORDER, MIX, IS_PROJECTIVE = 0, 1, 2, 3
 SIZE, VIEW, WINDOW = 4, 6, 10
 FILL, SHARE = 14, 17
@@ -34,7 +34,7 @@ class Layout:
     """Where the arrays of several entries per image begin in a record, in words.
 
     Attributes:
-        contrasts: int32 [R], the places of the contrast stages among the stages; -1 for none.
+        contrasts: int32 [R], the numbers of the contrast stages; -1 for none.
         codes: int32 [S].
         values: float32 [S, NUM_VALUES].
         holes: int32 [N, 4].
@@ -84,9 +84,9 @@ def pack(
     layout = Layout(*ends)
     records = np.zeros((num, layout.length), np.int32)
 
-    def put(place: int, values: NDArray[np.generic]) -> None:
+    def put(offset: int, values: NDArray[np.generic]) -> None:
         words = np.ascontiguousarray(values).reshape(num, -1).view(np.int32)
-        records[:, place : place + words.shape[1]] = words
+        records[:, offset : offset + words.shape[1]] = words
 
     is_empty = (program.view[:, 2:] == 0).any(axis=1)  # nothing can be read: all of it is fill
     put(KIND, np.where(is_empty, Kind.WHOLE, program.kind).astype(np.int32))
@@ -107,7 +107,7 @@ def pack(
     put(BACK, program.back)
     put(BEFORE, program.before)
     put(FRAME, program.frame)
-    for place, array in (
+    for offset, array in (
         (layout.contrasts, contrasts),
         (layout.codes, _marked(program)),
         (layout.values, program.values),
@@ -116,7 +116,7 @@ def pack(
         (layout.keys, program.keys),
     ):
         if array.size:
-            put(place, array)
+            put(offset, array)
     return records, layout, num_contrasts
 
 
@@ -139,12 +139,12 @@ def _marked(program: Program) -> NDArray[np.int32]:
 
 
 def _contrasts(codes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The places of each image's contrast stages, int32 [B, R], then -1."""
+    """The numbers of each image's contrast stages, int32 [B, R], then -1."""
     is_contrast = codes == Stage.CONTRAST
     count = is_contrast.sum(axis=1)
-    places = np.argsort(~is_contrast, axis=1, kind="stable")[:, : count.max(initial=0)]
-    kept = np.arange(places.shape[1]) < count[:, None]
-    return np.where(kept, places, -1).astype(np.int32)
+    numbers = np.argsort(~is_contrast, axis=1, kind="stable")[:, : count.max(initial=0)]
+    kept = np.arange(numbers.shape[1]) < count[:, None]
+    return np.where(kept, numbers, -1).astype(np.int32)
 
 
 def _describe_sources(images: Images, num: int) -> NDArray[np.int32]:

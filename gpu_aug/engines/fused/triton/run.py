@@ -124,7 +124,7 @@ def _layout(records: NDArray[np.int32], itemsize: int) -> int:
     if (by_channel == 1).all() and (by_column == 3).all():
         return int(kernels.INTERLEAVED.value)
     starts = records[:, OUT].astype(np.int64)
-    places = np.stack([starts, by_channel * itemsize, by_row * itemsize])
-    if (by_column == 1).all() and not (places % 16).any():
+    offsets = np.stack([starts, by_channel * itemsize, by_row * itemsize])
+    if (by_column == 1).all() and not (offsets % 16).any():
         return int(kernels.PLANAR.value)
     return int(kernels.GENERIC.value)

@@ -41,8 +41,8 @@ def _shifted(high, low, shift):
 
 
 @triton.jit
-def _byte(number, place: tl.constexpr):
-    return ((number >> (8 * place)) & 255).to(tl.float32)
+def _byte(number, byte: tl.constexpr):
+    return ((number >> (8 * byte)) & 255).to(tl.float32)
 
 
 @triton.jit
@@ -234,15 +234,15 @@ def _bilinear(border, is_projective, view, row, fill, maps, frame, source, tile,
 
 
 @triton.jit
-def _fold(place, length, border):
-    """The pixel of a side of ``length`` that is seen at a place that may lie beside it."""
+def _fold(pixel, length, border):
+    """The pixel of a side of ``length`` that is seen at a number that may lie beside it."""
     if (border == _REFLECT) | (border == _SYMMETRIC):
         symmetric = (border == _SYMMETRIC).to(tl.int32)
         period = tl.maximum(2 * (length - 1 + symmetric), 1)
-        folded = place % period
+        folded = pixel % period
         folded = tl.where(folded < 0, folded + period, folded)
-        place = tl.minimum(folded, period - folded - symmetric)
-    return tl.minimum(tl.maximum(place, 0), length - 1)
+        pixel = tl.minimum(folded, period - folded - symmetric)
+    return tl.minimum(tl.maximum(pixel, 0), length - 1)
 
 
 @triton.jit
@@ -314,7 +314,7 @@ def sample(kind, border, is_projective, view, row, fill, maps, frame, source, ti
 
 @triton.jit
 def load_at(source, row, x, y, inside):
-    """The pixels of an image at whole places; arguments and result as for ``sample``."""
+    """The pixels of an image at whole coordinates; arguments and result as for ``sample``."""
     address, is_float, start = source
     r, g, b = _pixel(address, is_float, start + y * row + x * 3, inside)
     if not is_float:

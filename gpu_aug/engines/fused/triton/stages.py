@@ -153,11 +153,11 @@ def _philox(counter, key, other_key):
 
 
 @triton.jit
-def noise(place, key, other_key):
-    """Elements of a ``gpu_aug.random_fields.uniform_field``, float32 [N]; ``place`` is their flat place in it."""
-    c0, c1, c2, c3 = _philox(place >> 2, key, other_key)
-    is_odd = (place & 1) != 0
-    word = tl.where((place & 2) != 0, tl.where(is_odd, c3, c2), tl.where(is_odd, c1, c0))
+def noise(index, key, other_key):
+    """Elements of a ``gpu_aug.random_fields.uniform_field``, float32 [N]; ``index`` counts them flat."""
+    c0, c1, c2, c3 = _philox(index >> 2, key, other_key)
+    is_odd = (index & 1) != 0
+    word = tl.where((index & 2) != 0, tl.where(is_odd, c3, c2), tl.where(is_odd, c1, c0))
     return (word >> 8).to(tl.float32) * _NOISE_STEP
 
 
@@ -190,11 +190,11 @@ def paint_holes(v, holes, colours, keys, size, tile, end, x, y, r, g, b):
             if is_noise:
                 key = keys + 2 * tl.load(v + 3).to(tl.int32)
                 one, other = tl.load(key).to(tl.uint32), tl.load(key + 1).to(tl.uint32)
-                place = y * width + x
+                index = y * width + x
                 plane = height * width
-                r = tl.where(painted, noise(place, one, other), r)
-                g = tl.where(painted, noise(place + plane, one, other), g)
-                b = tl.where(painted, noise(place + 2 * plane, one, other), b)
+                r = tl.where(painted, noise(index, one, other), r)
+                g = tl.where(painted, noise(index + plane, one, other), g)
+                b = tl.where(painted, noise(index + 2 * plane, one, other), b)
             else:
                 colour = colours + 3 * number
                 r = tl.where(painted, tl.load(colour), r)
