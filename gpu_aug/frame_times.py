@@ -9,7 +9,7 @@ from gpu_aug.recipe import Recipe
 
 
 def drawn_speed(recipe: Recipe, draws: Draws) -> NDArray[np.int64]:
-    """Return how much further clips go from one frame to the next, for whoever chooses their frames.
+    """Return the drawn factor on the step between frames of each clip.
 
     Args:
         recipe: The recipe.

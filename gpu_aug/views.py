@@ -52,7 +52,7 @@ class Views(metaclass=Called):
 
     @property
     def group(self) -> int:
-        """How many neighbouring positions of the epoch's order are mixed: 1, 2 or 4."""
+        """Number of neighbouring positions of the epoch's order that are mixed: 1, 2 or 4."""
         return max(recipe.group for recipe in self.recipes)
 
     def draw(

@@ -65,7 +65,7 @@ class Mixture(IndexedDataset):
         return self._starts[-1]
 
     def __repr__(self) -> str:
-        """What it is made of, and how often that comes."""
+        """The datasets and how often each repeats."""
         shown = [repr(dataset) for dataset in self.datasets[:_MAX_SHOWN]]
         if (more := len(self.datasets) - len(shown)) > 0:
             shown.append(f"and {more} more")
@@ -82,7 +82,7 @@ class Mixture(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Those that the datasets have in common, or all of them, one dataset behind the other."""
+        """Class names shared by the datasets, or all names, one dataset after the other."""
         return self._class_names
 
     @property
@@ -221,7 +221,7 @@ def _block_size(dataset: Dataset) -> int:
 def _merged_classes(
     datasets: Sequence[Dataset], labels: Literal["same", "offset"]
 ) -> tuple[tuple[str, ...], list[int]]:
-    """Return the names of all classes, and what is added to the labels of each dataset."""
+    """Return the names of all classes, and the offset added to the labels of each dataset."""
     names = [tuple(dataset.class_names) for dataset in datasets]
     if labels == "offset":
         if not all(names):

@@ -1,4 +1,4 @@
-"""What a dataset hands out, and how it fails.
+"""Samples of a dataset, and the errors it raises.
 
 ReadersError
 ├── SourceError      the data is missing, empty, ambiguous or of no known kind

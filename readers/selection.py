@@ -1,4 +1,4 @@
-"""Which samples of a dataset a subset has, and how text, indices or shares say that."""
+"""The samples of a subset, selected by an expression, by indices or by shares."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence

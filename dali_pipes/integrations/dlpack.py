@@ -112,7 +112,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
 
 
 def _tensors(batch: Batch) -> Tensors:
-    """What is handed over, row-major and on one device."""
+    """The tensors to hand over, row-major and on one device."""
     views = [view.movedim(-3, -1).contiguous() for view in batch.views]
     fields: dict[str, torch.Tensor | list[torch.Tensor] | None] = {
         "images": views[0],

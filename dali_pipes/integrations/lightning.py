@@ -127,7 +127,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         return replace(batch, **{name: _moved(getattr(batch, name), device) for name in names})
 
     def state_dict(self) -> dict[str, Any]:
-        """What goes into a checkpoint: the state of the training loader, once there is one."""
+        """The state of the training loader, once there is one, for a checkpoint."""
         if "train" not in self._loaders:
             return {}
         [loader] = self._loaders["train"]

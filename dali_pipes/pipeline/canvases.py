@@ -38,7 +38,7 @@ class View:
 
     @property
     def images_per_row(self) -> int:
-        """How many images a sample has."""
+        """Number of images per sample."""
         return self.num_frames or 1
 
     def empty(self, count: int) -> torch.Tensor:

@@ -126,7 +126,7 @@ class ProcessProducer:
         return finished, self._copy(finished, ring.images(step, count))
 
     def close(self) -> None:
-        """Do nothing: what is under way is dropped by closing the helper."""
+        """Do nothing: closing the helper cancels pending work."""
 
     def _copy(self, finished: Finished, slot: Images) -> Images:
         """Copy a step out of its slot, which is used anew once this returns."""

@@ -18,7 +18,7 @@ from dali_pipes.pipeline.shared_memory import Frame
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the helper process is told before the first plan.
+    """The first message to the helper process, sent before any plan.
 
     Attributes:
         setup: What the loader is made of, without its views.
@@ -33,7 +33,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the helper process says of the oldest batch that is under way.
+    """The reply of the helper process for the oldest batch in flight.
 
     Attributes:
         num_bytes: Length of the note in the batch's slot: the pickled step without its images.

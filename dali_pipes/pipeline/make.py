@@ -62,7 +62,7 @@ class Production:
         return self._pipeline(Augmenter(engines, Workers(setup.fetcher, setup.num_threads)), kept)
 
     def keep(self, producer: Producer) -> None:
-        """Let what has nothing left in it serve the next loop."""
+        """Keep the reusable parts of a finished loop for the next one."""
         self._kept = producer.reusable
 
     def stop(self, producer: Producer) -> None:

@@ -35,7 +35,7 @@ class Combinator(Operation, abstract=True):
     @property
     @abstractmethod
     def children(self) -> tuple[Operation, ...]:
-        """What it is made of; one that may be done at several times stands at each of them."""
+        """The operations it combines; one that may run at several points of the order is listed for each of them."""
 
     @abstractmethod
     def choose(self, u: Uniforms) -> Gates:
@@ -112,7 +112,7 @@ class RandomApply(Combinator):
         return np.repeat(u < self.p, len(self.operations), axis=1)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Those after all operations, and those before unless ``p`` is 1."""
+        """The sizes after all operations, and the sizes before them unless ``p`` is 1."""
         after = sizes
         for child in self.children:
             after = child.possible_sizes(after)
@@ -175,7 +175,7 @@ class OneOf(Combinator):
         return gates
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Those after any one operation, and those before unless ``p`` is 1."""
+        """The sizes after any one operation, and the sizes before it unless ``p`` is 1."""
         after = [child.possible_sizes(sizes) for child in self.children]
         return np.unique(np.concatenate(after if self.p == 1 else [*after, sizes]), axis=0)
 

@@ -149,7 +149,7 @@ class CutMix(Mixing):
         return {"apply": u[:, 0] < self.p, "start": start, "shape": stop - start, "lam": lam}
 
     def shares(self, params: Params) -> NDArray[np.float64]:
-        """What lies outside the rectangle, and inside."""
+        """The shares of the area outside the rectangle, and inside."""
         return _two(params["lam"])
 
 

@@ -34,7 +34,7 @@ class Temporal(Operation, abstract=True):
 
     @abstractmethod
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """Return which frame stands in each row afterwards.
+        """Return the source frame of each row.
 
         Args:
             params: What was drawn for B clips.

@@ -21,7 +21,7 @@ _HEAD_BYTES = 16
 
 
 class Detected(NamedTuple):
-    """What a source is.
+    """The format of a source and its paths.
 
     Attributes:
         format: Format of all of it.

@@ -1,4 +1,4 @@
-"""What in the layout of a folder of classes is likely a mistake, though it can be read."""
+"""Warnings about likely mistakes in the layout of a folder of classes."""
 
 import os
 from collections import Counter

@@ -16,7 +16,7 @@ from readers.video.index import VideoIndex
 
 @dataclass(frozen=True)
 class Indexing:
-    """What was indexed.
+    """The result of `index`.
 
     Attributes:
         dataset: The source, opened.

@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\.[0-9]+(?=\.)")
 
 
 class Look(NamedTuple):
-    """What was seen of one entry, without its bytes.
+    """Properties of one entry, without its bytes.
 
     Attributes:
         sample_index: Its index in the dataset.
@@ -140,7 +140,7 @@ def inspect(
     num_workers: int | None = None,
     on_progress: Callable[[int, int | None], None] = lambda *_: None,
 ) -> Inspection:
-    """Look at data, at some thousand samples spread over them or at all; say what is there and what is broken.
+    """Inspect a dataset: report its contents and its broken entries, from a sample of some thousand or from all.
 
     Args:
         source: Whatever `readers.open_dataset` takes, ``pipe:COMMAND``, or a dataset. Of a stream the first samples
@@ -191,7 +191,7 @@ def inspect(
 
 
 def _complete(found: Inspection) -> None:
-    """Fill in what is known of all samples once all were looked at."""
+    """Fill in the facts about all samples, after all were inspected."""
     if found.length is None and (found.verified or found.num_looked_at < _SAMPLES_LOOKED_AT):
         found.length = found.num_looked_at
     known = found.total_bytes is None and found.fields and not found.num_bad
@@ -250,7 +250,7 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
 
 
 def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:
-    """Decode an image and say what is wrong with it."""
+    """Decode an image and add the error, if there is one."""
     assert look.header is not None
     assert sample.image is not None
     size = height, width = look.header.height, look.header.width

@@ -1,4 +1,4 @@
-"""What was used last, within a bound in bytes: decoded pages, columns of a row group."""
+"""A least-recently-used cache bounded in bytes, for decoded pages and columns of row groups."""
 
 import threading
 from collections import OrderedDict

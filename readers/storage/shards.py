@@ -46,7 +46,7 @@ _Located = tuple[list[Row], _Take, int]
 
 
 class _Content(NamedTuple):
-    """What a shard held when the dataset was opened: what is read later must be the same."""
+    """The content of a shard when the dataset was opened; later reads must match it."""
 
     num_samples: int
     digest: str
@@ -235,7 +235,7 @@ class ShardDataset(IndexedDataset):
             return self._locate_anyway(shard, rows)
 
     def _locate_anyway(self, shard: int, rows: list[int]) -> _Located:
-        """What `_locate` gives, where the index is damaged or the shard cannot be read."""
+        """As `_locate`, when the index is damaged or the shard cannot be read."""
         found = [Row(f"(sample {row})") for row in rows]
         try:
             try:
@@ -325,7 +325,7 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
 def _open_same(
     make: Callable[..., "ShardDataset"], arguments: tuple[Any, ...], contents: list[_Content]
 ) -> "ShardDataset":
-    """What a pickled dataset is made with."""
+    """Reopen a pickled dataset."""
     dataset = make(*arguments)
     dataset._expect(contents)
     return dataset

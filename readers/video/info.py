@@ -1,4 +1,4 @@
-"""What is known of a video before any of its frames is wanted."""
+"""Metadata of a video, known before any frame is decoded."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The file that holds what is known of many videos: a row for each, and blocks with their packets.
+"""The file that holds the metadata of many videos: a row for each, and blocks with their packets.
 
 All numbers little-endian, in this order:
 
@@ -189,7 +189,7 @@ class Store:
         return dict(zip(_NAMES, self._names(self.rows[number]).split("\0"), strict=True))
 
     def video(self, number: int) -> VideoInfo | VideoError:
-        """What is known of a video; its arrays are read-only.
+        """Metadata of a video; its arrays are read-only.
 
         Raises:
             DamagedStoreError: Its block is damaged.

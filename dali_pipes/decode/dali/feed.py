@@ -91,11 +91,11 @@ class Feed:
 
     @property
     def refusal(self) -> str:
-        """What DALI said when it last refused a batch."""
+        """DALI's message for the last refused batch."""
         return self._driver.refusal
 
     def _inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:
-        """What the pipeline is fed for a batch."""
+        """The inputs of the pipeline for a batch."""
         if not len(fetched):  # DALI never recovers from an empty batch
             return self._nothing
         covered = ~fetched.kept()

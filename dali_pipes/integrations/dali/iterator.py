@@ -156,7 +156,7 @@ class DALIGenericIterator:
         self._begin()
 
     def checkpoints(self) -> list[bytes]:
-        """Where the run stands, for each loader: what was handed over, not what is prepared.
+        """The state of each loader: counts delivered batches, not prefetched ones.
 
         To resume, load one into each new loader before an iterator is made of them:
         ``loader.load_state_dict(json.loads(checkpoint))``. Any one of them does for any number of ranks.

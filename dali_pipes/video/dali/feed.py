@@ -50,7 +50,7 @@ class ClipFeed:
 
     @property
     def refusal(self) -> str:
-        """What DALI said when it last refused something."""
+        """DALI's message for the last refused excerpt."""
         return self._driver.refusal
 
     def push(self, excerpts: Sequence[Excerpt]) -> None:
@@ -77,7 +77,7 @@ class ClipFeed:
         return None if frames is None else frames[0]
 
     def drain(self) -> None:
-        """Wait for what is under way and drop it."""
+        """Wait for pending pushes and discard them."""
         self._driver.drain()
 
 

@@ -17,7 +17,7 @@ _ENOUGH = 3  # refused videos of a kind of which none was decoded
 
 
 class Limits(NamedTuple):
-    """What a decoder takes of one codec.
+    """The limits of a decoder for one codec.
 
     Attributes:
         pixel_formats: FFmpeg's names.

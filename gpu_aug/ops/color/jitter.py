@@ -198,7 +198,7 @@ class RandomPhotometricDistort(Combinator):
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """Contrast stands at both of its places."""
+        """The adjustments in order; contrast comes twice, since it may be first or last."""
         contrast = Contrast(self.contrast, p=self.p)
         return (
             Brightness(self.brightness, p=self.p),

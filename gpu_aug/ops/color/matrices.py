@@ -39,7 +39,7 @@ _WHITE = 6000  # kelvin
 
 
 class Statistics(NamedTuple):
-    """What an operation may know of its images, float64 on their device."""
+    """Statistics of images that operations use, float64 on their device."""
 
     mean: Tensor
     """[n, 3], per channel."""

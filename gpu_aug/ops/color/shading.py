@@ -96,11 +96,11 @@ class Illumination(Shading):
 
     @property
     def num_uniforms(self) -> int:
-        """The gate, the strength, its sign, and up to three of the place."""
+        """The gate, the strength, its sign, and up to three for the position of the light."""
         return 6 if self.mode == "gaussian" else 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``intensity``, float64 [B], and the place.
+        """Draw ``intensity``, float64 [B], and the position of the light.
 
         ``slope``, float64 [B, 3], has the shares of x, y and 1 in a linear gradient, with x and y
         from 0 to 1; ``corner``, int64 [B], counts from the top left, clockwise; ``center``,

@@ -39,7 +39,7 @@ class Holes(Operation, abstract=True):
     @property
     @abstractmethod
     def paint(self) -> Paint:
-        """What is painted: one value, three, or what is random.
+        """The fill: one value, three values, or the name of a random fill.
 
         "random" is a uniform value in [0, 1) per pixel and channel, "normal" a standard normal one,
         "random_uniform" a uniform colour in [0, 1) per rectangle, where later ones cover earlier ones.
@@ -133,7 +133,7 @@ class RandomErasing(Holes):
 
     @property
     def num_uniforms(self) -> int:
-        """The gate, an area and a ratio per try, a place, and a key for noise."""
+        """The gate, an area and a ratio per try, top and left, and a key for noise."""
         return 1 + 2 * _NUM_TRIES + 2 + 2 * (self.value == "random")
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
@@ -156,7 +156,7 @@ class RandomErasing(Holes):
 
 @dataclass(frozen=True)
 class Erasing(Dropout):
-    """Paint one random rectangle, with probability ``p``, by the law of Albumentations.
+    """Paint one random rectangle, with probability ``p``, with the distribution of Albumentations.
 
     Args:
         scale: Smallest and largest area of the rectangle, as a share of the image.

@@ -40,7 +40,7 @@ class Foreign(Operation, abstract=True):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What it is, for errors."""
+        """A description for error messages."""
 
     @property
     def spatial(self) -> bool | None:

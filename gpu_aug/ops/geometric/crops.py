@@ -26,7 +26,7 @@ Pair = int | tuple[int, int]
 
 @dataclass(frozen=True)
 class RandomCrop(PaddedCrop):
-    """Cut out a part of one size at a random place; an image that is too small is padded.
+    """Crop a fixed size at a random location; an image that is too small is padded.
 
     Args:
         size: (height, width) of the result; one number is a square.
@@ -125,7 +125,7 @@ class CenterCrop(PaddedCrop):
 
 @dataclass(frozen=True)
 class FixedCrop(PaddedCrop):
-    """Cut out a part of one size at a fixed place; what lies beside the image is padded.
+    """Crop a fixed size at a fixed location; the part outside the image is padded.
 
     Args:
         size: (height, width) of the result; one number is a square.

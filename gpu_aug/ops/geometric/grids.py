@@ -178,7 +178,7 @@ class GridMask(Dropout):
 
 @dataclass(frozen=True)
 class RandomGridShuffle(Operation):
-    """Cut the image into tiles and let tiles of one size change places, with probability ``p``.
+    """Divide the image into tiles and shuffle tiles of equal size, with probability ``p``.
 
     Args:
         grid: Number of tiles along (height, width).
@@ -208,7 +208,7 @@ class RandomGridShuffle(Operation):
         return 1 + sum(self.grid) + self.grid[0] * self.grid[1]
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``tiles`` and ``sources``, int64 [B, N, 4]: what is shown where, and from where.
+        """Draw ``tiles`` and ``sources``, int64 [B, N, 4]: each tile and the tile shown in it.
 
         Both are top, left, bottom, right; a tile and its source have one size.
         """

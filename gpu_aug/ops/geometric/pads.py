@@ -121,7 +121,7 @@ class PadIfNeeded(PaddedCrop):
 
 @dataclass(frozen=True)
 class RandomZoomOut(PaddedCrop):
-    """Put the image at a random place of a larger canvas, with probability ``p``.
+    """Put the image at a random location on a larger canvas, with probability ``p``.
 
     Args:
         fill: See PaddedCrop.

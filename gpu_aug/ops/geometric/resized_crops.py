@@ -64,7 +64,7 @@ class RandomResizedCrop(Resampling):
 
     @property
     def num_uniforms(self) -> int:
-        """An area and a ratio per try, then a place: top and left."""
+        """An area and a ratio per try, then top and left."""
         return 2 * _NUM_TRIES + 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:

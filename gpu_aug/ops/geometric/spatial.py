@@ -77,7 +77,7 @@ class Reorient(Moving, abstract=True):
     """Always."""
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
-        """Height and width change places where the image is transposed."""
+        """Height and width are swapped where the image is transposed."""
         turned = (params["apply"] & params["transpose"])[:, None]
         return np.where(turned, sizes[:, ::-1], sizes)
 

@@ -46,7 +46,7 @@ class Policy(Operation, abstract=True):
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
-        """What carries out one stage."""
+        """The operations that carry out one stage."""
         warp = PolicyWarp(self.interpolation, self.fill, self.blend)
         return policy_space.carriers(self.space, warp)
 
@@ -271,13 +271,13 @@ class AugMix(Operation):
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
-        """What carries out one link of a chain."""
+        """The operations that carry out one link of a chain."""
         warp = PolicyWarp(self.interpolation, self.fill, self.blend)
         return policy_space.carriers(self.space, warp)
 
     @property
     def num_links(self) -> int:
-        """How many operations the longest chain has."""
+        """Number of operations of the longest chain."""
         return 3 if self.chain_depth == -1 else self.chain_depth
 
     @property

@@ -25,7 +25,7 @@ _WARPS = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 
 @dataclass(frozen=True)
 class PolicyWarp(Warp, abstract=True):
-    """The shear, shift or rotation of a policy; what is bilinear is rounded to 8 bit."""
+    """The shear, shift or rotation of a policy; bilinear results are rounded to 8 bits."""
 
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0

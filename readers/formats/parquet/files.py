@@ -1,4 +1,4 @@
-"""Finding Parquet files, and what their footers say."""
+"""Finding Parquet files and reading their footers."""
 
 import hashlib
 import io
@@ -158,7 +158,7 @@ class File:
 
 
 class Footer:
-    """What a footer tells of columns and row groups.
+    """Columns and row groups, read from a footer.
 
     Args:
         metadata: A pyarrow.parquet.FileMetaData. Never ask it for a row group: see `readers.formats.parquet.footer`.

@@ -67,7 +67,7 @@ class Forward:
             self._plain = raw.seekable()
 
     def tell(self) -> int:
-        """How many bytes went by."""
+        """Number of bytes read so far."""
         return self._offset
 
     def read(self, size: int) -> bytes:
@@ -171,7 +171,7 @@ def stored_files(stream: Forward) -> Iterator[StoredFile]:
 
 
 def zstd_library() -> ModuleType:
-    """What reads zstd: the standard library from Python 3.14 on, else the package zstandard.
+    """The library that reads zstd: the standard library from Python 3.14 on, else the package zstandard.
 
     Raises:
         SourceError: It is not installed.

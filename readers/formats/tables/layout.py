@@ -38,7 +38,7 @@ class Layout:
 
     @property
     def identity(self) -> str:
-        """What fingerprints are made of: these words stay, whatever things are called in here."""
+        """The text that enters fingerprints; it must not change when names in the code do."""
         return (
             f"Layout(columns={self.columns!r}, image={self.image!r}, image_in_struct={self.image_in_struct!r}, "
             f"label={self.label!r}, key={self.key!r}, fields={self.fields!r}, class_names={self.class_names!r})"

@@ -104,7 +104,7 @@ def _checksum_fault(content: Content, frame: _Frame) -> str:
 
 @dataclass(frozen=True)
 class _Records:
-    """Finds the samples of a shard; with `checks_all` also those that are not as they were written."""
+    """Finds the samples of a shard; with `checks_all` it also verifies their checksums."""
 
     reader: ExampleReader
     checks_all: bool

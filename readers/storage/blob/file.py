@@ -17,7 +17,7 @@ _CHANGED = "it has changed since it was indexed, open it anew"
 
 
 class FileState(NamedTuple):
-    """What changes with a file.
+    """The state of a file: equal as long as the file is unchanged.
 
     Attributes:
         size_bytes: Its length.

@@ -172,7 +172,7 @@ def copied(payload: Payload) -> Payload:
 
 
 def copied_if_small(payload: Payload) -> Payload:
-    """As `copied`, but what is longer than `copied_bytes` stays a view."""
+    """As `copied`, but payloads longer than `copied_bytes` stay views."""
     return copied(payload) if len(payload) <= copied_bytes() else payload
 
 
@@ -229,7 +229,7 @@ Parsed = memoryview | ReadView
 
 
 def parsed(payload: Payload, block_bytes: int = _BLOCK_BYTES) -> Parsed:
-    """Give the bytes of a payload to a parser: a view of what is in memory, else one that reads the file."""
+    """Prepare a payload for a parser: a view if it is in memory, else one that reads the file."""
     file = mapped_file(payload)
     if file is None or not len(payload):
         return memoryview(payload)

@@ -129,7 +129,7 @@ def _checksum(stamp: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is read of an index when it is opened.
+    """The part of an index that is read on opening.
 
     Attributes:
         identity: Identity of the shard and the scan; see `readers.storage.index`.

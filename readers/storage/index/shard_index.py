@@ -1,4 +1,4 @@
-"""The index of one shard, in use: what it says of samples, checked before it is believed."""
+"""Reading the index of one shard, with checksums verified before use."""
 
 import mmap
 import zlib
@@ -29,7 +29,7 @@ _PIECE_ROWS = 1 << 16
 
 
 class Row(NamedTuple):
-    """What an index says of one sample, as a fetch wants it.
+    """The entry of one sample, in the form that a fetch needs.
 
     Attributes:
         key: See `Entry`.
@@ -98,7 +98,7 @@ class ShardIndex:
         return Entry(key, members, label, size, fault, restarts, image_field)
 
     def rows(self, rows: Iterable[int]) -> list[Row]:
-        """Return what is said of samples; it is what a fetch spends most of its time in.
+        """Return the entries of samples; a fetch spends most of its time here.
 
         Raises:
             DamagedIndexError: What the file says of a sample is not what was written.
@@ -204,7 +204,7 @@ class _Chunks:
         return self.check if self._num_unchecked else None
 
     def check(self, start: int, stop: int) -> None:
-        """See that bytes of the tables are what was written.
+        """Verify the checksums of bytes of the tables.
 
         Raises:
             DamagedIndexError: They are not.

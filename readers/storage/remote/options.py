@@ -102,7 +102,7 @@ class Url(str):
 
 
 def options_of(url: str, options: StorageOptions | None) -> StorageOptions:
-    """Those that are given, else those that the URL remembers, else those of `configure`."""
+    """Return the given options, else those stored with the URL, else those of `configure`."""
     return options or (url.options if isinstance(url, Url) else _default)
 
 
