@@ -9,7 +9,7 @@ from gpu_aug.recipe import Recipe
 
 
 def drawn_speed(recipe: Recipe, draws: Draws) -> NDArray[np.int64]:
-    """Return the drawn factor on the step between frames of each clip.
+    """Return the drawn factor by which each clip's frames lie further apart.
 
     Args:
         recipe: The recipe.
@@ -26,7 +26,7 @@ def drawn_speed(recipe: Recipe, draws: Draws) -> NDArray[np.int64]:
 
 
 def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int64]:
-    """Return which of the chosen frames of clips stand where.
+    """Return the order of the chosen frames of each clip.
 
     Args:
         recipe: The recipe.

@@ -74,7 +74,7 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
 
 
 def require_sound(source: str, dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
-    """Samples that decode, and what is wrong with others; see `dali_pipes.preview.sound_samples`.
+    """Samples that decode, and the errors of others; see `dali_pipes.preview.sound_samples`.
 
     Raises:
         BenchError: Not one decodes.
@@ -100,7 +100,7 @@ class Repeated:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Those of the dataset."""
+        """Class names of the dataset."""
         return self._dataset.class_names
 
     @property

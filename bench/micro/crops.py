@@ -44,11 +44,11 @@ WAYS: dict[str, Callable[[Task], Way]] = {
 
 @dataclass
 class Found:
-    """What was measured.
+    """The measurements.
 
     Attributes:
         turns: Seconds per crop of every way, slowest last.
-        ratios: By way, how many times as long it takes as ours: the median over rounds.
+        ratios: By decoder, its time divided by ours: the median over rounds.
         differences: By way, the largest difference to the crop of the whole image, of 255.
         absent: By way, why it could not be measured.
         enlarged: How many of the photographs were smaller than 1080p.

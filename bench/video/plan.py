@@ -44,7 +44,7 @@ class Clip(NamedTuple):
 
 @dataclass(frozen=True)
 class ClipPlan:
-    """Which clip stands at which position, as in our loader's first epoch.
+    """The order of the clips, as in our loader's first epoch.
 
     Attributes:
         clips: What our loader reads.

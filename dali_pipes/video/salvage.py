@@ -21,7 +21,7 @@ def read_readable(
 ) -> Iterator[tuple[int, Any]]:
     """Decode some frames of a video as `read_frames` does; an undecodable frame is replaced by the last good one.
 
-    A frame can be had when it would be if it alone were wanted. In its place comes the last one of those that are
+    A frame counts as decodable if it can be decoded when no other frame is wanted. In its place comes the last one of those that are
     decoded before anything is damaged. So both depend on the video alone, not on what else is wanted.
 
     Args:

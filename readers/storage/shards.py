@@ -250,7 +250,7 @@ class ShardDataset(IndexedDataset):
         return [Row(row.key, fault=row.fault or reason) for row in found], _take_nothing, 0
 
     def _trusted(self, shard: int) -> ShardIndex:
-        """Return an index all of which is as it was written, built anew where it was not.
+        """Return a fully verified index, rebuilt if it was damaged.
 
         Raises:
             SourceError: The shard is no longer what it was when it was opened.
@@ -325,7 +325,7 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
 def _open_same(
     make: Callable[..., "ShardDataset"], arguments: tuple[Any, ...], contents: list[_Content]
 ) -> "ShardDataset":
-    """Reopen a pickled dataset."""
+    """Reopen a pickled dataset, which must have the same content."""
     dataset = make(*arguments)
     dataset._expect(contents)
     return dataset
