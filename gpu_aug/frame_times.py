@@ -13,7 +13,7 @@ def drawn_speed(recipe: Recipe, draws: Draws) -> NDArray[np.int64]:
 
     Args:
         recipe: The recipe.
-        draws: Of B clips.
+        draws: Draws of B clips.
 
     Returns:
         int64 [B], in units of 1 / SPEED_UNIT, at least 1; all are SPEED_UNIT without SpeedJitter.
@@ -30,7 +30,7 @@ def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int
 
     Args:
         recipe: The recipe.
-        draws: Of B clips.
+        draws: Draws of B clips.
         num_frames: Frames of a clip.
 
     Returns:

@@ -27,7 +27,7 @@ class Mixture(IndexedDataset):
     An index is that of the sample in its dataset, plus the lengths of those before.
 
     Attributes:
-        datasets: What it is made of.
+        datasets: Its parts.
         weights: How often each comes, 1 together; empty where each sample comes once an epoch.
 
     Example:

@@ -90,7 +90,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
     """Run every contestant that this machine can run.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         recipe: What each carries out.
         settings: How long, how often, and how big.
         progress: Gets a line of text for every turn.

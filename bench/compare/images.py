@@ -44,7 +44,7 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     for everybody.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         folder: Where images go that are not files already, such as those in tar shards.
         format: Name of the source's format, where the source does not tell it.
 

@@ -37,7 +37,7 @@ class Where:
 
     Attributes:
         decoder: Name of the decoder.
-        device: Where the engine runs.
+        device: Device of the engine.
         batch_size: Samples in a step.
         helper: Whether a process of its own makes the batches.
     """

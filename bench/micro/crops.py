@@ -65,7 +65,7 @@ def crops_and_show(source: str, *, seconds: float, rounds: int, json_path: Path 
     """Measure every way on photographs brought to 1080p; print the table and write it down.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         seconds: Measured time per way, over all rounds.
         rounds: Turns of every way.
         json_path: Where the result goes as well.

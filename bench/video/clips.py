@@ -79,7 +79,7 @@ def clip_settings(source: str, format: str | None = None, **asked: Any) -> ClipS
     """The requested settings if the data are videos, else None.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         format: Name of the source's format, where the source does not tell it.
         asked: Attributes of `ClipSettings`; None for what was not asked for.
 
@@ -118,7 +118,7 @@ def open_sound_videos(
     """Open videos spread evenly over a dataset, without those that are damaged: some clips of each are decoded.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         settings: How long clips are, and how far their frames are apart.
         most: So many videos at most.
         format: Name of the source's format, where the source does not tell it.

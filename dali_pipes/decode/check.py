@@ -31,7 +31,7 @@ def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> st
 
     Args:
         data: The whole file.
-        info: What was found in it.
+        info: Metadata of the video.
         frames: int64 [n], numbers of frames in the order of presentation.
     """
     from dali_pipes.video.codec import ClipDeadline

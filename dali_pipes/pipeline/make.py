@@ -30,7 +30,7 @@ class Production:
     A DALI pipeline or a helper process that has nothing left in it serves the next loop.
 
     Args:
-        setup: What the loader is made of.
+        setup: The configuration of the loader.
         largest: The most samples that are worked on in a step.
 
     Raises:

@@ -45,7 +45,7 @@ class Ring:
     memory is given back.
 
     Args:
-        frames: What a slot holds, one entry per view.
+        frames: The layout of a slot, one entry per view.
         num_slots: How many batches there is room for.
         descriptor: The file descriptor of a ring that was made by another process; None makes one.
 
@@ -53,7 +53,7 @@ class Ring:
         descriptor: What another process needs to have the ring, too.
 
     Raises:
-        LoaderError: There is not that much memory.
+        LoaderError: There is not enough shared memory.
     """
 
     def __init__(

@@ -73,7 +73,7 @@ class Clips(IndexedDataset):
 
     Raises:
         LoaderError: An argument that cannot work.
-        IndexFileError: The index of the videos can be kept nowhere.
+        IndexFileError: No folder for the index of the videos can be written to.
         SelectionError: The dataset says itself how often each sample comes.
 
     Example:

@@ -37,7 +37,7 @@ def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iter
     that are shown before its keyframe need the group before.
 
     Args:
-        info: What the index knows of the video.
+        info: Metadata of the video.
         packets: Packets whose frames are wanted, in the order of presentation, at least one.
         back: How many keyframes earlier to begin.
     """

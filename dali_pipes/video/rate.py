@@ -99,7 +99,7 @@ def read_rate(stride: int | None, fps: float | Fraction | None) -> ByStride | By
     """Return the rate that was given, stride or fps.
 
     Raises:
-        LoaderError: It is none, both, or a number that cannot work.
+        LoaderError: Neither or both are given, or the number is out of range.
     """
     if (stride is None) == (fps is None):
         raise LoaderError(

@@ -19,7 +19,7 @@ def sound_frames(
     A frame is sound when neither it is marked as damaged, nor one that is decoded before it, from its keyframe on.
 
     Args:
-        info: What the index knows of the video.
+        info: Metadata of the video.
         run: What is decoded.
         decoded: Packet and `av.VideoFrame`, in the order of presentation.
 

@@ -23,7 +23,7 @@ class Line:
     Attributes:
         path: Where it stands, such as ``Compose > OneOf > GlassBlur``.
         source: The step as its library prints it.
-        outcome: What became of it.
+        outcome: The outcome for this step.
         note: The operation it became, or the reason and what comes nearest.
     """
 

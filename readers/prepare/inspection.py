@@ -62,7 +62,7 @@ class Inspection:
     """What was found.
 
     Attributes:
-        dataset: What was looked at.
+        dataset: The inspected dataset.
         length: Number of samples, None for a stream that was not read to its end.
         num_looked_at: Entries whose fields and headers were looked at.
         verified: Whether these are all, and were decoded.
@@ -78,10 +78,10 @@ class Inspection:
         all_labels: Whether `labels` counts all samples.
         total_bytes: Size of all fields of all samples; None when only a part of them is known.
         bad: Entries that are no good, at most 10,000.
-        num_bad: How many there are.
+        num_bad: Number of bad entries.
         doubled: (index, index of the first) of samples with a key that was there before; None when not
             all keys were looked at.
-        num_doubled: How many there are.
+        num_doubled: Number of duplicates.
     """
 
     dataset: Dataset | TarStream
@@ -143,7 +143,7 @@ def inspect(
     """Inspect a dataset: report its contents and its broken entries, from a sample of some thousand or from all.
 
     Args:
-        source: Whatever `readers.open_dataset` takes, ``pipe:COMMAND``, or a dataset. Of a stream the first samples
+        source: A source as for `readers.open_dataset`, ``pipe:COMMAND``, or a dataset. Of a stream the first samples
             are taken.
         verify: Look at all samples, and decode every image and frame with these.
         format: Name of the format, where the source does not tell it.

@@ -84,7 +84,7 @@ def size_from(text: str) -> int:
     """Bytes in a size such as 256MB (10^6 each) or 1GiB (2^30).
 
     Raises:
-        PrepareError: It is no such size.
+        PrepareError: The text is not a size.
     """
     found = _SIZE.fullmatch(text.strip())
     size = 0
@@ -116,7 +116,7 @@ def pack(
     The same source and settings give the same bytes, however often the work is broken off and begun again.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         destination: The folder of the shards; it may hold a part of them.
         format: "tar" (WebDataset) or "parquet".
         shard_size: The largest size of a shard, such as "256MB" or "1GiB".

@@ -72,7 +72,7 @@ class ShardDataset(IndexedDataset):
 
     Raises:
         SourceError: A shard is missing, not of this format, or holds no samples.
-        IndexFileError: An index can be kept nowhere.
+        IndexFileError: No folder for the index can be written to.
     """
 
     def __init__(self, shards: Sequence[PathLike], scan: Scan) -> None:
@@ -254,7 +254,7 @@ class ShardDataset(IndexedDataset):
 
         Raises:
             SourceError: The shard is no longer what it was when it was opened.
-            IndexFileError: It can be kept nowhere.
+            IndexFileError: No folder for the index can be written to.
             OSError: The shard cannot be read.
         """
         with suppress(DamagedIndexError, OSError):
@@ -315,7 +315,7 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
 
     Raises:
         DamagedIndexError: It is not that of this content.
-        OSError: It is gone.
+        OSError: The file no longer exists.
     """
     if _Content.of(found.head) != content:
         raise DamagedIndexError("of other content than the dataset was opened with")

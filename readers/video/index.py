@@ -76,7 +76,7 @@ class VideoIndex:
             progress: Is told how far building is; None shows a bar on stderr where that is a terminal.
 
         Raises:
-            IndexFileError: It can be kept nowhere.
+            IndexFileError: No folder for the index can be written to.
             SourceError: It must be built, and PyAV is not installed.
         """
         samples = np.arange(len(dataset))
@@ -153,7 +153,7 @@ class Scanned(NamedTuple):
     """What was found of the video of a sample.
 
     Attributes:
-        found: What is known of it, or why it is none.
+        found: Its metadata, or the reason why it is not a video.
         pin: A number by which the same content is known again, 0 for none.
         seconds: Start and end of the clip that the sample is; None for the whole video.
     """

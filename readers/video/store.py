@@ -104,7 +104,7 @@ class StoreWriter:
 
         Args:
             number: Which one it is.
-            found: What is known of it, or why it is none.
+            found: Its metadata, or the reason why it is not a video.
             pin: A number by which the bytes it was found in are known again, 0 where none could be read.
             seconds: Start and end of the clip that its sample is; None for the whole video.
         """

@@ -27,7 +27,7 @@ class FeedOptions:
 
     Attributes:
         batch_size: The largest batch.
-        device: Where DALI decodes.
+        device: Device on which DALI decodes.
         canvases: Whether it hands back finished canvases, one list of images per view, or one list of
             cuts: of each image the part that holds its crops of all views.
         canvas: For each view height and width of all its canvases, None where they differ.

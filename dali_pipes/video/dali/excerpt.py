@@ -47,7 +47,7 @@ def make_excerpt(
 
     Args:
         data: The whole file.
-        info: What was found in it.
+        info: Metadata of the video.
         frames: int64 [T], the clip's, numbers in the order of presentation.
         backend: Backend of DALI's decoder.
     """

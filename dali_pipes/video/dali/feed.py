@@ -17,7 +17,7 @@ class ClipFeedOptions:
 
     Attributes:
         batch_size: The most excerpts that are pushed at once.
-        backend: Where DALI decodes.
+        backend: Device on which DALI decodes.
         device_id: The GPU for "mixed", None for "cpu".
         num_threads: DALI's own threads.
         depth: How many pushes DALI works on at once.

@@ -87,7 +87,7 @@ class Refusals:
         """Remember what became of a video; warn when its kind has become hopeless.
 
         Args:
-            info: What the index knows of the video.
+            info: Metadata of the video.
             decoded: Whether DALI decoded it.
             said: What DALI said, otherwise.
         """

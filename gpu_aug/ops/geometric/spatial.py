@@ -172,9 +172,9 @@ class Remap(Spatial, abstract=True):
         """Return float32 [B, 2, H, W], (dx, dy) in pixels: result(x, y) = source(x + dx, y + dy).
 
         Args:
-            params: What ``draw`` returned, or rows of it.
+            params: The result of ``draw``, or rows of it.
             size: Height and width of the images.
-            device: Where the result shall lie. Its values are the same on every device but for rounding.
+            device: Device of the result. Its values are the same on every device but for rounding.
         """
 
 

@@ -195,7 +195,7 @@ class TfRecordDataset(ShardDataset):
     Raises:
         SourceError: A shard is missing, empty, compressed or no TFRecord file, holds SequenceExamples,
             or its first record lacks a feature that was asked for.
-        IndexFileError: An index can be kept nowhere.
+        IndexFileError: No folder for the index can be written to.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ class MappedFile:
         """See that the file is as long as its map, for who cannot but touch it.
 
         Raises:
-            OSError: It has shrunk.
+            OSError: The file has become shorter.
         """
         with suppress(FileNotFoundError):
             file = self._file

@@ -90,7 +90,7 @@ class ShardIndex:
         """Return one sample.
 
         Raises:
-            DamagedIndexError: What the file says of it is not what was written.
+            DamagedIndexError: A checksum does not match.
         """
         [found] = self.rows([row])
         key, names, bounds, label, size, fault, restarts, image_field = found
@@ -101,7 +101,7 @@ class ShardIndex:
         """Return the entries of samples; a fetch spends most of its time here.
 
         Raises:
-            DamagedIndexError: What the file says of a sample is not what was written.
+            DamagedIndexError: A checksum does not match.
             OSError: The file has shrunk.
         """
         self._file.check()
@@ -135,7 +135,7 @@ class ShardIndex:
 
         Raises:
             DamagedIndexError: The file is not as it was written.
-            OSError: It has shrunk.
+            OSError: The file has become shorter.
         """
         self._file.check()
         rows = np.frombuffer(self._table("rows"), ROW_TYPE)
@@ -153,8 +153,8 @@ class ShardIndex:
         """Check all of it.
 
         Raises:
-            DamagedIndexError: It is not as it was written.
-            OSError: It has shrunk.
+            DamagedIndexError: A checksum does not match.
+            OSError: The file has become shorter.
         """
         self._file.check()
         self._chunks.check(0, len(self._data))

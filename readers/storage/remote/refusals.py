@@ -33,7 +33,7 @@ def refusal(error: Exception, scheme: str, *, reached: bool = False) -> OSError 
     """The error of a request that the store refused, and would refuse again; None for others.
 
     Args:
-        error: What obstore raised.
+        error: The exception from obstore.
         scheme: Scheme of the URL.
         reached: The store has answered this process before, so there are credentials.
 

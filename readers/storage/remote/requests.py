@@ -44,7 +44,7 @@ class Connection:
 
     Args:
         address: URL of anything in it.
-        options: How to reach it.
+        options: Connection options.
     """
 
     def __init__(self, address: Address, options: StorageOptions) -> None:

@@ -55,7 +55,7 @@ def move(operation: Operation, pending: Pending, params: Params, *, exact: bool)
     Args:
         operation: One that ``can_move`` knows.
         pending: The programs.
-        params: What was drawn, for all images.
+        params: Drawn parameters of all images.
         exact: Whether each Warp is carried out by itself.
     """
     raise AssertionError(operation)

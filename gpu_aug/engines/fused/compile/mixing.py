@@ -21,7 +21,7 @@ def mix(operation: MixUp | CutMix, pending: Pending, params: Params, exact: bool
     Args:
         operation: Which of the two.
         pending: The programs.
-        params: What was drawn, and ``partners``.
+        params: Drawn parameters, and ``partners``.
         exact: Whether images are whole 8-bit values.
     """
     rows = operation.mixed(params, params["partners"])

@@ -39,7 +39,7 @@ class Part(Protocol):
 
         Args:
             pending: The programs.
-            params: What was drawn, for all images.
+            params: Drawn parameters of all images.
             is_whole: Whether images are still whole 8-bit values.
         """
 
