@@ -20,7 +20,7 @@ def group_classes(
 
     Args:
         labels: Label of each sample, int64 [n].
-        weights: How often a class comes, 1 where it is not given.
+        weights: Relative frequency of each class, 1 by default.
 
     Raises:
         SelectionError: A sample has no label, or there is no such class.

@@ -153,7 +153,7 @@ class IndexedDataset(ABC):
         that continues from epoch to epoch. The labels are read, and 4 or 8 bytes per sample are kept.
 
         Args:
-            weights: How often a class comes, by number or name, 1 where it is not given; 0 leaves it out.
+            weights: Relative frequency of each class, by number or name, 1 by default; 0 leaves a class out.
             length: Samples in an epoch; None is as many as there are.
 
         Raises:
@@ -179,7 +179,7 @@ class Subset(IndexedDataset):
     """Some of the samples of a dataset; `IndexedDataset.where`, `take` and `split` make it.
 
     Attributes:
-        whole: What they are taken from.
+        whole: The dataset they are taken from.
 
     Example:
         >>> cats = open_dataset("photos/").where("label == 'cat'")

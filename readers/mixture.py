@@ -177,7 +177,7 @@ def mix(
 
     Args:
         datasets: Datasets, or anything with their interface.
-        weights: How often each dataset comes, in any unit. Every stretch of the order has them in these
+        weights: Relative frequency of each dataset. Every stretch of the order has them in these
             proportions. A dataset is gone through completely, in a new order each time, before one of its
             samples comes again; that continues from epoch to epoch. A sample that comes again within an epoch
             is augmented differently. None: every sample once an epoch, all shuffled together.

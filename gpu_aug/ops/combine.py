@@ -125,7 +125,7 @@ class OneOf(Combinator):
 
     Args:
         operations: Operations to choose from. Each keeps its own probability, if it has one.
-        weights: How often each is chosen, in proportion; None is equally often.
+        weights: Relative probability of each; None means equal.
         p: Share of the images for which one is chosen.
 
     Source: torchvision v2 RandomChoice, per image; Albumentations OneOf, whose operations are
@@ -186,7 +186,7 @@ class SomeOf(Combinator):
 
     Args:
         operations: Operations to choose from. Each keeps its own probability, if it has one.
-        n: How many; (smallest, largest) draws the number, both included.
+        n: Number of operations; (smallest, largest) draws it, both included.
         p: Share of the images for which some are chosen.
 
     Source: Albumentations SomeOf with replace=False.
@@ -230,7 +230,7 @@ class SomeOfRepeated(Combinator):
 
     Args:
         operations: Operations to choose from, equally often. Each keeps its own probability, if it has one.
-        n: How many, from 1.
+        n: Number of operations, at least 1.
         p: Share of the images for which some are chosen.
 
     Source: Albumentations SomeOf with replace=True.
@@ -276,7 +276,7 @@ class RandomOrder(Combinator):
 
     Args:
         operations: Each keeps its own probability, if it has one.
-        n: How many; (smallest, largest) draws the number, both included; None is all.
+        n: Number of operations; (smallest, largest) draws it, both included; None is all.
         p: Share of the images for which this is done.
 
     Source: torchvision v2 RandomOrder; with ``n``, Albumentations RandomOrder.

@@ -69,7 +69,7 @@ class MixUp(Mixing):
     draw their own ``lam``.
 
     Args:
-        alpha: ``lam`` has the law Beta(alpha, alpha).
+        alpha: ``lam`` is drawn from Beta(alpha, alpha).
         num_classes: Number of classes, for soft labels; None where labels are soft already, or the
             number is given otherwise.
         p: Share of the images that are mixed.

@@ -19,8 +19,8 @@ class FileKind(NamedTuple):
     """Which files of a folder are samples.
 
     Attributes:
-        plural: What they are called in errors.
-        extensions: What their names end in, in lower case.
+        plural: Their name in errors, in plural.
+        extensions: Their file name extensions, in lower case.
         instead: What else a folder may hold, as errors say it.
     """
 

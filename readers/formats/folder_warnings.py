@@ -25,7 +25,7 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
     Some names in the folder and in its classes are looked at.
 
     Args:
-        kind: What was opened.
+        kind: The kind of dataset that was opened.
         folder: Its path.
     """
     if kind.name != "folder":

@@ -24,7 +24,7 @@ def unread(kind: Format, folder: str) -> list[str]:
     Face put them.
 
     Args:
-        kind: What was opened.
+        kind: The kind of dataset that was opened.
         folder: Its path.
     """
     if kind.name != "folder":

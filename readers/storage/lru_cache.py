@@ -24,7 +24,7 @@ class Recent(Generic[Value]):
     bound is handed out and not kept.
 
     Args:
-        limit_bytes: How much may be kept.
+        limit_bytes: Maximum size of the cache.
     """
 
     def __init__(self, limit_bytes: int) -> None:

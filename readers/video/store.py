@@ -82,7 +82,7 @@ class StoreWriter:
 
     Args:
         descriptor: Open descriptor of the file, which is written over.
-        num_videos: How many will come.
+        num_videos: Number of videos to write.
     """
 
     def __init__(self, descriptor: int, num_videos: int) -> None:

@@ -176,7 +176,7 @@ class RandomPhotometricDistort(Combinator):
         contrast: Range of the factor.
         saturation: Range of the factor.
         hue: Range of the shift in turns.
-        p: How often each of the five is done, independently.
+        p: Probability of each of the five adjustments, independently.
 
     Source: torchvision v2 RandomPhotometricDistort.
     """

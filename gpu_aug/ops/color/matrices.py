@@ -201,7 +201,7 @@ class ChannelDropout(ColorMatrix):
     """Fill one or two channels with a value.
 
     Args:
-        num_channels: How many: one number, or (smallest, largest), both included.
+        num_channels: Number of channels: one number, or (smallest, largest), both included.
         fill: The value, in [0, 1].
         p: Share of the images that are changed.
 

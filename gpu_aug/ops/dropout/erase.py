@@ -31,7 +31,7 @@ class Holes(Operation, abstract=True):
     it has ``colours``, float64 [B, N, 3].
 
     Attributes:
-        fill_mask: What the same rectangles of masks are filled with; None leaves masks alone.
+        fill_mask: Value of masks in the same rectangles; None leaves masks unchanged.
     """
 
     fill_mask: int | None = None
@@ -59,7 +59,7 @@ class Dropout(Holes, abstract=True):
         fill: One value or three, in the values of this place in the recipe: [0, 1] before
             Normalize; "random" is a uniform value in [0, 1) per pixel and channel,
             "random_uniform" a uniform colour per rectangle.
-        fill_mask: What the same rectangles of masks are filled with; None leaves masks alone.
+        fill_mask: Value of masks in the same rectangles; None leaves masks unchanged.
         p: Share of the images that are changed.
     """
 
@@ -94,9 +94,9 @@ class RandomErasing(Holes):
         p: Share of the images that are changed, but for those where no try fitted.
         scale: Smallest and largest area of the rectangle, as a share of the image.
         ratio: Smallest and largest height / width of the rectangle; drawn log-uniformly.
-        value: What is painted, one value or three, in the values of this place in the recipe:
+        value: The fill, one value or three, in the value range at this step of the recipe:
             [0, 1] before Normalize, normalised after it. "random" is standard normal noise.
-        fill_mask: What the same rectangle of masks is filled with; None leaves masks alone.
+        fill_mask: Value of masks in the same rectangle; None leaves masks unchanged.
 
     Source: torchvision v2 RandomErasing: ten tries, then the image stays as it is.
 

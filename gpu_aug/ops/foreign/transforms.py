@@ -34,7 +34,7 @@ class AlbumentationsTransform(Foreign):
 
     Args:
         transform: Any transform that keeps the image's size.
-        takes: What it gets: "uint8", [H, W, 3] in 0..255 (values are rounded), or "float32", as
+        takes: Its input: "uint8", [H, W, 3] in 0..255 (values are rounded), or "float32", as
             they are.
     """
 
@@ -161,7 +161,7 @@ class TorchvisionTransform(Named):
 
     Args:
         transform: Keeps the image's size.
-        takes: What it gets: a "pil" image or a tensor [3, H, W], "uint8" (both rounded to 8 bits) or
+        takes: Its input: a "pil" image or a tensor [3, H, W], "uint8" (both rounded to 8 bits) or
             "float32".
         name: Name in a recipe file; without it the recipe cannot be saved.
     """

@@ -32,7 +32,7 @@ class RandomCrop(PaddedCrop):
         size: (height, width) of the result; one number is a square.
         padding: Added around the image before: one number, (left and right, top and bottom) or
             (left, top, right, bottom).
-        position: Where an image that is still too small stands in the result.
+        position: Location in the result of an image that is still too small.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
@@ -83,9 +83,9 @@ class CenterCrop(PaddedCrop):
 
     Args:
         size: (height, width) of the result; one number is a square.
-        rounding: What happens to half a pixel of the top-left corner: "even" goes to the even
+        rounding: Rounding of half a pixel in the top-left corner: "even" goes to the even
             neighbour, as torchvision has it, "down" to the smaller one, as Albumentations does.
-        position: Where an image that is too small stands in the result.
+        position: Location in the result of an image that is too small.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.

@@ -28,7 +28,7 @@ class GridDropout(Dropout):
             drawn itself.
         grid: Number of cells along (height, width), in place of ``unit_size_range``. Without both,
             cells are a tenth of the image.
-        shift_xy: Where the rectangles stand in their cells, (x, y), if not at random.
+        shift_xy: Offset (x, y) of the rectangles in their cells, if not random.
         fill: See Dropout; and so the others.
 
     Where a side is no multiple of its number of cells, which cells are one pixel larger is random.

@@ -158,7 +158,7 @@ class CropAndPad(Resampling):
             towards 0. Give one of ``px`` and ``percent``.
         independent: Whether each side draws for itself, where one (low, high) is given.
         keep_size: Whether the result is resampled to the size that the image had.
-        padding_mode: What lies beside the image: see PaddedCrop.
+        padding_mode: Values outside the image: see PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
         interpolation: See Resampling.

@@ -268,7 +268,7 @@ def letterbox(
 
     Args:
         size: (height, width) of the result; one number is a square.
-        fill: What lies beside the image, one value or three in [0, 1].
+        fill: Value outside the image, one value or three in [0, 1].
         fill_mask: The same for masks.
         interpolation: See Resampling.
         antialias: See Resampling.

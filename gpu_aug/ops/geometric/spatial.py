@@ -32,9 +32,9 @@ class Spatial(Operation, abstract=True):
     """An operation that moves pixels.
 
     Attributes:
-        fill: Value beside the image where ``padding_mode`` is "constant".
+        fill: Value outside the image where ``padding_mode`` is "constant".
         fill_mask: The same for masks.
-        padding_mode: What lies beside the image: "constant" is ``fill``, "edge" repeats the last
+        padding_mode: Values outside the image: "constant" is ``fill``, "edge" repeats the last
             pixel, "reflect" mirrors without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb).
         interpolation: How images are resampled; masks are always resampled "nearest".
         blend: How ``fill`` mixes with the image in the seam, one pixel wide, of a bilinear Warp or
@@ -59,7 +59,7 @@ class Moving(Spatial, abstract=True):
         """Return the matrices from the image before to the image after, in continuous coordinates.
 
         Args:
-            params: What ``draw`` returned.
+            params: The result of ``draw``.
             sizes: int64 [B, 2], sizes before.
 
         Rows whose ``apply`` is off may hold anything.

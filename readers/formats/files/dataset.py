@@ -37,7 +37,7 @@ class FileDataset(IndexedDataset):
         names: Names of the files, relative to it.
         labels: Class number of each, -1 for none.
         class_names: Name of each class number.
-        sidecars: What belongs to which file.
+        sidecars: The files that belong to each file.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class ParquetDataset(IndexedDataset):
         label: Column of the class number, whole numbers or digits; None looks for the usual names.
         key: Column that names the samples; None looks for the usual names, then counts rows.
         columns: Which columns become fields; None for all. Others are not read.
-        decoded_bytes: How much of what was decoded may be kept in memory. It should hold the row groups that
+        decoded_bytes: Maximum size of decoded values kept in memory. It should hold the row groups that
             an order comes back to.
 
     Raises:

@@ -43,7 +43,7 @@ class Location:
     Attributes:
         text: Path or URL.
         name: For keys: of the folder that was given.
-        partitions: What the folders around it say, such as {"label": "3"}.
+        partitions: Values from the names of the folders around it, such as {"label": "3"}.
     """
 
     text: str
