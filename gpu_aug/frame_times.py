@@ -43,7 +43,7 @@ def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int
 
 
 def decoded_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int64]:
-    """Return which frames of decoded clips stand where; see `frame_order`, and SpeedJitter."""
+    """Return the order of the frames of decoded clips; see `frame_order`, and SpeedJitter."""
     reached = np.arange(num_frames) * drawn_speed(recipe, draws)[:, None] // SPEED_UNIT
     order = frame_order(recipe, draws, num_frames)
     return np.take_along_axis(np.minimum(reached, num_frames - 1), order, axis=1)

@@ -108,7 +108,7 @@ class Recipe(metaclass=Called):
 
     @cached_property
     def image_operations(self) -> tuple[Operation, ...]:
-        """All others: what happens to every image or frame."""
+        """All other operations, applied to every image or frame."""
         return tuple(step for step in self.operations if not isinstance(step, Temporal))
 
     @cached_property

@@ -75,7 +75,7 @@ class Mixture(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the fingerprints of the datasets, their weights and what becomes of labels."""
+        """32 hex digits over the fingerprints of the datasets, their weights and the mapping of labels."""
         parts = [dataset.fingerprint for dataset in self.datasets]
         text = f"mix {parts} {list(self.weights)} {self._num_positions} {self._offsets}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]

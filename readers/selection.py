@@ -152,7 +152,7 @@ def pick_where(
     column: Callable[[ColumnName], NDArray[np.int64]],
     class_names: Sequence[str],
 ) -> Picked:
-    """See `readers.IndexedDataset.where`; ``length``, columns and class names are those of the whole."""
+    """See `readers.IndexedDataset.where`; ``length``, columns and class names belong to the whole dataset."""
     if isinstance(condition, str):
         truths = evaluate(condition, column, class_names)
         name = f"the condition {condition!r}"

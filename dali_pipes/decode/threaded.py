@@ -13,7 +13,7 @@ from dali_pipes.video.render_clip import ClipRenderer
 
 
 class CpuDecoder:
-    """Decodes images and clips with threads of our own, which go on to augment what they rendered; see Decoder.
+    """Decodes images and clips on our own threads, which then augment the canvases they rendered; see Decoder.
 
     Args:
         fetcher: Says what is decoded, and deals with bad samples.

@@ -37,7 +37,7 @@ _END_SECONDS = 1.0
 
 
 class Helper:
-    """A running helper process, with what connects it.
+    """A running helper process and the connection to it.
 
     Args:
         job: What it does.

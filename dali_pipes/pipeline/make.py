@@ -1,4 +1,4 @@
-"""Making the pipelines of a loader's loops, and keeping what serves several of them."""
+"""Making the pipelines of a loader's loops, and keeping the parts that several of them share."""
 
 import atexit
 import weakref
@@ -25,7 +25,7 @@ LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
 
 
 class Production:
-    """Makes what makes the batches of a loop.
+    """Makes the pipeline of a loop.
 
     A DALI pipeline or a helper process that has nothing left in it serves the next loop.
 

@@ -53,7 +53,7 @@ class VideoScores(NamedTuple):
 
 
 class ViewMean:
-    """Averages what a model says of the clips and views of each video.
+    """Averages a model's scores over the clips and views of each video.
 
     Clips of one video may come in any batches, on any ranks and in any order; each counts once, however
     often it comes, and rows that fill up the last batch (`batch.valid`) do not count. Scores are added up in

@@ -1,4 +1,4 @@
-"""Which decoded frames can be trusted: FFmpeg marks damaged frames, but not those that are predicted from them."""
+"""Finding undamaged frames: FFmpeg marks damaged frames, but not frames predicted from them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

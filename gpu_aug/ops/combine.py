@@ -59,7 +59,7 @@ class Combinator(Operation, abstract=True):
         return (mixes, *inner)
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
-        """Draw every child, and close the gates of those that were not chosen."""
+        """Draw every child, and close the gates of children that were not chosen."""
         gates = self.choose(next(numbers))
         drawn: list[Params] = []
         for child, gate in zip(self.children, gates.T, strict=True):

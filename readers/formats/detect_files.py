@@ -1,4 +1,4 @@
-"""Which format files have: told by their names and, last, by their first bytes."""
+"""Detecting the format of files: by their names and, last, by their first bytes."""
 
 import os
 import re

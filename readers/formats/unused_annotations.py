@@ -1,4 +1,4 @@
-"""Labels and boxes that lie beside images and that no reader takes."""
+"""Warnings about label and box files beside images that no reader uses."""
 
 import re
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ Value = TypeVar("Value", bound=Sized)
 
 
 class Recent(Generic[Value]):
-    """Values by key; those not used for longest go when all together exceed the bound.
+    """Values by key; the least recently used are dropped when the total exceeds the bound.
 
     Threads that want the same value at once wait for the one that makes it. A value larger than the
     bound is handed out and not kept.

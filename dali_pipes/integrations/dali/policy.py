@@ -1,4 +1,4 @@
-"""DALI's policies at the end of an epoch, and what a loader calls them."""
+"""DALI's policies at the end of an epoch, and their names in a loader."""
 
 import warnings
 from enum import Enum, unique

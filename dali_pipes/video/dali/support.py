@@ -1,4 +1,4 @@
-"""Which videos DALI decodes: those whose frames it is known to number as we do, less what it refuses here."""
+"""The videos that DALI decodes: those whose frames it numbers as we do, except those it has refused."""
 
 import warnings
 from collections import Counter

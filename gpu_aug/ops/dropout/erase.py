@@ -205,7 +205,7 @@ class Erasing(Dropout):
 
 
 def hole_params(apply: Any, holes: Sizes, paint: Paint, key: NDArray[np.uint32]) -> Params:
-    """Return the parameters of Holes; ``key``, uint32 [B, 2], is for what is random in the paint."""
+    """Return the parameters of Holes; ``key``, uint32 [B, 2], is for a random fill."""
     params: Params = {"apply": np.array(apply), "holes": np.ascontiguousarray(holes)}
     if paint == "random_uniform":
         colours = [keyed_uniforms(one, 3 * holes.shape[1]).reshape(-1, 3) for one in key]

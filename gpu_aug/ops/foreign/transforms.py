@@ -1,4 +1,4 @@
-"""Transforms of Albumentations and torchvision and modules of Kornia in a recipe, carried out as they are."""
+"""Transforms of Albumentations and torchvision and modules of Kornia in a recipe, called unchanged."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ Takes = Literal["uint8", "float32"]
 
 @dataclass(frozen=True, eq=False)
 class AlbumentationsTransform(Foreign):
-    """A transform or a Compose of Albumentations, as it is, on the CPU.
+    """A transform or a Compose of Albumentations, called unchanged on the CPU.
 
     Its randomness is seeded per sample, and where it holds code of yours torch's, Python's and NumPy's is, too; its
     own ``p`` says how often it is done. Boxes, keypoints and masks do not follow it.
@@ -105,7 +105,7 @@ class AlbumentationsTransform(Foreign):
 
 @dataclass(frozen=True, eq=False)
 class KorniaModule(Named):
-    """A Kornia augmentation, or another torch module on images, as it is.
+    """A Kornia augmentation, or another torch module on images, called unchanged.
 
     It gets one image at a time, float32 [1, 3, H, W], after torch's generators were seeded for the
     sample, so a sample does not depend on its batch. Its own ``p`` says how often it is done.
@@ -154,7 +154,7 @@ class KorniaModule(Named):
 
 @dataclass(frozen=True, eq=False)
 class TorchvisionTransform(Named):
-    """A transform of torchvision, as it is, on the CPU.
+    """A transform of torchvision, called unchanged on the CPU.
 
     It gets one image at a time after torch's, Python's and numpy's generators were seeded for the
     sample.

@@ -26,7 +26,7 @@ Pair = int | tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Resampling(Resample, abstract=True):
-    """A change of size that says how it resamples.
+    """A resize with an interpolation.
 
     Attributes:
         interpolation: "bilinear"; "bicubic"; "nearest" takes the pixel in which the centre of the

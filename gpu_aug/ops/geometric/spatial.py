@@ -179,7 +179,7 @@ class Remap(Spatial, abstract=True):
 
 
 def pads_whole(operation: Spatial) -> bool:
-    """Whether what lies beside the image is made of whole 1/255, if the image is."""
+    """Whether values outside the image are multiples of 1/255, if those of the image are."""
     fills = np.atleast_1d(operation.fill) * 255
     return operation.padding_mode != "constant" or bool(
         (np.abs(fills - np.rint(fills)) < 1e-6).all()

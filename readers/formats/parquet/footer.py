@@ -22,7 +22,7 @@ _MOST = 1 << 62
 
 
 class ColumnChunk(NamedTuple):
-    """Where one column of a row group lies, as the footer tells it.
+    """The location of one column of a row group, as the footer states it.
 
     Attributes:
         codec: Name of its compression.

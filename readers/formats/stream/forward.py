@@ -24,7 +24,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class BrokenStreamError(Exception):
-    """Nothing can be read behind this offset; the text says why, for people."""
+    """Nothing can be read after this offset; the text gives the reason."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
@@ -115,7 +115,7 @@ class Forward:
 
 
 class StoredFile(NamedTuple):
-    """A file of a sample, at whose beginning a stream stands."""
+    """A file of a sample, at the current position of a stream."""
 
     key: str
     field: str

@@ -14,7 +14,7 @@ _PICKLED = (b"arrow.py_extension_type",)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns are read, and as what.
+    """The columns to read, and their roles.
 
     Attributes:
         columns: Names, in stored order; the image, label and key are among them.

@@ -177,7 +177,7 @@ def copied_if_small(payload: Payload) -> Payload:
 
 
 class ReadView:
-    """The bytes of a mapped file for who looks at a few here and there: they are read, by blocks.
+    """The bytes of a mapped file for sparse access: they are read in blocks.
 
     Args:
         file: The file.

@@ -16,7 +16,7 @@ _builder: ContextVar["Builder | None"] = ContextVar("builder", default=None)
 
 @dataclass
 class Builder:
-    """Builds what is missing when datasets are opened within `build_indexes`.
+    """Builds missing indexes when datasets are opened within `build_indexes`.
 
     Attributes:
         num_workers: Processes.

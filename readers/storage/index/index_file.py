@@ -1,4 +1,4 @@
-"""The file that holds the index of a shard: what lies where, as tables of plain numbers.
+"""The file that holds the index of a shard: offsets as tables of plain numbers.
 
 One file holds, in this order, all numbers little-endian:
 

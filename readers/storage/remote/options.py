@@ -107,7 +107,7 @@ def options_of(url: str, options: StorageOptions | None) -> StorageOptions:
 
 
 class Address(NamedTuple):
-    """A URL taken apart: which store, and what in it."""
+    """A parsed URL: the store and the path in it."""
 
     scheme: str
     root: str

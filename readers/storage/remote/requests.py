@@ -1,4 +1,4 @@
-"""Requests to object stores and HTTP servers: which connection, how often, how long, and what failed.
+"""Requests to object stores and HTTP servers: connections, retries, time limits and errors.
 
 The requests themselves are made by the package obstore.
 """

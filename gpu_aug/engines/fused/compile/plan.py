@@ -1,4 +1,4 @@
-"""Which operations of a recipe share a pass: what ``FusedEngine`` carries out and ``explain`` prints."""
+"""The passes of a recipe and their operations, which ``FusedEngine`` runs and ``explain`` prints."""
 
 from dataclasses import dataclass
 from typing import Protocol
