@@ -119,7 +119,7 @@ def explain_recipe(theirs: Sequence[str], ours: Sequence[str]) -> str:
     return words
 
 
-def _kinds_of(kind: type) -> Iterator[type]:
+def _kinds_of(kind: type[Any]) -> Iterator[type[Any]]:
     yield kind
     for narrower in kind.__subclasses__():
         yield from _kinds_of(narrower)

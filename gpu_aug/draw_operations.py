@@ -1,4 +1,4 @@
-"""From random numbers to the parameters of every operation of a recipe."""
+"""Drawing the parameters of every operation of a recipe from random numbers."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -49,7 +49,7 @@ def slot_numbers(
 def draw_operations(
     operations: Sequence[Operation], numbers: Iterator[Uniforms], sizes: NDArray[np.int64]
 ) -> tuple[tuple[Params, ...], tuple[Params, ...]]:
-    """Draw the parameters of every leaf, and those of every operation on the time of clips.
+    """Draw the parameters of every leaf and of every temporal operation.
 
     Args:
         operations: All of a recipe.

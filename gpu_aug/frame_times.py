@@ -9,11 +9,11 @@ from gpu_aug.recipe import Recipe
 
 
 def drawn_speed(recipe: Recipe, draws: Draws) -> NDArray[np.int64]:
-    """Return how much further clips go from one frame to the next, for whoever chooses their frames.
+    """Return the drawn factor by which each clip's frames lie further apart.
 
     Args:
         recipe: The recipe.
-        draws: Of B clips.
+        draws: Draws of B clips.
 
     Returns:
         int64 [B], in units of 1 / SPEED_UNIT, at least 1; all are SPEED_UNIT without SpeedJitter.
@@ -26,11 +26,11 @@ def drawn_speed(recipe: Recipe, draws: Draws) -> NDArray[np.int64]:
 
 
 def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int64]:
-    """Return which of the chosen frames of clips stand where.
+    """Return the order of the chosen frames of each clip.
 
     Args:
         recipe: The recipe.
-        draws: Of B clips.
+        draws: Draws of B clips.
         num_frames: Frames of a clip.
 
     Returns:
@@ -43,7 +43,7 @@ def frame_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int
 
 
 def decoded_order(recipe: Recipe, draws: Draws, num_frames: int) -> NDArray[np.int64]:
-    """Return which frames of decoded clips stand where; see `frame_order`, and SpeedJitter."""
+    """Return the order of the frames of decoded clips; see `frame_order`, and SpeedJitter."""
     reached = np.arange(num_frames) * drawn_speed(recipe, draws)[:, None] // SPEED_UNIT
     order = frame_order(recipe, draws, num_frames)
     return np.take_along_axis(np.minimum(reached, num_frames - 1), order, axis=1)

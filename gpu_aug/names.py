@@ -117,7 +117,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Return what to write in place of ``name``, a phrase for the end of an error; empty if unknown."""
+    """Return what to write instead of ``name``, a phrase for the end of an error; empty if unknown."""
     if name in NEEDLESS:
         return "images come decoded in RGB and leave as tensors, so leave it out"
     if name in REFUSED:

@@ -126,7 +126,7 @@ def detection(size: int = 1024, *, normalize: bool = True) -> Recipe:
     """Train detectors with large-scale jitter: a random scale of 0.1 to 2, a crop, a flip.
 
     Args:
-        size: Height and width of the result; a smaller image stands at its top left, beside black.
+        size: Height and width of the result; a smaller image is padded with black at the bottom and right.
         normalize: Whether Normalize comes last; torchvision's detectors normalise themselves.
 
     Source: Ghiasi et al. 2021, https://arxiv.org/abs/2012.07177, as "lsj" in references/detection of
@@ -141,9 +141,9 @@ def segmentation(size: int = 480, *, base_size: int = 520, ignore: int = 255) ->
     """Train semantic segmentation: a random scale of 0.5 to 2, a crop, a flip.
 
     Args:
-        size: Height and width of the result; a smaller image stands at its top left, beside black.
+        size: Height and width of the result; a smaller image is padded with black at the bottom and right.
         base_size: Length of the shorter side at scale 1.
-        ignore: Value of masks beside the image.
+        ignore: Value of masks outside the image.
 
     Source: references/segmentation of https://github.com/pytorch/vision. There the flip comes before
     the crop; here decoding does all before the flip.
@@ -222,11 +222,11 @@ def make_preset(name: str, **options: Any) -> Recipe | Views:
     """Return the preset called ``name``, one of PRESETS.
 
     Args:
-        name: That of a function above.
+        name: Name of a function above.
         options: The arguments of that function, such as ``size``.
 
     Raises:
-        RecipeError: There is no such preset, or it has no such option.
+        RecipeError: The preset or option does not exist.
     """
     make = _MAKERS.get(name)
     if make is None:

@@ -29,7 +29,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, init=False)
 class Recipe(metaclass=Called):
-    """What happens to every image, in order.
+    """An ordered list of operations, applied to every image.
 
     The leading size operations (crops and at most one resampling) are the decode stage: they
     are carried out while decoding. The rest is the batch stage, which an engine carries out.
@@ -103,17 +103,17 @@ class Recipe(metaclass=Called):
 
     @cached_property
     def temporal_operations(self) -> tuple[Temporal, ...]:
-        """Those that say which frames of a clip stand where."""
+        """The operations that choose and order the frames of a clip."""
         return tuple(step for step in self.operations if isinstance(step, Temporal))
 
     @cached_property
     def image_operations(self) -> tuple[Operation, ...]:
-        """All others: what happens to every image or frame."""
+        """All other operations, applied to every image or frame."""
         return tuple(step for step in self.operations if not isinstance(step, Temporal))
 
     @cached_property
     def leaves(self) -> tuple[Operation, ...]:
-        """What is carried out, in order, with combinators taken apart."""
+        """The operations that engines carry out, in order, with combinators expanded."""
         return tuple(chain.from_iterable(operation.leaves for operation in self.operations))
 
     @cached_property
@@ -143,7 +143,7 @@ class Recipe(metaclass=Called):
 
     @property
     def fixed_size(self) -> tuple[int, int]:
-        """``size``, for those who stack images.
+        """``size``, for callers that stack images.
 
         Raises:
             RecipeError: The images can have different sizes.
@@ -159,7 +159,7 @@ class Recipe(metaclass=Called):
 
     @cached_property
     def num_single_leaves(self) -> int:
-        """How many leading leaves of the batch stage take images one by one: their sizes may differ.
+        """Number of leading leaves of the batch stage that take images one by one: their sizes may differ.
 
         After them all images have one size.
         """
@@ -173,7 +173,7 @@ class Recipe(metaclass=Called):
 
     @property
     def group(self) -> int:
-        """How many neighbouring positions of the epoch's order are mixed: 1, 2 or 4."""
+        """Number of neighbouring positions of the epoch's order that are mixed: 1, 2 or 4."""
         return max((leaf.group for leaf in self.leaves), default=1)
 
     def draw(

@@ -73,7 +73,7 @@ def num_single(operations: Sequence[Operation], sizes: Sequence[NDArray[np.int64
 
 
 def check_range(leaves: Sequence[Operation]) -> None:
-    """Refuse what needs values in [0, 1] after what leaves them.
+    """Refuse operations that need values in [0, 1] after operations that leave this range.
 
     Raises:
         RecipeError: There is such a leaf.

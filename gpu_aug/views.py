@@ -19,7 +19,7 @@ from gpu_aug.recipe import FORMAT_VERSION, Recipe
 
 @dataclass(frozen=True, init=False)
 class Views(metaclass=Called):
-    """Several pictures of every sample, each by a recipe of its own, as in multi-crop training.
+    """Several images of every sample, each with its own recipe, as in multi-crop training.
 
     Every view draws for itself, even if two recipes are equal. Which frames a clip is made of is drawn
     once for all views.
@@ -52,7 +52,7 @@ class Views(metaclass=Called):
 
     @property
     def group(self) -> int:
-        """How many neighbouring positions of the epoch's order are mixed: 1, 2 or 4."""
+        """Number of neighbouring positions of the epoch's order that are mixed: 1, 2 or 4."""
         return max(recipe.group for recipe in self.recipes)
 
     def draw(

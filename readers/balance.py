@@ -16,11 +16,11 @@ _PIECE = 1 << 20  # samples
 def group_classes(
     labels: NDArray[np.int64], weights: Mapping[int, float]
 ) -> tuple[NDArray[Any], NDArray[np.int64], tuple[float, ...]]:
-    """Return the samples class by class, how many each class has, and its share; without those of weight 0.
+    """Return the samples class by class, the size and share of each class, without classes of weight 0.
 
     Args:
         labels: Label of each sample, int64 [n].
-        weights: How often a class comes, 1 where it is not given.
+        weights: Relative frequency of each class, 1 by default.
 
     Raises:
         SelectionError: A sample has no label, or there is no such class.

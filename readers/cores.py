@@ -1,10 +1,10 @@
-"""How many cores there are to use."""
+"""The number of usable CPU cores."""
 
 import os
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What all datasets of this package can do beyond being fetched from: tell columns, and be narrowed down."""
+"""The base of all datasets of this package: columns, subsets and class names, besides fetching."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -46,7 +46,7 @@ class IndexedDataset(ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What `readers.open_dataset` warns of: sentences about choices that may not be what was meant."""
+        """Warnings for `readers.open_dataset`: sentences about choices that may not be intended."""
         return ()
 
     @abstractmethod
@@ -63,7 +63,7 @@ class IndexedDataset(ABC):
 
     @property
     def block_size(self) -> int:
-        """How many neighbouring samples are best read together; the unit of the block shuffle."""
+        """Number of neighbouring samples to read together; the unit of the block shuffle."""
         return 256
 
     @abstractmethod
@@ -153,7 +153,7 @@ class IndexedDataset(ABC):
         that continues from epoch to epoch. The labels are read, and 4 or 8 bytes per sample are kept.
 
         Args:
-            weights: How often a class comes, by number or name, 1 where it is not given; 0 leaves it out.
+            weights: Relative frequency of each class, by number or name, 1 by default; 0 leaves a class out.
             length: Samples in an epoch; None is as many as there are.
 
         Raises:
@@ -179,7 +179,7 @@ class Subset(IndexedDataset):
     """Some of the samples of a dataset; `IndexedDataset.where`, `take` and `split` make it.
 
     Attributes:
-        whole: What they are taken from.
+        whole: The dataset they are taken from.
 
     Example:
         >>> cats = open_dataset("photos/").where("label == 'cat'")
@@ -195,7 +195,7 @@ class Subset(IndexedDataset):
         return len(self._picked)
 
     def __repr__(self) -> str:
-        """How many of what."""
+        """The size of the subset and its dataset."""
         return f"Subset({counted(len(self), 'sample')} of {self.whole!r})"
 
     @cached_property
@@ -206,7 +206,7 @@ class Subset(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Those of the whole: classes keep their numbers."""
+        """Class names of the whole dataset: classes keep their numbers."""
         return self.whole.class_names
 
     @property
@@ -267,7 +267,7 @@ class Balanced(IndexedDataset):
         return len(self.whole)
 
     def __repr__(self) -> str:
-        """What is balanced, and how long an epoch is where that differs."""
+        """The balanced dataset, and the length of an epoch where it differs."""
         epoch = self._num_positions
         said = "" if epoch == len(self.whole) else f", {counted(epoch, 'sample')} an epoch"
         return f"Balanced({self.whole!r}{said})"
@@ -285,12 +285,12 @@ class Balanced(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Those of the dataset."""
+        """Class names of the dataset."""
         return self.whole.class_names
 
     @property
     def block_size(self) -> int:
-        """That of the dataset."""
+        """Block size of the dataset."""
         return self.whole.block_size
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:

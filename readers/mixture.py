@@ -27,7 +27,7 @@ class Mixture(IndexedDataset):
     An index is that of the sample in its dataset, plus the lengths of those before.
 
     Attributes:
-        datasets: What it is made of.
+        datasets: Its parts.
         weights: How often each comes, 1 together; empty where each sample comes once an epoch.
 
     Example:
@@ -65,7 +65,7 @@ class Mixture(IndexedDataset):
         return self._starts[-1]
 
     def __repr__(self) -> str:
-        """What it is made of, and how often that comes."""
+        """The datasets and how often each repeats."""
         shown = [repr(dataset) for dataset in self.datasets[:_MAX_SHOWN]]
         if (more := len(self.datasets) - len(shown)) > 0:
             shown.append(f"and {more} more")
@@ -75,14 +75,14 @@ class Mixture(IndexedDataset):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the fingerprints of the datasets, their weights and what becomes of labels."""
+        """32 hex digits over the fingerprints of the datasets, their weights and the mapping of labels."""
         parts = [dataset.fingerprint for dataset in self.datasets]
         text = f"mix {parts} {list(self.weights)} {self._num_positions} {self._offsets}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Those that the datasets have in common, or all of them, one dataset behind the other."""
+        """Class names shared by the datasets, or all names, one dataset after the other."""
         return self._class_names
 
     @property
@@ -177,7 +177,7 @@ def mix(
 
     Args:
         datasets: Datasets, or anything with their interface.
-        weights: How often each dataset comes, in any unit. Every stretch of the order has them in these
+        weights: Relative frequency of each dataset. Every stretch of the order has them in these
             proportions. A dataset is gone through completely, in a new order each time, before one of its
             samples comes again; that continues from epoch to epoch. A sample that comes again within an epoch
             is augmented differently. None: every sample once an epoch, all shuffled together.
@@ -221,7 +221,7 @@ def _block_size(dataset: Dataset) -> int:
 def _merged_classes(
     datasets: Sequence[Dataset], labels: Literal["same", "offset"]
 ) -> tuple[tuple[str, ...], list[int]]:
-    """Return the names of all classes, and what is added to the labels of each dataset."""
+    """Return the names of all classes, and the offset added to the labels of each dataset."""
     names = [tuple(dataset.class_names) for dataset in datasets]
     if labels == "offset":
         if not all(names):

@@ -1,4 +1,4 @@
-"""Opening a dataset without saying of which kind it is."""
+"""Opening a dataset, with its format detected."""
 
 import inspect
 import os
@@ -53,7 +53,7 @@ def open_dataset(
     split: str | None = None,
     **options: object,
 ) -> "IndexedDataset | TarStream":
-    """Open a dataset; the format is recognised from what is there.
+    """Open a dataset and detect its format.
 
     Args:
         source: One of

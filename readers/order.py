@@ -1,4 +1,4 @@
-"""Which sample stands at which position of which epoch: pure arithmetic, no I/O, no state."""
+"""The order of samples in each epoch: pure arithmetic, without I/O or state."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -20,7 +20,7 @@ _LANES, _BLOCKS, _WITHIN, _PLACES = (
 
 
 class AnyOrder(Protocol):
-    """What a loader asks of an order; `len` is the number of positions of an epoch."""
+    """The interface of an order as a loader uses it; `len` is the number of positions of an epoch."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""What a dataset hands out, and how it fails.
+"""Samples of a dataset, and the errors it raises.
 
 ReadersError
 ├── SourceError      the data is missing, empty, ambiguous or of no known kind
@@ -95,7 +95,7 @@ class HeaderError(ReadersError):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One sample as it is stored: nothing is decoded.
+    """One sample as stored, not decoded.
 
     Attributes:
         index: Index in the dataset, 0 <= index < len(dataset).

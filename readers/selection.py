@@ -1,4 +1,4 @@
-"""Which samples of a dataset a subset has, and how text, indices or shares say that."""
+"""The samples of a subset, selected by an expression, by indices or by shares."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -152,7 +152,7 @@ def pick_where(
     column: Callable[[ColumnName], NDArray[np.int64]],
     class_names: Sequence[str],
 ) -> Picked:
-    """See `readers.IndexedDataset.where`; ``length``, columns and class names are those of the whole."""
+    """See `readers.IndexedDataset.where`; ``length``, columns and class names belong to the whole dataset."""
     if isinstance(condition, str):
         truths = evaluate(condition, column, class_names)
         name = f"the condition {condition!r}"

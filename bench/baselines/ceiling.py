@@ -55,13 +55,13 @@ class DecodeOnly:
         )
 
     def next_batch(self) -> torch.Tensor:
-        """Decode a batch; what is returned has its length and no pixels."""
+        """Decode a batch; the result has its length and no pixels."""
         if self._decoder is None:
             raise RuntimeError(f"{self.name} is not open")
         return torch.empty(len(self._decoder.decode_batch()), 0)
 
     def share(self) -> Share:
-        """Nothing but reading and decoding, which are not told apart."""
+        """Reading and decoding together, which are not measured separately."""
         return {"read": None, "decode": 1.0, "augment": 0.0, "copy": 0.0}
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ def _with_opencv(data: Payload) -> None:
 
 
 def _with_simplejpeg(data: Payload) -> None:
-    """Decode with libjpeg-turbo's own interface; what is no JPEG, with OpenCV."""
+    """Decode JPEGs with libjpeg-turbo's own interface, other files with OpenCV."""
     import simplejpeg
 
     if simplejpeg.is_jpeg(data):
@@ -131,7 +131,7 @@ class _Threads:
         return range(self._batch_size)
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Discard pending batches."""
         self._batches.close()
 
     def _decode(self, number: int) -> None:

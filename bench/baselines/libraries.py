@@ -22,7 +22,7 @@ from gpu_aug import Recipe, Resize
 
 
 def one_opencv_thread(worker: int) -> None:  # noqa: ARG001 - in every worker alike
-    """Keep OpenCV to one thread, as those who use it in workers are told to."""
+    """Keep OpenCV to one thread, as is recommended for worker processes."""
     import cv2
 
     cv2.setNumThreads(0)

@@ -101,7 +101,7 @@ def _call(read: Any, path: Path) -> torch.Tensor:
 
 
 def _split(recipe: Recipe) -> tuple[Any, Any]:
-    """What is called for each image, and what for the batch of them: that begins with the change of type."""
+    """Split into transforms per image and transforms per batch, which begin at the change of dtype."""
     from torchvision.transforms import v2
 
     steps = torchvision_transforms(recipe, before_float=[])

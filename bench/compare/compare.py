@@ -34,7 +34,7 @@ _START_SECONDS, _REST_SECONDS = 15.0, 4.0  # of a contestant; before each turn a
 
 @dataclass(frozen=True)
 class Settings:
-    """How a comparison is run.
+    """Settings of a comparison.
 
     Attributes:
         seconds: Measured time per contestant, over all rounds.
@@ -90,7 +90,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
     """Run every contestant that this machine can run.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         recipe: What each carries out.
         settings: How long, how often, and how big.
         progress: Gets a line of text for every turn.
@@ -118,7 +118,7 @@ def compare(source: str, recipe: Recipe, settings: Settings, progress: Progress)
 def _footing(
     source: str, recipe: Recipe, settings: Settings, folder: Path, progress: Progress
 ) -> tuple[Footing, list[str]]:
-    """What everyone gets, and what was left out of it."""
+    """The settings that all contestants share, and the images left out."""
     alike: dict[str, Any] = {
         "recipe": recipe,
         "batch_size": settings.batch_size,

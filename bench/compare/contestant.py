@@ -22,7 +22,7 @@ class Unable(Exception):  # noqa: N818 - an answer, not a fault
 
 @dataclass(frozen=True)
 class Footing:
-    """What every contestant gets: the same images, the same recipe, the same threads.
+    """The shared settings of all contestants: the same images, recipe and threads.
 
     Attributes:
         dataset: What our loader reads: the images over and over, so that no epoch ends while the
@@ -68,7 +68,7 @@ class Footing:
 
 @dataclass(frozen=True)
 class Made:
-    """What a batch is, without its pixels."""
+    """The shape and type of a batch, without its pixels."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
@@ -123,7 +123,7 @@ class Distant(_Contestant, Protocol):
     """A contestant in another process, which has a clock of its own."""
 
     def made(self) -> Made:
-        """What its first batch was."""
+        """The shape and type of its first batch."""
 
     def turn(self, seconds: float) -> Slice:
         """Let it take batches for so long, after `num_discard` of them."""

@@ -14,7 +14,7 @@ _STRETCH_SECONDS = 1.0
 
 @dataclass
 class Tally:
-    """What has been handed over so far."""
+    """Counts of what was delivered so far."""
 
     images: int = 0
     steps: int = 0
@@ -89,7 +89,7 @@ def counted_batches(
 
 
 def num_steps(loader: Loader, *, epochs: int | None, steps: int | None) -> int:
-    """How many batches `counted_batches` will take."""
+    """Number of batches that `counted_batches` will take."""
     whole = len(loader) * (epochs or 1)
     if steps is None:
         return whole

@@ -44,7 +44,7 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     for everybody.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         folder: Where images go that are not files already, such as those in tar shards.
         format: Name of the source's format, where the source does not tell it.
 
@@ -74,7 +74,7 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
 
 
 def require_sound(source: str, dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
-    """Samples that decode, and what is wrong with others; see `dali_pipes.preview.sound_samples`.
+    """Samples that decode, and the errors of others; see `dali_pipes.preview.sound_samples`.
 
     Raises:
         BenchError: Not one decodes.
@@ -100,7 +100,7 @@ class Repeated:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Those of the dataset."""
+        """Class names of the dataset."""
         return self._dataset.class_names
 
     @property

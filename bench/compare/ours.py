@@ -19,7 +19,7 @@ from gpu_aug import EngineError
 
 
 def row_name(decoder: str, engine: str, *, tiled: bool = False) -> str:
-    """How a row of ours is called."""
+    """The name of a row of ours."""
     return pair_name(decoder, engine) + (" (tiled)" if tiled else "")
 
 
@@ -74,7 +74,7 @@ class OurLoader:
             raise Unable(f"{key} is bad ({bad.reason}): take it out of the data") from error
 
     def share(self) -> Share:
-        """What the loader itself measured, over all its threads, since its epoch began."""
+        """Shares of time as measured by the loader, over all its threads, since its epoch began."""
         if self._loader is None:
             raise RuntimeError(f"{self.name} is not open")
         return share_of({stage: getattr(self._loader.timings, stage) for stage in STAGES})
@@ -88,7 +88,7 @@ class OurLoader:
 
 
 def loader_for(footing: Footing, decoder: Decoder, engine: Engine) -> Loader:
-    """Build our loader on the footing that everyone has."""
+    """Build our loader with the settings that all contestants share."""
     return Loader(
         footing.dataset,
         footing.recipe,

@@ -18,7 +18,7 @@ _REST_SECONDS_MAX = 3.0
 def opened(
     entries: Sequence[Entry], footing: Footing, comparison: Comparison, progress: Progress
 ) -> Iterator[Contestant]:
-    """Start everyone, let them make a batch and check that it is what all have to make.
+    """Start all contestants, let each make a batch, and check that it has the required form.
 
     Args:
         entries: In the order in which they are started.
@@ -50,7 +50,7 @@ def race(
     comparison: Comparison,
     progress: Progress,
 ) -> None:
-    """Give everyone a turn in every round, so that a noisy minute hits all alike.
+    """Give each contestant a turn in every round, so that noise affects all equally.
 
     Args:
         contestants: Open ones.

@@ -17,7 +17,7 @@ _OURS = "gpu-aug/"
 
 
 def times(one: Row, other: Row) -> float:
-    """How many times as fast one row is as another: the median over rounds of the ratio within a round."""
+    """Ratio of the rates of two rows: the median over rounds of the ratio within a round."""
     return median(_by_round(one, other))
 
 

@@ -26,7 +26,7 @@ class Row:
     busy: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
-        """As it stands in the JSON."""
+        """Convert to JSON values."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -57,12 +57,12 @@ class Absent:
 
 @dataclass
 class Comparison:
-    """What came out.
+    """The result of a comparison.
 
     Attributes:
         rows: Fastest first.
-        absent: Who took no part, or dropped out.
-        settings: What was the same for all.
+        absent: Contestants that did not take part, or failed.
+        settings: Settings shared by all.
     """
 
     rows: list[Row] = field(default_factory=list)

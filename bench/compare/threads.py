@@ -42,7 +42,7 @@ class ThreadedBatches(Generic[Item]):
         return [future.result() for future in self._under_way.popleft()]
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Discard pending batches."""
         self._pool.shutdown(cancel_futures=True)
 
     def _submit(self) -> None:

@@ -13,17 +13,14 @@ Item = TypeVar("Item")
 
 
 def rotated(items: Sequence[Item], number: int) -> list[Item]:
-    """Those who take turns in a round of this number: another one begins each round.
-
-    So nobody always follows the same neighbour.
-    """
+    """Rotate the contestants by the number of the round, so that no contestant always follows the same one."""
     first = number % max(len(items), 1)
     return [*items[first:], *items[:first]]
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one turn of a pipeline gave. Seconds in which our own functions were compiled are left out.
+    """The measurement of one turn of a pipeline. Seconds in which our own functions were compiled are left out.
 
     Attributes:
         images: Images handed over between the first and the last moment of the slice.

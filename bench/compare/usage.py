@@ -92,7 +92,7 @@ def mean_of(looks: Sequence[Busy]) -> dict[str, int]:
 
 
 def _ticks() -> tuple[int, int]:
-    """What all cores have counted since the machine began, in all and idle; (0, 0) where nobody says."""
+    """Ticks of all cores since the machine started, total and idle; (0, 0) if unknown."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0, 0

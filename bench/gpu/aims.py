@@ -52,7 +52,7 @@ class Aim:
 
 
 def paired(found: Found, step: str, ours: str, theirs: str) -> Runs:
-    """How many times as fast one row is as another, round by round."""
+    """Ratios of the rates of two rows, round by round."""
     rows = found.get(step, {})
     if ours not in rows or theirs not in rows:
         return ()

@@ -63,7 +63,7 @@ def cut(data: bytes, share: float) -> bytes:
 
 
 def segment(data: bytes, marker: int) -> int:
-    """Where the first segment of a JPEG with a marker begins.
+    """Offset of the first segment of a JPEG with a marker.
 
     Raises:
         ValueError: There is none before the scan.
@@ -79,13 +79,13 @@ def segment(data: bytes, marker: int) -> int:
 
 
 def scan(data: bytes) -> int:
-    """Where a JPEG's first scan begins, behind its header."""
+    """Offset of a JPEG's first scan, behind its header."""
     at = segment(data, _SCAN)
     return at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
 
 
 def overwritten(data: bytes, at: int, new: bytes) -> bytes:
-    """The same with other bytes at a place."""
+    """The file with other bytes at an offset."""
     return data[:at] + new + data[at + len(new) :]
 
 

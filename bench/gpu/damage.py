@@ -25,7 +25,7 @@ _CPU = torch.device("cpu")
 
 @dataclass
 class Run:
-    """What a loader made of a folder.
+    """The output of a loader for a folder.
 
     Attributes:
         images: [3, height, width] on the CPU by the sample's index.

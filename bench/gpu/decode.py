@@ -20,7 +20,7 @@ _CONTROL_MIN = 10.0  # between photographs that differ
 
 
 def decode(scale: Scale, data: Path, rows: Rows) -> None:
-    """Each decoder on photographs of each size; one that gives other pictures has no rate.
+    """Each decoder on photographs of each size; a decoder with wrong pixels gets no rate.
 
     That a row of nvImageCodec is what its name says can be seen in the percents of the JPEG engine: 0 for all but HW_GPU_ONLY.
     """

@@ -66,7 +66,7 @@ def dali(
 
 
 def backends(scale: Scale) -> list[str]:
-    """What nvImageCodec may decode with."""
+    """The backends that nvImageCodec may use."""
     return ["HW_GPU_ONLY", "GPU_ONLY", "HYBRID_CPU_GPU"] if scale.on_gpu else ["CPU_ONLY"]
 
 

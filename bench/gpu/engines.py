@@ -52,7 +52,7 @@ class Case:
 
 
 def cases(side: int) -> Mapping[str, Case]:
-    """What is compared, on images of a side in pixels."""
+    """The cases to compare, on square images of a side in pixels."""
     resize = Resize((side, side))
     jitter = ColorJitter(0.4, 0.4, 0.4, 0.1, p=0.8)
     moves = (RandomResizedCrop(side), HorizontalFlip(), RandomAffine(10, (0.1, 0.1), p=0.5))
@@ -93,7 +93,7 @@ def _drawn(recipe: Recipe, pictures: torch.Tensor) -> Draws:
 def carried_out(
     engine: Any, case: Case, pictures: torch.Tensor, draws: Draws, device: torch.device
 ) -> torch.Tensor:
-    """What an engine makes of uint8 [B, H, W, 3]: [B, 3, H, W] on the CPU; what is not written stays not a number."""
+    """Run an engine on uint8 [B, H, W, 3]: [B, 3, H, W] on the CPU; values that it does not write are NaN."""
     num, height, width = pictures.shape[:3]
     unwritten = math.nan if case.dtype.is_floating_point else 7
     out = torch.full((num, 3, height, width), unwritten, dtype=case.dtype, device=device)
@@ -118,7 +118,7 @@ def difference(ours: torch.Tensor, other: torch.Tensor, case: Case) -> float:
 
 
 def tolerance(case: Case) -> float:
-    """What is allowed in units of 1/255 of values in [0, 1]: the sum over the operations; of uint8 whole steps."""
+    """The allowed difference in units of 1/255, for values in [0, 1]: the sum over the operations; of uint8 whole steps."""
     found = round(sum(leaf.tolerance for leaf in case.recipe.batch_leaves), 6)
     return math.ceil(found) if case.dtype == torch.uint8 else found
 

@@ -127,7 +127,7 @@ def distance(image: Pixels, expected: Pixels) -> tuple[int, float]:
 
 
 def upright(encoded: bytes) -> Pixels:
-    """What Pillow makes of a file, EXIF's orientation applied."""
+    """Pillow's pixels of a file, with EXIF orientation applied."""
     with Image.open(io.BytesIO(encoded)) as opened:
         image = ImageOps.exif_transpose(opened)
         if image.mode.startswith("I"):  # 16 bits: convert() would cut them off at 255

@@ -89,7 +89,7 @@ def loaders(scale: Scale, data: Path, rows: Rows) -> None:
 
 
 def _footing(scale: Scale, data: Path, root: Path) -> Footing:
-    """The same photographs for everyone, plain and tiled."""
+    """The photographs shared by all loaders, plain and tiled."""
     size, (count, _) = next(iter(scale.pictures.items()))
     encoded = photographs(data, size, count)
     plain = write_files(root / "plain", encoded)
@@ -118,7 +118,7 @@ def _batch_size(scale: Scale) -> int:
 
 
 def _opened(scale: Scale, footing: Footing, rows: Rows, stack: ExitStack) -> dict[str, Source]:
-    """Those that hand over a batch; who does not is said."""
+    """The loaders that deliver a batch; those that fail are reported."""
     peers = PEERS if scale.on_gpu else ("dali-cpu", *PEERS[1:])
     ours = {*OURS, *(f"{name} (tiled)" for name in OURS)}
     entries = [one for one in lineup(peers, tiled=True) if one.name in {*peers, *ours}]
@@ -170,7 +170,7 @@ def _train(source: Source, step: Step, scale: Scale) -> None:
 
 
 def put_rows(sources: Mapping[str, Source], ideal: Source, rows: Rows) -> None:
-    """Write three rows for each source; what is lost is the median over the rounds of the share within a round."""
+    """Write three rows for each source; the loss is the median over rounds of the share within a round."""
     with rows.measure(IDEAL) as row:
         row.put_runs(ideal.training)
     for name, source in sources.items():

@@ -18,7 +18,7 @@ Decoder = Literal["dali", "cpu"]
 
 
 def decoders() -> list[Decoder]:
-    """Those that are installed."""
+    """The installed decoders."""
     names: tuple[Decoder, ...] = ("dali", "cpu")
     return [name for name in names if not available_decoders()[name]]
 

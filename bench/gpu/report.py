@@ -24,7 +24,7 @@ _LENGTH = 160
 
 @dataclass(frozen=True)
 class Device:
-    """What visits found on machines with one kind of GPU.
+    """Results on machines with one kind of GPU.
 
     Attributes:
         name: The GPU's name; "" for a rehearsal on a CPU.
@@ -126,7 +126,7 @@ def _right(device: Device) -> list[str]:
 
 
 def verdict_of(outcome: Outcome | None, device: str) -> list[str]:
-    """Whether a promise holds; how many rows came out how; the difference nearest to its limit; what is not right."""
+    """Whether a promise holds; counts of rows by outcome; the difference nearest to its limit; the failures."""
     if outcome is None or outcome.end == NOT_RUN:
         return ["not known: it was not run", "", "", ""]
     counts: dict[str, int] = {}

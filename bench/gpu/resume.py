@@ -33,11 +33,11 @@ At = tuple[int, int]
 
 @dataclass(frozen=True)
 class Where:
-    """Where a part of a run takes place.
+    """The settings of one part of a run.
 
     Attributes:
-        decoder: Who decodes.
-        device: Where the engine runs.
+        decoder: Name of the decoder.
+        device: Device of the engine.
         batch_size: Samples in a step.
         helper: Whether a process of its own makes the batches.
     """
@@ -54,7 +54,7 @@ class Where:
 
 @dataclass
 class Run:
-    """What a run handed over.
+    """The output of a run.
 
     Attributes:
         indices: The index of each sample.
@@ -102,7 +102,7 @@ def run(
     state: Any = None,
     seed: int = 0,
 ) -> Any:
-    """Take epochs, of the last one so many steps, add to what was found, and return the state.
+    """Run epochs, the last one for some steps only, append the output, and return the state.
 
     Raises:
         AssertionError: A position comes again.
@@ -150,6 +150,6 @@ def compare(found: Run, whole: Run, other: Run, row: Row) -> None:
 
 
 def _first(found: dict[At, int], expected: dict[At, int]) -> str:
-    """Where two dictionaries part first, for an error."""
+    """The first difference of two dictionaries, for an error."""
     at = next(at for at in sorted(found.keys() | expected.keys()) if found.get(at) != expected.get(at))  # fmt: skip
     return f"epoch and position {at}: {found.get(at)} instead of {expected.get(at)}"

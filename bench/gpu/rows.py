@@ -127,7 +127,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """How many were right, which were not, and the largest value that was measured."""
+    """Number of correct rows, names of the others, and the largest measured value."""
     parts = [f"{count} right"] if (count := sum(row.verdict == "right" for row in rows)) else []
     for verdict in ("wrong", "failed", "open"):
         if names := [row.name for row in rows if row.verdict == verdict]:

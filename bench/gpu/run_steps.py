@@ -32,7 +32,7 @@ _CORES_OF_A_CHECK = 4  # as many checks run side by side as there are cores for
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a step ended.
+    """The outcome of a step.
 
     Attributes:
         name: The step's name.
@@ -55,11 +55,11 @@ class Outcome:
 
     @property
     def headline(self) -> str:
-        """What came out in a few words."""
+        """The outcome in a few words."""
         return headline(self.rows) or self.last_line
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in the JSON."""
+        """Convert to JSON values."""
         rows = [asdict(row) for row in self.rows]
         seconds = round(self.seconds, 1)
         return {"name": self.name, "end": self.end, "seconds": seconds, "headline": self.headline, "rows": rows}  # fmt: skip
@@ -138,7 +138,7 @@ def _run(command: Command, out: Path, seconds_max: float) -> Outcome:
 
 
 def _tests_row(junit: Path) -> list[Row]:
-    """What pytest's own report says, as one row; none where there is no report."""
+    """The summary of pytest's report as one row; none if there is no report."""
     if not junit.exists():
         return []
     counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
@@ -151,7 +151,7 @@ def _tests_row(junit: Path) -> list[Row]:
 
 
 def read_log(out: Path, name: str) -> str:
-    """What a step printed; "" where it never began."""
+    """The output of a step; "" if it never began."""
     path = out / f"{name}.log"
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 

@@ -65,7 +65,7 @@ def sanitizer(scale: Scale, _data: Path, rows: Rows) -> None:
 
 
 def find_tool() -> str:
-    """Where compute-sanitizer is.
+    """Path of compute-sanitizer.
 
     Raises:
         FileNotFoundError: It is not there.
@@ -149,7 +149,7 @@ def program(
     part: Annotated[str, typer.Argument(help="Which part.")],
     rehearse: Annotated[bool, typer.Option(help="On the CPU.")] = False,
 ) -> None:
-    """Run a part of what is checked; its last line is `END`, unless an error is planted."""
+    """Run a part of the checks; its last line is `END`, unless an error is planted."""
     device = scale_for(rehearse=rehearse).device
     if part == "engine":
         run_engine(device)

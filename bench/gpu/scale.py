@@ -18,10 +18,10 @@ _NUM_SLICES = 3
 
 @dataclass(frozen=True)
 class Scale:
-    """How big and how long.
+    """Sizes and durations.
 
     Attributes:
-        device: Where everything runs.
+        device: The device of all work.
         batch_size: Images in a batch where nothing else is said.
         side: Height and width of augmented images.
         seconds: The length of one measurement.

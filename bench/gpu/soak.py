@@ -49,7 +49,7 @@ _LARGE: tuple[tuple[Size, range], ...] = (
 
 @dataclass(frozen=True)
 class Pictures:
-    """What the run reads and what it should see.
+    """The files of the run and the expected images.
 
     Attributes:
         folder: The files.
@@ -65,7 +65,7 @@ class Pictures:
 
 
 def soak(scale: Scale, data: Path, rows: Rows) -> None:
-    """2,000 batches, 1 % of whose files are broken: every row is the sample that it claims to be, and memory stays flat."""
+    """2,000 batches, 1 % of whose files are broken: each row shows the sample its index names, and memory stays flat."""
     with TemporaryDirectory() as root:
         pictures = make_pictures(data, Path(root) / "soak", scale)
         for decoder in decoders():
@@ -157,7 +157,7 @@ def growth(looks: Sequence[float]) -> float:
 
 
 def read_memory(device: torch.device) -> dict[str, float]:
-    """What is held at present, MiB: by torch's allocator, of the device by everybody, by this process of the host."""
+    """Memory in use, MiB: by torch's allocator, on the device in total, and on the host by this process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     held = {"torch": 0.0, "device": 0.0, "process": pages * os.sysconf("SC_PAGE_SIZE") / _MIB}
     if device.type == "cuda":

@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def environment(_scale: Scale, data: Path, rows: Rows) -> None:
-    """Say what is installed, and that there are photographs."""
+    """Report the installed packages, and that there are photographs."""
     from dali_pipes.doctor import examine
 
     with rows.check("photographs") as row:

@@ -15,10 +15,10 @@ _ENGINE_TESTS = _TESTS / "gpu_aug" / "engines"  # they take longest
 
 @dataclass(frozen=True)
 class Step:
-    """What a step is.
+    """Definition of a step.
 
     Attributes:
-        promise: What it shows, or what it measures.
+        promise: What the step shows or measures.
         function: "module.function" in this package.
         seconds_max: After so long it is ended.
         kind: "right" for one that verifies, beside which others may run, "fast" for one that measures.
@@ -59,7 +59,7 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Command:
-    """How a step is run.
+    """The command of a step.
 
     Attributes:
         name: Names its log and its result, NAME.log and NAME.json.

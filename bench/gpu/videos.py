@@ -22,7 +22,7 @@ _STEP = 40  # from one frame to the next
 
 @dataclass(frozen=True)
 class Kind:
-    """How a video is encoded.
+    """The encoding of a video.
 
     Attributes:
         ending: Of its name, which says the container.

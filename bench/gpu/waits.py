@@ -93,7 +93,7 @@ def traced(batches: Iterator[Any], device: torch.device, *, asks: bool) -> list[
 
 
 def held_up(batches: Iterator[Any], device: torch.device) -> list[float]:
-    """How long batches took that came while the loop's stream was busy with something long."""
+    """Times of batches delivered while the loop's stream was busy."""
     seconds = []
     for _ in range(_TRIES):
         finish(device)

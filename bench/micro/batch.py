@@ -45,12 +45,12 @@ MEANING = (
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """How much, and how long.
+    """Sizes and durations of the measurement.
 
     Attributes:
         batch_size: Images.
         side: Height and width in pixels.
-        turns: Turns of everyone.
+        turns: Turns per contestant.
         seconds: Per turn.
         with_compiled: Whether to try torch.compile.
     """
@@ -74,12 +74,12 @@ QUICK = BatchSettings(batch_size=2, side=32, turns=1, seconds=0.01, with_compile
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What was measured on one device.
+    """The measurements on one device.
 
     Attributes:
         device: "cpu" or "cuda".
         turns: Seconds per batch, by name, fastest first.
-        absent: Why others have none.
+        absent: Why other contestants have none.
     """
 
     device: str
@@ -119,7 +119,7 @@ def batch_and_show(source: str | None, settings: BatchSettings, *, json_path: Pa
 
 
 def measure_batch(case: Case, settings: BatchSettings) -> BatchResult:
-    """Time everyone who can do it on this device, in turns."""
+    """Time in turns each contestant that supports the recipe on this device."""
     works: dict[str, Work] = {}
     absent: dict[str, str] = {}
     for name, make in contestants(case, settings).items():
@@ -138,7 +138,7 @@ def measure_batch(case: Case, settings: BatchSettings) -> BatchResult:
 
 
 def contestants(case: Case, settings: BatchSettings) -> dict[str, Callable[[], Work]]:
-    """Everyone by name; what is behind a name makes its work, or is Unable."""
+    """The contestants by name: functions that make the work to time, or raise Unable."""
     everyone: dict[str, Callable[[], Work]] = {
         f"gpu-aug/{engine}": partial(ours, RECIPE, case, engine=engine, dtype=torch.float32)
         for engine in ENGINES

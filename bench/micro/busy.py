@@ -40,7 +40,7 @@ def busy_and_show(
     """Measure a loader alone and beside busy Python, in turns; print the rates and write them down.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         recipe: A preset or a file.
         settings: How long, how often, how big; one thread when it names no number.
         options: More arguments of `dali_pipes.Loader`: decoder, engine and helper_process.

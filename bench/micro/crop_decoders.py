@@ -15,7 +15,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be decoded.
+    """The crops to decode.
 
     Attributes:
         ordinary: For every crop the JPEG that it is cut out of; a JPEG stands as often as it has crops.

@@ -44,11 +44,11 @@ WAYS: dict[str, Callable[[Task], Way]] = {
 
 @dataclass
 class Found:
-    """What was measured.
+    """The measurements.
 
     Attributes:
         turns: Seconds per crop of every way, slowest last.
-        ratios: By way, how many times as long it takes as ours: the median over rounds.
+        ratios: By decoder, its time divided by ours: the median over rounds.
         differences: By way, the largest difference to the crop of the whole image, of 255.
         absent: By way, why it could not be measured.
         enlarged: How many of the photographs were smaller than 1080p.
@@ -65,7 +65,7 @@ def crops_and_show(source: str, *, seconds: float, rounds: int, json_path: Path 
     """Measure every way on photographs brought to 1080p; print the table and write it down.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         seconds: Measured time per way, over all rounds.
         rounds: Turns of every way.
         json_path: Where the result goes as well.

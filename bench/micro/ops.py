@@ -35,7 +35,7 @@ CLASSIC_MEANING = (
 
 @dataclass(frozen=True)
 class OpsSettings:
-    """How long, and of which size.
+    """Durations and sizes of the measurement.
 
     Attributes:
         side: Height and width of the images.
@@ -63,7 +63,7 @@ QUICK = OpsSettings(
 
 @dataclass
 class Line:
-    """One operation at one batch size on one device: what was measured, or why not."""
+    """One operation at one batch size on one device: its measurements, or the reason why there are none."""
 
     op: str
     batch: int
@@ -73,7 +73,7 @@ class Line:
     engine: str = ""
 
     def to_dict(self) -> dict[str, object]:
-        """As it stands in the JSON, in microseconds per image."""
+        """Convert to JSON values, in microseconds per image."""
         unit = 1e-6 * self.batch
         return {
             "op": self.op,
@@ -139,7 +139,7 @@ def measure_ops(pictures: NDArray[np.uint8], settings: OpsSettings) -> Iterator[
 
 
 def _works(op: Op, case: Case, line: Line, *, with_compiled: bool) -> dict[str, Work]:
-    """Everyone who can do it, called once; the others' reasons go into the line."""
+    """Each library that supports it, called once; the reasons of the others go into the line."""
     works: dict[str, Work] = {}
     for library in LIBRARIES:
         try:
@@ -216,7 +216,7 @@ def show_classic(classic: dict[str, Turns], settings: OpsSettings, console: Cons
 
 
 def show_ops(lines: list[Line], settings: OpsSettings, console: Console) -> None:
-    """Print the table of operations, and below it the reasons for what is missing."""
+    """Print the table of operations, and below it the reasons for missing values."""
     engines = list(dict.fromkeys(line.engine for line in lines if line.engine))
     title = f"operations at {settings.side}x{settings.side}; ours: {', '.join(engines)}"
     table = result_table(title, MEANING, "operation", "batch", *LIBRARIES)

@@ -67,7 +67,7 @@ class _Nothing:
 
 
 def _render_nothing(fetched: Fetched, _canvases: Canvases, _start: int) -> Decoded:
-    """Leave the canvases as they are."""
+    """Leave the canvases unchanged."""
     return Decoded(fetched, [NOTHING] * len(fetched))
 
 

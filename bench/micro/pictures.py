@@ -19,7 +19,7 @@ def load_pictures(source: str | None, count: int, side: int) -> NDArray[np.uint8
     """Decode photographs, cut random crops out of them and bring those to one size.
 
     Args:
-        source: Whatever `readers.open_dataset` takes; None takes the photographs that scikit-image ships.
+        source: A source as for `readers.open_dataset`; None takes the photographs that scikit-image ships.
         count: How many; the photographs are repeated where there are fewer, with other crops.
         side: Height and width in pixels.
 

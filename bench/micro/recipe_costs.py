@@ -27,7 +27,7 @@ USUAL_SIZE = (224, 224)  # where the recipe gives the images no size before an o
 
 @dataclass(frozen=True)
 class Line:
-    """One operation: how deep it stands in others, its words, and its cost per engine."""
+    """One operation: its nesting depth, its text, and its cost per engine."""
 
     depth: int
     operation: Operation
@@ -35,7 +35,7 @@ class Line:
 
 
 def lines_of(recipe: Recipe) -> Iterator[Line]:
-    """Every operation of a recipe, those that stand in others below them."""
+    """Every operation of a recipe, nested ones below their parents."""
     left = len(recipe.decode_operations)  # the first of those that are for images
     for operation in recipe.operations:
         decodes = left > 0 and not isinstance(operation, Temporal)

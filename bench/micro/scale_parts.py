@@ -31,7 +31,7 @@ _PAGES_PER_READING = 20
 
 @dataclass(frozen=True)
 class Build:
-    """What all loaders of a run have in common.
+    """Settings shared by all loaders of a run.
 
     Attributes:
         recipe: What they carry out.
@@ -118,7 +118,7 @@ def photographs_of(samples: list[Sample], megapixels: float, folder: Path) -> Da
 
 @dataclass(frozen=True)
 class Start:
-    """What it costs to begin with a dataset of some length.
+    """The start-up cost with a dataset of some length.
 
     Attributes:
         build_seconds: To make the loader.
@@ -165,7 +165,7 @@ def watch_memory(build: Build, dataset: Dataset, num_batches: int) -> list[tuple
 
 
 def growth_mib(readings: list[tuple[int, float]]) -> float:
-    """How much larger the process is in the last quarter of the readings than in the second."""
+    """Growth of the process's memory from the second to the last quarter of the readings, MiB."""
     sizes = [size for _, size in readings]
     quarter = max(1, len(sizes) // 4)
     second, last = sizes[quarter : 2 * quarter] or sizes[:1], sizes[-quarter:]

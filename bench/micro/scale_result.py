@@ -57,7 +57,7 @@ QUICK = ScaleSettings(
 
 @dataclass
 class ScaleResult:
-    """What was measured.
+    """The measurements.
 
     Attributes:
         settings: What was the same for all.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Keep away what decoders write to standard error by themselves, since it stands in no file's name."""
+    """Suppress what decoders write to standard error, because it names no file."""
     sys.stderr.flush()
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

@@ -17,7 +17,7 @@ def document(
     rows: Sequence[Mapping[str, object]],
     **more: object,
 ) -> dict[str, object]:
-    """What every JSON result carries, around its rows."""
+    """The common fields of every JSON result, around its rows."""
     return {
         "command": command,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -54,7 +54,7 @@ def result_table(title: str, caption: str, first: str, *numbers: str) -> Table:
 
 
 def fact_table() -> Table:
-    """A table of subjects and what is to be said of them."""
+    """A table of subjects and facts."""
     table = plain_table(show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -59,7 +59,7 @@ ENTRIES = (
 
 @dataclass
 class Result:
-    """What was measured.
+    """The measurements.
 
     Attributes:
         samples: Number of samples in every copy.
@@ -102,7 +102,7 @@ def _median(turns: list[Turn]) -> float:
 
 
 def rows_of(result: Result) -> dict[str, object]:
-    """As it stands in the JSON: every turn, and the ratios."""
+    """Convert to rows of the JSON: every turn, and the ratios."""
     found = {"warm": ratios(result.warm), "cold": ratios(result.cold)}
     named = {
         kind: {

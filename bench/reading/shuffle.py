@@ -34,7 +34,7 @@ np.save(sys.argv[2], get_shuffle(sys.argv[1], sizes, 1, seed, 0, window))
 
 @dataclass(frozen=True)
 class Quality:
-    """What is measured of an order.
+    """Measures of an order.
 
     Attributes:
         name: Name of the order.

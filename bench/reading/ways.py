@@ -21,7 +21,7 @@ _NUM_AHEAD = 2  # batches per thread or worker process
 
 @dataclass(frozen=True)
 class Task:
-    """What everyone is asked for.
+    """The task of every reader.
 
     Attributes:
         source: The copy of the data in one format: a folder or a file.

@@ -34,13 +34,13 @@ class _Decoding:
         self._footing = footing
 
     def next_batch(self) -> torch.Tensor:
-        """Decode a batch; what is returned has its length and no pixels."""
+        """Decode a batch; the result has its length and no pixels."""
         if self._batches is None:
             raise RuntimeError(f"{self.name} is not open")
         return torch.empty(len(self._batches.next()), 0)
 
     def share(self) -> Share:
-        """Nothing but reading and decoding, which are not told apart."""
+        """Reading and decoding together, which are not measured separately."""
         return {"read": None, "decode": 1.0, "augment": 0.0, "copy": 0.0}
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ _NUM_CLIPS_LOOKED_AT = 3  # of each video: at its beginning, in its middle and a
 
 @dataclass(frozen=True)
 class ClipSettings:
-    """How clips are taken out of videos; see `dali_pipes.video.clips.Clips`.
+    """Settings of clips; see `dali_pipes.video.clips.Clips`.
 
     Attributes:
         num_frames: Frames of a clip.
@@ -76,10 +76,10 @@ class ClipSettings:
 
 
 def clip_settings(source: str, format: str | None = None, **asked: Any) -> ClipSettings | None:
-    """What was asked for where the data are videos; None where they are something else.
+    """The requested settings if the data are videos, else None.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         format: Name of the source's format, where the source does not tell it.
         asked: Attributes of `ClipSettings`; None for what was not asked for.
 
@@ -98,17 +98,17 @@ def clip_settings(source: str, format: str | None = None, **asked: Any) -> ClipS
 
 
 def usual_recipe(clips: ClipSettings | None) -> str:
-    """The preset for those who name none."""
+    """The default preset."""
     return "imagenet_train" if clips is None else "video_train"
 
 
 def usual_batch_size(clips: ClipSettings | None) -> int:
-    """Images, or clips, in a batch for those who say nothing: clips are some megabytes each."""
+    """The default batch size: smaller for clips, which have some megabytes each."""
     return 64 if clips is None else 8
 
 
 def usual_dtype(clips: ClipSettings | None) -> str:
-    """The dtype of the batches of a comparison, for those who say nothing."""
+    """The default dtype of the batches of a comparison."""
     return "bfloat16" if clips is None else "float32"
 
 
@@ -118,7 +118,7 @@ def open_sound_videos(
     """Open videos spread evenly over a dataset, without those that are damaged: some clips of each are decoded.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         settings: How long clips are, and how far their frames are apart.
         most: So many videos at most.
         format: Name of the source's format, where the source does not tell it.

@@ -131,7 +131,7 @@ class DaliVideoReader:
 
 
 def _augmented(clips: Any, recipe: Recipe) -> Any:
-    """What the presets do, with one draw for all frames of a clip."""
+    """The operations of the presets, with one draw for all frames of a clip."""
     from nvidia.dali import fn, types
 
     *steps, normalize = recipe.operations

@@ -44,7 +44,7 @@ class Clip(NamedTuple):
 
 @dataclass(frozen=True)
 class ClipPlan:
-    """Which clip stands at which position, as in our loader's first epoch.
+    """The order of the clips, as in our loader's first epoch.
 
     Attributes:
         clips: What our loader reads.
@@ -106,7 +106,7 @@ def make_plan(
     """Open videos, leave out those that are damaged, and choose random clips.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         settings: How long clips are, and how far their frames are apart.
         seed: Seed of the order and of the frames.
         folder: Where videos go that are not files already, such as those in tar shards.

@@ -13,7 +13,7 @@ _FRAMES_OF_A_CLIP = 100  # for which the time is enough that the loader gives to
 
 
 def check_image(data: Payload, size: tuple[int, int]) -> str:
-    """Decode an image and say what is wrong with it; "" when nothing is.
+    """Decode an image and return the error, "" if there is none.
 
     Args:
         data: The encoded bytes.
@@ -27,11 +27,11 @@ def check_image(data: Payload, size: tuple[int, int]) -> str:
 
 
 def check_video(data: Payload, info: VideoInfo, frames: NDArray[np.int64]) -> str:
-    """Decode frames as the loader does, which finds damage that FFmpeg passes over, and say what is wrong.
+    """Decode frames as the loader does, which finds damage that FFmpeg overlooks, and return the error.
 
     Args:
         data: The whole file.
-        info: What was found in it.
+        info: Metadata of the video.
         frames: int64 [n], numbers of frames in the order of presentation.
     """
     from dali_pipes.video.codec import ClipDeadline

@@ -1,4 +1,4 @@
-"""The decode stage of threads of our own, which a loader and its helper process have in common."""
+"""The decode stage on our own threads, shared by a loader and its helper process."""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from dali_pipes.video.render_clip import ClipRenderer
 
 
 class CpuDecoder:
-    """Decodes images and clips with threads of our own, which go on to augment what they rendered; see Decoder.
+    """Decodes images and clips on our own threads, which then augment the canvases they rendered; see Decoder.
 
     Args:
         fetcher: Says what is decoded, and deals with bad samples.
         spawn: Starts rendering a step, and what comes after that.
-        prefetch: How many steps may be under way beside the one that is waited for.
+        prefetch: Number of steps that may be in flight besides the current one.
         fast: Whether JPEGs may be decoded at a smaller size.
     """
 
@@ -53,7 +53,7 @@ class CpuDecoder:
         return self._under_way.popleft().result()
 
     def close(self) -> None:
-        """Nothing is under way but in the threads."""
+        """Do nothing: pending work belongs to the threads."""
 
     def _render_of(self, fetched: Fetched) -> Render:
         if self._fetcher.clips is not None:

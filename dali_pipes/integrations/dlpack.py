@@ -38,7 +38,7 @@ def to_jax(batch: Batch) -> dict[str, Any]:
 
     Raises:
         MissingPackageError: JAX is not installed.
-        LoaderError: It is no batch, or its images are on a GPU and JAX sees none.
+        LoaderError: The argument is not a batch, or its images are on a GPU and JAX sees none.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -78,7 +78,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
 
     Raises:
         MissingPackageError: CuPy is not installed, or ml_dtypes, which has its bfloat16.
-        LoaderError: It is no batch, or its images are not on a GPU.
+        LoaderError: The argument is not a batch, or its images are not on a GPU.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8, device="cuda")
@@ -112,7 +112,7 @@ def to_cupy(batch: Batch) -> dict[str, Any]:
 
 
 def _tensors(batch: Batch) -> Tensors:
-    """What is handed over, row-major and on one device."""
+    """The tensors to hand over, row-major and on one device."""
     views = [view.movedim(-3, -1).contiguous() for view in batch.views]
     fields: dict[str, torch.Tensor | list[torch.Tensor] | None] = {
         "images": views[0],

@@ -127,7 +127,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         return replace(batch, **{name: _moved(getattr(batch, name), device) for name in names})
 
     def state_dict(self) -> dict[str, Any]:
-        """What goes into a checkpoint: the state of the training loader, once there is one."""
+        """The state of the training loader, once there is one, for a checkpoint."""
         if "train" not in self._loaders:
             return {}
         [loader] = self._loaders["train"]
@@ -175,7 +175,7 @@ class Epochs:
     """A loader whose every loop is an epoch of a given number.
 
     Args:
-        loader: What is looped over.
+        loader: The loader to iterate over.
         epoch: Returns the number; asked when the first batch is.
     """
 
@@ -200,7 +200,7 @@ class TrainingEpochs(Epochs):
     they return beside the module's state. They are empty: the module's state is all there is.
 
     Args:
-        loader: What is looped over.
+        loader: The loader to iterate over.
         trainer: The trainer whose epochs it follows.
         num_steps: How many steps an epoch had where the state was saved.
         ended: The epoch at whose end it was saved. Where Lightning asks for that, it has counted all of its steps.

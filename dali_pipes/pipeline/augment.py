@@ -19,13 +19,13 @@ class Engines:
     """The engines of all views.
 
     Args:
-        views: What is made of every sample.
+        views: The views of every sample.
         timings: Gets the seconds spent augmenting and copying.
 
     Attributes:
         views: As given.
         timings: As given.
-        device: Where the engines run.
+        device: Device of the engine.
         one_by_one: Whether a step may be augmented in parts: no function of the user takes it together.
     """
 
@@ -87,7 +87,7 @@ class Augmenter:
     """Goes on from fetched samples with a function that renders them: on the CPU in chunks, on a GPU with the step.
 
     Args:
-        engines: What augments.
+        engines: The engines that augment.
         workers: The threads that render.
         memory: Returns where the finished images of a step go; None takes new memory.
 

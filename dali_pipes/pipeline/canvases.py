@@ -21,11 +21,11 @@ class View:
     """One of the pictures that are made of every sample.
 
     Attributes:
-        recipe: What happens to it.
+        recipe: The recipe of the view.
         engine: Carries out the recipe's batch stage.
         dtype: The type of the finished images.
         memory_format: The memory format of the finished images.
-        device: Where the engine runs.
+        device: Device of the engine.
         num_frames: Frames of a clip; 0 where samples are images.
     """
 
@@ -38,7 +38,7 @@ class View:
 
     @property
     def images_per_row(self) -> int:
-        """How many images a sample has."""
+        """Number of images per sample."""
         return self.num_frames or 1
 
     def empty(self, count: int) -> torch.Tensor:

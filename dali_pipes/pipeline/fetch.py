@@ -49,17 +49,17 @@ class Fetcher:
     """Fetches the samples of plans; it keeps nothing, so any thread may use it.
 
     Args:
-        dataset: Where the encoded samples come from.
+        dataset: The dataset of encoded samples.
         views: Draw the parameters.
         order: Says which sample stands at which position.
         seed: The seed of the draws and of the substitutes.
-        policy: What happens to a bad sample.
+        policy: The handling of bad samples.
         max_pixels: Larger images count as bad.
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
 
     Attributes:
-        clips: What is known of the clips, where samples are clips.
+        clips: Metadata of the clips, if samples are clips.
     """
 
     dataset: Dataset

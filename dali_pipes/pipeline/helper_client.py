@@ -37,7 +37,7 @@ _END_SECONDS = 1.0
 
 
 class Helper:
-    """A running helper process, with what connects it.
+    """A running helper process and the connection to it.
 
     Args:
         job: What it does.
@@ -126,7 +126,7 @@ class ProcessProducer:
         return finished, self._copy(finished, ring.images(step, count))
 
     def close(self) -> None:
-        """Do nothing: what is under way is dropped by closing the helper."""
+        """Do nothing: closing the helper cancels pending work."""
 
     def _copy(self, finished: Finished, slot: Images) -> Images:
         """Copy a step out of its slot, which is used anew once this returns."""

@@ -18,10 +18,10 @@ from dali_pipes.pipeline.shared_memory import Frame
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the helper process is told before the first plan.
+    """The first message to the helper process, sent before any plan.
 
     Attributes:
-        setup: What the loader is made of, without its views.
+        setup: The configuration of the loader, without its views.
         canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
         frames: What the slots of the ring hold; it has one more than `prefetch`.
     """
@@ -33,12 +33,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the helper process says of the oldest batch that is under way.
+    """The reply of the helper process for the oldest batch in flight.
 
     Attributes:
         num_bytes: Length of the note in the batch's slot: the pickled step without its images.
-        seconds: What was spent on each stage since the last reply.
-        error: What was raised instead.
+        seconds: Time spent on each stage since the last reply.
+        error: The exception raised instead.
         compiling: Seconds in which it compiled since the last reply.
     """
 
@@ -52,7 +52,7 @@ def make_job(setup: Setup, largest: int) -> Job:
     """Return what a helper process is told.
 
     Args:
-        setup: What the loader is made of.
+        setup: The configuration of the loader.
         largest: The most samples that are worked on in a step.
 
     Raises:
@@ -108,7 +108,7 @@ def pickled(part: Any, name: str) -> bytes:
     """Return a part of a loader as bytes.
 
     Raises:
-        LoaderError: It cannot be pickled.
+        LoaderError: The object cannot be pickled.
     """
     try:
         return pickle.dumps(part, pickle.HIGHEST_PROTOCOL)

@@ -1,4 +1,4 @@
-"""Making the pipelines of a loader's loops, and keeping what serves several of them."""
+"""Making the pipelines of a loader's loops, and keeping the parts that several of them share."""
 
 import atexit
 import weakref
@@ -25,12 +25,12 @@ LOOPS: weakref.WeakSet[Generator[Any]] = weakref.WeakSet()
 
 
 class Production:
-    """Makes what makes the batches of a loop.
+    """Makes the pipeline of a loop.
 
     A DALI pipeline or a helper process that has nothing left in it serves the next loop.
 
     Args:
-        setup: What the loader is made of.
+        setup: The configuration of the loader.
         largest: The most samples that are worked on in a step.
 
     Raises:
@@ -62,7 +62,7 @@ class Production:
         return self._pipeline(Augmenter(engines, Workers(setup.fetcher, setup.num_threads)), kept)
 
     def keep(self, producer: Producer) -> None:
-        """Let what has nothing left in it serve the next loop."""
+        """Keep the reusable parts of a finished loop for the next one."""
         self._kept = producer.reusable
 
     def stop(self, producer: Producer) -> None:

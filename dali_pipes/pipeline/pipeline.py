@@ -21,7 +21,7 @@ class Producer(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many steps may be under way beside the one that is waited for."""
+        """Number of steps that may be in flight besides the current one."""
 
     def submit(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
@@ -39,15 +39,15 @@ class Decoder(Protocol):
     Only `prepare` is called by threads; all else by the thread that takes the steps.
 
     Attributes:
-        capacity: How many steps may be under way beside the one that is waited for, from the fetching on.
-        lookahead: How many decoded steps are augmented at once, the one that is waited for among them.
+        capacity: Number of steps that may be in flight besides the current one, counted from the fetch.
+        lookahead: Number of decoded steps that are augmented at once, including the current one.
     """
 
     capacity: int
     lookahead: int
 
     def prepare(self, fetched: Fetched) -> Any:
-        """Make a step ready; what comes of it is pushed."""
+        """Prepare a step; its result is pushed."""
 
     def has_room(self) -> bool:
         """Whether another step can be pushed now."""

@@ -19,7 +19,7 @@ _NOTE_BYTES = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a slot holds of one view.
+    """The layout of one view in a slot.
 
     Attributes:
         shape: [images, height, width, 3], or [images, 3, height, width], of the largest batch, as it lies in
@@ -45,7 +45,7 @@ class Ring:
     memory is given back.
 
     Args:
-        frames: What a slot holds, one entry per view.
+        frames: The layout of a slot, one entry per view.
         num_slots: How many batches there is room for.
         descriptor: The file descriptor of a ring that was made by another process; None makes one.
 
@@ -53,7 +53,7 @@ class Ring:
         descriptor: What another process needs to have the ring, too.
 
     Raises:
-        LoaderError: There is not that much memory.
+        LoaderError: There is not enough shared memory.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ NOTHING = Found()
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Encoded samples with all that was drawn for them: those of a plan, or some of them that follow each other.
+    """Encoded samples and their draws: all samples of a plan, or consecutive ones.
 
     A row whose sample is lost has no data.
 
@@ -167,7 +167,7 @@ def join(whole: Fetched, parts: Sequence[Decoded]) -> Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What is said of a step whose images are finished, of E samples; those of other ranks are among them.
+    """All data of a finished step except its images, for E samples, including those of other ranks.
 
     Attributes:
         plan: The step.

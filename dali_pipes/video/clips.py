@@ -73,7 +73,7 @@ class Clips(IndexedDataset):
 
     Raises:
         LoaderError: An argument that cannot work.
-        IndexFileError: The index of the videos can be kept nowhere.
+        IndexFileError: No folder for the index of the videos can be written to.
         SelectionError: The dataset says itself how often each sample comes.
 
     Example:
@@ -139,7 +139,7 @@ class Clips(IndexedDataset):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Those of the videos."""
+        """Class names of the videos."""
         return self.dataset.class_names
 
     @property
@@ -193,7 +193,7 @@ class Clips(IndexedDataset):
         return np.searchsorted(self._first, indices, side="right") - 1
 
     def info(self, video: int) -> VideoInfo | VideoError:
-        """What is known of a video, or why no clip can be taken from it."""
+        """Metadata of a video, or the reason why no clip can be taken from it."""
         found = self._look(video)
         return found if isinstance(found, VideoError) else found[0]
 
@@ -319,7 +319,7 @@ class Clips(IndexedDataset):
                 return fixed_start(number * self._rate.span(segment, self.num_frames))
 
     def _counts(self) -> NDArray[np.int64]:
-        """Clips of each video, int64 [n]; those that are bad have one at least, which tells of it."""
+        """Clips of each video, int64 [n]; a bad video has at least one, which reports it."""
         num = len(self.dataset)
         if self._sampling != "all":
             return np.full(num, self._clips_per_video)

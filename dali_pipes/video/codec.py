@@ -29,7 +29,7 @@ class ClipDeadline(Deadline):
 
     Args:
         seconds: Time from now on.
-        info: What the index knows of its video, which may be the reason why it takes long.
+        info: Metadata of its video, which may be the reason why it takes long.
     """
 
     def __init__(self, seconds: float, info: VideoInfo | None = None) -> None:

@@ -51,7 +51,7 @@ class Layout(NamedTuple):
 
     Attributes:
         depth: Bits of a sample.
-        shifts: How many times chroma is halved, down and across.
+        shifts: Chroma subsampling as powers of two, vertical and horizontal.
         is_full: Whether the format is of full range by its name.
     """
 

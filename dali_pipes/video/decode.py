@@ -35,7 +35,7 @@ def read_frames(
 
     Args:
         data: The whole file.
-        info: What was found in it.
+        info: Metadata of the video.
         frames: int64 [n], 0 <= frame < len(info), repetitions allowed, in any order.
         deadline: When to give up; None is `DECODE_SECONDS` from now on.
         back: How many keyframes earlier to begin in each try.

@@ -60,8 +60,8 @@ def frames_by_stride(
         num_frames: Frames of the clip.
         stride: Places from one frame to the next, at least 1.
         start: Where it begins, in frames.
-        padding: What a clip does that reaches beyond the last frame; see Clips.
-        speed: What `stride` is multiplied by, in units of 1 / SPEED_UNIT; numbers are rounded down.
+        padding: The handling of clips that reach beyond the last frame; see Clips.
+        speed: Factor on `stride`, in units of 1 / SPEED_UNIT; numbers are rounded down.
 
     Returns:
         int64 [num_frames], 0 <= number < num_available.
@@ -93,8 +93,8 @@ def frames_by_time(
         num_frames: Frames of the clip.
         fps: Moments per second.
         start: Where it begins, in `ticks` after `pts[0]`.
-        padding: What a clip does that reaches to `stop` or beyond; see Clips.
-        speed: What the time from moment to moment is multiplied by, in units of 1 / SPEED_UNIT.
+        padding: The handling of clips that reach to `stop` or beyond; see Clips.
+        speed: Factor on the time between frames, in units of 1 / SPEED_UNIT.
 
     Returns:
         int64 [num_frames], 0 <= number < n.

@@ -37,7 +37,7 @@ def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iter
     that are shown before its keyframe need the group before.
 
     Args:
-        info: What the index knows of the video.
+        info: Metadata of the video.
         packets: Packets whose frames are wanted, in the order of presentation, at least one.
         back: How many keyframes earlier to begin.
     """
@@ -56,7 +56,7 @@ def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iter
 def first_packets(
     info: VideoInfo, packets: NDArray[np.int64], *, back: int = 0
 ) -> NDArray[np.int64]:
-    """Where decoding begins for the frame of each packet; arguments as for `plan_runs`.
+    """The packet at which decoding begins for the frame of each packet; arguments as for `plan_runs`.
 
     Returns:
         int64 [n], packets, none behind the frame's own.

@@ -19,7 +19,7 @@ class Rate(Protocol):
 
     @property
     def identity(self) -> str:
-        """What fingerprints are made of: these words stay, whatever the class is called."""
+        """The text that enters fingerprints; it must not change when the class is renamed."""
 
     def length(self, segment: Segment) -> int:
         """Return how long a segment is."""
@@ -96,10 +96,10 @@ class ByTime:
 
 
 def read_rate(stride: int | None, fps: float | Fraction | None) -> ByStride | ByTime:
-    """Return the one that was given.
+    """Return the rate that was given, stride or fps.
 
     Raises:
-        LoaderError: It is none, both, or a number that cannot work.
+        LoaderError: Neither or both are given, or the number is out of range.
     """
     if (stride is None) == (fps is None):
         raise LoaderError(

@@ -33,7 +33,7 @@ class Stencil:
     Args:
         draws: One entry per view.
         row: Which row.
-        info: What the index knows of its video.
+        info: Metadata of the video.
     """
 
     def __init__(self, draws: Sequence[Draws], row: int, info: VideoInfo) -> None:

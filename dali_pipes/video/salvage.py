@@ -19,9 +19,9 @@ from readers.video import VideoInfo
 def read_readable(
     data: Payload, info: VideoInfo, frames: NDArray[np.int64], held: dict[int, int] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Decode some frames of a video as `read_frames` does; one that cannot be had is the last good one before.
+    """Decode some frames of a video as `read_frames` does; an undecodable frame is replaced by the last good one.
 
-    A frame can be had when it would be if it alone were wanted. In its place comes the last one of those that are
+    A frame counts as decodable if it can be decoded when no other frame is wanted. In its place comes the last one of those that are
     decoded before anything is damaged. So both depend on the video alone, not on what else is wanted.
 
     Args:
@@ -31,7 +31,7 @@ def read_readable(
         held: Gets the frames that cannot be had, each with the one in its place.
 
     Raises:
-        DecodeError: There is none before it, or the time is up.
+        DecodeError: There is no good frame before it, or the time limit was exceeded.
     """
     deadline = ClipDeadline(DECODE_SECONDS, info)
     packets = packets_of(info)

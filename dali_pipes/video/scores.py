@@ -53,7 +53,7 @@ class VideoScores(NamedTuple):
 
 
 class ViewMean:
-    """Averages what a model says of the clips and views of each video.
+    """Averages a model's scores over the clips and views of each video.
 
     Clips of one video may come in any batches, on any ranks and in any order; each counts once, however
     often it comes, and rows that fill up the last batch (`batch.valid`) do not count. Scores are added up in
@@ -87,7 +87,7 @@ class ViewMean:
         self._videos: dict[int, _Video] = {}
 
     def __len__(self) -> int:
-        """How many videos there are so far."""
+        """Number of videos so far."""
         return len(self._videos)
 
     def add(self, batch: Batch, scores: torch.Tensor | Sequence[torch.Tensor]) -> None:
@@ -172,7 +172,7 @@ class ViewMean:
         return VideoScores(keys, torch.tensor(numbers), torch.from_numpy(means), labels)
 
     def missing(self) -> dict[str, int]:
-        """Return how many of their `num_clips` videos lack, by key, of those that lack some.
+        """Return the number of missing clips by key, for videos with fewer than `num_clips`.
 
         Raises:
             LoaderError: `num_clips` was not given.

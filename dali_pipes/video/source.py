@@ -20,7 +20,7 @@ _Rows = NDArray[np.int64]
 
 
 class ClipSource(Protocol):
-    """What is known of the clips of a dataset. Indices are those of the dataset.
+    """Metadata of the clips of a dataset. Indices are those of the dataset.
 
     Attributes:
         num_frames: Frames of a clip, T.
@@ -34,7 +34,7 @@ class ClipSource(Protocol):
         """Return a number for the video of each clip, int64 [n]."""
 
     def info(self, video: int) -> VideoInfo | VideoError:
-        """Return what is known of a video, or why no clip can be taken from it."""
+        """Return the metadata of a video, or the reason why no clip can be taken from it."""
 
     def choose(
         self,

@@ -1,4 +1,4 @@
-"""Which decoded frames can be trusted: FFmpeg marks damaged frames, but not those that are predicted from them."""
+"""Finding undamaged frames: FFmpeg marks damaged frames, but not frames predicted from them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,7 +19,7 @@ def sound_frames(
     A frame is sound when neither it is marked as damaged, nor one that is decoded before it, from its keyframe on.
 
     Args:
-        info: What the index knows of the video.
+        info: Metadata of the video.
         run: What is decoded.
         decoded: Packet and `av.VideoFrame`, in the order of presentation.
 

@@ -20,7 +20,7 @@ def convert_ycgco(
     Args:
         frame: An `av.VideoFrame` of planes of Y, Cg and Co.
         depth: Bits of a sample.
-        shifts: How many times chroma is halved, down and across.
+        shifts: Chroma subsampling as powers of two, vertical and horizontal.
         part: Part of the frame as it is stored.
         full_range: Whether samples use all of their bits.
 

@@ -81,7 +81,7 @@ def write_rgb(
     Args:
         planes: Addresses of Y, U and V, uint8 or uint16.
         pitches: Bytes from row to row, of Y and of U and V.
-        shifts: How many times chroma is halved, down (0 or 1) and across (0 or 1).
+        shifts: Chroma subsampling as powers of two: vertical (0 or 1) and horizontal (0 or 1).
         wide: Whether samples have 16 bits.
         part: Top, left, height, width, in pixels; `left` and `width` are even, `width` is at least STEP.
         factors: int32 [FACTORS], see there.

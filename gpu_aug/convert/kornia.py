@@ -1,4 +1,4 @@
-"""Kornia pipelines from recipes: modules with the same law for each image, and the same pixels."""
+"""Kornia pipelines from recipes: modules with the same distributions per image, and the same pixels."""
 
 from collections.abc import Callable
 from typing import Any

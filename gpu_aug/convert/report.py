@@ -23,7 +23,7 @@ class Line:
     Attributes:
         path: Where it stands, such as ``Compose > OneOf > GlassBlur``.
         source: The step as its library prints it.
-        outcome: What became of it.
+        outcome: The outcome for this step.
         note: The operation it became, or the reason and what comes nearest.
     """
 
@@ -38,7 +38,7 @@ class Line:
 
 @dataclass
 class Walk:
-    """A walk through a pipeline: what stands where, and what has been found so far.
+    """A walk through a pipeline: the current position, and the results so far.
 
     Attributes:
         strict: Whether a step without an equal is an error at the end; else it is kept as it is.

@@ -87,7 +87,7 @@ def explain_recipe(recipe: Recipe, device: str = "cpu", *, exact: bool = False) 
 
     Args:
         recipe: The recipe.
-        device: Where it would run, "cpu" or "cuda".
+        device: The device to plan for, "cpu" or "cuda".
         exact: Whether consecutive warps are resampled one by one.
 
     Returns:

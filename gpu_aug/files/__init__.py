@@ -1,1 +1,1 @@
-"""Recipes in YAML and JSON files, and what such files may hold."""
+"""Recipes in YAML and JSON files, and the schema of these files."""

@@ -19,7 +19,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True)
 class Document:
-    """A file's value, and where each of its parts stands.
+    """The value of a file, with the line of each part.
 
     Attributes:
         name: The file's path, for errors.

@@ -1,4 +1,4 @@
-"""How large a recipe file may be, and how its values are told apart."""
+"""Limits on the number and depth of values in a recipe file."""
 
 Keys = tuple[str | int, ...]
 """The keys of dictionaries and the numbers in lists that lead to a value of a document."""

@@ -1,4 +1,4 @@
-"""The operations of a recipe: what each means and how its parameters are drawn.
+"""The operations of a recipe: their meaning and the drawing of their parameters.
 
 A file lists its operations in its ``__all__``; they are then names of this package and of gpu_aug.
 """

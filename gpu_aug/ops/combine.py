@@ -35,7 +35,7 @@ class Combinator(Operation, abstract=True):
     @property
     @abstractmethod
     def children(self) -> tuple[Operation, ...]:
-        """What it is made of; one that may be done at several times stands at each of them."""
+        """The operations it combines; one that may run at several points of the order is listed for each of them."""
 
     @abstractmethod
     def choose(self, u: Uniforms) -> Gates:
@@ -59,7 +59,7 @@ class Combinator(Operation, abstract=True):
         return (mixes, *inner)
 
     def draw_leaves(self, numbers: Iterator[Uniforms], sizes: Sizes) -> tuple[list[Params], Sizes]:
-        """Draw every child, and close the gates of those that were not chosen."""
+        """Draw every child, and close the gates of children that were not chosen."""
         gates = self.choose(next(numbers))
         drawn: list[Params] = []
         for child, gate in zip(self.children, gates.T, strict=True):
@@ -112,7 +112,7 @@ class RandomApply(Combinator):
         return np.repeat(u < self.p, len(self.operations), axis=1)
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Those after all operations, and those before unless ``p`` is 1."""
+        """The sizes after all operations, and the sizes before them unless ``p`` is 1."""
         after = sizes
         for child in self.children:
             after = child.possible_sizes(after)
@@ -125,7 +125,7 @@ class OneOf(Combinator):
 
     Args:
         operations: Operations to choose from. Each keeps its own probability, if it has one.
-        weights: How often each is chosen, in proportion; None is equally often.
+        weights: Relative probability of each; None means equal.
         p: Share of the images for which one is chosen.
 
     Source: torchvision v2 RandomChoice, per image; Albumentations OneOf, whose operations are
@@ -175,7 +175,7 @@ class OneOf(Combinator):
         return gates
 
     def possible_sizes(self, sizes: Sizes) -> Sizes:
-        """Those after any one operation, and those before unless ``p`` is 1."""
+        """The sizes after any one operation, and the sizes before it unless ``p`` is 1."""
         after = [child.possible_sizes(sizes) for child in self.children]
         return np.unique(np.concatenate(after if self.p == 1 else [*after, sizes]), axis=0)
 
@@ -186,7 +186,7 @@ class SomeOf(Combinator):
 
     Args:
         operations: Operations to choose from. Each keeps its own probability, if it has one.
-        n: How many; (smallest, largest) draws the number, both included.
+        n: Number of operations; (smallest, largest) draws it, both included.
         p: Share of the images for which some are chosen.
 
     Source: Albumentations SomeOf with replace=False.
@@ -230,7 +230,7 @@ class SomeOfRepeated(Combinator):
 
     Args:
         operations: Operations to choose from, equally often. Each keeps its own probability, if it has one.
-        n: How many, from 1.
+        n: Number of operations, at least 1.
         p: Share of the images for which some are chosen.
 
     Source: Albumentations SomeOf with replace=True.
@@ -276,7 +276,7 @@ class RandomOrder(Combinator):
 
     Args:
         operations: Each keeps its own probability, if it has one.
-        n: How many; (smallest, largest) draws the number, both included; None is all.
+        n: Number of operations; (smallest, largest) draws it, both included; None is all.
         p: Share of the images for which this is done.
 
     Source: torchvision v2 RandomOrder; with ``n``, Albumentations RandomOrder.

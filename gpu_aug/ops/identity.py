@@ -14,7 +14,7 @@ __all__ = ["Identity"]
 
 @dataclass(frozen=True)
 class Identity(Reorient):
-    """Nothing: a choice in OneOf or SomeOf that leaves the image as it is.
+    """Leave the image unchanged: a choice for OneOf or SomeOf.
 
     Source: torchvision v2 Identity; Albumentations NoOp.
 

@@ -69,7 +69,7 @@ class MixUp(Mixing):
     draw their own ``lam``.
 
     Args:
-        alpha: ``lam`` has the law Beta(alpha, alpha).
+        alpha: ``lam`` is drawn from Beta(alpha, alpha).
         num_classes: Number of classes, for soft labels; None where labels are soft already, or the
             number is given otherwise.
         p: Share of the images that are mixed.
@@ -149,7 +149,7 @@ class CutMix(Mixing):
         return {"apply": u[:, 0] < self.p, "start": start, "shape": stop - start, "lam": lam}
 
     def shares(self, params: Params) -> NDArray[np.float64]:
-        """What lies outside the rectangle, and inside."""
+        """The shares of the area outside the rectangle, and inside."""
         return _two(params["lam"])
 
 

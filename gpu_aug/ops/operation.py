@@ -89,7 +89,7 @@ class Operation(metaclass=Called):
 
     @property
     def num_uniforms(self) -> int:
-        """How many uniform numbers one sample's draw takes."""
+        """Number of uniform numbers that one sample's draw takes."""
         return 0
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - subclasses need it
@@ -120,12 +120,12 @@ class Operation(metaclass=Called):
 
     @property
     def leaves(self) -> tuple["Operation", ...]:
-        """What the engines carry out, in this order: the operation, or what it is made of."""
+        """The operations that engines carry out, in order: this one, or its parts."""
         return (self,)
 
     @property
     def slots(self) -> tuple[int, ...]:
-        """How many uniform numbers each slot of it takes; combinators have several slots."""
+        """Number of uniform numbers that each slot takes; combinators have several slots."""
         return (self.num_uniforms,)
 
     @property

@@ -34,10 +34,10 @@ class Temporal(Operation, abstract=True):
 
     @abstractmethod
     def order(self, params: Params, num_frames: int) -> NDArray[np.int64]:
-        """Return which frame stands in each row afterwards.
+        """Return the source frame of each row.
 
         Args:
-            params: What was drawn for B clips.
+            params: Drawn parameters of B clips.
             num_frames: Frames of a clip.
 
         Returns:
@@ -84,7 +84,7 @@ class FrameDrop(Temporal):
         dropout_prob: Chance of each frame of a clip to be lost, below 1.
         p: Share of the clips.
 
-    Source: the law is that of DropRandomFrames in https://github.com/okankop/vidaug, where the clip becomes
+    Source: the distribution of DropRandomFrames in https://github.com/okankop/vidaug, where the clip becomes
     shorter; a picture that stays is "frame freezing" in Qi and Dai 2006, "The effect of frame freezing and
     frame skipping on video quality".
     """

@@ -22,8 +22,8 @@ def mix(
     """Return the targets of the mixed images; all are read as they were before.
 
     Args:
-        operation: What mixes them.
-        params: What was drawn for the batch.
+        operation: The mixing operation.
+        params: Drawn parameters of the batch.
         partners: int64 [B, 4]; see Draws.
         batch: The targets before.
 

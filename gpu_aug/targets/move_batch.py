@@ -28,7 +28,7 @@ def move_batch(recipe: Recipe, draws: Draws, targets: Sequence[Targets]) -> list
 
     Args:
         recipe: One recipe; each view of Views has targets of its own.
-        draws: What ``recipe.draw`` returned for B samples.
+        draws: The result of ``recipe.draw`` for B samples.
         targets: B, in the recipe's own form of boxes; not written to.
 
     Raises:

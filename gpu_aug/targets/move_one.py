@@ -67,9 +67,9 @@ def move(operation: Operation, one: Moved, params: Params, row: int) -> None:
     """Move the targets of one image, in place; register a function for a family of operations.
 
     Args:
-        operation: What is done to the image.
+        operation: The operation applied to the image.
         one: Its targets.
-        params: What was drawn for the batch.
+        params: Drawn parameters of the batch.
         row: The image's row in it; ``apply`` is on there.
     """
 

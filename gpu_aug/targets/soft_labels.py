@@ -22,7 +22,7 @@ def soft_labels(
 
     Args:
         recipe: Also one that mixes nothing.
-        draws: What ``recipe.draw`` returned for these B samples.
+        draws: The result of ``recipe.draw`` for these B samples.
         labels: Class numbers, int [B] in [0, C); or soft labels, float [B, C].
         num_classes: C. None takes it from soft labels, or from the recipe's operations.
 

@@ -29,7 +29,7 @@ _EXAMPLES = {
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Targets:
-    """What belongs to one image; a field that is None is not there.
+    """The targets of one image; a field that is None is absent.
 
     Arrays, tensors and lists are taken; they become numpy arrays. In and out of a recipe
     boxes have the form that its BoxParams names, which is (left, top, right, bottom) in pixels where
@@ -79,8 +79,7 @@ class Targets:
 class BoxParams(metaclass=Called):
     """How a recipe reads, keeps and returns boxes.
 
-    Sizes and areas are in pixels of the image as it is when they are checked, and count what lies
-    inside the image.
+    Sizes and areas are in pixels of the image as it is when they are checked, and count only the part inside the image.
 
     Args:
         format: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height) or "cxcywh"

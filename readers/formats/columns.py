@@ -1,4 +1,4 @@
-"""Records with named columns as samples: which column is the image, the label, the key, and what the rest becomes."""
+"""Records with named columns as samples: which column is the image, the label, the key, and how others are converted."""
 
 import json
 from collections.abc import Collection, Iterable
@@ -150,7 +150,7 @@ def remarks_on(
 
 
 def to_payload(value: Any) -> Payload:
-    """The bytes that stand for a column's value in a sample's fields.
+    """Convert a column's value to the bytes of a sample's field.
 
     Bytes stay as they are and text becomes UTF-8; numbers, lists and dictionaries become JSON, so the
     number 7 is ``b"7"`` as in a ``.cls`` file.

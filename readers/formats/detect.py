@@ -1,4 +1,4 @@
-"""Which format a source has: told by names, by the contents of folders and, last, by first bytes."""
+"""Detecting the format of a source: by names, by the contents of folders and, last, by first bytes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which format files have: told by their names and, last, by their first bytes."""
+"""Detecting the format of files: by their names and, last, by their first bytes."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _HEAD_BYTES = 16
 
 
 class Detected(NamedTuple):
-    """What a source is.
+    """The format of a source and its paths.
 
     Attributes:
         format: Format of all of it.

@@ -1,4 +1,4 @@
-"""Which format a folder has: told by files that say what lies around them, by names, and by what lies in it."""
+"""Detecting the format of a folder: by its index files, by names, and by its contents."""
 
 import json
 import os

@@ -19,8 +19,8 @@ class FileKind(NamedTuple):
     """Which files of a folder are samples.
 
     Attributes:
-        plural: What they are called in errors.
-        extensions: What their names end in, in lower case.
+        plural: Their name in errors, in plural.
+        extensions: Their file name extensions, in lower case.
         instead: What else a folder may hold, as errors say it.
     """
 
@@ -34,7 +34,7 @@ class FileKind(NamedTuple):
 
 
 class FilesFound(NamedTuple):
-    """What `find_files` found, as `FileDataset` takes it."""
+    """The result of `find_files`, the input of `FileDataset`."""
 
     names: list[str]
     labels: list[int]
@@ -115,8 +115,8 @@ class ListDataset(FileDataset):
 def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:
     """Return a folder below which all files lie, and their names relative to it.
 
-    That is root where no name leaves it. Keys and the fingerprint must not say where on this machine the
-    files lie, so it is else the deepest folder that holds them all.
+    This is root, if every file lies below it, else the deepest folder that holds all of them. So keys and
+    the fingerprint do not depend on where the files lie on this machine.
     """
     if not any(name.startswith(("/", "../")) for name in names):
         return root, names

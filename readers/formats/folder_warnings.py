@@ -1,4 +1,4 @@
-"""What in the layout of a folder of classes is likely a mistake, though it can be read."""
+"""Warnings about likely mistakes in the layout of a folder of classes."""
 
 import os
 from collections import Counter
@@ -25,7 +25,7 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
     Some names in the folder and in its classes are looked at.
 
     Args:
-        kind: What was opened.
+        kind: The kind of dataset that was opened.
         folder: Its path.
     """
     if kind.name != "folder":

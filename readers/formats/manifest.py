@@ -149,13 +149,13 @@ class ManifestDataset(IndexedDataset):
 
 
 class Record(NamedTuple):
-    """What one line says.
+    """The content of one line.
 
     Attributes:
         path: Path of the image or video, as written.
         key: Names the sample.
         label: Class number, -1 when there is none.
-        columns: All others than the image's.
+        columns: All columns except the image's.
     """
 
     path: str

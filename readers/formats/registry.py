@@ -1,4 +1,4 @@
-"""The formats that `open_dataset` knows: how each is recognised, who reads it, and what it can do."""
+"""The formats that `open_dataset` knows: how each is detected, its reader, and its features."""
 
 import importlib
 import re

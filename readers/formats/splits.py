@@ -1,4 +1,4 @@
-"""Splits of a dataset (train, validation, test), told by the names of files and folders.
+"""Splits of a dataset (train, validation, test), recognised by the names of files and folders.
 
 The rules are those of Hugging Face's datasets: in a folder ``data`` files ``NAME-00000-of-00002.parquet`` are the
 split NAME; else a word such as ``val`` says it, set apart by ``-._``, a space or digits, first in names of folders

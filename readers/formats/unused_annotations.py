@@ -1,4 +1,4 @@
-"""Labels and boxes that lie beside images and that no reader takes."""
+"""Warnings about label and box files beside images that no reader uses."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def unread(kind: Format, folder: str) -> list[str]:
     Face put them.
 
     Args:
-        kind: What was opened.
+        kind: The kind of dataset that was opened.
         folder: Its path.
     """
     if kind.name != "folder":

@@ -1,1 +1,1 @@
-"""What the first bytes of an encoded image say: size, orientation, restart intervals; and raw pixels as files."""
+"""Headers of encoded images: size, orientation, restart intervals; and raw pixels as files."""

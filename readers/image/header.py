@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the first bytes of an image say about it.
+    """Properties of an image, read from its first bytes.
 
     Attributes:
         format: "jpeg", "png", "webp", "gif", "bmp", "tiff" or "ppm".

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
-    """How one row of an array becomes a file.
+    """The file format for one row of an array.
 
     Attributes:
         field: Name of the sample's field: "ppm" (RGB), "pgm" (grey) or "npy".

@@ -1,6 +1,6 @@
-"""Work on data before training: look into it, index it, pack it into shards, put restart markers into its JPEGs.
+"""Preparing data for training: inspect it, index it, pack it into shards, add restart markers to its JPEGs.
 
-Each function does all of the work, tells how far it is through `on_progress`, and returns what came out::
+Each function does all of the work, reports progress through `on_progress`, and returns the result::
 
     from readers.prepare import index, inspect, pack
 
@@ -8,7 +8,7 @@ Each function does all of the work, tells how far it is through `on_progress`, a
     packed = pack("photos", "shards", shuffle=0)
     index("shards")
 
-Nothing is decoded here: where pixels matter, a function that knows how is handed in.
+Nothing is decoded here: where pixels matter, a decoding function is passed in.
 """
 
 from readers.prepare.checks import Checks

@@ -1,4 +1,4 @@
-"""What `inspect` needs to decode with, handed in by those who have a decoder."""
+"""The decoders that `inspect` verifies with, passed in by the caller."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from readers.video.info import VideoInfo
 
 
 class Checks(NamedTuple):
-    """Two functions that decode and say what is wrong, "" when nothing is; see `dali_pipes.decode.check.CHECKS`.
+    """Two functions that decode and return an error text, "" if there is no error; see `dali_pipes.decode.check.CHECKS`.
 
     Attributes:
         image: Gets the bytes of an image and its (height, width).

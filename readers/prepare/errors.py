@@ -1,4 +1,4 @@
-"""What can go wrong while data are prepared."""
+"""Errors of data preparation."""
 
 from readers.sample import ReadersError
 

@@ -16,7 +16,7 @@ from readers.video.index import VideoIndex
 
 @dataclass(frozen=True)
 class Indexing:
-    """What was indexed.
+    """The result of `index`.
 
     Attributes:
         dataset: The source, opened.
@@ -44,7 +44,7 @@ def index(
     What is there and fits is left as it is, so a second run goes on with the first.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         format: Name of the format, where the source does not tell it.
         num_workers: Processes; all cores when None.
         on_shards: Called with the bytes of shards that are done, and of all shards.
@@ -52,7 +52,7 @@ def index(
 
     Raises:
         SourceError: The source cannot be opened.
-        IndexFileError: An index can be kept nowhere.
+        IndexFileError: No folder for the index can be written to.
 
     Example:
         >>> from readers.prepare import index

@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\.[0-9]+(?=\.)")
 
 
 class Look(NamedTuple):
-    """What was seen of one entry, without its bytes.
+    """Properties of one entry, without its bytes.
 
     Attributes:
         sample_index: Its index in the dataset.
@@ -62,7 +62,7 @@ class Inspection:
     """What was found.
 
     Attributes:
-        dataset: What was looked at.
+        dataset: The inspected dataset.
         length: Number of samples, None for a stream that was not read to its end.
         num_looked_at: Entries whose fields and headers were looked at.
         verified: Whether these are all, and were decoded.
@@ -78,10 +78,10 @@ class Inspection:
         all_labels: Whether `labels` counts all samples.
         total_bytes: Size of all fields of all samples; None when only a part of them is known.
         bad: Entries that are no good, at most 10,000.
-        num_bad: How many there are.
+        num_bad: Number of bad entries.
         doubled: (index, index of the first) of samples with a key that was there before; None when not
             all keys were looked at.
-        num_doubled: How many there are.
+        num_doubled: Number of duplicates.
     """
 
     dataset: Dataset | TarStream
@@ -140,10 +140,10 @@ def inspect(
     num_workers: int | None = None,
     on_progress: Callable[[int, int | None], None] = lambda *_: None,
 ) -> Inspection:
-    """Look at data, at some thousand samples spread over them or at all; say what is there and what is broken.
+    """Inspect a dataset: report its contents and its broken entries, from a sample of some thousand or from all.
 
     Args:
-        source: Whatever `readers.open_dataset` takes, ``pipe:COMMAND``, or a dataset. Of a stream the first samples
+        source: A source as for `readers.open_dataset`, ``pipe:COMMAND``, or a dataset. Of a stream the first samples
             are taken.
         verify: Look at all samples, and decode every image and frame with these.
         format: Name of the format, where the source does not tell it.
@@ -191,7 +191,7 @@ def inspect(
 
 
 def _complete(found: Inspection) -> None:
-    """Fill in what is known of all samples once all were looked at."""
+    """Fill in the facts about all samples, after all were inspected."""
     if found.length is None and (found.verified or found.num_looked_at < _SAMPLES_LOOKED_AT):
         found.length = found.num_looked_at
     known = found.total_bytes is None and found.fields and not found.num_bad
@@ -250,7 +250,7 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
 
 
 def _with_verdict(look: Look, sample: Sample, checks: Checks) -> Look:
-    """Decode an image and say what is wrong with it."""
+    """Decode an image and add the error, if there is one."""
     assert look.header is not None
     assert sample.image is not None
     size = height, width = look.header.height, look.header.width

@@ -1,4 +1,4 @@
-"""JPEGs that get restart markers on their way into a copy, and an account of those that stay as they were."""
+"""Adding restart markers to JPEGs while they are copied, and counts of those left unchanged."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,11 +20,11 @@ def is_jpeg(data: Payload) -> bool:
 
 @dataclass
 class JpegCounts:
-    """What became of the JPEGs.
+    """Numbers of tiled and untiled JPEGs.
 
     Attributes:
-        tiled: How many have restart markers now.
-        left: How many were left as they were, by reason.
+        tiled: Number of JPEGs that now have restart markers.
+        left: Number of unchanged JPEGs, by reason.
     """
 
     tiled: int = 0

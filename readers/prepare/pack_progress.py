@@ -1,4 +1,4 @@
-"""What a pack has finished, in a file beside its shards, so that it can go on after it was stopped."""
+"""The progress of a pack, in a file beside its shards, so that it can be resumed after an interruption."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class Manifest:
 
     @property
     def bad_samples(self) -> list[dict[str, str]]:
-        """key, stage and reason of what was not packed."""
+        """key, stage and reason of each sample that was not packed."""
         bad_samples: list[dict[str, str]] = self._content["bad_samples"]
         return bad_samples
 
@@ -96,11 +96,11 @@ class Manifest:
 
     @property
     def position(self) -> int:
-        """How many samples of the order are done."""
+        """Number of finished samples of the order."""
         return self.shards[-1]["end"] if self.shards else 0
 
     def next_path(self, extension: str) -> Path:
-        """Where the next shard goes."""
+        """Path of the next shard."""
         return self._path.with_name(f"shard-{len(self.shards):06d}.{extension}")
 
     def begin(self) -> None:

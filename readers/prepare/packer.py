@@ -157,7 +157,7 @@ def _obstacle(sample: Sample, *, in_tar: bool) -> str:
 
 
 def _members(sample: Sample, extension: str, *, in_tar: bool) -> dict[str, str]:
-    """What each field of a sample is called in a shard, the image before all others.
+    """The name of each field of a sample in a shard, the image first.
 
     Names are written in lower case and with dots for slashes. A field of which that name is taken, or
     would be read as what it is not (the label, the image, the key), is called ``NAME.bin``, then
@@ -232,7 +232,7 @@ def free_key(name: str, keys: set[str]) -> str:
 
 
 def headers_of(name: str, fields: Iterable[tuple[str, Payload]]) -> tuple[bytes, ...]:
-    """What stands before each field of a sample in a tar."""
+    """The tar header of each field of a sample."""
     return tuple(header(f"{name}.{field}", len(data)) for field, data in fields)
 
 

@@ -37,7 +37,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Packing:
-    """What lies in the folder of shards.
+    """The result of `pack`: the contents of the folder of shards.
 
     Attributes:
         shards: For each its name, begin and end (positions in the order), samples, bytes, source_bytes,
@@ -52,12 +52,12 @@ class Packing:
 
     @property
     def num_samples(self) -> int:
-        """How many samples were packed."""
+        """Number of packed samples."""
         return sum(shard["samples"] for shard in self.shards)
 
     @property
     def jpegs(self) -> JpegCounts:
-        """What became of the JPEGs; nothing where none was to be tiled."""
+        """Numbers of tiled and untiled JPEGs; both are 0 if tiling was off."""
         counts = JpegCounts(tiled=sum(shard["tiled"] for shard in self.shards))
         for shard in self.shards:
             counts.left.update(shard["left"])
@@ -66,7 +66,7 @@ class Packing:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What decides about the shards; see `pack`."""
+    """The settings that determine the shards; see `pack`."""
 
     format: str
     tile_jpeg: TileJpeg | None
@@ -84,7 +84,7 @@ def size_from(text: str) -> int:
     """Bytes in a size such as 256MB (10^6 each) or 1GiB (2^30).
 
     Raises:
-        PrepareError: It is no such size.
+        PrepareError: The text is not a size.
     """
     found = _SIZE.fullmatch(text.strip())
     size = 0
@@ -116,7 +116,7 @@ def pack(
     The same source and settings give the same bytes, however often the work is broken off and begun again.
 
     Args:
-        source: Whatever `readers.open_dataset` takes.
+        source: A source as for `readers.open_dataset`.
         destination: The folder of the shards; it may hold a part of them.
         format: "tar" (WebDataset) or "parquet".
         shard_size: The largest size of a shard, such as "256MB" or "1GiB".
@@ -192,7 +192,7 @@ def _check_source(source: str, dataset: Dataset | TarStream, settings: _Settings
 
 
 def _described(source: str, dataset: Dataset | TarStream, settings: _Settings) -> dict[str, object]:
-    """What the manifest notes, so that nobody goes on with other settings."""
+    """The settings as the manifest records them, so that a pack is not continued with other settings."""
     is_stream = isinstance(dataset, TarStream)
     described: dict[str, object] = {
         "source": _stream_id(source, dataset)
@@ -207,7 +207,7 @@ def _described(source: str, dataset: Dataset | TarStream, settings: _Settings) -
 
 
 def _stream_id(source: str, stream: TarStream) -> str:
-    """What tells a stream from another one without reading it: of files also where they lie."""
+    """Identify a stream without reading it; for files this includes their paths."""
     is_elsewhere = source.startswith("pipe:") or "://" in source
     path = "" if is_elsewhere else str(Path(source).absolute())
     return hashlib.sha256(f"{stream.fingerprint} {path!r}".encode()).hexdigest()[:32]

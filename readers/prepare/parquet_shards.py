@@ -1,4 +1,4 @@
-"""One Parquet shard after the other out of a stream of samples, as the Hugging Face hub keeps images."""
+"""Writing a stream of samples to Parquet shards, in the image format of the Hugging Face hub."""
 
 import json
 from collections import Counter
@@ -143,7 +143,7 @@ def _table(rows: Sequence[Packed], fields: Sequence[str], class_names: Sequence[
 
 
 def _features(fields: Sequence[str], class_names: Sequence[str]) -> dict[str, object]:
-    """What the columns are, in the words of Hugging Face datasets."""
+    """The types of the columns, in the form of Hugging Face datasets."""
     label: dict[str, object] = {"dtype": "int64", "_type": "Value"}
     if class_names:
         label = {"names": list(class_names), "_type": "ClassLabel"}

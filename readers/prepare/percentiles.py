@@ -1,4 +1,4 @@
-"""The distribution of numbers, in memory that does not grow with how many there are."""
+"""The distribution of numbers, in memory that does not grow with their count."""
 
 import math
 from collections import Counter
@@ -48,7 +48,7 @@ class Spread:
 
     @property
     def about(self) -> str:
-        """What stands before a percentile that is shown: "~" where it is not exact."""
+        """The prefix of a displayed percentile: "~" if it is approximate."""
         return "" if self.is_exact else "~"
 
     def to_dict(self) -> dict[str, int | bool]:

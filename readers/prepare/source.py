@@ -1,4 +1,4 @@
-"""Opening what is to be prepared: at random where that is possible, else from front to back."""
+"""Opening the data to prepare: with random access where possible, else sequentially."""
 
 import os
 from typing import Any, cast
@@ -67,7 +67,7 @@ def open_source(
 
 
 def title_of(dataset: Dataset | TarStream) -> str:
-    """What the format of a dataset is called."""
+    """The display name of a dataset's format."""
     reader = f"{type(dataset).__module__}:{type(dataset).__name__}"
     return next((kind.title for kind in FORMATS.values() if kind.reader == reader), reader)
 

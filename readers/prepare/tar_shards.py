@@ -1,4 +1,4 @@
-"""One tar shard after the other out of a stream of samples."""
+"""Writing a stream of samples to tar shards."""
 
 import tarfile
 from collections import Counter
@@ -35,7 +35,7 @@ class Stream:
         return self._next
 
     def take_bad(self) -> list[BadSample]:
-        """Those that could not be packed since the last call."""
+        """Samples that could not be packed since the last call."""
         bad, self._bad = self._bad, []
         return bad
 

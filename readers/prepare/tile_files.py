@@ -14,7 +14,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class Done(NamedTuple):
-    """What became of a file.
+    """The outcome of one file.
 
     Attributes:
         source: The file.

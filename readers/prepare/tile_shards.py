@@ -1,4 +1,4 @@
-"""A tar shard written anew with every JPEG tiled, member by member."""
+"""Rewriting a tar shard with every JPEG tiled, member by member."""
 
 import tarfile
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A copy of images in which every JPEG has restart markers; everything else stays as it was."""
+"""A copy of images in which every JPEG has restart markers; all other files are copied unchanged."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from readers.sample import ReadersError
 
 @dataclass
 class Tiling:
-    """What became of all files.
+    """The result of `tile`.
 
     Attributes:
         jpegs: How many JPEGs were tiled, those in shards included.
@@ -127,7 +127,7 @@ def _copy_shard(
     found: Tiling,
     on_bytes: Callable[[int], None],
 ) -> None:
-    """Tile a shard; one that cannot be taken apart is copied as it is."""
+    """Tile a shard; one that cannot be parsed is copied unchanged."""
     counts = JpegCounts()
 
     def on_member(reason: str | None, done_bytes: int) -> None:

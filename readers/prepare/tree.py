@@ -1,4 +1,4 @@
-"""What `tile` copies, file by file: a folder with everything below it, or shards."""
+"""The files that `tile` copies: a folder with everything below it, or shards."""
 
 import os
 from collections.abc import Iterator

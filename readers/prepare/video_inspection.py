@@ -1,4 +1,4 @@
-"""What the videos of a dataset are like."""
+"""Statistics of the videos of a dataset."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from readers.video.video_warnings import WORDS, count_peculiar
 
 
 class VideoLook(NamedTuple):
-    """What was seen of one video, without its packets."""
+    """Properties of one video, without its packets."""
 
     codec: str
     height: int
@@ -39,7 +39,7 @@ class VideoLook(NamedTuple):
 
 @dataclass
 class VideoFindings:
-    """What was found in all videos.
+    """Statistics over all videos.
 
     Attributes:
         codecs: Number of videos by codec.

@@ -20,7 +20,7 @@ _AHEAD = 4  # tasks per thread that are begun before the first of them is needed
 
 
 def checked_workers(num_workers: int | None) -> int:
-    """The number of threads: what was asked for, or the machine's cores.
+    """The number of threads: as requested, or the machine's cores.
 
     Raises:
         PrepareError: It is less than 1.

@@ -1,4 +1,4 @@
-"""Where readers keep what is worth keeping between runs."""
+"""The folder for files that readers keep between runs."""
 
 import os
 from pathlib import Path

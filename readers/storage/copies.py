@@ -1,4 +1,4 @@
-"""Samples whose bytes nothing that happens to their files can take away."""
+"""Copies of samples that stay valid when their files change."""
 
 from collections.abc import Callable
 from dataclasses import replace

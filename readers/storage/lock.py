@@ -1,4 +1,4 @@
-"""One process builds what several want; the others wait."""
+"""A lock with which one process builds a file and the others wait for it."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What was used last, within a bound in bytes: decoded pages, columns of a row group."""
+"""A least-recently-used cache bounded in bytes, for decoded pages and columns of row groups."""
 
 import threading
 from collections import OrderedDict
@@ -18,13 +18,13 @@ Value = TypeVar("Value", bound=Sized)
 
 
 class Recent(Generic[Value]):
-    """Values by key; those not used for longest go when all together exceed the bound.
+    """Values by key; the least recently used are dropped when the total exceeds the bound.
 
     Threads that want the same value at once wait for the one that makes it. A value larger than the
     bound is handed out and not kept.
 
     Args:
-        limit_bytes: How much may be kept.
+        limit_bytes: Maximum size of the cache.
     """
 
     def __init__(self, limit_bytes: int) -> None:

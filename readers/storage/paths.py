@@ -1,4 +1,4 @@
-"""What paths, patterns and URLs stand for: the paths of files and folders."""
+"""Resolving paths, patterns and URLs to files and folders."""
 
 import itertools
 import re
@@ -23,7 +23,7 @@ def is_url(path: str) -> bool:
 
 
 def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
-    """Return what a path or a pattern stands for, sorted for each of its wildcards.
+    """Return the paths that a path or pattern matches, sorted for each of its wildcards.
 
     URLs of folders stay as they are.
 
@@ -74,7 +74,7 @@ def _matched_away(url: str, storage: "StorageOptions") -> list[str]:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """Return the names that a pattern stands for, the last brace counting fastest.
+    """Return the names that a pattern expands to, the last brace counting fastest.
 
     ``{000..099}`` counts, both ends included, with leading zeros if an end has them; ``{a,b}``
     lists. Other braces are left as they are, and braces do not nest.

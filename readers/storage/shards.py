@@ -46,7 +46,7 @@ _Located = tuple[list[Row], _Take, int]
 
 
 class _Content(NamedTuple):
-    """What a shard held when the dataset was opened: what is read later must be the same."""
+    """The content of a shard when the dataset was opened; later reads must match it."""
 
     num_samples: int
     digest: str
@@ -72,7 +72,7 @@ class ShardDataset(IndexedDataset):
 
     Raises:
         SourceError: A shard is missing, not of this format, or holds no samples.
-        IndexFileError: An index can be kept nowhere.
+        IndexFileError: No folder for the index can be written to.
     """
 
     def __init__(self, shards: Sequence[PathLike], scan: Scan) -> None:
@@ -235,7 +235,7 @@ class ShardDataset(IndexedDataset):
             return self._locate_anyway(shard, rows)
 
     def _locate_anyway(self, shard: int, rows: list[int]) -> _Located:
-        """What `_locate` gives, where the index is damaged or the shard cannot be read."""
+        """As `_locate`, when the index is damaged or the shard cannot be read."""
         found = [Row(f"(sample {row})") for row in rows]
         try:
             try:
@@ -250,11 +250,11 @@ class ShardDataset(IndexedDataset):
         return [Row(row.key, fault=row.fault or reason) for row in found], _take_nothing, 0
 
     def _trusted(self, shard: int) -> ShardIndex:
-        """Return an index all of which is as it was written, built anew where it was not.
+        """Return a fully verified index, rebuilt if it was damaged.
 
         Raises:
             SourceError: The shard is no longer what it was when it was opened.
-            IndexFileError: It can be kept nowhere.
+            IndexFileError: No folder for the index can be written to.
             OSError: The shard cannot be read.
         """
         with suppress(DamagedIndexError, OSError):
@@ -315,7 +315,7 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
 
     Raises:
         DamagedIndexError: It is not that of this content.
-        OSError: It is gone.
+        OSError: The file no longer exists.
     """
     if _Content.of(found.head) != content:
         raise DamagedIndexError("of other content than the dataset was opened with")
@@ -325,7 +325,7 @@ def _map(found: FoundIndex, content: _Content) -> ShardIndex:
 def _open_same(
     make: Callable[..., "ShardDataset"], arguments: tuple[Any, ...], contents: list[_Content]
 ) -> "ShardDataset":
-    """What a pickled dataset is made with."""
+    """Reopen a pickled dataset, which must have the same content."""
     dataset = make(*arguments)
     dataset._expect(contents)
     return dataset

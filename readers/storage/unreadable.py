@@ -1,4 +1,4 @@
-"""Storage that cannot be read, in words."""
+"""Error texts for unreadable storage."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ def unreadable(location: str) -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong, without the paths of this machine that the text of an OSError has."""
+    """The reason of an OSError, without local paths."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

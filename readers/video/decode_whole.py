@@ -14,7 +14,7 @@ from readers.video.containers.open import (
 
 
 class Learned(NamedTuple):
-    """What FFmpeg gives for a video from its beginning.
+    """The result of decoding a video from its beginning with FFmpeg.
 
     Attributes:
         packets: For each frame, in the order of presentation, the packet that holds it.

@@ -131,7 +131,7 @@ class FrameFolderDataset(IndexedDataset):
         return [read[frame] for frame in wanted]
 
     def info(self, index: int) -> VideoInfo | VideoError:
-        """What is known of a video; its size is that of its first picture."""
+        """Metadata of a video; its size is the size of its first frame."""
         names = self._frames(index)
         if self._has_changed(index, names):
             return VideoError(_CHANGED)

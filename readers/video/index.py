@@ -1,4 +1,4 @@
-"""The index of a dataset of videos: what is known of each, found once and kept in a file."""
+"""The index of a dataset of videos: the metadata of each, scanned once and kept in a file."""
 
 import os
 import zlib
@@ -36,7 +36,7 @@ Progress = Callable[[int, int], None]
 
 
 class VideoIndex:
-    """What is known of the video of every sample; `open` makes it.
+    """The metadata of the video of every sample; created by `open`.
 
     Only what is asked for is read from its file. Any number of threads and processes may use it at once; it
     can be pickled, and opens its file anew elsewhere.
@@ -76,7 +76,7 @@ class VideoIndex:
             progress: Is told how far building is; None shows a bar on stderr where that is a terminal.
 
         Raises:
-            IndexFileError: It can be kept nowhere.
+            IndexFileError: No folder for the index can be written to.
             SourceError: It must be built, and PyAV is not installed.
         """
         samples = np.arange(len(dataset))
@@ -94,7 +94,7 @@ class VideoIndex:
         return len(self._videos)
 
     def __getitem__(self, index: int) -> VideoInfo | VideoError:
-        """What is known of the video of a sample, or why it is none."""
+        """The metadata of a sample's video, or the reason why it is not a video."""
         video = int(self._videos[index])
         with suppress(DamagedStoreError):
             found = self.store.video(video)
@@ -120,12 +120,12 @@ class VideoIndex:
 
     @cached_property
     def num_frames(self) -> NDArray[np.int64]:
-        """int64 [n], 0 for what is no video."""
+        """int64 [n], 0 for samples that are not videos."""
         return self.store.rows["num_frames"][self._videos].astype(np.int64)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """int64 [n, 2], height and width, upright; 0, 0 for what is no video."""
+        """int64 [n, 2], upright height and width; 0, 0 for samples that are not videos."""
         rows = self.store.rows
         return np.stack([rows["height"], rows["width"]], 1)[self._videos].astype(np.int64)
 
@@ -153,7 +153,7 @@ class Scanned(NamedTuple):
     """What was found of the video of a sample.
 
     Attributes:
-        found: What is known of it, or why it is none.
+        found: Its metadata, or the reason why it is not a video.
         pin: A number by which the same content is known again, 0 for none.
         seconds: Start and end of the clip that the sample is; None for the whole video.
     """
@@ -278,10 +278,10 @@ def _fits(store: Store, dataset: Dataset) -> bool:
 
 
 def _make(dataset: Dataset, progress: Progress) -> Path:
-    """Build the index where it can be written.
+    """Build the index in the first folder that can be written to.
 
     Raises:
-        IndexFileError: That is nowhere.
+        IndexFileError: No folder can be written to.
     """
     paths = _paths(dataset)
     for path in paths:

@@ -1,4 +1,4 @@
-"""What is known of a video before any of its frames is wanted."""
+"""Metadata of a video, known before any frame is decoded."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -32,7 +32,7 @@ class VideoInfo:
         codec: FFmpeg's name of the codec: ``h264``, ``hevc``, ``av1``, ``vp9``, ``mpeg4``, ``mjpeg``.
         decoder: FFmpeg's name of the decoder that took the first frame.
         codec_tag: Four characters by which the container calls the codec, "" for none.
-        extradata: What the decoder is given before the first packet.
+        extradata: Codec configuration for the decoder, given before the first packet.
         height: In pixels, upright.
         width: In pixels, upright.
         rotation: Degrees by which decoded frames are turned clockwise to be upright: 0, 90, 180 or 270.

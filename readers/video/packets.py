@@ -22,7 +22,7 @@ def read_packets(
 
     Args:
         data: The whole file.
-        info: What was found in it.
+        info: Metadata of the video.
         start: The first packet, 0 <= start.
         stop: The packet after the last, at most ``len(info.packet_pts)``.
         deadline: When to give up; None is `SCAN_SECONDS` from now on.

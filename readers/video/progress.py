@@ -1,4 +1,4 @@
-"""A bar of text that shows how far a long work is."""
+"""A text progress bar for long tasks."""
 
 import sys
 import time

@@ -176,7 +176,7 @@ class _Packets:
         self.offsets.append(position + found)
 
     def lie(self) -> dict[str, Any]:
-        """Where they lie, in one piece or in several, if that is known."""
+        """Offsets of the packets, each in one piece or in several, if known."""
         if self.are_whole:
             return {"packet_offsets": np.array(self.offsets, np.int64)}
         nowhere = np.empty(0, np.int64)
@@ -194,7 +194,7 @@ class _Packets:
         )
 
     def end(self, num_promised: int, missing_seconds: float) -> None:
-        """Take away what is cut off, and say what is missing."""
+        """Remove truncated packets, and report the missing part."""
         if self.is_cut or missing_seconds:  # the last packet may reach into what was overwritten
             self._keep(len(self.sizes) - 1)
         lost = missing_bytes(self.data)
@@ -240,7 +240,7 @@ class _Packets:
         return bool(breaks)
 
     def times(self) -> dict[str, Any]:
-        """What the time stamps say, where they are all there."""
+        """Presentation times, if all time stamps are present."""
         shown = np.array(self.shown) > 0
         pts = np.array([0 if stamp is None else stamp for stamp in self.pts], np.int64)
         last = int(np.argmax(np.where(shown, pts, np.iinfo(np.int64).min)))

@@ -1,4 +1,4 @@
-"""The file that holds what is known of many videos: a row for each, and blocks with their packets.
+"""The file that holds the metadata of many videos: a row for each, and blocks with their packets.
 
 All numbers little-endian, in this order:
 
@@ -82,7 +82,7 @@ class StoreWriter:
 
     Args:
         descriptor: Open descriptor of the file, which is written over.
-        num_videos: How many will come.
+        num_videos: Number of videos to write.
     """
 
     def __init__(self, descriptor: int, num_videos: int) -> None:
@@ -104,7 +104,7 @@ class StoreWriter:
 
         Args:
             number: Which one it is.
-            found: What is known of it, or why it is none.
+            found: Its metadata, or the reason why it is not a video.
             pin: A number by which the bytes it was found in are known again, 0 where none could be read.
             seconds: Start and end of the clip that its sample is; None for the whole video.
         """
@@ -189,7 +189,7 @@ class Store:
         return dict(zip(_NAMES, self._names(self.rows[number]).split("\0"), strict=True))
 
     def video(self, number: int) -> VideoInfo | VideoError:
-        """What is known of a video; its arrays are read-only.
+        """Metadata of a video; its arrays are read-only.
 
         Raises:
             DamagedStoreError: Its block is damaged.

@@ -1,4 +1,4 @@
-"""What people should know of some videos before they train on them, in words."""
+"""Warnings about videos with unusual properties, to read before training."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ WORDS: Mapping[str, str] = {
 
 
 def count_peculiar(rows: NDArray[Any] | Mapping[str, Any]) -> dict[str, int]:
-    """How many of some videos are peculiar, by the keys of `WORDS`.
+    """Count the unusual videos, by the keys of `WORDS`.
 
     Args:
         rows: Of `readers.video.store.ROW`, of videos that are sound; or of one video what is looked at, by the same

@@ -1,4 +1,4 @@
-"""Which peers there are, what they install, and where their environments lie."""
+"""The peers, the packages they install, and the folders of their environments."""
 
 import sys
 from pathlib import Path
@@ -20,12 +20,12 @@ def requirements(name: str) -> Path:
 
 
 def module_name(name: str) -> str:
-    """Where a peer's pipeline is imported from."""
+    """The module of a peer's pipeline."""
     return f"bench.baselines.peers.{name.replace('-', '_')}.pipeline"
 
 
 def environment(name: str) -> Path:
-    """Where a peer's virtual environment lies, or would lie."""
+    """The folder of a peer's virtual environment, which need not exist."""
     return (ENVIRONMENTS / name).absolute()
 
 

@@ -19,7 +19,7 @@ _COMPLETE = "complete"
 
 @dataclass(frozen=True)
 class Installed:
-    """What became of a peer; ``reason`` is empty when it is ready."""
+    """The outcome of an installation; ``reason`` is empty when it is ready."""
 
     name: str
     reason: str

@@ -66,7 +66,7 @@ class PeerProcess:
         self._made = Made(tuple(answer["shape"]), dtype, torch.device(answer["device"]))
 
     def made(self) -> Made:
-        """What its first batch was."""
+        """The shape and type of its first batch."""
         return self._made
 
     def turn(self, seconds: float) -> Slice:
@@ -102,7 +102,7 @@ def _command(name: str) -> list[str]:
 
 
 def spec_of(footing: Footing, folder: Path) -> Spec:
-    """What a footing asks of a peer that may write into a folder."""
+    """The task for a peer with these shared settings; it may write into a folder."""
     return Spec(
         [str(path) for path in footing.files],
         footing.labels,

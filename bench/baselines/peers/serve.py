@@ -29,10 +29,10 @@ from bench.compare.timer import synchronise, time_slice
 
 
 class PipelineModule(Protocol):
-    """What a peer's pipeline.py has.
+    """The interface of a peer's pipeline.py.
 
     Attributes:
-        NOTE: What a reader has to know to compare fairly.
+        NOTE: A note that is needed for a fair comparison.
     """
 
     NOTE: str

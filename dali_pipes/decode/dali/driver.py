@@ -12,7 +12,7 @@ Outputs = Sequence[Any] | None
 
 
 class Driver:
-    """A built DALI pipeline; one push is one run, and what comes out is in the order of the pushes.
+    """A built DALI pipeline; one push is one run, and outputs come in the order of the pushes.
 
     Args:
         pipeline: The pipeline, with DALI's default executor.

@@ -27,7 +27,7 @@ class FeedOptions:
 
     Attributes:
         batch_size: The largest batch.
-        device: Where DALI decodes.
+        device: Device on which DALI decodes.
         canvases: Whether it hands back finished canvases, one list of images per view, or one list of
             cuts: of each image the part that holds its crops of all views.
         canvas: For each view height and width of all its canvases, None where they differ.
@@ -91,11 +91,11 @@ class Feed:
 
     @property
     def refusal(self) -> str:
-        """What DALI said when it last refused a batch."""
+        """DALI's message for the last refused batch."""
         return self._driver.refusal
 
     def _inputs(self, fetched: Fetched, hidden: set[int]) -> Inputs:
-        """What the pipeline is fed for a batch."""
+        """The inputs of the pipeline for a batch."""
         if not len(fetched):  # DALI never recovers from an empty batch
             return self._nothing
         covered = ~fetched.kept()

@@ -125,7 +125,7 @@ class DaliImageDecoder:
         return self._augmenter.spawn(fetched, partial(render_parts, parts, self._fetcher))
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Discard pending batches."""
         self._feed.drain()
 
     def _render(self, fetched: Fetched, rows: set[int]) -> Rendering:

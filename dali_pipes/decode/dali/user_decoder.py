@@ -72,7 +72,7 @@ class UserImageDecoder:
         return self._augment(decoded, pictures)
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Discard pending batches."""
         self._decoder.end()
 
     def _decode(self, fetched: Fetched, rows: list[int]) -> tuple[Decoded, Pictures]:

@@ -36,7 +36,7 @@ class DaliDecoder:
 
     @property
     def refusal(self) -> str:
-        """What DALI said when it last refused a batch."""
+        """DALI's message for the last refused batch."""
         return _short(self._driver.refusal)
 
     def require_fits(self, largest: int, *, clips: bool) -> None:

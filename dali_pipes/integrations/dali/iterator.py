@@ -57,7 +57,7 @@ class DALIGenericIterator:
         last_batch_padded: Accepted and ignored: no epoch runs into the next one.
         last_batch_policy: Ours or DALI's. FILL fills up with samples from the start of the epoch's order
             where DALI repeats the last one or reads on; ask for "valid" to tell them apart.
-        prepare_first_batch: Whether the first batch is made here, or when it is asked for.
+        prepare_first_batch: Whether to make the first batch now, or on the first request.
 
     Attributes:
         batch_size: Samples per loader and step.
@@ -156,7 +156,7 @@ class DALIGenericIterator:
         self._begin()
 
     def checkpoints(self) -> list[bytes]:
-        """Where the run stands, for each loader: what was handed over, not what is prepared.
+        """The state of each loader: counts delivered batches, not prefetched ones.
 
         To resume, load one into each new loader before an iterator is made of them:
         ``loader.load_state_dict(json.loads(checkpoint))``. Any one of them does for any number of ranks.

@@ -39,7 +39,7 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
 
     Args:
         loaders: Loaders of one run.
-        last_batch: What becomes of an incomplete last batch.
+        last_batch: The handling of an incomplete last batch.
         size: Samples of an epoch on these loaders together, or -1 for all; see DALIGenericIterator.
 
     Raises:

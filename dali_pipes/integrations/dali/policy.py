@@ -1,4 +1,4 @@
-"""DALI's policies at the end of an epoch, and what a loader calls them."""
+"""DALI's policies at the end of an epoch, and their names in a loader."""
 
 import warnings
 from enum import Enum, unique
@@ -39,7 +39,7 @@ def last_batch_of(policy: Any, fill_last_batch: bool | None) -> LastBatch:
         fill_last_batch: DALI's older way to say it, which comes first; None for `policy`.
 
     Raises:
-        LoaderError: It is no policy.
+        LoaderError: The value is not a policy.
     """
     if fill_last_batch is not None:
         warnings.warn(

@@ -20,7 +20,7 @@ def render_canvases(frames: torch.Tensor, info: VideoInfo, crops: Crops, row: in
 
     Args:
         frames: uint8 [n, height, width, 3], as they are stored.
-        info: What the index knows of their video.
+        info: Metadata of the video.
         crops: The batch's crops, one row of which is used.
         row: That row.
 

@@ -95,7 +95,7 @@ class DaliClipDecoder:
         return self._go_on(step.fetched, rendered)
 
     def close(self) -> None:
-        """Drop what is under way."""
+        """Discard pending batches."""
         self._feed.drain()
 
     def _excerpt(self, fetched: Fetched, row: int) -> Excerpt | None:

@@ -1,4 +1,4 @@
-"""Colours of frames that were made of luma and chroma by the wrong matrix: DALI takes BT.601 for all videos."""
+"""Correcting the colours of frames that DALI converted with the wrong matrix: it uses BT.601 for all videos."""
 
 from functools import cache
 

@@ -20,7 +20,7 @@ from readers.video import VideoError, VideoInfo, read_packets
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A file that holds what must be decoded for a clip.
+    """A file with the packets that must be decoded for a clip.
 
     Attributes:
         data: uint8 [num_bytes], Matroska.
@@ -47,7 +47,7 @@ def make_excerpt(
 
     Args:
         data: The whole file.
-        info: What was found in it.
+        info: Metadata of the video.
         frames: int64 [T], the clip's, numbers in the order of presentation.
         backend: Backend of DALI's decoder.
     """

@@ -17,7 +17,7 @@ class ClipFeedOptions:
 
     Attributes:
         batch_size: The most excerpts that are pushed at once.
-        backend: Where DALI decodes.
+        backend: Device on which DALI decodes.
         device_id: The GPU for "mixed", None for "cpu".
         num_threads: DALI's own threads.
         depth: How many pushes DALI works on at once.
@@ -50,7 +50,7 @@ class ClipFeed:
 
     @property
     def refusal(self) -> str:
-        """What DALI said when it last refused something."""
+        """DALI's message for the last refused excerpt."""
         return self._driver.refusal
 
     def push(self, excerpts: Sequence[Excerpt]) -> None:
@@ -77,7 +77,7 @@ class ClipFeed:
         return None if frames is None else frames[0]
 
     def drain(self) -> None:
-        """Wait for what is under way and drop it."""
+        """Wait for pending pushes and discard them."""
         self._driver.drain()
 
 

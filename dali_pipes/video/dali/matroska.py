@@ -44,7 +44,7 @@ def write_matroska(
 
     Args:
         codec: A key of CODEC_IDS.
-        extradata: What the decoder is given before the first packet.
+        extradata: Codec configuration for the decoder, given before the first packet.
         size: Height and width of the frames as they are stored, not turned.
         groups: Groups of packets, in the order of decoding.
     """

@@ -1,4 +1,4 @@
-"""Which videos DALI decodes: those whose frames it is known to number as we do, less what it refuses here."""
+"""The videos that DALI decodes: those whose frames it numbers as we do, except those it has refused."""
 
 import warnings
 from collections import Counter
@@ -17,7 +17,7 @@ _ENOUGH = 3  # refused videos of a kind of which none was decoded
 
 
 class Limits(NamedTuple):
-    """What a decoder takes of one codec.
+    """The limits of a decoder for one codec.
 
     Attributes:
         pixel_formats: FFmpeg's names.
@@ -87,7 +87,7 @@ class Refusals:
         """Remember what became of a video; warn when its kind has become hopeless.
 
         Args:
-            info: What the index knows of the video.
+            info: Metadata of the video.
             decoded: Whether DALI decoded it.
             said: What DALI said, otherwise.
         """

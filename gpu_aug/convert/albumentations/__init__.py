@@ -26,7 +26,7 @@ __all__ = [
 
 
 def from_albumentations(source: Any, *, strict: bool = True) -> Recipe:
-    """Import a pipeline of Albumentations 2.0.7 or 2.0.8: same law of draws, same pixels.
+    """Import a pipeline of Albumentations 2.0.7 or 2.0.8: same distributions, same pixels.
 
     Pixels are those of Albumentations on float32 images in [0, 1]: on uint8 it rounds after each
     transform, and a recipe does not. Where a transform of 8 bits is meant, such as Posterize, the

@@ -68,7 +68,7 @@ _FORMATS = {
 
 
 def to_albumentations(recipe: Recipe) -> Any:
-    """Return ``A.Compose`` with the same law and, on float32 images, the same pixels.
+    """Return ``A.Compose`` with the same distributions and, on float32 images, the same pixels.
 
     Raises:
         RecipeError: One sentence for each operation that Albumentations has no equal of.

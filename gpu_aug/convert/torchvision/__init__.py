@@ -12,7 +12,7 @@ __all__ = ["color", "convert", "erase", "filters", "from_torchvision", "geometry
 
 
 def from_torchvision(source: Any, *, strict: bool = True) -> Recipe | Views:
-    """Import a pipeline of torchvision, transforms or transforms.v2: same law of draws, same pixels.
+    """Import a pipeline of torchvision, transforms or transforms.v2: same distributions, same pixels.
 
     Pixels are those of torchvision on float32 tensors in [0, 1]: on PIL images and uint8 it rounds
     after each transform, and a recipe does not. Conversions between PIL images, arrays and tensors

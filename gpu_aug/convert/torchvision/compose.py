@@ -1,4 +1,4 @@
-"""The containers of torchvision, and what it does to types, boxes and views."""
+"""The containers of torchvision, and its transforms of types, boxes and views."""
 
 from collections.abc import Callable, Iterable
 from copy import copy

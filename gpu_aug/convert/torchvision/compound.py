@@ -1,4 +1,4 @@
-"""What torchvision's weights, timm and users put into pipelines, as the transforms of torchvision that they stand for.
+"""Compound transforms (of torchvision's weights, timm and users), expanded to torchvision's basic ones.
 
 Neither is imported here: classes are told by the names of their modules, settings by their attributes.
 """

@@ -1,4 +1,4 @@
-"""The transforms of torchvision that change the type of images and leave the picture as it is."""
+"""The transforms of torchvision that change the type of images and keep the picture."""
 
 from collections.abc import Callable
 from typing import Any

@@ -27,7 +27,7 @@ class Filter(Operation, abstract=True):
     clamps: ClassVar[bool] = False
 
     def kernel(self, params: Params) -> Kernels:
-        """Return float64 [B, k, k], k odd and the same for every batch, of what ``draw`` returned.
+        """Return float64 [B, k, k], k odd and the same for every batch, from the result of ``draw``.
 
         It is not flipped: the number at (0, 0) weighs the pixel above and to the left.
         """
@@ -97,11 +97,11 @@ def odd_range(name: str, field: str, value: Any) -> int | tuple[int, int]:
 
 
 def largest_of(size: int | tuple[int, int]) -> int:
-    """Return the largest size of what ``odd_range`` returned."""
+    """Return the largest size in a result of ``odd_range``."""
     return size if isinstance(size, int) else size[1]
 
 
 def odd_between(u: Uniforms, size: int | tuple[int, int]) -> Sizes:
-    """Odd numbers of what ``odd_range`` returned, each equally likely."""
+    """Uniform odd numbers from a result of ``odd_range``."""
     low, high = (size, size) if isinstance(size, int) else size
     return low + 2 * whole_below(u, (high - low) // 2 + 1)

@@ -24,7 +24,7 @@ class Gamma(Operation):
         gamma: The power: (smallest, largest), drawn evenly, or one number.
         p: Share of the images that are changed.
 
-    Source: torchvision v2 adjust_gamma; the law is Albumentations RandomGamma with its limits
+    Source: torchvision v2 adjust_gamma; the distribution is from Albumentations RandomGamma with its limits
     divided by 100.
     """
 

@@ -69,7 +69,7 @@ class FancyPCA(ColorMatrix):
 
 @dataclass(frozen=True)
 class NormalizePerImage(ColorMatrix):
-    """Normalize each image by what is in it, and clamp to [-20, 20].
+    """Normalize each image by its own mean and standard deviation or range, and clamp to [-20, 20].
 
     Args:
         by: "mean_std" subtracts the mean and divides by the standard deviation; "min_max" makes the

@@ -176,7 +176,7 @@ class RandomPhotometricDistort(Combinator):
         contrast: Range of the factor.
         saturation: Range of the factor.
         hue: Range of the shift in turns.
-        p: How often each of the five is done, independently.
+        p: Probability of each of the five adjustments, independently.
 
     Source: torchvision v2 RandomPhotometricDistort.
     """
@@ -198,7 +198,7 @@ class RandomPhotometricDistort(Combinator):
 
     @property
     def children(self) -> tuple[Operation, ...]:
-        """Contrast stands at both of its places."""
+        """The adjustments in order; contrast comes twice, since it may be first or last."""
         contrast = Contrast(self.contrast, p=self.p)
         return (
             Brightness(self.brightness, p=self.p),

@@ -64,7 +64,7 @@ class Posterize(Table):
     """Keep the leading bits of each 8-bit value.
 
     Args:
-        bits: How many of the 8 bits: one number from 0 to 8, or (smallest, largest), both included;
+        bits: Number of bits to keep: one number from 0 to 8, or (smallest, largest), both included;
             or three such pairs, one per channel.
         p: Share of the images that are changed.
 

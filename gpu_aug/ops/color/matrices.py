@@ -39,7 +39,7 @@ _WHITE = 6000  # kelvin
 
 
 class Statistics(NamedTuple):
-    """What an operation may know of its images, float64 on their device."""
+    """Statistics of images that operations use, float64 on their device."""
 
     mean: Tensor
     """[n, 3], per channel."""
@@ -201,7 +201,7 @@ class ChannelDropout(ColorMatrix):
     """Fill one or two channels with a value.
 
     Args:
-        num_channels: How many: one number, or (smallest, largest), both included.
+        num_channels: Number of channels: one number, or (smallest, largest), both included.
         fill: The value, in [0, 1].
         p: Share of the images that are changed.
 

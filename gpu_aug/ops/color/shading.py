@@ -43,9 +43,9 @@ class Shading(Operation, abstract=True):
         """Return float32 [n, 1, H, W] for n images, without waiting for the device.
 
         Args:
-            params: What ``draw`` returned, or rows of it.
+            params: The result of ``draw``, or rows of it.
             size: Height and width of the images.
-            device: Where the result shall lie.
+            device: Device of the result.
         """
 
 
@@ -96,11 +96,11 @@ class Illumination(Shading):
 
     @property
     def num_uniforms(self) -> int:
-        """The gate, the strength, its sign, and up to three of the place."""
+        """The gate, the strength, its sign, and up to three for the position of the light."""
         return 6 if self.mode == "gaussian" else 4
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:  # noqa: ARG002 - any size
-        """Draw ``intensity``, float64 [B], and the place.
+        """Draw ``intensity``, float64 [B], and the position of the light.
 
         ``slope``, float64 [B, 3], has the shares of x, y and 1 in a linear gradient, with x and y
         from 0 to 1; ``corner``, int64 [B], counts from the top left, clockwise; ``center``,
@@ -150,7 +150,7 @@ class PlasmaShadow(Shading):
 
     Args:
         intensity: Range of how much darker the darkest place becomes, in [0, 1].
-        roughness: How much stronger each finer layer of the clouds is than the one before.
+        roughness: Ratio of the strength of each finer layer of the clouds to the one before.
         p: Share of the images that are changed.
 
     Source: Albumentations PlasmaShadow.
@@ -195,7 +195,7 @@ class PlasmaBrightnessContrast(Operation):
     Args:
         brightness: Range of what is added where the clouds are thickest, in [-1, 1].
         contrast: Range of the factor there less 1, in [-1, 1].
-        roughness: How much stronger each finer layer of the clouds is than the one before.
+        roughness: Ratio of the strength of each finer layer of the clouds to the one before.
         p: Share of the images that are changed.
 
     Source: Albumentations PlasmaBrightnessContrast.

@@ -13,7 +13,7 @@ _TINY = 1e-9  # below it the law is a power to all digits
 
 
 def log_gammas(u: Uniforms, shape: float) -> Uniforms:
-    """Logarithms of numbers with the gamma law of this shape and scale 1, one per uniform number.
+    """Logarithms of samples of the gamma distribution with this shape and scale 1, one per uniform number.
 
     Small shapes give numbers that are no floats, such as 1e-3000; their logarithms are.
 
@@ -37,12 +37,12 @@ def log_gammas(u: Uniforms, shape: float) -> Uniforms:
 
 
 def beta(u: Uniforms, alpha: float) -> Uniforms:
-    """Numbers with the law Beta(alpha, alpha), float64 [B], from u, float64 [B, 2]."""
+    """Samples of Beta(alpha, alpha), float64 [B], from u, float64 [B, 2]."""
     return dirichlet(u, alpha)[:, 0]
 
 
 def dirichlet(u: Uniforms, alpha: float) -> Uniforms:
-    """Shares that add up to 1, float64 [B, n], with the symmetric Dirichlet law; u is [B, n]."""
+    """Samples of the symmetric Dirichlet distribution, float64 [B, n], from u, [B, n]."""
     logs = log_gammas(u, alpha)
     parts = np.exp(logs - logs.max(axis=1, keepdims=True))
     shares: Uniforms = parts / parts.sum(axis=1, keepdims=True)

@@ -20,12 +20,12 @@ def log_between(u: Uniforms, ends: tuple[float, ...]) -> Uniforms:
 
 
 def whole_below(u: Uniforms, limits: Sizes | int) -> Sizes:
-    """Whole numbers, each of [0, limit) equally likely."""
+    """Uniform integers in [0, limit)."""
     return (u * limits).astype(np.int64)
 
 
 def whole_between(u: Uniforms, ends: tuple[int, ...]) -> Sizes:
-    """Whole numbers, each of [low, high] equally likely, both ends included."""
+    """Uniform integers in [low, high], both ends included."""
     return ends[0] + whole_below(u, ends[1] - ends[0] + 1)
 
 

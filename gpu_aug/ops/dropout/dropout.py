@@ -58,7 +58,7 @@ class CoarseDropout(Dropout):
 
     @property
     def num_uniforms(self) -> int:
-        """The gate, the number, two sides and two places per rectangle, and the filling."""
+        """The gate, the number, height, width, top and left per rectangle, and the fill."""
         return 2 + 4 * self.num_holes[1] + 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
@@ -115,7 +115,7 @@ class XYMasking(Dropout):
 
     @property
     def num_uniforms(self) -> int:
-        """The gate, two numbers, a length and a place per stripe, and the filling."""
+        """The gate, two numbers, a length and an offset per stripe, and the fill."""
         return 3 + 2 * (self.num_masks_x[1] + self.num_masks_y[1]) + 2  # type: ignore[index]
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:

@@ -31,7 +31,7 @@ class Holes(Operation, abstract=True):
     it has ``colours``, float64 [B, N, 3].
 
     Attributes:
-        fill_mask: What the same rectangles of masks are filled with; None leaves masks alone.
+        fill_mask: Value of masks in the same rectangles; None leaves masks unchanged.
     """
 
     fill_mask: int | None = None
@@ -39,7 +39,7 @@ class Holes(Operation, abstract=True):
     @property
     @abstractmethod
     def paint(self) -> Paint:
-        """What is painted: one value, three, or what is random.
+        """The fill: one value, three values, or the name of a random fill.
 
         "random" is a uniform value in [0, 1) per pixel and channel, "normal" a standard normal one,
         "random_uniform" a uniform colour in [0, 1) per rectangle, where later ones cover earlier ones.
@@ -59,7 +59,7 @@ class Dropout(Holes, abstract=True):
         fill: One value or three, in the values of this place in the recipe: [0, 1] before
             Normalize; "random" is a uniform value in [0, 1) per pixel and channel,
             "random_uniform" a uniform colour per rectangle.
-        fill_mask: What the same rectangles of masks are filled with; None leaves masks alone.
+        fill_mask: Value of masks in the same rectangles; None leaves masks unchanged.
         p: Share of the images that are changed.
     """
 
@@ -94,9 +94,9 @@ class RandomErasing(Holes):
         p: Share of the images that are changed, but for those where no try fitted.
         scale: Smallest and largest area of the rectangle, as a share of the image.
         ratio: Smallest and largest height / width of the rectangle; drawn log-uniformly.
-        value: What is painted, one value or three, in the values of this place in the recipe:
+        value: The fill, one value or three, in the value range at this step of the recipe:
             [0, 1] before Normalize, normalised after it. "random" is standard normal noise.
-        fill_mask: What the same rectangle of masks is filled with; None leaves masks alone.
+        fill_mask: Value of masks in the same rectangle; None leaves masks unchanged.
 
     Source: torchvision v2 RandomErasing: ten tries, then the image stays as it is.
 
@@ -133,7 +133,7 @@ class RandomErasing(Holes):
 
     @property
     def num_uniforms(self) -> int:
-        """The gate, an area and a ratio per try, a place, and a key for noise."""
+        """The gate, an area and a ratio per try, top and left, and a key for noise."""
         return 1 + 2 * _NUM_TRIES + 2 + 2 * (self.value == "random")
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
@@ -156,7 +156,7 @@ class RandomErasing(Holes):
 
 @dataclass(frozen=True)
 class Erasing(Dropout):
-    """Paint one random rectangle, with probability ``p``, by the law of Albumentations.
+    """Paint one random rectangle, with probability ``p``, with the distribution of Albumentations.
 
     Args:
         scale: Smallest and largest area of the rectangle, as a share of the image.
@@ -205,7 +205,7 @@ class Erasing(Dropout):
 
 
 def hole_params(apply: Any, holes: Sizes, paint: Paint, key: NDArray[np.uint32]) -> Params:
-    """Return the parameters of Holes; ``key``, uint32 [B, 2], is for what is random in the paint."""
+    """Return the parameters of Holes; ``key``, uint32 [B, 2], is for a random fill."""
     params: Params = {"apply": np.array(apply), "holes": np.ascontiguousarray(holes)}
     if paint == "random_uniform":
         colours = [keyed_uniforms(one, 3 * holes.shape[1]).reshape(-1, 3) for one in key]

@@ -40,7 +40,7 @@ class Foreign(Operation, abstract=True):
     @property
     @abstractmethod
     def title(self) -> str:
-        """What it is, for errors."""
+        """A description for error messages."""
 
     @property
     def spatial(self) -> bool | None:
@@ -49,7 +49,7 @@ class Foreign(Operation, abstract=True):
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Return what its results depend on, ready for JSON, for the fingerprint."""
+        """Return all that its results depend on, as JSON values, for the fingerprint."""
 
     def check_targets(self) -> None:
         """Raise where boxes, keypoints or masks would not follow the image.

@@ -1,4 +1,4 @@
-"""Transforms of Albumentations and torchvision and modules of Kornia in a recipe, carried out as they are."""
+"""Transforms of Albumentations and torchvision and modules of Kornia in a recipe, called unchanged."""
 
 import hashlib
 import json
@@ -27,14 +27,14 @@ Takes = Literal["uint8", "float32"]
 
 @dataclass(frozen=True, eq=False)
 class AlbumentationsTransform(Foreign):
-    """A transform or a Compose of Albumentations, as it is, on the CPU.
+    """A transform or a Compose of Albumentations, called unchanged on the CPU.
 
     Its randomness is seeded per sample, and where it holds code of yours torch's, Python's and NumPy's is, too; its
     own ``p`` says how often it is done. Boxes, keypoints and masks do not follow it.
 
     Args:
         transform: Any transform that keeps the image's size.
-        takes: What it gets: "uint8", [H, W, 3] in 0..255 (values are rounded), or "float32", as
+        takes: Its input: "uint8", [H, W, 3] in 0..255 (values are rounded), or "float32", as
             they are.
     """
 
@@ -105,7 +105,7 @@ class AlbumentationsTransform(Foreign):
 
 @dataclass(frozen=True, eq=False)
 class KorniaModule(Named):
-    """A Kornia augmentation, or another torch module on images, as it is.
+    """A Kornia augmentation, or another torch module on images, called unchanged.
 
     It gets one image at a time, float32 [1, 3, H, W], after torch's generators were seeded for the
     sample, so a sample does not depend on its batch. Its own ``p`` says how often it is done.
@@ -154,14 +154,14 @@ class KorniaModule(Named):
 
 @dataclass(frozen=True, eq=False)
 class TorchvisionTransform(Named):
-    """A transform of torchvision, as it is, on the CPU.
+    """A transform of torchvision, called unchanged on the CPU.
 
     It gets one image at a time after torch's, Python's and numpy's generators were seeded for the
     sample.
 
     Args:
         transform: Keeps the image's size.
-        takes: What it gets: a "pil" image or a tensor [3, H, W], "uint8" (both rounded to 8 bits) or
+        takes: Its input: a "pil" image or a tensor [3, H, W], "uint8" (both rounded to 8 bits) or
             "float32".
         name: Name in a recipe file; without it the recipe cannot be saved.
     """

@@ -16,7 +16,7 @@ POSITIONS = ("center", "top_left", "top_right", "bottom_left", "bottom_right", "
 
 @dataclass(frozen=True, kw_only=True)
 class PaddedCrop(Crop, abstract=True):
-    """A crop that says what lies beside the image.
+    """A crop with padding outside the image.
 
     Attributes:
         padding_mode: "constant" is ``fill``, "edge" repeats the last pixel, "reflect" mirrors
@@ -43,7 +43,7 @@ def crop_params(start: Any, shape: Any) -> Params:
 
 
 def borders(missing: Sizes, position: str, u: Uniforms) -> Sizes:
-    """Return how much of the missing rows and columns, int64 [B, 2], stands before the image."""
+    """Return the number of missing rows and columns added before the image, int64 [B, 2]."""
     if position == "random":
         return whole_below(u, missing + 1)
     if position == "center":
@@ -82,7 +82,7 @@ def padding_fields(operation: Spatial) -> dict[str, Any]:
 
 
 def mask_value(name: str, value: Any) -> int:
-    """Return what masks are filled with."""
+    """Return the fill value of masks."""
     if not validation.is_whole(value):
         raise validation.fault(name, "fill_mask", value, "a whole number, for example 255")
     return int(value)

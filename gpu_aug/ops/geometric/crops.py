@@ -26,13 +26,13 @@ Pair = int | tuple[int, int]
 
 @dataclass(frozen=True)
 class RandomCrop(PaddedCrop):
-    """Cut out a part of one size at a random place; an image that is too small is padded.
+    """Crop a fixed size at a random location; an image that is too small is padded.
 
     Args:
         size: (height, width) of the result; one number is a square.
         padding: Added around the image before: one number, (left and right, top and bottom) or
             (left, top, right, bottom).
-        position: Where an image that is still too small stands in the result.
+        position: Location in the result of an image that is still too small.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
@@ -83,9 +83,9 @@ class CenterCrop(PaddedCrop):
 
     Args:
         size: (height, width) of the result; one number is a square.
-        rounding: What happens to half a pixel of the top-left corner: "even" goes to the even
+        rounding: Rounding of half a pixel in the top-left corner: "even" goes to the even
             neighbour, as torchvision has it, "down" to the smaller one, as Albumentations does.
-        position: Where an image that is too small stands in the result.
+        position: Location in the result of an image that is too small.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
@@ -125,7 +125,7 @@ class CenterCrop(PaddedCrop):
 
 @dataclass(frozen=True)
 class FixedCrop(PaddedCrop):
-    """Cut out a part of one size at a fixed place; what lies beside the image is padded.
+    """Crop a fixed size at a fixed location; the part outside the image is padded.
 
     Args:
         size: (height, width) of the result; one number is a square.

@@ -28,7 +28,7 @@ class GridDropout(Dropout):
             drawn itself.
         grid: Number of cells along (height, width), in place of ``unit_size_range``. Without both,
             cells are a tenth of the image.
-        shift_xy: Where the rectangles stand in their cells, (x, y), if not at random.
+        shift_xy: Offset (x, y) of the rectangles in their cells, if not random.
         fill: See Dropout; and so the others.
 
     Where a side is no multiple of its number of cells, which cells are one pixel larger is random.
@@ -178,7 +178,7 @@ class GridMask(Dropout):
 
 @dataclass(frozen=True)
 class RandomGridShuffle(Operation):
-    """Cut the image into tiles and let tiles of one size change places, with probability ``p``.
+    """Divide the image into tiles and shuffle tiles of equal size, with probability ``p``.
 
     Args:
         grid: Number of tiles along (height, width).
@@ -208,7 +208,7 @@ class RandomGridShuffle(Operation):
         return 1 + sum(self.grid) + self.grid[0] * self.grid[1]
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
-        """Draw ``tiles`` and ``sources``, int64 [B, N, 4]: what is shown where, and from where.
+        """Draw ``tiles`` and ``sources``, int64 [B, N, 4]: each tile and the tile shown in it.
 
         Both are top, left, bottom, right; a tile and its source have one size.
         """

@@ -62,9 +62,9 @@ class PadIfNeeded(PaddedCrop):
 
     Args:
         size: Smallest (height, width); one number is for both, None leaves a side to ``divisor``.
-        divisor: What (height, width) shall be multiples of; one number is for both, None leaves
+        divisor: Make (height, width) multiples of this; one number is for both, None leaves
             a side to ``size``.
-        position: Where the image stands in the result; half a pixel goes to bottom and right.
+        position: Location of the image in the result; half a pixel goes to bottom and right.
         padding_mode: See PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
@@ -121,7 +121,7 @@ class PadIfNeeded(PaddedCrop):
 
 @dataclass(frozen=True)
 class RandomZoomOut(PaddedCrop):
-    """Put the image at a random place of a larger canvas, with probability ``p``.
+    """Put the image at a random location on a larger canvas, with probability ``p``.
 
     Args:
         fill: See PaddedCrop.

@@ -74,7 +74,7 @@ class RandomPerspective(Bordered, Warp):
 
 @dataclass(frozen=True)
 class Perspective(Bordered, Warp):
-    """Move the corners at random, and show what lies between them.
+    """Move the corners at random, and warp the quadrilateral between them to the whole image.
 
     Args:
         scale: Range of the standard deviation of the corners' jitter, as a share of the sides; one

@@ -64,7 +64,7 @@ class RandomResizedCrop(Resampling):
 
     @property
     def num_uniforms(self) -> int:
-        """An area and a ratio per try, then a place: top and left."""
+        """An area and a ratio per try, then top and left."""
         return 2 * _NUM_TRIES + 2
 
     def draw(self, u: Uniforms, sizes: Sizes) -> Params:
@@ -158,7 +158,7 @@ class CropAndPad(Resampling):
             towards 0. Give one of ``px`` and ``percent``.
         independent: Whether each side draws for itself, where one (low, high) is given.
         keep_size: Whether the result is resampled to the size that the image had.
-        padding_mode: What lies beside the image: see PaddedCrop.
+        padding_mode: Values outside the image: see PaddedCrop.
         fill: See PaddedCrop.
         fill_mask: See PaddedCrop.
         interpolation: See Resampling.

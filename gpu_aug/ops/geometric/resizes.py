@@ -26,7 +26,7 @@ Pair = int | tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Resampling(Resample, abstract=True):
-    """A change of size that says how it resamples.
+    """A resize with an interpolation.
 
     Attributes:
         interpolation: "bilinear"; "bicubic"; "nearest" takes the pixel in which the centre of the
@@ -268,7 +268,7 @@ def letterbox(
 
     Args:
         size: (height, width) of the result; one number is a square.
-        fill: What lies beside the image, one value or three in [0, 1].
+        fill: Value outside the image, one value or three in [0, 1].
         fill_mask: The same for masks.
         interpolation: See Resampling.
         antialias: See Resampling.

@@ -32,9 +32,9 @@ class Spatial(Operation, abstract=True):
     """An operation that moves pixels.
 
     Attributes:
-        fill: Value beside the image where ``padding_mode`` is "constant".
+        fill: Value outside the image where ``padding_mode`` is "constant".
         fill_mask: The same for masks.
-        padding_mode: What lies beside the image: "constant" is ``fill``, "edge" repeats the last
+        padding_mode: Values outside the image: "constant" is ``fill``, "edge" repeats the last
             pixel, "reflect" mirrors without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb).
         interpolation: How images are resampled; masks are always resampled "nearest".
         blend: How ``fill`` mixes with the image in the seam, one pixel wide, of a bilinear Warp or
@@ -59,7 +59,7 @@ class Moving(Spatial, abstract=True):
         """Return the matrices from the image before to the image after, in continuous coordinates.
 
         Args:
-            params: What ``draw`` returned.
+            params: The result of ``draw``.
             sizes: int64 [B, 2], sizes before.
 
         Rows whose ``apply`` is off may hold anything.
@@ -77,7 +77,7 @@ class Reorient(Moving, abstract=True):
     """Always."""
 
     def result_size(self, params: Params, sizes: Sizes) -> Sizes:
-        """Height and width change places where the image is transposed."""
+        """Height and width are swapped where the image is transposed."""
         turned = (params["apply"] & params["transpose"])[:, None]
         return np.where(turned, sizes[:, ::-1], sizes)
 
@@ -172,14 +172,14 @@ class Remap(Spatial, abstract=True):
         """Return float32 [B, 2, H, W], (dx, dy) in pixels: result(x, y) = source(x + dx, y + dy).
 
         Args:
-            params: What ``draw`` returned, or rows of it.
+            params: The result of ``draw``, or rows of it.
             size: Height and width of the images.
-            device: Where the result shall lie. Its values are the same on every device but for rounding.
+            device: Device of the result. Its values are the same on every device but for rounding.
         """
 
 
 def pads_whole(operation: Spatial) -> bool:
-    """Whether what lies beside the image is made of whole 1/255, if the image is."""
+    """Whether values outside the image are multiples of 1/255, if those of the image are."""
     fills = np.atleast_1d(operation.fill) * 255
     return operation.padding_mode != "constant" or bool(
         (np.abs(fills - np.rint(fills)) < 1e-6).all()

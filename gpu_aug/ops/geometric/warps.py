@@ -33,7 +33,7 @@ class Bordered(Spatial, abstract=True):
     Args:
         interpolation: How images are resampled, "nearest", "bilinear" or "bicubic" (a = -0.75); masks
             always take the nearest pixel. "bicubic" has no mirrored borders.
-        padding_mode: What lies beside the image: "constant" is ``fill``, "edge" repeats the last
+        padding_mode: Values outside the image: "constant" is ``fill``, "edge" repeats the last
             pixel, "reflect" mirrors without it (dcb|abcd|cba), "symmetric" with it (cba|abcd|dcb).
         fill: One value or three, in the values of this place in the recipe: [0, 1] before Normalize.
         fill_mask: The same for masks, a whole number.

@@ -89,8 +89,8 @@ class Downscale(Operation):
 
     Args:
         scale: Range of the factor within [0, 1]. The small image has at least one pixel.
-        down: How it is made smaller.
-        up: How it is made larger.
+        down: Interpolation for downscaling.
+        up: Interpolation for upscaling.
         p: Share of the images that are changed.
 
     Source: Albumentations Downscale (scale_range, interpolation_pair), OpenCV resize.

@@ -43,9 +43,9 @@ class Noise(Operation, abstract=True):
         """Return float32 [B, 1 or 3, H or 1, W or 1], on ``device`` without waiting for it.
 
         Args:
-            params: What ``draw`` returned, or rows of it.
+            params: The result of ``draw``, or rows of it.
             size: Height and width of the images.
-            device: Where the result shall lie. Its values are the same on every device but for rounding.
+            device: Device of the result. Its values are the same on every device but for rounding.
         """
 
 

@@ -22,8 +22,8 @@ def plasma(
     Args:
         key: uint32 [n, 2], on the host.
         size: Height and width.
-        roughness: How much stronger each finer layer is than the one before.
-        device: Where the clouds shall lie.
+        roughness: Ratio of the strength of each finer layer to the one before.
+        device: Device of the result.
     """
     num_steps = max(math.ceil(math.log2(max(max(size) - 1, 1))) - 1, 0)
     grid = uniform_field(key, (1, 3, 3), device) * 2 - 1

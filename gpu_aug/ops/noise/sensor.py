@@ -138,7 +138,7 @@ class ISONoise(Operation):
         }
 
     def hue_noise(self, params: Params, size: Size, device: torch.device) -> Tensor:
-        """Return what is added to hue, in degrees, float32 [B, H, W]."""
+        """Return the noise added to hue, in degrees, float32 [B, H, W]."""
         field = normal_field(params["key"], size, device, stream=1)
         return (
             field

@@ -21,7 +21,7 @@ class Superpixels(Operation):
         p_replace: Range of the probability that a segment is replaced.
         n_segments: Smallest and largest number of segments, about.
         max_size: A larger image is segmented at this length of its longer side; None is never.
-        sampling: How it is resized for that.
+        sampling: Interpolation for that resize.
         p: Share of the images that are changed.
 
     Source: Albumentations Superpixels.

@@ -46,7 +46,7 @@ class Policy(Operation, abstract=True):
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
-        """What carries out one stage."""
+        """The operations that carry out one stage."""
         warp = PolicyWarp(self.interpolation, self.fill, self.blend)
         return policy_space.carriers(self.space, warp)
 
@@ -69,11 +69,11 @@ class RandAugment(Policy):
     """Carry out ``num_ops`` operations of one magnitude, each drawn from 14 with equal chance.
 
     Args:
-        num_ops: How many; one may be drawn again.
+        num_ops: Number of operations, drawn with replacement.
         magnitude: Index of the magnitude, below ``num_magnitude_bins``.
         num_magnitude_bins: Number of magnitudes.
         interpolation: Interpolation of shears, translations and rotations.
-        fill: Value beside the image.
+        fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
     Source: torchvision v2 RandAugment on uint8 images; Cubuk et al. 2019,
@@ -128,7 +128,7 @@ class TrivialAugmentWide(Policy):
     Args:
         num_magnitude_bins: Number of magnitudes.
         interpolation: Interpolation of shears, translations and rotations.
-        fill: Value beside the image.
+        fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
     Source: torchvision v2 TrivialAugmentWide on uint8 images; Mueller and Hutter 2021,
@@ -166,7 +166,7 @@ class AutoAugment(Policy):
     Args:
         policy: Which data the pairs were learned on.
         interpolation: Interpolation of shears, translations and rotations.
-        fill: Value beside the image.
+        fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
     Source: torchvision v2 AutoAugment on uint8 images; Cubuk et al. 2018,
@@ -221,14 +221,14 @@ class AugMix(Operation):
     Masks, boxes and keypoints stay where they are.
 
     Args:
-        severity: How many of the ten magnitudes are drawn from, counted from the weakest.
+        severity: Number of magnitudes to draw from, counted from the weakest of ten.
         mixture_width: Number of chains.
         chain_depth: Operations per chain; -1 draws 1, 2 or 3 for each chain.
         alpha: The image's share has the law Beta(alpha, alpha); the chains share the rest by
             the symmetric Dirichlet law of ``alpha``.
         all_ops: Whether brightness, contrast, colour and sharpness are among the operations.
         interpolation: Interpolation of shears, translations and rotations.
-        fill: Value beside the image.
+        fill: Value outside the image.
         blend: How a bilinear seam mixes with ``fill``; see Spatial.
 
     Source: torchvision v2 AugMix on uint8 images, without rounding down the sum at the end; Hendrycks
@@ -271,13 +271,13 @@ class AugMix(Operation):
 
     @property
     def carriers(self) -> tuple[Operation, ...]:
-        """What carries out one link of a chain."""
+        """The operations that carry out one link of a chain."""
         warp = PolicyWarp(self.interpolation, self.fill, self.blend)
         return policy_space.carriers(self.space, warp)
 
     @property
     def num_links(self) -> int:
-        """How many operations the longest chain has."""
+        """Number of operations of the longest chain."""
         return 3 if self.chain_depth == -1 else self.chain_depth
 
     @property

@@ -25,7 +25,7 @@ _WARPS = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 
 @dataclass(frozen=True)
 class PolicyWarp(Warp, abstract=True):
-    """The shear, shift or rotation of a policy; what is bilinear is rounded to 8 bit."""
+    """The shear, shift or rotation of a policy; bilinear results are rounded to 8 bits."""
 
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
@@ -155,7 +155,7 @@ def choice_params(
     """Return the parameters of ``carriers`` for one operation per image.
 
     Args:
-        space: What was chosen from.
+        space: The operations to choose from.
         chosen: Indices into ``space.names``, int64 [B].
         bins: Which of ``num_bins`` magnitudes, int64 [B].
         signs: Uniform numbers, float64 [B]; below one half the magnitude becomes negative.

@@ -1,4 +1,4 @@
-"""Open ArrayRecord files: how many at a time, by which process, and what a fork does to them."""
+"""Open ArrayRecord files: a bounded number at a time, and safe to fork."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Arrow files, and what Hugging Face's datasets save."""
+"""Arrow files, including those saved by Hugging Face datasets."""
 
 from readers.formats.arrow.dataset import ArrowDataset
 

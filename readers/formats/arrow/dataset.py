@@ -1,4 +1,4 @@
-"""Arrow files and what Hugging Face's datasets save."""
+"""Arrow files, including those saved by Hugging Face datasets."""
 
 import hashlib
 import os
@@ -43,7 +43,7 @@ class ArrowDataset(IndexedDataset):
         label: Column of the class number, whole numbers or digits; None looks for the usual names.
         key: Column that names the samples; None looks for the usual names, then counts rows.
         columns: Which columns become fields; None for all. Others are not read.
-        decoded_bytes: How much of decompressed record batches may be kept.
+        decoded_bytes: Maximum size of decompressed record batches kept in memory.
 
     Raises:
         SourceError: A file is missing, not Arrow, cut off, lacks a column, or one has a type that cannot

@@ -1,4 +1,4 @@
-"""Finding Arrow files, among them what Hugging Face's datasets saved, and the record batches in them."""
+"""Finding Arrow files, including those saved by Hugging Face datasets, and the record batches in them."""
 
 import hashlib
 import json

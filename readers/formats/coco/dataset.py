@@ -115,7 +115,7 @@ class CocoDataset(IndexedDataset):
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """See `IndexedDataset.column`; heights and widths are those that the file tells."""
+        """See `IndexedDataset.column`; heights and widths are as the file states."""
         if name == "num_bytes":
             return np.full(len(self), -1, np.int64)
         return self._stored.column(name)

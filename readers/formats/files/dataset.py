@@ -1,4 +1,4 @@
-"""Files that are samples of their own: what is known of them unread, and reading many at a time."""
+"""Files that are samples of their own: their metadata, and reading many of them at a time."""
 
 import errno
 import hashlib
@@ -37,7 +37,7 @@ class FileDataset(IndexedDataset):
         names: Names of the files, relative to it.
         labels: Class number of each, -1 for none.
         class_names: Name of each class number.
-        sidecars: What belongs to which file.
+        sidecars: The files that belong to each file.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class FileDataset(IndexedDataset):
         return Sample(index, name, fields, self._labels[index])
 
     def _field(self, name: str) -> str:
-        """What a file is called among the fields of its sample."""
+        """The name of a file among the fields of its sample."""
         return name.rpartition(".")[2].lower()
 
     def _payload(self, path: str) -> Payload:
         return read_whole(path)
 
     def _extra(self, index: int) -> str:
-        """What else tells a sample from one of the same file."""
+        """What further identifies a sample among those of the same file."""
         del index
         return ""
 

@@ -1,4 +1,4 @@
-"""Chunks of an HDF5 dataset that filters compressed: how large they become, and what is in them.
+"""Chunks of an HDF5 dataset that filters compressed: their decompressed size and content.
 
 HDF5's library decompresses whatever deflate makes of a chunk, also what is a thousand times as long as the
 chunk, and follows the offsets that rows of variable length tell. So the one is looked at first, and the other

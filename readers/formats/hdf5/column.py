@@ -1,4 +1,4 @@
-"""One dataset of an HDF5 file as a column: what its rows are, and how some of them are read in one go."""
+"""One dataset of an HDF5 file as a column: the type of its rows, and reading several at once."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -141,7 +141,7 @@ class HeapRows:
 
 
 class Spans:
-    """Where the 16 bytes of each row lie, as they are.
+    """The raw 16-byte reference of each row.
 
     Args:
         content: All of the file.

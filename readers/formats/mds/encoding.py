@@ -1,4 +1,4 @@
-"""Values of MDS columns as payloads: what each encoding of mosaicml-streaming means, without that package."""
+"""Decoding values of MDS columns to payloads, for each encoding of mosaicml-streaming, without that package."""
 
 import io
 import math

@@ -1,4 +1,4 @@
-"""index.json of an MDS folder: which shards it has, and what their columns hold."""
+"""index.json of an MDS folder: its shards and their columns."""
 
 import json
 import os

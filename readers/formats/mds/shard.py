@@ -1,4 +1,4 @@
-"""A shard of an MDS folder, which tells itself where its samples lie."""
+"""A shard of an MDS folder, whose header holds the offsets of its samples."""
 
 import errno
 import hashlib
@@ -79,7 +79,7 @@ class Shard:
         return np.full(len(offsets) - 1, number, np.int64)
 
     def wrong_hash(self) -> str:
-        """Compare the hashes that the index has; what is wrong, or empty. For errors see `read`."""
+        """Compare the hashes in the index; return the mismatch, or "". For errors see `read`."""
         blob, _ = self._open()
         (content,) = map(copied, blob.read([(0, blob.size_bytes)]))
         for name, expected in self.info.raw.hashes.items():

@@ -44,7 +44,7 @@ class ParquetDataset(IndexedDataset):
         label: Column of the class number, whole numbers or digits; None looks for the usual names.
         key: Column that names the samples; None looks for the usual names, then counts rows.
         columns: Which columns become fields; None for all. Others are not read.
-        decoded_bytes: How much of what was decoded may be kept in memory. It should hold the row groups that
+        decoded_bytes: Maximum size of decoded values kept in memory. It should hold the row groups that
             an order comes back to.
 
     Raises:
@@ -172,7 +172,7 @@ class ParquetDataset(IndexedDataset):
         return np.full(num_rows, label_or_none(found), np.int64)
 
     def _here(self) -> "_Live":
-        """What belongs to this process alone; a fork begins with none of it."""
+        """State of this process alone; a forked process starts without it."""
         if self._live.pid != os.getpid():
             self._live = _Live(self._open_groups())
         return self._live
@@ -191,7 +191,7 @@ class ParquetDataset(IndexedDataset):
 
 
 class _Live:
-    """What a process keeps of a dataset: it is neither pickled nor inherited."""
+    """Per-process state of a dataset, neither pickled nor inherited."""
 
     def __init__(self, groups: RowGroups) -> None:
         self.pid, self.groups = os.getpid(), groups

@@ -1,4 +1,4 @@
-"""Finding Parquet files, and what their footers say."""
+"""Finding Parquet files and reading their footers."""
 
 import hashlib
 import io
@@ -43,7 +43,7 @@ class Location:
     Attributes:
         text: Path or URL.
         name: For keys: of the folder that was given.
-        partitions: What the folders around it say, such as {"label": "3"}.
+        partitions: Values from the names of the folders around it, such as {"label": "3"}.
     """
 
     text: str
@@ -158,7 +158,7 @@ class File:
 
 
 class Footer:
-    """What a footer tells of columns and row groups.
+    """Columns and row groups, read from a footer.
 
     Args:
         metadata: A pyarrow.parquet.FileMetaData. Never ask it for a row group: see `readers.formats.parquet.footer`.

@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says of its row groups, read without pyarrow.
+"""The row groups of a Parquet file, read from its footer without pyarrow.
 
 pyarrow ends the process when it is asked about a row group or column whose description it does not like;
 only reading through it is safe. Format:
@@ -22,7 +22,7 @@ _MOST = 1 << 62
 
 
 class ColumnChunk(NamedTuple):
-    """Where one column of a row group lies, as the footer tells it.
+    """The location of one column of a row group, as the footer states it.
 
     Attributes:
         codec: Name of its compression.

@@ -38,7 +38,7 @@ _BLOCKS_PER_VALUE = 2  # that Snappy's reading one by one decompresses, most oft
 
 
 class RowGroups:
-    """Reads columns of row groups, and keeps some of what it decoded. Safe from several threads.
+    """Reads columns of row groups, and caches some decoded values. Safe from several threads.
 
     It belongs to the process that made it: a fork must make its own.
 

@@ -1,4 +1,4 @@
-"""The pages of a binary column in a row group of a Parquet file: where they are and what they hold.
+"""The pages of a binary column in a row group of a Parquet file: their offsets and contents.
 
 Format: https://parquet.apache.org/docs/file-format/
 """
@@ -26,7 +26,7 @@ class UnknownPagesError(Exception):
 
 
 class DamagedPageError(Exception):
-    """A page does not hold what its header says; the text says what."""
+    """A page does not match its header; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

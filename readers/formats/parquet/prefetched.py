@@ -1,4 +1,4 @@
-"""Parts of a file from afar, fetched once for all who look at them."""
+"""Parts of a remote file, fetched once and shared by several readers."""
 
 from bisect import bisect_right
 from collections.abc import Sequence

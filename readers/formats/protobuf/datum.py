@@ -12,12 +12,12 @@ _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
 
 
 class Datum(NamedTuple):
-    """What a Datum says, and where its bytes lie.
+    """The label of a Datum, and the offsets of its bytes.
 
     Attributes:
         start: Where the image or the pixels begin, in bytes from the start of the message.
         stop: The byte behind the last one.
-        label: As it says, -1 when it does not.
+        label: Class number, -1 if there is none.
         encoded: The bytes are an image file; else pixels [channels, height, width], uint8.
         shape: (channels, height, width), zeros where it does not say.
     """

@@ -31,7 +31,7 @@ _MAX_LABEL_BYTES = 64
 
 
 class Example(NamedTuple):
-    """What a tf.train.Example says, and where.
+    """The fields of a tf.train.Example and their offsets.
 
     Attributes:
         members: (field, start, stop), in bytes from the start of the record; `decode_fields` makes the

@@ -41,7 +41,7 @@ class ByteSource(ABC):
             zstd_library()
 
     def identity(self) -> str:
-        """What tells its content from another, as far as that is known without reading."""
+        """Identify the content, as far as possible without reading it."""
         return ""
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Url(ByteSource):
     """Something behind a URL, read from the beginning to the end; see `readers.storage.remote.stream`."""
 
     def identity(self) -> str:
-        """Nothing that is known without asking the server."""
+        """The URL without its query: nothing more is known before a request."""
         return re.split(r"[?#]", self.location)[0]
 
     def stream(self) -> AbstractContextManager[Forward]:
@@ -129,14 +129,14 @@ class Url(ByteSource):
 
 
 class Command(ByteSource):
-    """What a command of the shell writes, as WebDataset has it: ``pipe:zcat train.tar.gz``.
+    """The output of a shell command, in WebDataset's notation: ``pipe:zcat train.tar.gz``.
 
     Of commands that are joined by ``|`` the shell reports the last one's failure alone; a tar that is cut
     off for that reason shows as one.
     """
 
     def check(self) -> None:
-        """Nothing can be said before it runs."""
+        """Do nothing: a command can only be checked by running it."""
 
     def identity(self) -> str:
         """The command itself."""

@@ -24,7 +24,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class BrokenStreamError(Exception):
-    """Nothing can be read behind this offset; the text says why, for people."""
+    """Nothing can be read after this offset; the text gives the reason."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(reason)
@@ -67,7 +67,7 @@ class Forward:
             self._plain = raw.seekable()
 
     def tell(self) -> int:
-        """How many bytes went by."""
+        """Number of bytes read so far."""
         return self._offset
 
     def read(self, size: int) -> bytes:
@@ -115,7 +115,7 @@ class Forward:
 
 
 class StoredFile(NamedTuple):
-    """A file of a sample, at whose beginning a stream stands."""
+    """A file of a sample, at the current position of a stream."""
 
     key: str
     field: str
@@ -171,7 +171,7 @@ def stored_files(stream: Forward) -> Iterator[StoredFile]:
 
 
 def zstd_library() -> ModuleType:
-    """What reads zstd: the standard library from Python 3.14 on, else the package zstandard.
+    """The library that reads zstd: the standard library from Python 3.14 on, else the package zstandard.
 
     Raises:
         SourceError: It is not installed.

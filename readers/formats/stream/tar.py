@@ -97,7 +97,7 @@ def _exists(name: str) -> bool:
 
 
 class _Parts:
-    """What has come of one sample so far."""
+    """The members of one sample read so far."""
 
     def __init__(self, key: str) -> None:
         self.key = key

@@ -111,7 +111,7 @@ def column_of(layout: Layout, name: str, array: Any, file: MappedFile | None = N
 
 
 def one_line(error: Exception) -> str:
-    """What pyarrow says, without the lines of its source."""
+    """The message of a pyarrow error, without its source lines."""
     return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
 
 
@@ -162,7 +162,7 @@ class _Slices:
         self._read, self._offsets, self._valid = read, offsets, valid
 
     def take(self, rows: Sequence[int]) -> list[Any]:
-        """Return those of some rows; a Lost stands for one that the file no longer has."""
+        """Return the values of some rows; a Lost for each row that the file no longer has."""
         read, wanted = self._read, np.asarray(rows, np.int64)
         starts, stops = self._offsets[wanted].tolist(), self._offsets[wanted + 1].tolist()
         there = [True] * len(starts) if self._valid is None else self._valid[wanted].tolist()

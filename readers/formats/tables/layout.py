@@ -14,7 +14,7 @@ _PICKLED = (b"arrow.py_extension_type",)
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns are read, and as what.
+    """The columns to read, and their roles.
 
     Attributes:
         columns: Names, in stored order; the image, label and key are among them.
@@ -38,7 +38,7 @@ class Layout:
 
     @property
     def identity(self) -> str:
-        """What fingerprints are made of: these words stay, whatever things are called in here."""
+        """The text that enters fingerprints; it must not change when names in the code do."""
         return (
             f"Layout(columns={self.columns!r}, image={self.image!r}, image_in_struct={self.image_in_struct!r}, "
             f"label={self.label!r}, key={self.key!r}, fields={self.fields!r}, class_names={self.class_names!r})"

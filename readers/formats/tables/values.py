@@ -69,7 +69,7 @@ def make_samples(
 
 
 def _own(value: Any, row: int) -> Any:
-    """What a sample is called in its file: by its key column, or its row."""
+    """The name of a sample in its file: by its key column, or its row."""
     if isinstance(value, bytes | memoryview):
         return bytes(value[:200]).decode("utf-8", "backslashreplace")
     return row if value is None or isinstance(value, Lost) else value
@@ -95,7 +95,7 @@ def _converted(convert: Callable[[Any], Any], value: Any) -> Any:
 
 
 def payload(value: Any) -> Payload:
-    """The bytes that stand for a value, as `readers.formats.columns.to_payload`.
+    """Convert a value to bytes, as `readers.formats.columns.to_payload` does.
 
     Times become ISO 8601, decimals their digits, and bytes within lists and structs Base64.
 

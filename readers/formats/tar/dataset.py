@@ -41,7 +41,7 @@ class TarDataset(ShardDataset):
 
     Raises:
         SourceError: A shard is missing, not a tar file, compressed, or holds no samples.
-        IndexFileError: An index can be kept nowhere.
+        IndexFileError: No folder for the index can be written to.
 
     Example:
         >>> TarDataset(["train-000000.tar", "train-000001.tar"])

@@ -1,4 +1,4 @@
-"""The convention of WebDataset: which files of a tar make up a sample, and what they are called."""
+"""The convention of WebDataset: grouping the files of a tar into samples, and their field names."""
 
 import re
 from collections.abc import Mapping

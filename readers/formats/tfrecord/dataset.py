@@ -104,7 +104,7 @@ def _checksum_fault(content: Content, frame: _Frame) -> str:
 
 @dataclass(frozen=True)
 class _Records:
-    """Finds the samples of a shard; with `checks_all` also those that are not as they were written."""
+    """Finds the samples of a shard; with `checks_all` it also verifies their checksums."""
 
     reader: ExampleReader
     checks_all: bool
@@ -195,7 +195,7 @@ class TfRecordDataset(ShardDataset):
     Raises:
         SourceError: A shard is missing, empty, compressed or no TFRecord file, holds SequenceExamples,
             or its first record lacks a feature that was asked for.
-        IndexFileError: An index can be kept nowhere.
+        IndexFileError: No folder for the index can be written to.
     """
 
     def __init__(

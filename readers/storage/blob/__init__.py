@@ -1,4 +1,4 @@
-"""Files that are read in parts, wherever they lie; how they are mapped, and what tells them apart."""
+"""Files, local or remote, that are read in parts: memory maps and content hashes."""
 
 from readers.storage.blob.blob import Blob, Content
 from readers.storage.blob.file import FileState, LocalBlob, is_url, open_blob

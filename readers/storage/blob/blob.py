@@ -1,4 +1,4 @@
-"""What the readers ask of a file, wherever it lies."""
+"""The interface of a file, local or remote, as the readers use it."""
 
 from collections.abc import Sequence
 from typing import Protocol

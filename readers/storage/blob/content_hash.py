@@ -1,4 +1,4 @@
-"""What tells a large file from another one without reading all of it."""
+"""A hash that identifies a large file without reading all of it."""
 
 import hashlib
 

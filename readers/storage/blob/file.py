@@ -17,7 +17,7 @@ _CHANGED = "it has changed since it was indexed, open it anew"
 
 
 class FileState(NamedTuple):
-    """What changes with a file.
+    """The state of a file: equal as long as the file is unchanged.
 
     Attributes:
         size_bytes: Its length.
@@ -68,7 +68,7 @@ class LocalBlob:
         """All of it, mapped. Who touches it when the file has shrunk is killed: see `readers.storage.blob.mapped`.
 
         Raises:
-            OSError: It is gone or has changed.
+            OSError: The file no longer exists or has changed.
         """
         if self._view is None:
             self._view = self.content()

@@ -110,7 +110,7 @@ class MappedFile:
         """See that the file is as long as its map, for who cannot but touch it.
 
         Raises:
-            OSError: It has shrunk.
+            OSError: The file has become shorter.
         """
         with suppress(FileNotFoundError):
             file = self._file
@@ -172,12 +172,12 @@ def copied(payload: Payload) -> Payload:
 
 
 def copied_if_small(payload: Payload) -> Payload:
-    """As `copied`, but what is longer than `copied_bytes` stays a view."""
+    """As `copied`, but payloads longer than `copied_bytes` stay views."""
     return copied(payload) if len(payload) <= copied_bytes() else payload
 
 
 class ReadView:
-    """The bytes of a mapped file for who looks at a few here and there: they are read, by blocks.
+    """The bytes of a mapped file for sparse access: they are read in blocks.
 
     Args:
         file: The file.
@@ -229,7 +229,7 @@ Parsed = memoryview | ReadView
 
 
 def parsed(payload: Payload, block_bytes: int = _BLOCK_BYTES) -> Parsed:
-    """Give the bytes of a payload to a parser: a view of what is in memory, else one that reads the file."""
+    """Prepare a payload for a parser: a view if it is in memory, else one that reads the file."""
     file = mapped_file(payload)
     if file is None or not len(payload):
         return memoryview(payload)

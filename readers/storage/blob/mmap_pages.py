@@ -46,7 +46,7 @@ def map_file(path: PathLike, check: Callable[[os.stat_result], None] | None = No
 
 
 def address_of(view: memoryview) -> int:
-    """Where a mapped file lies."""
+    """Return the address of a mapped file."""
     return int(np.frombuffer(view, np.uint8).ctypes.data)
 
 

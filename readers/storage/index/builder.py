@@ -1,4 +1,4 @@
-"""Building the indexes of many shards in several processes, and hearing of each."""
+"""Building the indexes of many shards in several processes, and reporting each."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -16,7 +16,7 @@ _builder: ContextVar["Builder | None"] = ContextVar("builder", default=None)
 
 @dataclass
 class Builder:
-    """Builds what is missing when datasets are opened within `build_indexes`.
+    """Builds missing indexes when datasets are opened within `build_indexes`.
 
     Attributes:
         num_workers: Processes.
@@ -85,7 +85,7 @@ def build_indexes(
 
 
 def current_builder() -> Builder | None:
-    """The one of the `build_indexes` that this code runs within."""
+    """The builder of the enclosing `build_indexes`, if any."""
     return _builder.get()
 
 

@@ -72,7 +72,7 @@ class FoundIndex(NamedTuple):
 
         Raises:
             DamagedIndexError: The file is not the one that was found.
-            OSError: It is gone.
+            OSError: The file no longer exists.
         """
         return ShardIndex(self.path, self.head)
 

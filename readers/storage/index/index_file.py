@@ -1,4 +1,4 @@
-"""The file that holds the index of a shard: what lies where, as tables of plain numbers.
+"""The file that holds the index of a shard: offsets as tables of plain numbers.
 
 One file holds, in this order, all numbers little-endian:
 
@@ -129,7 +129,7 @@ def _checksum(stamp: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is read of an index when it is opened.
+    """The part of an index that is read on opening.
 
     Attributes:
         identity: Identity of the shard and the scan; see `readers.storage.index`.

@@ -1,4 +1,4 @@
-"""How the samples of a shard are found, and what an index says of it."""
+"""Scans, which find the samples of a shard, and the entries they give to an index."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -30,7 +30,7 @@ class Scan:
 
     @property
     def identity(self) -> str:
-        """Name, version and options in words, which stand in the index."""
+        """Name, version and options as text, stored in the index."""
         return " ".join([self.name, str(self.version), *filter(None, [self._asked])])
 
     @property

@@ -1,4 +1,4 @@
-"""The index of one shard, in use: what it says of samples, checked before it is believed."""
+"""Reading the index of one shard, with checksums verified before use."""
 
 import mmap
 import zlib
@@ -29,7 +29,7 @@ _PIECE_ROWS = 1 << 16
 
 
 class Row(NamedTuple):
-    """What an index says of one sample, as a fetch wants it.
+    """The entry of one sample, in the form that a fetch needs.
 
     Attributes:
         key: See `Entry`.
@@ -90,7 +90,7 @@ class ShardIndex:
         """Return one sample.
 
         Raises:
-            DamagedIndexError: What the file says of it is not what was written.
+            DamagedIndexError: A checksum does not match.
         """
         [found] = self.rows([row])
         key, names, bounds, label, size, fault, restarts, image_field = found
@@ -98,10 +98,10 @@ class ShardIndex:
         return Entry(key, members, label, size, fault, restarts, image_field)
 
     def rows(self, rows: Iterable[int]) -> list[Row]:
-        """Return what is said of samples; it is what a fetch spends most of its time in.
+        """Return the entries of samples; a fetch spends most of its time here.
 
         Raises:
-            DamagedIndexError: What the file says of a sample is not what was written.
+            DamagedIndexError: A checksum does not match.
             OSError: The file has shrunk.
         """
         self._file.check()
@@ -135,7 +135,7 @@ class ShardIndex:
 
         Raises:
             DamagedIndexError: The file is not as it was written.
-            OSError: It has shrunk.
+            OSError: The file has become shorter.
         """
         self._file.check()
         rows = np.frombuffer(self._table("rows"), ROW_TYPE)
@@ -153,8 +153,8 @@ class ShardIndex:
         """Check all of it.
 
         Raises:
-            DamagedIndexError: It is not as it was written.
-            OSError: It has shrunk.
+            DamagedIndexError: A checksum does not match.
+            OSError: The file has become shorter.
         """
         self._file.check()
         self._chunks.check(0, len(self._data))
@@ -204,7 +204,7 @@ class _Chunks:
         return self.check if self._num_unchecked else None
 
     def check(self, start: int, stop: int) -> None:
-        """See that bytes of the tables are what was written.
+        """Verify the checksums of bytes of the tables.
 
         Raises:
             DamagedIndexError: They are not.

@@ -44,7 +44,7 @@ class IndexWriter:
         """Take the next sample.
 
         Raises:
-            WriteError: There is no room.
+            WriteError: The disk is full.
         """
         key, members, label, size, fault, restarts, image_field = entry
         tables = self._tables
@@ -100,7 +100,7 @@ class IndexWriter:
         """Write the index into an open file, over whatever it holds.
 
         Raises:
-            WriteError: There is no room.
+            WriteError: The disk is full.
         """
         spans, offset = {}, 0
         for name, table in self._tables.items():

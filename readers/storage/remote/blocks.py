@@ -23,7 +23,7 @@ _FORMAT = b"gab1"
 
 
 class Block(NamedTuple):
-    """A block of a file, and what is wanted of it.
+    """A block of a file, and the part of it to read.
 
     Attributes:
         digest: Its name here.
@@ -79,7 +79,7 @@ def cut(parts: dict[int, Part], start: int, stop: int, size: int) -> Payload:
 
 
 def describe(block: Block, data: Payload) -> bytes:
-    """What stands before the bytes of a block."""
+    """The header of a block."""
     starts = range(0, len(data), PIECE_BYTES)
     pieces = [zlib.crc32(data[start : start + PIECE_BYTES]) for start in starts]
     checks = struct.pack(f"<{len(pieces)}I", *pieces)
@@ -99,7 +99,7 @@ def write_file(path: Path, *parts: Payload) -> None:
 
 
 def read_part(descriptor: int, block: Block) -> Part:
-    """Read what is wanted of a block, and what shares 64 KiB with it.
+    """Read the wanted part of a block, extended to whole pieces of 64 KiB.
 
     Raises:
         ValueError: It is damaged.

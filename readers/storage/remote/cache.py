@@ -124,7 +124,7 @@ class BlockCache:
     def _read_around(
         self, ranges: Sequence[Range], parts: dict[int, Part], fetch: Fetch
     ) -> list[Payload]:
-        """Ranges out of what is here, and the others exactly."""
+        """Read ranges: from cached blocks where present, the others directly."""
         size = self._block_bytes
         far = [
             (start, stop)
@@ -135,7 +135,7 @@ class BlockCache:
         return [fetched[span] if span in fetched else cut(parts, *span, size) for span in ranges]
 
     def _fill(self, missing: dict[int, Block], fetch: Fetch) -> dict[int, Part]:
-        """Fetch blocks that are missing; those that another one fetches at this moment are waited for."""
+        """Fetch missing blocks; wait for blocks that another thread or process is fetching."""
         parts: dict[int, Part] = {}
         patient_until, wait = time.monotonic() + _PATIENCE_SECONDS, 0.002
         while missing:
@@ -162,7 +162,7 @@ class BlockCache:
         return {n: Part(0, memoryview(data)) for n, data in zip(blocks, answers, strict=True)}
 
     def _load(self, blocks: dict[int, Block]) -> dict[int, Part]:
-        """What is wanted of blocks, of those that are here and whole."""
+        """Load the wanted parts of blocks that are cached and undamaged."""
         found = ((number, self._load_one(block)) for number, block in blocks.items())
         return {number: part for number, part in found if part}
 
@@ -223,7 +223,7 @@ class BlockCache:
             raise
 
     def _evict(self, room: int) -> int:
-        """Delete what was used longest ago until no more than this is left; returns what is left."""
+        """Delete the least recently used blocks until at most this size is left; return the size left."""
         scan = self._scan()
         total = scan.total
         for _, path, size in sorted(scan.entries):
@@ -235,7 +235,7 @@ class BlockCache:
         return total
 
     def _scan(self) -> "_Scan":
-        """Look at all there is, and delete what was left unfinished; with the lock held."""
+        """Scan the folder and delete unfinished files; the lock must be held."""
         entries = []
         for folder in os.scandir(self._folder):
             if len(folder.name) != 2 or not folder.is_dir(follow_symlinks=False):

@@ -1,4 +1,4 @@
-"""Who fetches which block, and who keeps the accounts of a cache, among threads and processes."""
+"""Locks of the cache: one thread or process at a time fetches a block or updates the cache's total."""
 
 import errno
 import fcntl

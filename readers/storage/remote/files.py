@@ -167,9 +167,9 @@ class Windows:
     """The bytes of a blob, in windows of which the next ones are read ahead; a `Content`.
 
     Args:
-        blob: What to read.
+        blob: The file to read.
         window_bytes: Size of a window.
-        num_ahead: How many are on their way while one is in use.
+        num_ahead: Number of requests in flight while one window is in use.
         cached: Whether they go through the cache on disk.
     """
 

@@ -1,4 +1,4 @@
-"""Lists of the objects in a store: all below a prefix, or those that a pattern fits."""
+"""Listing the objects in a store: all below a prefix, or all that match a pattern."""
 
 import time
 from fnmatch import fnmatchcase

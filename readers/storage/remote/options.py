@@ -21,7 +21,7 @@ class StorageOptions:
         cache_bytes: The most that lies there, over all processes. None takes 10 GB, or a tenth of the
             free disk if that is less; 0 keeps nothing, and only what is asked for is read.
         block_bytes: Size of a block of the cache, a multiple of 64 KiB.
-        retries: How often a request that failed is made again.
+        retries: Number of times a failed request is repeated.
         timeout_seconds: Longest time for one request, its answer included.
         deadline_seconds: Longest time for one read with all its attempts.
         concurrency: Requests under way at once, per process.
@@ -102,12 +102,12 @@ class Url(str):
 
 
 def options_of(url: str, options: StorageOptions | None) -> StorageOptions:
-    """Those that are given, else those that the URL remembers, else those of `configure`."""
+    """Return the given options, else those stored with the URL, else those of `configure`."""
     return options or (url.options if isinstance(url, Url) else _default)
 
 
 class Address(NamedTuple):
-    """A URL taken apart: which store, and what in it."""
+    """A parsed URL: the store and the path in it."""
 
     scheme: str
     root: str

@@ -1,4 +1,4 @@
-"""Why a store refuses a request, and what to set."""
+"""Reasons for refused requests, and the settings that help."""
 
 import errno
 import re
@@ -33,7 +33,7 @@ def refusal(error: Exception, scheme: str, *, reached: bool = False) -> OSError 
     """The error of a request that the store refused, and would refuse again; None for others.
 
     Args:
-        error: What obstore raised.
+        error: The exception from obstore.
         scheme: Scheme of the URL.
         reached: The store has answered this process before, so there are credentials.
 
@@ -75,7 +75,7 @@ def _nothing_found(scheme: str) -> str:
 
 
 def _usual(scheme: str, status: str) -> str:
-    """What helps most often where the store gives no reason."""
+    """The most frequent remedy, for stores that give no reason."""
     if scheme == "gs":
         return f"give the account leave to read the bucket, or set {_GOOGLE}, {_PUBLIC}"
     if scheme != "s3":

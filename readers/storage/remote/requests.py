@@ -1,4 +1,4 @@
-"""Requests to object stores and HTTP servers: which connection, how often, how long, and what failed.
+"""Requests to object stores and HTTP servers: connections, retries, time limits and errors.
 
 The requests themselves are made by the package obstore.
 """
@@ -27,7 +27,7 @@ _ENDLESS = "3650days"
 
 
 class State(NamedTuple):
-    """What tells one content of an object from another."""
+    """The version of an object's content."""
 
     size_bytes: int
     etag: str
@@ -44,7 +44,7 @@ class Connection:
 
     Args:
         address: URL of anything in it.
-        options: How to reach it.
+        options: Connection options.
     """
 
     def __init__(self, address: Address, options: StorageOptions) -> None:
@@ -88,7 +88,7 @@ class Connection:
         return [str(meta["path"]) for chunk in listed for meta in chunk]
 
     def level(self, folder: str, *, folders: bool) -> list[str]:
-        """What lies in a folder itself: its objects, or the folders in it."""
+        """List the direct contents of a folder: its objects, or its subfolders."""
         listed = _obstore().list_with_delimiter(self._store(), folder or None)
         found = listed["common_prefixes"] if folders else [one["path"] for one in listed["objects"]]
         start = f"{folder}/" if folder else ""
@@ -185,7 +185,7 @@ _reached: set[str] = set()  # hosts and buckets that have answered: others may b
 
 
 def changed(before: State, now: State) -> OSError:
-    """The error of an object that is not the one that was opened."""
+    """The error for an object that was replaced after it was opened."""
     if before._replace(etag="") == now._replace(etag=""):
         text = (
             "its ETag has changed since it was opened, its size and time have not: open it anew, or, where nobody "
@@ -230,7 +230,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Runtime:
-    """What a process has open; a child of a fork gets its own."""
+    """Open connections of a process; a forked child gets its own."""
 
     def __init__(self) -> None:
         self.stores: dict[Any, Any] = {}

@@ -48,7 +48,7 @@ class _ReadAhead(io.RawIOBase):
 
 
 class _Forward(io.RawIOBase):
-    """A file that comes in one answer; where that breaks off, it is asked for again and what was had is skipped."""
+    """A file that comes in one answer; after a broken connection it is requested again and the bytes already read are skipped."""
 
     def __init__(self, url: str, options: StorageOptions) -> None:
         self._url, self._options = url, options

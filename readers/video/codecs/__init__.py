@@ -1,1 +1,1 @@
-"""What the headers of coded frames say, without decoding."""
+"""Headers of coded frames, parsed without decoding."""

@@ -1,4 +1,4 @@
-"""How colours are made of luma and chroma, by the numbers of ITU-T H.273, table 4."""
+"""Matrices from luma and chroma to RGB, by the numbers of ITU-T H.273, table 4."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the units in packets of H.264 and HEVC are, without decoding."""
+"""Types of the units in packets of H.264 and HEVC, without decoding."""
 
 from readers.sample import Payload
 

@@ -1,4 +1,4 @@
-"""What the headers of frames of VP8 and VP9 say, without decoding."""
+"""Frame headers of VP8 and VP9, without decoding."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Whether a file is as long as its container says."""
+"""Checking the length of a file against its container."""
 
 import re
 from fractions import Fraction

@@ -18,7 +18,7 @@ _NUM_SAMPLES = 1_000_000  # more than any comparison takes: the samples are repe
 
 
 def num_ahead(spec: Spec) -> int:
-    """What its workers hold ready."""
+    """Number of batches that its workers prefetch."""
     return _NUM_AHEAD * spec.num_threads
 
 

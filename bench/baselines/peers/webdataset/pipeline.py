@@ -19,7 +19,7 @@ _NUM_AHEAD = 2  # batches per worker
 
 
 def num_ahead(spec: Spec) -> int:
-    """What its workers hold ready."""
+    """Number of batches that its workers prefetch."""
     return _NUM_AHEAD * spec.num_threads
 
 

@@ -1,1 +1,1 @@
-"""From a recipe and its draws to programs: which operations share a pass, and what each pass does."""
+"""Compiling a recipe and its draws to programs: the operations of each pass, and its arguments."""

@@ -39,7 +39,7 @@ class Pass:
     Attributes:
         by: "" for our own kernels, else whose step it is.
         split: Why it does not belong to the pass before.
-        operations: What it carries out.
+        operations: The operations that it carries out.
         notes: What else is worth knowing.
         mixes: Whether it reads a second image.
     """
@@ -56,7 +56,7 @@ def explain(recipe: Recipe, *, device: torch.device, exact: bool) -> str:
 
     Args:
         recipe: The recipe.
-        device: Where it would run.
+        device: The device to plan for.
         exact: See ``compile_engine``.
     """
     plan = make_plan(recipe, device=device, exact=exact)

@@ -1,8 +1,8 @@
 """Operations that move pixels, added to the maps of programs.
 
-Whole-pixel moves compose exactly. Two bilinear warps compose into one, which leaves out an interpolation; what the
-frame between them cut off stays cut off. Where ``exact`` is asked for they stay apart. Where a map cannot take an
-operation, the images that it changes are written first.
+Whole-pixel moves compose exactly. Two bilinear warps compose into one, which saves an
+interpolation; pixels outside the frame between them stay cut off. With ``exact`` they stay separate. Before an
+operation that a map cannot take, the images that it changes are written first.
 """
 
 from functools import singledispatch
@@ -55,7 +55,7 @@ def move(operation: Operation, pending: Pending, params: Params, *, exact: bool)
     Args:
         operation: One that ``can_move`` knows.
         pending: The programs.
-        params: What was drawn, for all images.
+        params: Drawn parameters of all images.
         exact: Whether each Warp is carried out by itself.
     """
     raise AssertionError(operation)

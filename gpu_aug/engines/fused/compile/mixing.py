@@ -61,7 +61,7 @@ def make_mosaic(
 
 
 def _with(rows: Rows, partners: NDArray[np.int64]) -> Rows:
-    """The images that are mixed, and those that they are mixed with."""
+    """The images to be mixed, and their partners."""
     needed = rows.copy()
     needed[partners] = True
     return needed

@@ -1,4 +1,4 @@
-"""Which operations of a recipe share a pass: what ``FusedEngine`` carries out and ``explain`` prints."""
+"""The passes of a recipe and their operations, which ``FusedEngine`` runs and ``explain`` prints."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -39,7 +39,7 @@ class Part(Protocol):
 
         Args:
             pending: The programs.
-            params: What was drawn, for all images.
+            params: Drawn parameters of all images.
             is_whole: Whether images are still whole 8-bit values.
         """
 
