@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from dali_pipes.preview.annotate import _tinted
 from tests.support.commands import Run
 
 
@@ -62,3 +63,13 @@ def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
         rows, columns = np.nonzero(np.ptp(cell, axis=2))  # coloured, not gray
         boxes.append([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
     assert np.array_equal(boxes, [[10, 20, 40, 60], [60, 20, 90, 60]])
+
+
+def test_members_of_masks_differ_and_ignored_pixels_are_gray() -> None:
+    """Neighbouring numbers get other hues; 255 is what losses leave out."""
+    picture = np.zeros((1, 4, 3), np.uint8)
+    tinted = _tinted(picture, np.array([[0, 1, 2, 255]]))[0].tolist()
+
+    assert tinted[0] == [0, 0, 0]
+    assert tinted[1] != tinted[2]
+    assert len(set(tinted[3])) == 1

@@ -174,7 +174,11 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
     if not available_decoders()["dali"]:
         monkeypatch.setattr("nvidia.dali.types._raw_cuda_stream_ptr", lambda _: None)
-    for name in ("decode.dali.image_decoder", "decode.dali.user_decoder", "video.dali.clip_decoder"):
+    for name in (
+        "decode.dali.image_decoder",
+        "decode.dali.user_decoder",
+        "video.dali.clip_decoder",
+    ):
         monkeypatch.setattr(
             f"dali_pipes.{name}.from_dlpack",
             lambda tensor: from_dlpack(tensor).to(DEVICE, non_blocking=True),

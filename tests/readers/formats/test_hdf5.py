@@ -17,6 +17,7 @@ import pytest
 
 from readers import BadSample, Sample, SourceError
 from readers.formats.hdf5 import Hdf5Dataset
+from readers.formats.hdf5.chunks import _filters
 from readers.video import read_seconds
 
 h5py = pytest.importorskip("h5py")
@@ -412,3 +413,10 @@ def test_labels_of_another_number_are_told(tmp_path: Path) -> None:
     assert dataset.fetch([0])[0].label == -1
     [remark] = dataset.remarks
     assert "labels has 2 rows and images has 3" in remark
+
+
+def test_filters_of_chunks_are_known_by_their_codes(tmp_path: Path) -> None:
+    """Those that the library numbers, in the order in which they are used on writing."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        rows = file.create_dataset("a", (8,), "i4", chunks=(4,), shuffle=True, compression="gzip")
+        assert _filters(rows) == [h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE]
