@@ -5,6 +5,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from gpu_aug.draws import uniforms
 from gpu_aug.ops.operation import Operation
@@ -42,3 +43,8 @@ def albumentations_draws(transform: Any, size: tuple[int, int], num: int = NUM) 
             params = transform.update_transform_params(transform.get_params(), data)
             drawn.append(params | transform.get_params_dependent_on_data(params, data))
     return drawn
+
+
+def ks_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the Kolmogorov-Smirnov distance of two samples."""
+    return float(stats.ks_2samp(one, other, method="asymp").statistic)

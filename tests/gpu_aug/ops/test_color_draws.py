@@ -23,6 +23,7 @@ from gpu_aug.convert import from_albumentations, from_torchvision
 from gpu_aug.draws import uniforms
 from gpu_aug.ops.noise.plasma import plasma
 from gpu_aug.ops.operation import Operation
+from tests.support.laws import ks_distance
 
 NUM_DRAWS = 2000
 # Two samples of NUM_DRAWS from one law lie further apart in one case of a million.
@@ -30,17 +31,6 @@ KS_LIMIT = math.sqrt(-0.5 * math.log(1e-6 / 2)) * math.sqrt(2 / NUM_DRAWS)
 SIZE = (61, 64)  # OpenCV's 8-bit HSV rounds otherwise behind the last whole 32 columns
 
 Row = dict[str, Any]
-
-
-def ks_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The Kolmogorov-Smirnov distance of two samples."""
-    places = np.sort(np.concatenate([a, b]))
-    return float(
-        np.abs(
-            np.searchsorted(np.sort(a), places, side="right") / len(a)
-            - np.searchsorted(np.sort(b), places, side="right") / len(b)
-        ).max()
-    )
 
 
 def take(*names: str, **renamed: str) -> Callable[[Row], Row]:

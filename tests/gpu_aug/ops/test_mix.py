@@ -30,6 +30,7 @@ from gpu_aug.draws import uniforms
 from gpu_aug.ops.distributions.gamma import beta, dirichlet, log_gammas
 from gpu_aug.ops.mix import Mixing
 from gpu_aug.targets.soft_labels import soft_labels
+from tests.support.laws import ks_distance
 
 SIZE = (20, 33)
 NUM_DRAWS = 20000
@@ -40,16 +41,6 @@ ENGINES = ["kornia", "albumentations", "fused"]
 
 def numbers(count: int, num: int = NUM_DRAWS) -> np.ndarray:
     return uniforms(5, 0, np.arange(num), [count])[0]
-
-
-def ks_distance(a: np.ndarray, b: np.ndarray) -> float:
-    places = np.sort(np.concatenate([a, b]))
-    return float(
-        np.abs(
-            np.searchsorted(np.sort(a), places, side="right") / len(a)
-            - np.searchsorted(np.sort(b), places, side="right") / len(b)
-        ).max()
-    )
 
 
 def recipe_with(*operations: Operation) -> Recipe:

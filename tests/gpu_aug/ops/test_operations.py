@@ -24,6 +24,7 @@ from gpu_aug import (
 )
 from gpu_aug.draws import uniforms
 from gpu_aug.ops.operation import Operation
+from tests.support.laws import ks_distance
 
 NUM_DRAWS = 3000
 # Two samples of NUM_DRAWS from one distribution lie further apart in one case of a million.
@@ -33,17 +34,6 @@ KS_LIMIT = math.sqrt(-0.5 * math.log(1e-6 / 2)) * math.sqrt(2 / NUM_DRAWS)
 def draw(operation: Operation, size: tuple[int, int], num: int = NUM_DRAWS) -> dict:
     [u] = uniforms(3, 0, np.arange(num), [operation.num_uniforms])
     return operation.draw(u, np.full((num, 2), size))
-
-
-def ks_distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The Kolmogorov-Smirnov distance of two samples."""
-    places = np.sort(np.concatenate([a, b]))
-    return float(
-        np.abs(
-            np.searchsorted(np.sort(a), places, side="right") / len(a)
-            - np.searchsorted(np.sort(b), places, side="right") / len(b)
-        ).max()
-    )
 
 
 def rectangles(transform: v2.Transform, size: tuple[int, int]) -> np.ndarray:
