@@ -101,7 +101,8 @@ class Canvases:
             [(one.data_ptr(), one.shape[0], one.shape[1]) for one in self.of(row, draws, row)]
             for row in rows
         ]
-        return np.array(found, np.int64).reshape(len(rows), len(draws), 3).transpose(1, 0, 2)
+        by_row = np.array(found, np.int64).reshape(len(rows), len(draws), 3)
+        return np.ascontiguousarray(by_row.transpose(1, 0, 2))  # one type for compiled code
 
     def blacken(self, row: int, draws: Sequence[Draws], drawn_row: int) -> None:
         """Fill the canvases of a row with zeros."""

@@ -33,6 +33,7 @@ from gpu_aug import (
 from gpu_aug.compiled import cache as kept
 from gpu_aug.compiled import clock as clock_module
 from gpu_aug.compiled.clock import clock
+from gpu_aug.views import Views
 from readers import open_dataset, read_header
 from tests.support.videos import pan, write_video
 
@@ -53,7 +54,7 @@ CALLERS = {
 MCUS = "dali_pipes.jpeg.mcus:read_mcus"
 
 
-def load(path: Path, recipe: Recipe) -> None:
+def load(path: Path, recipe: Recipe | Views) -> None:
     """Make a batch of files, or of clips of videos."""
     photos_or_videos = open_dataset(path)
     is_video = next(path.iterdir()).suffix == ".mp4"
@@ -68,6 +69,7 @@ def load_photos(photos: list[Path], folder: Path, recipe: Recipe) -> None:
     with Image.open(photos[1]) as image:
         image.convert("L").save(folder / "b.jpg")
     load(folder, recipe)
+    load(folder, Views([recipe, recipe]))
 
 
 def load_video(_photos: list[Path], folder: Path, recipe: Recipe) -> None:
