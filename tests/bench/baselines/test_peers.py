@@ -265,6 +265,7 @@ def test_a_peer_that_is_not_installed_says_how(
         PeerProcess("grain", footing)
 
 
+@pytest.mark.long
 def test_an_environment_reuses_the_packages_of_this_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from bench.micro.turns import Turns
 CPU = torch.device("cpu")
 
 
+@pytest.mark.long
 def test_every_operation_runs_in_every_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cell of the table that names a transform gives images."""
     monkeypatch.setattr(cases, "ENGINES", ("albumentations",))  # nothing to compile

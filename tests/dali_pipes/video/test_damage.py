@@ -444,14 +444,14 @@ def test_substitute_gets_its_own_frames(tmp_path: Path, monkeypatch: pytest.Monk
         write_video(tmp_path / f"{name}.mp4", pan(NUM_FRAMES, SIZE, seed=seed))
     [whole] = load(tmp_path)
     expected = dict(zip(whole.indices.tolist(), whole.images, strict=True))
-    draw, calls = Stencil.draw, itertools.count()
+    render, calls = Stencil.render, itertools.count()
 
     def fail_once(*args: Any) -> None:
         if next(calls) == 0:
             raise DecodeError("for once")
-        draw(*args)
+        render(*args)
 
-    monkeypatch.setattr(Stencil, "draw", fail_once)
+    monkeypatch.setattr(Stencil, "render", fail_once)
     loader = load(tmp_path, on_bad_sample="replace")
     [batch] = loader
 

@@ -31,7 +31,7 @@ from tests.support.packed import (
 
 KILL = """
 import os, signal, sys
-from readers.prepare import packing, manifest, tar_shards
+from readers.prepare import pack_progress, packing, tar_shards
 from bench.cli import main
 module, name, most = sys.argv[1].split(":")
 owner = sys.modules[module]
