@@ -63,7 +63,7 @@ def draw_operations(
             temporal.append(operation.draw(next(numbers), sizes))
             continue
         params, sizes = operation.draw_leaves(numbers, sizes)
-        # Copies: an operation may give views, of which Draws.put could not change one row.
+        # Arrays of their own: an operation may give broadcast views, which torch does not take without a warning.
         drawn += [{name: np.array(leaf[name]) for name in leaf} for leaf in params]
     return tuple(drawn), tuple(temporal)
 

@@ -35,9 +35,7 @@ def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[
     rendered = np.zeros(len(fetched), bool)
     if not len(rows):
         return rendered
-    from dali_pipes.decode import (
-        jpeg_batch_kernel as jpeg_rows,  # compiles, where that was not done before
-    )
+    from dali_pipes.decode import jpeg_batch_kernel  # compiles, where that was not done before
 
     crops = np.stack([_crops(drawn.crops, rows) for drawn in fetched.draws])
     antialias = np.array([drawn.crops.antialias for drawn in fetched.draws])
@@ -48,7 +46,7 @@ def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[
     parts = _parts(fetched, rows, shrink)
     encoded, offsets, held = _encoded(fetched, rows)
     statuses = np.empty(len(rows), np.int32)
-    jpeg_rows.render_rows(
+    jpeg_batch_kernel.render_rows(
         encoded,
         fetched.sizes[rows],
         parts,
@@ -68,7 +66,7 @@ def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[
 def _encoded(
     fetched: Fetched, rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.void], NDArray[np.int64], list[NDArray[np.uint8]]]:
-    """Where the rows' bytes lie and, as far as it is known, their restart intervals; see jpeg_rows.
+    """Where the rows' bytes lie and, as far as it is known, their restart intervals; see jpeg_batch_kernel.
 
     Returns:
         ENCODED [n]; int64 [...], the offsets of restart intervals; and what keeps the bytes in memory.
