@@ -15,6 +15,7 @@ from gpu_aug import Normalize, Recipe
 from gpu_aug.targets.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
+from readers.label_vector import LabelShape, label_shape_of
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
 from readers.plural import counted
 
@@ -163,11 +164,17 @@ def check_labels_of_views(views: Views) -> None:
 def num_classes_of(recipe: Recipe, dataset: Dataset) -> int | None:
     """How many classes the labels of mixed samples have; None where nothing is mixed, or without labels.
 
+    Of labels that are vectors it is their length.
+
     Raises:
-        LoaderError: Samples with labels are mixed, and nobody says how many classes there are.
+        LoaderError: Samples with labels are mixed, and nobody says how many classes there are, or labels are vectors of
+            another length, or of several.
     """
     if recipe.group == 1:
         return None
+    shape = label_shape_of(dataset)
+    if shape != ():
+        return _vector_length(recipe, shape)
     count = class_count(recipe) or len(dataset.class_names)
     if count:
         return count
@@ -175,6 +182,22 @@ def num_classes_of(recipe: Recipe, dataset: Dataset) -> int | None:
     if isinstance(first, Sample) and first.label == -1:
         return None
     raise no_class_count(recipe)
+
+
+def _vector_length(recipe: Recipe, shape: LabelShape) -> int:
+    """The length of the vectors that are mixed."""
+    if shape is None:
+        raise LoaderError(
+            "the recipe mixes samples, and with them their labels, but the labels are vectors of several lengths; use a "
+            "recipe that mixes nothing, or give all labels one length"
+        )
+    count = class_count(recipe)
+    if count not in (None, shape[0]):
+        raise LoaderError(
+            f"num_classes={count} in the recipe is not the length of the labels, which are vectors of {shape[0]} numbers; "
+            "correct it, or leave it out"
+        )
+    return shape[0]
 
 
 def no_class_count(recipe: Recipe) -> LoaderError:

@@ -5,17 +5,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.balance import group_classes
+from readers.label_vector import LabelShape, described, label_shape_of
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, is_number
 from readers.sample import BadSample, ColumnName, Sample, SelectionError, checked_indices
 from readers.selection import Picked, pick_shares, pick_taken, pick_where
+
+if TYPE_CHECKING:
+    from readers.classes import Classes
+    from readers.labels import GivenLabels, Relabelled
+
+_KEYS_READ = 256  # samples that are held at a time
 
 
 class IndexedDataset(ABC):
@@ -41,7 +48,12 @@ class IndexedDataset(ABC):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number; empty where the data does not name its classes."""
+        """Name of each class number, or of each number of a vector; empty where the data does not name them."""
+        return ()
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """Shape of every label: () for class numbers, (K,) for vectors of K numbers, None for vectors of several lengths."""
         return ()
 
     @property
@@ -71,8 +83,17 @@ class IndexedDataset(ABC):
         """One number for every sample, int64 [len].
 
         ``label`` is -1 and ``height`` and ``width`` are 0 where the data does not say; ``num_bytes`` is
-        the size of all fields together, -1 where it is not known without reading.
+        the size of all fields together, -1 where it is not known without reading. Labels that are vectors are no
+        classes: -1.
         """
+
+    def keys(self) -> list[str]:
+        """Name of every sample; where the format has no list of them all samples are read for it."""
+        found: list[str] = []
+        for start in range(0, len(self), _KEYS_READ):
+            some = np.arange(start, min(start + _KEYS_READ, len(self)))
+            found += [sample.key for sample in self.fetch(some)]
+        return found
 
     def verify(self) -> Iterator[BadSample]:
         """Read everything and compare the format's own checksums, if it has any.
@@ -109,10 +130,10 @@ class IndexedDataset(ABC):
         there are more than 2**32.
 
         Raises:
-            SelectionError: The text is no such condition, or no sample fulfils it.
+            SelectionError: The text is no such condition, or no sample fulfils it, or it asks for labels that are vectors.
         """
         self._require_selectable("where")
-        return Subset(self, pick_where(condition, len(self), self.column, self.class_names))
+        return Subset(self, pick_where(condition, len(self), self._asked, self.class_names))
 
     def take(self, which: int | slice | range | Sequence[int] | NDArray[np.int64]) -> "Subset":
         """Select the first n samples, those of a slice or range, or those at the given indices, in that order.
@@ -157,15 +178,41 @@ class IndexedDataset(ABC):
             length: Samples in an epoch; None is as many as there are.
 
         Raises:
-            SelectionError: A sample has no label, or there is no such class.
+            SelectionError: A sample has no label, there is no such class, or labels are vectors.
         """
         self._require_selectable("balanced")
         return Balanced(self, weights, length=length)
+
+    def with_labels(
+        self, labels: "GivenLabels", *, classes: "Classes | None" = None
+    ) -> "Relabelled":
+        """Return the same samples with other labels.
+
+        Args:
+            labels: For each sample a class number, the name of a class, None for none, or a vector (several classes,
+                shares of classes, numbers to regress); or an array, whole numbers [N] or numbers [N, K]; or any of
+                these by key.
+            classes: Names in the order of their numbers, or a text file with one per line; None numbers names in
+                sorted order.
+
+        Raises:
+            SourceError: There is not one label for each sample, or one is of another kind or no class.
+        """
+        from readers.labels import Relabelled
+
+        self._require_selectable("with_labels")
+        return Relabelled(self, labels, classes=classes)
 
     @property
     def _is_mixture(self) -> bool:
         """Whether how often a sample comes is settled, which selecting would undo."""
         return False
+
+    def _asked(self, name: ColumnName) -> NDArray[np.int64]:
+        """A column that a condition asks for."""
+        if name == "label":
+            require_classes(self, "where")
+        return self.column(name)
 
     def _require_selectable(self, method: str) -> None:
         if self._is_mixture:
@@ -210,6 +257,11 @@ class Subset(IndexedDataset):
         return self.whole.class_names
 
     @property
+    def label_shape(self) -> LabelShape:
+        """That of the whole dataset."""
+        return label_shape_of(self.whole)
+
+    @property
     def block_size(self) -> int:
         """About as many samples as a block of the whole has here."""
         return max(1, round(self.whole.block_size * self._picked.density))
@@ -217,6 +269,11 @@ class Subset(IndexedDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`."""
         return self.whole.column(name)[self._picked.in_whole(np.arange(len(self)))]
+
+    def keys(self) -> list[str]:
+        """See `IndexedDataset.keys`."""
+        keys = self.whole.keys()
+        return [keys[index] for index in self._picked.in_whole(np.arange(len(self))).tolist()]
 
     def indices_in_whole(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where samples stand in the dataset they are taken from, int64 [n]."""
@@ -252,6 +309,7 @@ class Balanced(IndexedDataset):
         *,
         length: int | None = None,
     ) -> None:
+        require_classes(whole, "balanced")
         self.whole = whole
         given = {} if weights is None else weights
         self._weights = {self._class_number(name): given[name] for name in given}
@@ -289,6 +347,11 @@ class Balanced(IndexedDataset):
         return self.whole.class_names
 
     @property
+    def label_shape(self) -> LabelShape:
+        """That of the dataset, which is ()."""
+        return label_shape_of(self.whole)
+
+    @property
     def block_size(self) -> int:
         """Block size of the dataset."""
         return self.whole.block_size
@@ -296,6 +359,10 @@ class Balanced(IndexedDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`."""
         return self.whole.column(name)
+
+    def keys(self) -> list[str]:
+        """See `IndexedDataset.keys`."""
+        return self.whole.keys()
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """See `Dataset.fetch`."""
@@ -337,3 +404,17 @@ class Balanced(IndexedDataset):
                 )
             return self.class_names.index(name)
         return int(name)
+
+
+def require_classes(dataset: IndexedDataset, method: str) -> None:
+    """Refuse to select by classes where labels are vectors.
+
+    Raises:
+        SelectionError: They are.
+    """
+    shape = label_shape_of(dataset)
+    if shape != ():
+        raise SelectionError(
+            f"{method}() asks for the class of each sample, but the labels are {described(shape)}, which are no classes; give "
+            "where() a truth for each sample, or give the samples class numbers with with_labels()"
+        )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dali_pipes.bad_samples import BadRecord, Policy, substitute
 from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
+from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found, TargetReader
@@ -19,7 +20,7 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
-from readers.formats.columns import LABEL_LIMIT, to_label
+from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder
 from readers.sample import Payload
 from readers.storage.copies import copied_sample
@@ -60,6 +61,7 @@ class Fetcher:
 
     Attributes:
         clips: Metadata of the clips, if samples are clips.
+        label_shape: Shape of every label, as the dataset says it.
     """
 
     dataset: Dataset
@@ -71,8 +73,10 @@ class Fetcher:
     targets: TargetReader
     timings: Timings
     clips: ClipSource | None = field(init=False)
+    label_shape: LabelShape = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "label_shape", label_shape_of(self.dataset))
         object.__setattr__(self, "clips", find_clips(self.dataset))
 
     @property
@@ -172,6 +176,7 @@ class Fetcher:
             draws,
             frames,
             seconds,
+            self.label_shape,
         )
 
     def _draw(
@@ -213,11 +218,10 @@ class Fetcher:
                 sample = copied_sample(sample, self.targets.reads)
         if isinstance(sample, BadSample):
             return sample
-        if sample.label.__class__ is not int or not -1 <= sample.label < LABEL_LIMIT:
-            try:  # of a dataset that does not look at them itself
-                sample = replace(sample, label=to_label(sample.label))
-            except ValueError as error:
-                return BadSample(sample.index, sample.key, "read", str(error))
+        try:
+            sample = checked_label(sample, self.label_shape)
+        except ValueError as error:
+            return BadSample(sample.index, sample.key, "read", str(error))
         data = sample.image
         if data is None:
             return BadSample(sample.index, sample.key, "read", _why_no_image(sample))

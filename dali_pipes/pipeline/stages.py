@@ -10,10 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.bad_samples import BadRecord
+from dali_pipes.labels import Labels, collect_labels
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found
 from gpu_aug import Draws
 from readers import Sample
+from readers.label_vector import LabelShape
 from readers.sample import Payload
 
 NOTHING = Found()
@@ -37,6 +39,7 @@ class Fetched:
         draws: One entry per view.
         frames: int64 [n, T], the frames of each clip, counted in the order of presentation; T is 0 for images.
         seconds: float64 [n, T], when these are shown in their video.
+        label_shape: Shape of every label of the dataset.
     """
 
     plan: Plan
@@ -50,6 +53,7 @@ class Fetched:
     draws: tuple[Draws, ...]
     frames: NDArray[np.int64]
     seconds: NDArray[np.float64]
+    label_shape: LabelShape = ()
 
     def __len__(self) -> int:
         return len(self.data)
@@ -70,6 +74,7 @@ class Fetched:
             draws,
             self.frames[rows],
             self.seconds[rows],
+            self.label_shape,
         )
 
     def replaced(self, start: int, part: "Fetched") -> "Fetched":
@@ -89,6 +94,7 @@ class Fetched:
             ),
             _put(self.frames, rows, part.frames),
             _put(self.seconds, rows, part.seconds),
+            self.label_shape,
         )
 
     def key(self, row: int) -> str:
@@ -137,9 +143,7 @@ class Decoded:
             plan=fetched.plan,
             indices=fetched.indices,
             keys=["" if sample is None else sample.key for sample in samples],
-            labels=np.array(
-                [-1 if sample is None else sample.label for sample in samples], np.int64
-            ),
+            labels=collect_labels(samples, fetched.label_shape),
             kept=fetched.kept(),
             found=self.found,
             records=fetched.records,
@@ -173,7 +177,7 @@ class Finished:
         plan: The step.
         indices: int64 [E], positions in the dataset.
         keys: Names for people, "" where a row is lost.
-        labels: int64 [E], -1 where there is none.
+        labels: int64 [E], -1 where there is none; or float32 [E, K], or E float32 [Ki]; see `collect_labels`.
         kept: bool [E], False where a row is lost.
         found: The targets of each row, as the first recipe moved them.
         records: What was bad in each row.
@@ -185,7 +189,7 @@ class Finished:
     plan: Plan
     indices: NDArray[np.int64]
     keys: Sequence[str]
-    labels: NDArray[np.int64]
+    labels: Labels
     kept: NDArray[np.bool_]
     found: Sequence[Found]
     records: Sequence[tuple[BadRecord, ...]]

@@ -114,11 +114,15 @@ class ClipListDataset(FileDataset):
     def _payload(self, path: str) -> Payload:
         return map_whole(path)
 
+    def _key(self, index: int) -> str:
+        seconds, name = self._seconds[index], self._names[index]
+        return name if seconds is None else f"{name}@{seconds[0]}-{seconds[1]}"
+
     def _fetch_one(self, index: int) -> Sample | BadSample:
         entry, seconds = super()._fetch_one(index), self._seconds[index]
         if seconds is None:
             return entry
-        key = f"{entry.key}@{seconds[0]}-{seconds[1]}"
+        key = self._key(index)
         if isinstance(entry, BadSample):
             return BadSample(index, key, entry.stage, entry.reason)
         start, end = seconds
