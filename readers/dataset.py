@@ -5,22 +5,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.balance import group_classes
-from readers.label_vector import LabelShape, described, label_shape_of
+from readers.balance import group_classes, require_classes
+from readers.classes import Classes
+from readers.given_labels import GivenLabels, given_labels
+from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, is_number
 from readers.sample import BadSample, ColumnName, Sample, SelectionError, checked_indices
-from readers.selection import Picked, pick_shares, pick_taken, pick_where
-
-if TYPE_CHECKING:
-    from readers.classes import Classes
-    from readers.labels import GivenLabels, Relabelled
+from readers.selection import Picked, Stretch, pick_shares, pick_taken, pick_where
 
 _KEYS_READ = 256  # samples that are held at a time
 
@@ -183,9 +181,7 @@ class IndexedDataset(ABC):
         self._require_selectable("balanced")
         return Balanced(self, weights, length=length)
 
-    def with_labels(
-        self, labels: "GivenLabels", *, classes: "Classes | None" = None
-    ) -> "Relabelled":
+    def with_labels(self, labels: GivenLabels, *, classes: Classes | None = None) -> "Relabelled":
         """Return the same samples with other labels.
 
         Args:
@@ -198,8 +194,6 @@ class IndexedDataset(ABC):
         Raises:
             SourceError: There is not one label for each sample, or one is of another kind or no class.
         """
-        from readers.labels import Relabelled
-
         self._require_selectable("with_labels")
         return Relabelled(self, labels, classes=classes)
 
@@ -211,7 +205,7 @@ class IndexedDataset(ABC):
     def _asked(self, name: ColumnName) -> NDArray[np.int64]:
         """A column that a condition asks for."""
         if name == "label":
-            require_classes(self, "where")
+            require_classes(label_shape_of(self), "where")
         return self.column(name)
 
     def _require_selectable(self, method: str) -> None:
@@ -288,6 +282,59 @@ class Subset(IndexedDataset):
         return [replace(sample, index=index) for sample, index in zip(fetched, own, strict=True)]
 
 
+class Relabelled(Subset):
+    """The samples of a dataset with labels that are given; `IndexedDataset.with_labels` makes it.
+
+    Attributes:
+        whole: The dataset.
+
+    Example:
+        >>> photos = open_dataset("photos/").take(2).with_labels(["tabby", "siamese"])
+        >>> photos.class_names, [sample.label for sample in photos.fetch([0, 1])]
+        (('siamese', 'tabby'), [1, 0])
+    """
+
+    def __init__(
+        self, whole: IndexedDataset, labels: GivenLabels, *, classes: Classes | None = None
+    ) -> None:
+        super().__init__(whole, Stretch(range(len(whole))))
+        found = given_labels(labels, classes, len(whole), whole.keys)
+        self._table, self._class_names = found.table, found.class_names
+
+    def __repr__(self) -> str:
+        """The dataset."""
+        return f"Relabelled({self.whole!r})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the fingerprint of the dataset, the labels and the names of the classes."""
+        text = f"labels {self.whole.fingerprint} {self._table.identity} {list(self._class_names)}"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Name of each class number, or of each number of a vector; empty where they have none."""
+        return self._class_names
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """See `IndexedDataset.label_shape`."""
+        return self._table.shape
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`."""
+        return self._table.class_numbers() if name == "label" else self.whole.column(name)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read samples; see `Dataset.fetch`."""
+        return [
+            replace(sample, label=self._table[sample.index])
+            if isinstance(sample, Sample)
+            else sample
+            for sample in self.whole.fetch(indices)
+        ]
+
+
 class Balanced(IndexedDataset):
     """A dataset whose classes come in fixed proportions; `IndexedDataset.balanced` makes it.
 
@@ -309,7 +356,7 @@ class Balanced(IndexedDataset):
         *,
         length: int | None = None,
     ) -> None:
-        require_classes(whole, "balanced")
+        require_classes(label_shape_of(whole), "balanced")
         self.whole = whole
         given = {} if weights is None else weights
         self._weights = {self._class_number(name): given[name] for name in given}
@@ -404,17 +451,3 @@ class Balanced(IndexedDataset):
                 )
             return self.class_names.index(name)
         return int(name)
-
-
-def require_classes(dataset: IndexedDataset, method: str) -> None:
-    """Refuse to select by classes where labels are vectors.
-
-    Raises:
-        SelectionError: They are.
-    """
-    shape = label_shape_of(dataset)
-    if shape != ():
-        raise SelectionError(
-            f"{method}() asks for the class of each sample, but the labels are {described(shape)}, which are no classes; give "
-            "where() a truth for each sample, or give the samples class numbers with with_labels()"
-        )

@@ -117,7 +117,9 @@ class TestMixing:
                 pair = torch.stack([mine, theirs])
                 pictures = torch.stack([plain.images[row], plain.images[other]])
                 transform = v2.MixUp(num_classes=3)
-                image = transform.transform(pictures, {"labels": None, "lam": share})[0]
+                image = transform.transform(
+                    pictures, {"labels": None, "batch_size": 2, "lam": share}
+                )[0]
                 label = transform._mixup_label(pair, lam=share)[0]
                 assert torch.allclose(mixed.labels[row], label.float(), atol=1e-5)
                 assert torch.allclose(mixed.images[row], image, atol=1e-4)
