@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dali_pipes.bad_samples import BadRecord, Policy, substitute
 from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
+from dali_pipes.fields import FieldError, FieldReader, Values
 from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
@@ -29,11 +30,12 @@ _CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stri
 
 
 class _Sound(NamedTuple):
-    """A sample with its encoded image, and height and width of that."""
+    """A sample with its encoded image, height and width of that, and the values of further fields."""
 
     sample: Sample
     data: Payload
     size: tuple[int, int]
+    values: Values
 
 
 class _Row(NamedTuple):
@@ -58,6 +60,7 @@ class Fetcher:
         max_pixels: Larger images count as bad.
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
+        fields: Reads the further fields of a batch.
 
     Attributes:
         clips: Metadata of the clips, if samples are clips.
@@ -72,6 +75,7 @@ class Fetcher:
     max_pixels: int
     targets: TargetReader
     timings: Timings
+    fields: FieldReader = field(default_factory=lambda: FieldReader({}))
     clips: ClipSource | None = field(init=False)
     label_shape: LabelShape = field(init=False)
 
@@ -176,6 +180,7 @@ class Fetcher:
             draws,
             frames,
             seconds,
+            [() if one is None else one.values for one in sounds],
             self.label_shape,
         )
 
@@ -238,7 +243,11 @@ class Fetcher:
         if size[0] * size[1] > self.max_pixels:
             reason = f"{size[0]}x{size[1]} pixels, more than max_pixels={self.max_pixels}"
             return BadSample(sample.index, sample.key, "header", reason)
-        return _Sound(sample, data, size)
+        try:
+            values = self.fields.read(sample)
+        except FieldError as error:
+            return BadSample(sample.index, sample.key, "fields", str(error))
+        return _Sound(sample, data, size, values)
 
     def _substitute(self, plan: Plan, bad: BadSample, row: _Row) -> _Row:
         """Record a bad sample, and fill its row with another one where the policy says so."""
