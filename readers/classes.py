@@ -9,6 +9,7 @@ from readers.formats.columns import LABEL_LIMIT, shorten
 from readers.sample import PathLike, SourceError
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _MOST_SHOWN = 5
 
 Classes = PathLike | Sequence[str] | Mapping[str, int]
@@ -105,7 +106,8 @@ def numbering_of(labels: Iterable[str | int], classes: tuple[str, ...] | None) -
     numbers.
 
     Raises:
-        ValueError: Some are numbers and others are names, without ``classes``; the text is a short reason.
+        ValueError: Some are numbers and others are names, or numbers that are not whole, without ``classes``; the text is a
+            short reason.
     """
     different = set(labels)
     texts = {one for one in different if isinstance(one, str)}
@@ -114,6 +116,12 @@ def numbering_of(labels: Iterable[str | int], classes: tuple[str, ...] | None) -
         return Numbering(classes, as_numbers=texts == whole and whole.isdisjoint(classes))
     numbers = [*sorted(whole), *sorted(map(str, different - texts))]
     names = sorted(texts - whole)
+    decimal = next((name for name in names if _DECIMAL.fullmatch(name)), None)
+    if decimal is not None:
+        raise ValueError(
+            f"the label {shorten(decimal)} is no whole number: numbers to regress are vectors (of a table label=[column]), "
+            "names that look so need classes=[...]"
+        )
     if names and numbers:
         raise ValueError(
             f"some labels are whole numbers ({shorten(numbers[0])}) and others are names ({shorten(names[0])}): say what "

@@ -30,6 +30,7 @@ def make_labels(
     *,
     source: str,
     several: bool = False,
+    num_classes: int = 0,
 ) -> Labels:
     """Make labels of values that are all of one kind.
 
@@ -40,6 +41,7 @@ def make_labels(
         place: Names a sample for errors.
         source: Names all of it, likewise.
         several: Lists hold the classes of a sample, not the numbers of a vector.
+        num_classes: Least length of multi-hot vectors of classes without names.
 
     Raises:
         SourceError: A value is of another kind, no class, or no vector.
@@ -66,7 +68,7 @@ def make_labels(
     if first == "class":
         return _of_classes(values, classes, place, source)
     if first == "names" or several:
-        return _of_several(values, classes, place, source)
+        return _of_several(values, classes, place, source, num_classes)
     return _of_vectors(values, classes, place)
 
 
@@ -94,7 +96,11 @@ def _of_classes(
 
 
 def _of_several(
-    values: Sequence[Any], classes: tuple[str, ...] | None, place: Place, source: str
+    values: Sequence[Any],
+    classes: tuple[str, ...] | None,
+    place: Place,
+    source: str,
+    num_classes: int,
 ) -> Labels:
     """Make multi-hot vectors of lists of classes."""
     numbering = _numbering((one for value in values for one in value), classes, source)
@@ -102,10 +108,9 @@ def _of_several(
         [_number(numbering, one, place, number) for one in value]
         for number, value in enumerate(values)
     ]
-    length = len(numbering.names) or 1 + max(
-        (max(found, default=-1) for found in numbers), default=-1
-    )
-    table = np.zeros((len(values), max(length, 1)), np.float32)
+    highest = max((max(found, default=-1) for found in numbers), default=-1)
+    length = len(numbering.names) or max(1 + highest, num_classes, 1)
+    table = np.zeros((len(values), length), np.float32)
     for number, found in enumerate(numbers):
         if min(found, default=0) < 0:
             raise SourceError(

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from readers.formats.path_table.detect import is_table_of_tsv, kind_of_csv, tells_splits
 from readers.formats.registry import FORMATS, NUMBERED, Format, format_of
 from readers.formats.splits import choose_split
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
@@ -42,7 +43,7 @@ def detect_files(paths: list[str], split: str | None) -> Detected:
     Raises:
         SourceError: They are of no known format or of several, or hold several splits.
     """
-    if split is not None:
+    if split is not None and not tells_splits(paths):
         paths = choose_split(paths, split, "the list of files" if paths[1:] else paths[0])
     kinds = {path: _format_of_file(path, paths[0]) for path in paths}
     if len({kind.name for kind in kinds.values()}) > 1:
@@ -77,7 +78,7 @@ def _format_of_file(path: str, first: str) -> Format:
     if path.rpartition("/")[2] == MDS_INDEX:
         return FORMATS["mds"]
     if found:
-        return _format_of_list(Path(path)) if found.name == "list" and not is_url(path) else found
+        return found if is_url(path) else _refined(found, Path(path))
     if is_image_file(path):
         return FORMATS["list"]
     if is_url(path):
@@ -119,6 +120,15 @@ def _begins_like_tfrecord(url: str) -> bool:
     with unreadable(url):
         [head] = blob.read_exactly([(0, min(_HEAD_BYTES, blob.size_bytes))])
     return looks_like_tfrecord(bytes(head))
+
+
+def _refined(found: Format, path: Path) -> Format:
+    """Tell formats apart that share endings, by the first rows or the columns."""
+    if found.name == "csv" and path.is_file():
+        return FORMATS[kind_of_csv(path)]
+    if path.suffix.lower() == ".tsv" and path.is_file() and is_table_of_tsv(path):
+        return FORMATS["csv"]
+    return _format_of_list(path) if found.name == "list" else found
 
 
 def _format_of_list(path: Path) -> Format:

@@ -11,6 +11,7 @@ from readers.sample import SourceError
 FormatName = Literal[
     "folder",
     "list",
+    "csv",
     "video-folder",
     "clip-list",
     "frame-folder",
@@ -73,6 +74,13 @@ FORMATS = {
             (".txt", ".lst", ".tsv"),
         ),
         Format(
+            "csv",
+            "CSV, TSV or Parquet of paths",
+            "readers.formats.path_table.dataset:PathTableDataset",
+            "file",
+            (".csv",),
+        ),
+        Format(
             "video-folder",
             "video folders",
             "readers.video.files:VideoFolderDataset",
@@ -84,7 +92,6 @@ FORMATS = {
             "list of videos or clips",
             "readers.video.files:ClipListDataset",
             "file",
-            (".csv",),
             zero_copy=True,
         ),
         Format(
