@@ -1,6 +1,7 @@
 """Checks of a loader's arguments: each names what it got, what is allowed and what to do."""
 
 import os
+import warnings
 from collections.abc import Collection
 from typing import Any
 
@@ -15,7 +16,7 @@ from gpu_aug import Normalize, Recipe
 from gpu_aug.targets.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
-from readers.label_vector import LabelShape, label_shape_of
+from readers.label_vector import LabelShape, class_number, label_shape_of
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
 from readers.plural import counted
 
@@ -176,12 +177,27 @@ def num_classes_of(recipe: Recipe, dataset: Dataset) -> int | None:
     if shape != ():
         return _vector_length(recipe, shape)
     count = class_count(recipe) or len(dataset.class_names)
-    if count:
-        return count
-    first = dataset.fetch([0])[0]
-    if isinstance(first, Sample) and first.label == -1:
-        return None
+    unlabelled = _unlabelled(dataset)
+    if unlabelled:
+        name = next(type(leaf).__name__ for leaf in recipe.leaves if leaf.group > 1)
+        warnings.warn(
+            f"{name} mixes samples with their labels, but the data seems to have none ({unlabelled} has not), so that batch.labels "
+            f"is {0 if count else -1} throughout; give labels, open_dataset(..., labels=...), or a recipe that mixes nothing",
+            stacklevel=5,
+        )
+    if count or unlabelled:
+        return count or None
     raise no_class_count(recipe)
+
+
+def _unlabelled(dataset: Dataset) -> str:
+    """The key of a sample without a label, if the first, the middle and the last have none; else ""."""
+    length = len(dataset)
+    for index in (0, length // 2, length - 1):  # nearly always the first one ends it
+        [sample] = dataset.fetch([index])
+        if not isinstance(sample, Sample) or class_number(sample.label) != -1:
+            return ""
+    return sample.key
 
 
 def _vector_length(recipe: Recipe, shape: LabelShape) -> int:

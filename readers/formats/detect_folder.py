@@ -19,6 +19,7 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
+from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
 from readers.formats.registry import FORMATS, format_of
 from readers.formats.splits import (
     canonical,
@@ -66,6 +67,9 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
                 "say format='folder'"
             )
         return detect_folder(folder_of_split(folder, list(splits), split), None)
+    metadata = find_metadata(folder, files)
+    if metadata is not None and (metadata.name != _METADATA or has_named_files(metadata)):
+        return Detected(FORMATS["csv"], [str(metadata)])
     if _METADATA in files and split is None:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
     if _PACKED in files:

@@ -11,11 +11,20 @@ from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
 from readers.formats.columns import to_key, to_payload
-from readers.formats.files import FileDataset
+from readers.formats.files import FileDataset, read_whole
 from readers.formats.folder import find_root
 from readers.formats.path_table.arrow_rows import ARROW_SUFFIXES, read_arrow
 from readers.formats.path_table.grouping import joined, repeated, rows_by_image
 from readers.formats.path_table.image_files import find_image_files
+from readers.formats.path_table.metadata_folder import (
+    METADATA_NAMES,
+    about_files,
+    further_files,
+    image_column,
+    names_files,
+    read_json_lines,
+    with_first_files,
+)
 from readers.formats.path_table.packed import Packed
 from readers.formats.path_table.roles import find_image, find_key, find_label, remark
 from readers.formats.path_table.row_boxes import BoxColumns, BoxFormat, make_boxes
@@ -43,6 +52,7 @@ from readers.sample import (
     SourceError,
     is_image_file,
 )
+from readers.storage.unreadable import reason_of
 
 _VERSION = "path table 1"
 
@@ -54,6 +64,10 @@ class PathTableDataset(FileDataset):
     "NA" is a name like others. Every column but that of the paths becomes a field, text as UTF-8, all else as JSON.
     Paths are relative to the table's folder, or absolute; a name without extension stands for the one image file of that
     name. That a file is missing is found out when it is fetched.
+
+    A file called metadata.csv, .jsonl or .parquet follows the rules of Hugging Face's ImageFolder: ``file_name`` names the
+    image, ``NAME_file_name`` and ``NAME_file_names`` name further files of the sample (``mask_file_name`` its mask), and
+    no path may leave its folder.
 
     Rows of one image are one sample where they hold a box each, or with ``multi_label=True``; a column that says different
     things of it is then a JSON list.
@@ -109,8 +123,8 @@ class PathTableDataset(FileDataset):
         header: Sequence[str] | None = None,
     ) -> None:
         path = Path(path).absolute()
-        is_text = path.suffix.lower() not in ARROW_SUFFIXES
-        table = read_text(path, delimiter, header) if is_text else read_arrow(path)
+        table = _read(path, delimiter, header)
+        self._is_metadata = path.name in METADATA_NAMES and root is None and image is None
         folder = path.parent if root is None else Path(root).absolute()
         options = LabelOptions(read_classes(classes), label_separator, multi_label)
         columns = _Columns(image, label, key, None if boxes is None else (boxes, box_format))
@@ -122,8 +136,10 @@ class PathTableDataset(FileDataset):
         self, whole: Table, table: Table, folder: Path, columns: "_Columns", options: LabelOptions
     ) -> None:
         """Decide what the rows of a table, or of one of its splits, mean, and keep it."""
-        image, other_images = find_image(table, columns.image)
-        names = find_image_files(table, image, folder, strict=False)
+        image, other_images = self._image_of(table, columns.image)
+        further = further_files if self._is_metadata else _no_files
+        table_of_paths = with_first_files(table, image) if self._is_metadata else table
+        names = find_image_files(table_of_paths, image, folder, strict=self._is_metadata)
         label, other_labels = columns.label, list[str]()
         if label is None:
             label, other_labels = find_label(table, [image])
@@ -139,15 +155,22 @@ class PathTableDataset(FileDataset):
         found, self._boxes = self._labels_of(table, names, label, rows, columns, options)
         self._table = found.table
         firsts = [of_one[0] for of_one in rows]
+        self._files = further(table, image, firsts)
+        if self._is_metadata:
+            others = (path for files in self._files for path in files.values())
+            self._remarks += about_files(folder, table.source, [*names, *others])
         root, names = find_root(folder, [names[row] for row in firsts])
         super().__init__(root, names, found.table.class_numbers().tolist(), found.class_names)
         self._keys = None if key is None else _keys_of(table.columns[key], firsts, names)
         self._columns = {
             name: Packed(_payload(joined([values[row] for row in of_one])) for of_one in rows)
             for name, values in table.columns.items()
-            if name != image
+            if name != image and not (self._is_metadata and names_files(name))
         }
         self._remarks += _about_keys(table, key, self.keys(), firsts) if self._keys else []
+
+    def _image_of(self, table: Table, asked: str | None) -> tuple[str, list[str]]:
+        return (image_column(table), []) if self._is_metadata else find_image(table, asked)
 
     def _labels_of(
         self,
@@ -204,6 +227,8 @@ class PathTableDataset(FileDataset):
             if column is not None:
                 digest.update(f"\n{name!r} ".encode("utf-8", "surrogateescape"))
                 digest.update(hashlib.sha256(column.identity).digest())
+        for files in self._files:
+            digest.update(f"\n{sorted(files.items())}".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -227,6 +252,12 @@ class PathTableDataset(FileDataset):
             return BadSample(index, key, entry.stage, entry.reason)
         fields: dict[str, Payload] = dict(entry.fields)
         [image] = fields
+        try:
+            for name, path in self._files[index].items() if self._files else ():
+                fields[name] = read_whole(self._prefix + path)
+        except OSError as error:
+            reason = f"the file {path} cannot be read: {reason_of(error)}"
+            return BadSample(index, key, "read", reason)
         if self._boxes is not None:
             fields["json"] = self._boxes[index] or b""
         for name, column in self._columns.items():
@@ -234,6 +265,17 @@ class PathTableDataset(FileDataset):
             if value is not None:
                 fields.setdefault(name, value)
         return Sample(index, key, fields, self._table[index], image_field=image)
+
+
+def _read(path: Path, delimiter: str | None, header: Sequence[str] | None) -> Table:
+    if path.suffix.lower() in ARROW_SUFFIXES:
+        return read_arrow(path)
+    return read_json_lines(path) if path.suffix == ".jsonl" else read_text(path, delimiter, header)
+
+
+def _no_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[str, str]]:
+    del table, image, firsts
+    return []
 
 
 class _Columns:

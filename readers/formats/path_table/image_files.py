@@ -30,7 +30,7 @@ def find_image_files(table: Table, column: str, root: Path, *, strict: bool) -> 
     names = []
     for row, value in enumerate(table.columns[column]):
         try:
-            name = _checked(value, strict=strict)
+            name = checked_path(value, strict=strict)
             names.append(name if is_image_file(name) else stems.find(name))
         except ValueError as error:
             raise SourceError(f"{table.place(row)}: {error}") from None
@@ -43,7 +43,16 @@ def find_image_files(table: Table, column: str, root: Path, *, strict: bool) -> 
     return names
 
 
-def _checked(value: object, *, strict: bool) -> str:
+def checked_path(value: object, *, strict: bool) -> str:
+    """Return a path as it is written, without ``.`` and empty parts.
+
+    Args:
+        value: What a table says.
+        strict: Whether absolute paths are refused, too.
+
+    Raises:
+        ValueError: It is no path, a URL, or leaves the folder; the text is a short reason.
+    """
     if not isinstance(value, str) or not value.strip():
         raise ValueError("it names no image: give a path")
     written = value.strip()
@@ -56,7 +65,8 @@ def _checked(value: object, *, strict: bool) -> str:
     name = os.path.normpath(written)
     if name.split("/")[0] == "..":
         raise ValueError(
-            f"{written} leaves the folder: say root=, move the table up, or write absolute paths"
+            f"{written} leaves the folder: move the table up"
+            + ("" if strict else ", say root=, or write absolute paths")
         )
     if strict and name.startswith("/"):
         raise ValueError(f"{written} is absolute: write it relative to the table")

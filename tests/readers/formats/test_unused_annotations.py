@@ -32,7 +32,11 @@ def put(root: Path, files: dict[str, bytes]) -> Path:
         ("images/train/a.jpg", {"labels/train/a.txt": b"0 0.5 0.5 0.25 1\n"}, "boxes of YOLO"),
         ("images/a.jpg", {"labels/a.txt": b"12 0.5 .5 0.25 0.1 0.3 0.2\n"}, "boxes of YOLO"),
         ("photos/a.jpg", {"photos/a.txt": b"3 0.1 0.2 0.3 0.4"}, "boxes of YOLO"),
-        ("photos/a.jpg", {"photos/metadata.csv": b"file_name,label\n"}, "metadata.csv: .*jsonl"),
+        (
+            "photos/a.jpg",
+            {"photos/metadata.csv": b"photo,label\n"},
+            "metadata.csv: .*column file_name",
+        ),
         ("val/a.jpg", {"annotations/instances_val.json": b"{}"}, "objects in .*instances_val"),
     ],
 )
