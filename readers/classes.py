@@ -114,7 +114,7 @@ def numbering_of(labels: Iterable[str | int], classes: tuple[str, ...] | None) -
     whole = {one for one in texts if _WHOLE.fullmatch(one)}
     if classes is not None:
         return Numbering(classes, as_numbers=texts == whole and whole.isdisjoint(classes))
-    numbers = [*sorted(whole), *sorted(map(str, different - texts))]
+    numbers = [*sorted(whole), *sorted(one for one in different if not isinstance(one, str))]
     names = sorted(texts - whole)
     decimal = next((name for name in names if _DECIMAL.fullmatch(name)), None)
     if decimal is not None:

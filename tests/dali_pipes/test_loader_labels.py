@@ -95,11 +95,11 @@ class TestVectors:
 
     def test_batches_are_copies(self, small: SmallDataset) -> None:
         """Who changes the labels of a batch changes no dataset."""
-        dataset = small.with_labels(RAGGED)
-        for batch in load(dataset):
+        labels = [label.copy() for label in RAGGED]
+        for batch in load(Foreign(small, labels, None)):
             for label in batch.labels:
                 label.fill_(-5)
-        assert all(np.array_equal(dataset.fetch([i])[0].label, RAGGED[i]) for i in range(COUNT))
+        assert all(map(np.array_equal, labels, RAGGED))
 
 
 class TestMixing:

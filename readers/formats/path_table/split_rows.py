@@ -32,8 +32,13 @@ def choose_rows(table: Table, split: str | None, column: str | None, name: str) 
         if len(there) > 1:
             raise SourceError(several_splits(table.source, there, ""))
         return table
-    wanted = split if split in there else canonical(split)
-    rows = [row for row, value in enumerate(told) if value == wanted or canonical(value) == wanted]
-    if not rows:
+    wanted = (
+        [split] if split in there else [one for one in there if canonical(one) == canonical(split)]
+    )
+    if not wanted:
         raise SourceError(no_such_split(table.source, split, there))
-    return table.only(rows)
+    if len(wanted) > 1:
+        raise SourceError(
+            f"{table.source}: the split {split!r} may be {' or '.join(wanted)}: say one of these"
+        )
+    return table.only([row for row, value in enumerate(told) if value == wanted[0]])
