@@ -75,8 +75,8 @@ class FolderDataset(FileDataset):
     Example:
         >>> FolderDataset("photos/")
         FolderDataset(36 samples, 2 classes)
-        >>> FolderDataset("val/", classes=["bird", "cat", "dog"]).column("label").max()
-        2
+        >>> FolderDataset("val/", classes=["bird", "cat", "dog"]).column("label")[-3:]
+        array([2, 2, 2])
     """
 
     def __init__(self, root: PathLike, *, classes: Classes | None = None) -> None:

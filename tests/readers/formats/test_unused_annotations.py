@@ -51,6 +51,42 @@ def test_annotations_that_nobody_reads(
     assert isinstance(dataset.fetch([0])[0], Sample)
 
 
+@pytest.mark.parametrize(
+    ("names", "match"),
+    [
+        (["a.jpg", "a_mask.png", "b.jpg"], "holds a_mask.png beside a.jpg.* call it a.mask.png"),
+        (["x/a.jpg", "x/a-seg.PNG", "y/b.jpg"], "holds a-seg.PNG beside a.jpg"),
+        (
+            ["gt/1.png", "gt/2.png", "gt/3.png", "in/1.jpg", "in/2.jpg", "in/3.jpg"],
+            "two classes with the same names of files, in/1.jpg and gt/1.png.*NAME.mask.png",
+        ),
+        (["images/a.jpg", "masks/b.png"], "has the class 'masks': its images are taken"),
+    ],
+)
+def test_masks_that_are_taken_for_images(
+    tmp_path: Path, jpeg: Jpeg, names: list[str], match: str
+) -> None:
+    """Pictures that differ from others in name or kind alone are said to be read as images."""
+    with pytest.warns(UserWarning, match=match) as said:
+        open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.jpg", "dog/2.jpg", "dog/3.jpg"],
+        ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.png", "dog/2.png", "dog/4.png"],
+        ["cat/gas_mask.jpg", "dog/b.jpg"],
+    ],
+)
+def test_classes_that_are_none(tmp_path: Path, jpeg: Jpeg, names: list[str]) -> None:
+    """Numbered pictures of two classes, and a picture of a mask, are said nothing of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))
+
+
 @pytest.mark.parametrize("name", ["Annotations/a.xml", "labels/a.txt"])
 def test_a_folder_of_annotations_is_no_class(tmp_path: Path, jpeg: Jpeg, name: str) -> None:
     """Beside the folder of images: the error says which of them to open."""
