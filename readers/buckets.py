@@ -25,7 +25,7 @@ _BITS = 40  # of the moment in an epoch at which a step comes
 class Buckets:
     """Sizes of images, and which of them suits an image: the one with the nearest aspect ratio.
 
-    Of sizes with one aspect ratio the largest is taken that is no larger than the image, or else the smallest.
+    Of sizes with one aspect ratio the largest is taken that has no more pixels than the image, or else the smallest.
     Nearest is meant in ratios: 2:1 is as far from 1:1 as 1:2 is.
 
     Args:
@@ -55,13 +55,15 @@ class Buckets:
     def aspect(
         cls, area: int, *, multiple_of: int = 64, count: int = 9, largest_ratio: float = 4.0
     ) -> Self:
-        """Make sizes of about one area whose sides are multiples of a number.
+        """Make sizes of at most one area whose sides are multiples of a number.
 
-        For each height the width is taken that comes nearest to the area; if that gives more than `count` sizes,
-        those nearest to a square are kept. Each has its transposed size beside it.
+        For each height the largest width is taken that keeps to the area, and the transposed size with it; if that
+        gives more than `count` sizes, those nearest to a square are kept.
+
+        Source: the buckets of NovelAI, "Improvements on Stable Diffusion", 2022.
 
         Args:
-            area: Pixels of a size, such as 512 * 512.
+            area: The most pixels of a size, such as 512 * 512.
             multiple_of: What both sides are divisible by.
             count: How many sizes at most, from 1.
             largest_ratio: The longer side is at most so many times the shorter one, from 1.
@@ -79,10 +81,9 @@ class Buckets:
                 f"Buckets.aspect has largest_ratio={largest_ratio!r}; give a number from 1"
             )
         unit, found = int(multiple_of), set[Size]()
-        for height in range(unit, int((area * largest_ratio) ** 0.5) + unit, unit):
-            # Whole numbers alone decide: rounding half up.
-            width = unit * max(1, (2 * area + height * unit) // (2 * height * unit))
-            found |= {(height, width), (width, height)}
+        for height in range(unit, int((area * largest_ratio) ** 0.5) + 1, unit):
+            width = area // (height * unit) * unit
+            found |= {(height, width), (width, height)} if width else set()
         fitting = [size for size in found if max(size) <= largest_ratio * min(size)]
         if not fitting:
             raise SelectionError(
