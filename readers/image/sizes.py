@@ -76,7 +76,7 @@ def _told(dataset: Dataset) -> Sizes:
 
 
 def _kept(path: Path, length: int) -> Sizes | None:
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, EOFError):
         sizes = np.load(path, allow_pickle=False)
         if sizes.shape == (length, 2) and sizes.dtype == np.dtype("<u4"):
             return np.asarray(sizes, np.uint32)
