@@ -2,7 +2,7 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -39,7 +39,8 @@ class Schedule(metaclass=Called):
     first_epochs: tuple[int, ...]
     recipes: tuple[Recipe | Views, ...]
 
-    load: ClassVar[Any]  # knows this class: gpu_aug/recipe_methods.py attaches it
+    # Made in a module that imports this one: gpu_aug/recipe_methods.py attaches it.
+    load: ClassVar[Callable[..., "Schedule"]]
 
     def __init__(self, recipes: Mapping[int, Recipe | Views]) -> None:
         if not isinstance(recipes, Mapping) or not recipes:
