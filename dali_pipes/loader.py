@@ -193,6 +193,7 @@ class Loader:
         steps = setup.steps(process)
         self._audit.require_own_file(process)
         evaluation.warn_of_training(dataset, setup.fetcher.variants, order, steps, stacklevel=4)
+        sizing.warn_of_small_buckets(steps, stacklevel=4)
         self._production = Production(setup, steps)
         self._epochs = Epochs()
 

@@ -32,8 +32,8 @@ class MultiScale:
         >>> scales = MultiScale([320, 352, (384, 512)], every=10 * 64)
         >>> scales.sizes
         ((320, 320), (352, 352), (384, 512))
-        >>> [scales.at(seed=0, epoch=0, position=position) for position in (0, 639, 640)]
-        [0, 0, 0]
+        >>> [scales.at(seed=0, epoch=0, position=position) for position in (0, 639, 640, 1280)]
+        [1, 1, 1, 0]
     """
 
     sizes: tuple[Size, ...]

@@ -1,5 +1,6 @@
 """What several sizes and recipes by epoch ask of a loader's other arguments, and the order and steps they lead to."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -149,6 +150,27 @@ def make_steps(
             f"evaluation Loader.eval"
         )
     return steps
+
+
+def warn_of_small_buckets(steps: AnySteps, *, stacklevel: int) -> None:
+    """Warn of buckets none of whose samples ever come, for they do not fill a step."""
+    if not isinstance(steps, BucketSteps) or steps.last_batch != "drop":
+        return
+    order, world_size = steps.order, steps.world_size
+    lost = [
+        f"{height}x{width} ({counted(length, 'sample')})"
+        for (height, width), length, batch in zip(
+            order.buckets.sizes, order.lengths, steps.batch_sizes, strict=True
+        )
+        if 0 < length < batch * world_size
+    ]
+    if lost:
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        warnings.warn(
+            f'buckets with fewer samples than a step never come under last_batch="drop": {", ".join(lost[:3])}{more}; '
+            f'use fewer sizes, a smaller batch_size for them, or last_batch="partial" or "pad"',
+            stacklevel=stacklevel,
+        )
 
 
 def require_no_change(variants: Variants) -> None:

@@ -241,6 +241,39 @@ class TestBuckets:
         assert state["buckets"] == [6, 6, 6]
         assert len(json.dumps(state).encode()) < 2048
 
+    def test_small_buckets_are_told_of(self, dataset: Dataset) -> None:
+        """Under "drop" a bucket that never fills a step is named."""
+        data = dataset.take([0, 3, 6, 9, 1, 4])  # type: ignore[attr-defined]
+        with pytest.warns(
+            UserWarning, match=r'never come under .*"drop": 12x20 \(2 samples\); use'
+        ):
+            assert len(load(data, last_batch="drop")) == 1
+
+    @DALI
+    def test_iterators_of_dali_refuse(self, dataset: Dataset) -> None:
+        """An iterator of DALI's tells a reader's size and batch, and buckets have several."""
+        from dali_pipes.integrations.dali import DALIGenericIterator
+
+        with pytest.raises(LoaderError, match="this loader has buckets"):
+            DALIGenericIterator(load(dataset), ["data", "label"])
+
+    def test_nodes_of_torchdata(self, dataset: Dataset) -> None:
+        """A node is reset to its state, and to the start of an epoch."""
+        from dali_pipes.integrations.torchdata import LoaderNode
+
+        node, expected = LoaderNode(load(dataset)), load(dataset)
+        node.reset()
+        got = [node.next() for _ in range(2)]
+        state = node.state_dict()
+        node = LoaderNode(load(dataset))
+        node.reset(state)
+        got += [node.next() for _ in range(4)]
+        for one, two in zip(got, expected, strict=True):
+            assert torch.equal(one.images, two.images)
+        node.reset()
+        for two in expected:
+            assert torch.equal(node.next().images, two.images)
+
     def test_audits(self, dataset: Dataset, tmp_path: Path) -> None:
         """An audit tells that a resumed run saw the same, and another one did not."""
         alone = load(dataset, audit=tmp_path / "alone.jsonl")
