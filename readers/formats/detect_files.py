@@ -42,7 +42,8 @@ def detect_files(paths: list[str], split: str | None) -> Detected:
     Raises:
         SourceError: They are of no known format or of several, or hold several splits.
     """
-    if split is not None:
+    own = format_of(paths[0])
+    if split is not None and not (own and own.own_splits):
         paths = choose_split(paths, split, "the list of files" if paths[1:] else paths[0])
     kinds = {path: _format_of_file(path, paths[0]) for path in paths}
     if len({kind.name for kind in kinds.values()}) > 1:

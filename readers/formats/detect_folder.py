@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.boxes.detect import detect_annotated
 from readers.formats.detect_files import (
     MDS_INDEX,
     NO_VIDEO,
@@ -56,6 +57,9 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         marker = None  # TensorFlow Datasets calls a file of its own so
     if marker:
         return _detect_by_marker(folder, marker, split)
+    annotated = detect_annotated(folder)
+    if annotated:
+        return Detected(FORMATS[annotated], [str(folder)])
     splits = folder_splits(folders)
     if splits:
         if split is None:
