@@ -1,6 +1,7 @@
 """Pictures of which each has a file of annotations: reading both, their identity, their columns."""
 
 import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -111,10 +112,12 @@ class AnnotatedDataset(IndexedDataset):
 
         The content of annotations that are spread evenly over the samples counts: of all where there are no more.
         """
-        digest = hashlib.sha256(repr((self._class_names, sorted(self._options.items()))).encode())
+        settings = json.dumps([self._class_names, self._options], sort_keys=True)
+        digest = hashlib.sha256(f"pictures with annotations, 1: {settings}\n".encode())
         for one in self._entries:
             sizes = self._files.sizes([one.image or one.annotation, one.annotation or one.image])
-            digest.update(f"{one.image}\0{one.annotation}\0{sizes}\0{one.label}\n".encode())
+            line = "\0".join(map(str, (*one, *sizes)))
+            digest.update(f"{line}\n".encode("utf-8", "surrogateescape"))
         rows = np.linspace(0, len(self) - 1, min(len(self), _NUM_CONTENTS)).astype(np.int64)
         for row in np.unique(rows).tolist():
             digest.update(hashlib.sha256(self._content(self._entries[row])).digest())

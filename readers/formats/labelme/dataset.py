@@ -78,7 +78,8 @@ class LabelMeDataset(AnnotatedDataset):
         with unreadable(str(folder)):
             entries, everything, num_bare = _find_entries(folder, split)
         names = checked_classes(classes)
-        super().__init__(folder, entries, names or (), {"masks": masks, "outside": outside})
+        options = {"format": "labelme", "masks": masks, "outside": outside}
+        super().__init__(folder, entries, names or (), options)
         remarks = told_of_unpaired(folder, num_bare, 0, ".json")
         if names is None:
             self._set_classes(self._labels(everything))

@@ -100,7 +100,7 @@ class VocDataset(AnnotatedDataset):
         self._has_objects = bool(found.annotations) and not found.list_class
         if not found.annotations:
             names, coords = names or (), coords or "one-based"
-        options = {"masks": masks, "difficult": difficult, "outside": outside}
+        options = {"format": "voc", "masks": masks, "difficult": difficult, "outside": outside}
         super().__init__(found.root, found.entries, names or (), options)
         if names is None or coords is None:
             seen = survey(self._files.read_annotation, found.annotations)

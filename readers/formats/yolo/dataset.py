@@ -87,7 +87,7 @@ class YoloDataset(AnnotatedDataset):
         with unreadable(str(path)):
             found = find_layout(path, split, above, labelled=task != "semantic")
         names = _class_names(found, checked_classes(classes))
-        super().__init__(found.root, found.entries, names, {}, found.remarks)
+        super().__init__(found.root, found.entries, names, {"format": "yolo"}, found.remarks)
         self.task = _task(found, task, self._files)
         if masks and self.task != "segment":
             raise SourceError(
