@@ -110,8 +110,8 @@ def _with_labels(
             f"{root} has labels for none of the {len(entries)} pictures of the split ({labels[0]} and all others miss), "
             "which would train on background alone: open the folder of the pictures to have them without objects"
         )
-    alone = len(there - {*labels})
-    remarks = told_of_unpaired(root, 0, alone, ".txt") if alone else []
+    alone = _num_alone(root, names, there)
+    remarks = told_of_unpaired(root, 0, alone, ".txt")
     if missing:
         remarks.append(
             f"{root} has no .txt for {missing} of the {len(entries)} pictures of the split, which count as background"
@@ -121,16 +121,27 @@ def _with_labels(
 
 def _present(root: Path, labels: Iterable[str]) -> set[str]:
     """Return the files of labels in the folders of some, whether or not a picture has them."""
-    found: set[str] = set()
-    for folder in {name.rpartition("/")[0] for name in labels}:
-        path = root / folder
-        if path.is_dir():
-            prefix = f"{folder}/" if folder else ""
-            found |= {
-                f"{prefix}{one.name}" for one in path.iterdir() if _is_labels(one.name)
-            }  # fmt: skip
-    return found
+    folders = {name.rpartition("/")[0] for name in labels}
+    return {name for folder in folders for name in _names_in(root, folder) if _is_labels(name)}
+
+
+def _num_alone(root: Path, names: Iterable[str], there: set[str]) -> int:
+    """Count the labels, in folders of their own, of which no picture is there in any split."""
+    folders = {name.rpartition("/")[0] for name in names}
+    expected = {
+        beside_images(name, "labels", ".txt")
+        for folder in folders
+        for name in _names_in(root, folder)
+        if is_image_file(name)
+    }
+    return sum(name.rpartition("/")[0] not in folders for name in there - expected)
+
+
+def _names_in(root: Path, folder: str) -> list[str]:
+    """Return the names in a folder, relative to the root; none where it is not there."""
+    path, prefix = root / folder, f"{folder}/" if folder else ""
+    return [f"{prefix}{one.name}" for one in path.iterdir()] if path.is_dir() else []
 
 
 def _is_labels(name: str) -> bool:
-    return name.endswith(".txt") and name not in ("classes.txt", "obj.names", "README.txt")
+    return name.endswith(".txt") and name.rpartition("/")[2] != "classes.txt"
