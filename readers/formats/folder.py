@@ -152,9 +152,9 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
         empty = next(name for name in folders if not inside[name])
         if empty.lower() in _ANNOTATIONS:
             raise SourceError(
-                f"{root} holds {what} ({filled[0]}) and annotations ({empty}): for the text files of YOLO say "
-                "format='yolo', classes=['cat', 'dog'], for a COCO file give that, and for the "
-                f"{what} alone the folder {root / filled[0]}"
+                f"{root} holds {what} ({filled[0]}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
+                "for text files of YOLO or format='voc' for XML of Pascal VOC, give the file of COCO's annotations, or the "
+                f"folder {root / filled[0]} to have the {what} alone"
             )
         raise SourceError(
             f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "

@@ -7,11 +7,13 @@ from itertools import islice
 from pathlib import Path
 
 from readers.formats.registry import Format
+from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.yolo.config import looks_like_config
 from readers.sample import is_image_file
 
 _YOLO = re.compile(r"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
 _LOOKED_AT = 64  # names of a folder
+_HEAD_BYTES = 4096
 
 
 def unread(kind: Format, folder: str) -> list[str]:
@@ -65,7 +67,7 @@ def _annotation(folder: Path, image: str) -> str:
         (folder / f"{stem}.xml", folder),
         (folder.parent / "Annotations" / f"{stem}.xml", folder.parent),
     ):
-        if path.is_file():
+        if _is_voc(path):
             return f"the boxes of Pascal VOC ({path} and its like): {_opened(root, 'voc')}"
     texts = [(folder / f"{stem}.txt", folder)]
     parts = list(folder.parts)
@@ -78,6 +80,12 @@ def _annotation(folder: Path, image: str) -> str:
             if _YOLO.fullmatch(file.readline(1000)):
                 return f"the boxes of YOLO ({path} and its like): {_opened(root, 'yolo')}"
     return ""
+
+
+def _is_voc(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return looks_like_annotation(file.read(_HEAD_BYTES))
+    return False
 
 
 def _opened(root: Path, format: str) -> str:

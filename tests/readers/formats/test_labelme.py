@@ -224,9 +224,7 @@ def test_bad_files_are_bad_samples(
 def test_boxes_can_be_clipped(tmp_path: Path) -> None:
     """With its mask, a shape that lies outside is gone."""
     shapes = [shape(points=[[70, 1], [80, 9]]), shape(points=[[60, 40], [80, 50]])]
-    dataset = LabelMeDataset(
-        write(tmp_path, *shapes), classes=CLASSES, masks=True, outside="clip"
-    )
+    dataset = LabelMeDataset(write(tmp_path, *shapes), classes=CLASSES, masks=True, outside="clip")
     [entry] = dataset.fetch([0])
 
     assert told(entry)["boxes"] == [[60, 40, 64, 48]]

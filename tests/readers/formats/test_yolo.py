@@ -87,7 +87,7 @@ def test_turned_boxes_are_not_guessed(tmp_path: Path) -> None:
     assert near(told(turned.fetch([0])[0])["boxes"], [[*BOX]])
     assert near(told(turned.fetch([0])[0])["polygons"], [[8, 4, 40, 4, 40, 36, 8, 36]])
     assert turned.fingerprint != open_dataset(root, task="segment").fingerprint
-    with pytest.raises(SourceError, match="masks=True is for outlines, and .* task='obb'"):
+    with pytest.raises(SourceError, match=r"masks=True is for outlines, and .* task='obb'"):
         open_dataset(root, task="obb", masks=True)
 
 
@@ -263,7 +263,7 @@ def test_pictures_without_labels(tmp_path: Path) -> None:
     root = write_yolo(tmp_path, IMAGE, yolo_row(), "")
     put(root, {"images/train/2.jpg": IMAGE, "labels/train/9.txt": "", "labels/train/classes.txt": "dog"})  # fmt: skip
 
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning, match="without") as warned:
         dataset = open_dataset(root)
     told_of = [str(one.message) for one in warned]
     assert "0 pictures without .txt and 1 .txt without a picture" in told_of[0]
@@ -290,7 +290,7 @@ def test_the_folder_of_the_dataset(tmp_path: Path) -> None:
     assert moved.fingerprint == open_dataset(root).fingerprint
     for place in ("/etc", "images/../../..", "images/gone"):
         put(root, {"data.yaml": f"train: {place}\nval: images/train\nnc: 2\n"})
-        with pytest.raises(SourceError, match="leads out of|does not exist"):
+        with pytest.raises(SourceError, match=r"leads out of|does not exist"):
             open_dataset(root, split="train")
     put(root, {"data.yaml": "train: l.txt\nnc: 2\n", "l.txt": "images/train/0.jpg\n/etc/a.jpg\n"})
     with pytest.raises(SourceError, match=r"l.txt:2 names /etc/a.jpg, which leads out of"):
