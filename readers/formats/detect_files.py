@@ -2,8 +2,10 @@
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from readers.formats.registry import FORMATS, NUMBERED, Format, format_of
@@ -26,10 +28,12 @@ class Detected(NamedTuple):
     Attributes:
         format: Format of all of it.
         paths: Paths or URLs that the format's class is given.
+        options: Options of the class that what lies around the source decides.
     """
 
     format: Format
     paths: list[str]
+    options: Mapping[str, object] = MappingProxyType({})
 
 
 def detect_files(paths: list[str], split: str | None) -> Detected:

@@ -21,6 +21,7 @@ from readers.formats.detect_files import (
     is_video,
 )
 from readers.formats.registry import FORMATS, format_of
+from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
     canonical,
     choose_split,
@@ -69,7 +70,8 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
                 f"{several_splits(str(folder), names, f'the folder {folder / first}')}; where they are classes, "
                 "say format='folder'"
             )
-        return detect_folder(folder_of_split(folder, list(splits), split), None)
+        chosen = folder_of_split(folder, list(splits), split)
+        return with_classes_of_train(detect_folder(chosen, None), folder, splits)
     if _METADATA in files and split is None:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
     if _PACKED in files:
