@@ -38,6 +38,19 @@ def picture(
         return file.getvalue()
 
 
+def mask_png(value: int) -> bytes:
+    """A palette PNG as Pascal VOC's: the value in the box, 255 at its left edge, 0 around; colours of no meaning."""
+    mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+    left, top, right, bottom = BOX
+    mask[top:bottom, left:right] = value
+    mask[top:bottom, left] = 255
+    made = Image.frombytes("P", (WIDTH, HEIGHT), mask.tobytes())
+    made.putpalette(np.random.default_rng(0).integers(0, 256, 768, np.uint8).tobytes())
+    with io.BytesIO() as file:
+        made.save(file, "PNG")
+        return file.getvalue()
+
+
 def put(root: Path, files: dict[str, bytes | str]) -> Path:
     """Write files below a folder."""
     for name, content in files.items():

@@ -56,6 +56,7 @@ class LabelMeDataset(AnnotatedDataset):
         SourceError: There are no such files, several splits and none is asked for, or no such split.
 
     Example:
+        >>> import json
         >>> labelme = LabelMeDataset("labelme/", classes=["cat", "dog"])
         >>> [sample] = labelme.fetch([0])
         >>> json.loads(sample.fields["json"])["boxes"][0]

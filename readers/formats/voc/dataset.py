@@ -69,10 +69,11 @@ class VocDataset(AnnotatedDataset):
         SourceError: There are no such files, several splits and none is asked for, or no such split.
 
     Example:
+        >>> import json
         >>> voc = VocDataset("VOCdevkit/VOC2012", split="train")
         >>> [sample] = voc.fetch([0])
         >>> json.loads(sample.fields["json"])["boxes"]
-        [[8.0, 4.0, 40.0, 36.0]]
+        [[8.0, 4.0, 40.0, 36.0], [0.0, 0.0, 64.0, 48.0]]
     """
 
     def __init__(

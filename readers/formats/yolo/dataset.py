@@ -63,10 +63,12 @@ class YoloDataset(AnnotatedDataset):
             for, or it is not certain what rows are of.
 
     Example:
+        >>> import json
         >>> yolo = YoloDataset("yolo/data.yaml", split="train")
         >>> [sample] = yolo.fetch([0])
-        >>> yolo.task, json.loads(sample.fields["json"])["boxes"]
-        ('detect', [[8.0, 4.0, 40.0, 36.0]])
+        >>> [box] = json.loads(sample.fields["json"])["boxes"]
+        >>> yolo.task, [round(side) for side in box]
+        ('detect', [8, 4, 40, 36])
     """
 
     def __init__(

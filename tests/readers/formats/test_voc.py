@@ -20,6 +20,7 @@ from tests.support.annotated import (
     BOX,
     HEIGHT,
     WIDTH,
+    mask_png,
     picture,
     put,
     voc_object,
@@ -35,17 +36,6 @@ def told(entry: Any) -> Any:
     return json.loads(bytes(entry.fields["json"]))
 
 
-def write_mask(path: Path) -> None:
-    """A palette PNG as Pascal VOC's: 12 in the box, 255 at its left edge, 0 around; colours of no meaning."""
-    mask = np.zeros((HEIGHT, WIDTH), np.uint8)
-    mask[BOX[1] : BOX[3], BOX[0] : BOX[2]] = 12
-    mask[BOX[1] : BOX[3], BOX[0]] = 255
-    made = Image.frombytes("P", (WIDTH, HEIGHT), mask.tobytes())
-    made.putpalette(np.random.default_rng(0).integers(0, 256, 768, np.uint8).tobytes())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made.save(path)
-
-
 @pytest.fixture
 def devkit(tmp_path: Path) -> Path:
     root = tmp_path / "VOCdevkit" / "VOC2012"
@@ -55,8 +45,8 @@ def devkit(tmp_path: Path) -> Path:
     put(root, {"Annotations/2.xml": voc_xml(floats, EDGE)})
     put(root, {"ImageSets/Main/dog_train.txt": "0  1\n2 -1\n", "ImageSets/Main/dog_val.txt": "1  0\n3  1\n"})  # fmt: skip
     for number in range(4):
-        write_mask(root / "SegmentationClass" / f"{number}.png")
-        write_mask(root / "SegmentationObject" / f"{number}.png")
+        for folder in ("SegmentationClass", "SegmentationObject"):
+            put(root, {f"{folder}/{number}.png": mask_png(12)})
     put(root, {"ImageSets/Segmentation/train.txt": "2\n", "ImageSets/Segmentation/val.txt": "3\n"})
     return root
 
