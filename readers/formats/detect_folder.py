@@ -58,7 +58,7 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         marker = None  # TensorFlow Datasets calls a file of its own so
     if marker:
         return _detect_by_marker(folder, marker, split)
-    annotated = detect_annotated(folder)
+    annotated = detect_annotated(folder, folders, files)
     if annotated:
         return Detected(FORMATS[annotated], [str(folder)])
     splits = folder_splits(folders)

@@ -131,6 +131,10 @@ class AnnotatedDataset(IndexedDataset):
             return np.full(len(self), -1, np.int64)
         return self._stated_sizes[:, 0 if name == "height" else 1].copy()
 
+    def keys(self) -> list[str]:
+        """Name of every sample."""
+        return [one.key for one in self._entries]
+
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read pictures and annotations, several at a time where they are slow to come; see `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
@@ -188,14 +192,18 @@ class AnnotationFiles(FilesBelow):
     def __init__(self, root: Path) -> None:
         super().__init__(root, "the folder of the dataset")
 
-    def read_annotation(self, name: str) -> bytes:
+    def read_annotation(self, name: str, parsed_bytes: int = _PARSED_BYTES) -> bytes:
         """Read a file of annotations.
+
+        Args:
+            name: Relative to the folder.
+            parsed_bytes: What a byte of it takes in memory, at most.
 
         Raises:
             ValueError: It cannot be read, or takes too much memory.
         """
         [size] = self.sizes([name])
-        check_bytes(_PARSED_BYTES * size, name)
+        check_bytes(parsed_bytes * size, name)
         return bytes(self.read(name))
 
     def read_picture(self, name: str) -> tuple[Payload, str, Header]:

@@ -1,34 +1,45 @@
 """Telling by what lies in a folder that it holds pictures annotated in the manner of Pascal VOC, YOLO or LabelMe."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from readers.formats.boxes.listing import stem_of
 from readers.formats.splits import split_alone
 from readers.formats.voc.annotation import looks_like_annotation
-from readers.formats.voc.layout import ANNOTATIONS, MASKS, find_devkit
+from readers.formats.voc.layout import ANNOTATIONS, IMAGES, MASKS, find_devkit
 from readers.formats.yolo.config import find_config
-from readers.sample import SourceError, is_image_file
+from readers.sample import IMAGE_FIELDS, SourceError
 
-_LOOKED_AT = 1000  # names of a folder
+_YAML = re.compile(r"\.ya?ml$", re.IGNORECASE)
+_YEAR = re.compile("VOC20[0-9]{2}")
+_ENDINGS = (*IMAGE_FIELDS, *(name.upper() for name in IMAGE_FIELDS))
 _TRIED = 3  # files
 _HEAD_BYTES = 4096
 _MOST_BYTES = 64 << 20
 
 
-def detect_annotated(folder: Path) -> str | None:
+def detect_annotated(folder: Path, folders: Sequence[str], files: Sequence[str]) -> str | None:
     """Return the name of the format of a folder, None where it is none of these.
+
+    Args:
+        folder: The folder.
+        folders: Names of the folders in it.
+        files: Names of the files in it.
 
     Raises:
         SourceError: It may be several.
     """
+    inside = [(folder, files)]
+    for name in folders:
+        if split_alone(name):
+            inside.append((folder / name, next(os.walk(folder / name), ("", [], []))[2]))
     hits = {
-        "yolo": find_config(folder) is not None,
-        "voc": _is_devkit(folder) or any(map(_holds_voc, _folders(folder))),
-        "labelme": any(map(_holds_labelme, _folders(folder))),
+        "yolo": any(_YAML.search(name) for name in files) and find_config(folder) is not None,
+        "voc": _is_devkit(folder, folders) or any(_holds_voc(*one) for one in inside),
+        "labelme": any(_holds_labelme(*one) for one in inside),
     }
     names = [name for name, hit in hits.items() if hit]
     if len(names) > 1:
@@ -38,37 +49,40 @@ def detect_annotated(folder: Path) -> str | None:
     return names[0] if names else None
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    """Yield a folder, and the folders of splits in it."""
-    yield folder
-    with suppress(OSError):
-        inside = sorted(path.name for path in islice(folder.iterdir(), _LOOKED_AT) if path.is_dir())
-        yield from (folder / name for name in inside if split_alone(name))
-
-
-def _is_devkit(folder: Path) -> bool:
+def _is_devkit(folder: Path, folders: Sequence[str]) -> bool:
     """Whether there are folders of pictures and of XML, or of pictures and masks, as Pascal VOC calls them."""
+    if not any(name in IMAGES or name == "VOCdevkit" or _YEAR.fullmatch(name) for name in folders):
+        return False
     root = find_devkit(folder)
     if root is None:
         return False
-    inside = [root / name for name in ANNOTATIONS]
-    files = (path / name for path in inside for name in sorted(_names(path)))
-    xml = islice((path for path in files if path.suffix.lower() == ".xml"), _TRIED)
-    masks = any((root / name).is_dir() for name in MASKS.values())
-    return masks or any(looks_like_annotation(_head(path)) for path in xml)
+    paths = [root / name for name in (*ANNOTATIONS, *MASKS.values())]
+    return any(
+        path.name in MASKS.values() or _any_xml(path, [one.name for one in path.iterdir()])
+        for path in paths
+        if path.is_dir()
+    )
 
 
-def _holds_voc(folder: Path) -> bool:
+def _holds_voc(folder: Path, files: Sequence[str]) -> bool:
     """Whether XML of this kind lies beside its picture."""
-    names = _names(folder)
-    stems = {stem_of(name) for name in names if is_image_file(name)}
-    found = (name for name in sorted(names) if name.lower().endswith(".xml"))
-    beside = islice((name for name in found if stem_of(name) in stems), _TRIED)
-    return any(looks_like_annotation(_head(folder / name)) for name in beside)
+    there = {*files}
+    beside = [
+        name
+        for name in files
+        if name.lower().endswith(".xml")
+        and any(f"{stem_of(name)}.{ending}" in there for ending in _ENDINGS)
+    ]
+    return _any_xml(folder, beside)
 
 
-def _holds_labelme(folder: Path) -> bool:
-    found = islice((name for name in sorted(_names(folder)) if name.endswith(".json")), _TRIED)
+def _any_xml(folder: Path, names: Sequence[str]) -> bool:
+    found = sorted(name for name in names if name.lower().endswith(".xml"))[:_TRIED]
+    return any(looks_like_annotation(_head(folder / name)) for name in found)
+
+
+def _holds_labelme(folder: Path, files: Sequence[str]) -> bool:
+    found = sorted(name for name in files if name.endswith(".json") and name[0] != ".")[:_TRIED]
     return any(_is_labelme(folder / name) for name in found)
 
 
@@ -86,9 +100,3 @@ def _head(path: Path) -> bytes:
     with suppress(OSError), path.open("rb") as file:
         return file.read(_HEAD_BYTES)
     return b""
-
-
-def _names(folder: Path) -> list[str]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        return [entry.name for entry in islice(entries, _LOOKED_AT) if entry.name[0] != "."]
-    return []

@@ -26,6 +26,7 @@ from readers.image.header import Header, read_header
 from readers.sample import PathLike, Payload, SourceError, is_image_file
 from readers.storage.unreadable import unreadable
 
+_PARSED_BYTES = 8  # that a byte of such JSON becomes: most of it is the picture, as one text
 _FIELDS = {"jpeg": "jpg", "tiff": "tif"}
 
 
@@ -135,7 +136,7 @@ class LabelMeDataset(AnnotatedDataset):
         return data, image_field(f".{_FIELDS.get(header.format, header.format)}"), header
 
     def _document(self, name: str) -> Document:
-        return parse_document(self._files.read_annotation(name), name)
+        return parse_document(self._files.read_annotation(name, _PARSED_BYTES), name)
 
     def _labels(self, everything: Sequence[str]) -> list[str]:
         """Return the labels of all files, sorted; those that cannot be read are passed over."""

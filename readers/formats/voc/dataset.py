@@ -65,6 +65,9 @@ class VocDataset(AnnotatedDataset):
         difficult: Whether objects that are marked so are there.
         outside: "raise" makes a box that leaves its picture a bad sample, "clip" cuts it.
 
+    Attributes:
+        coords: As given or found.
+
     Raises:
         SourceError: There are no such files, several splits and none is asked for, or no such split.
 

@@ -109,7 +109,12 @@ def _below(root: Path, place: str, source: Path) -> str:
             f"{source} names {place}, which leads out of {root}: name the folder around both, open_dataset(..., root=folder)"
         )
     if not (root / inside).exists():
-        raise SourceError(f"{source} names {place}, but {root / inside} does not exist")
+        advice = (
+            ": name the folder around both, open_dataset(..., root=folder)"
+            if inside != place
+            else ""
+        )
+        raise SourceError(f"{source} names {place}, but {root / inside} does not exist{advice}")
     return inside
 
 
