@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.boxes.detect import detect_annotated
 from readers.formats.detect_files import (
     MDS_INDEX,
     NO_VIDEO,
@@ -20,6 +21,7 @@ from readers.formats.detect_files import (
     is_video,
 )
 from readers.formats.registry import FORMATS, format_of
+from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
     canonical,
     choose_split,
@@ -56,6 +58,9 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         marker = None  # TensorFlow Datasets calls a file of its own so
     if marker:
         return _detect_by_marker(folder, marker, split)
+    annotated = detect_annotated(folder, folders, files)
+    if annotated:
+        return Detected(FORMATS[annotated], [str(folder)])
     splits = folder_splits(folders)
     if splits:
         if split is None:
@@ -65,7 +70,8 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
                 f"{several_splits(str(folder), names, f'the folder {folder / first}')}; where they are classes, "
                 "say format='folder'"
             )
-        return detect_folder(folder_of_split(folder, list(splits), split), None)
+        chosen = folder_of_split(folder, list(splits), split)
+        return with_classes_of_train(detect_folder(chosen, None), folder, splits)
     if _METADATA in files and split is None:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
     if _PACKED in files:

@@ -25,6 +25,9 @@ FormatName = Literal[
     "npy",
     "manifest",
     "coco",
+    "voc",
+    "yolo",
+    "labelme",
 ]
 """Those that are read at random."""
 
@@ -43,6 +46,7 @@ class Format:
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
+        own_splits: Its class takes ``split``, as its files say themselves what a split is.
     """
 
     name: str
@@ -54,6 +58,7 @@ class Format:
     random_access: bool = True
     remote: bool = False
     zero_copy: bool = False
+    own_splits: bool = False
 
     def load(self) -> Any:
         """Return the class that reads it."""
@@ -183,6 +188,28 @@ FORMATS = {
             (".jsonl", ".ndjson"),
         ),
         Format("coco", "COCO json", "readers.formats.coco.dataset:CocoDataset", "file", (".json",)),
+        Format(
+            "voc",
+            "Pascal VOC",
+            "readers.formats.voc.dataset:VocDataset",
+            "folder",
+            own_splits=True,
+        ),
+        Format(
+            "yolo",
+            "Ultralytics YOLO",
+            "readers.formats.yolo.dataset:YoloDataset",
+            "file",
+            (".yaml", ".yml"),
+            own_splits=True,
+        ),
+        Format(
+            "labelme",
+            "LabelMe",
+            "readers.formats.labelme.dataset:LabelMeDataset",
+            "folder",
+            own_splits=True,
+        ),
     )
 }
 """By name, in the order of the documentation."""
