@@ -56,6 +56,12 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         marker = None  # TensorFlow Datasets calls a file of its own so
     if marker:
         return _detect_by_marker(folder, marker, split)
+    laid_out = [kind for kind in FORMATS.values() if kind.recognises(folder)]
+    if len(laid_out) > 1:
+        ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)
+        raise SourceError(f"{folder} is laid out in several ways: say {ways}")
+    if laid_out and (split is not None or _METADATA not in files):
+        return Detected(laid_out[0], [str(folder)])
     splits = folder_splits(folders)
     if splits:
         if split is None:

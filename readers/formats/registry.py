@@ -3,6 +3,7 @@
 import importlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ FormatName = Literal[
     "npy",
     "manifest",
     "coco",
+    "mask-folder",
 ]
 """Those that are read at random."""
 
@@ -43,6 +45,8 @@ class Format:
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
+        fits: ``module:function`` that tells by what lies in a folder whether it is one of this format.
+        has_splits: Its class takes ``split=``, as one folder or file describes several.
     """
 
     name: str
@@ -54,11 +58,21 @@ class Format:
     random_access: bool = True
     remote: bool = False
     zero_copy: bool = False
+    fits: str = ""
+    has_splits: bool = False
 
     def load(self) -> Any:
         """Return the class that reads it."""
-        module, _, name = self.reader.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return _imported(self.reader)
+
+    def recognises(self, folder: Path) -> bool:
+        """Whether a folder is laid out as `fits` knows it."""
+        return bool(self.fits) and _imported(self.fits)(folder)
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 FORMATS = {
@@ -183,6 +197,14 @@ FORMATS = {
             (".jsonl", ".ndjson"),
         ),
         Format("coco", "COCO json", "readers.formats.coco.dataset:CocoDataset", "file", (".json",)),
+        Format(
+            "mask-folder",
+            "folders of images and masks",
+            "readers.formats.mask_folder:MaskFolderDataset",
+            "folder",
+            fits="readers.formats.mask_folder.layout:fits",
+            has_splits=True,
+        ),
     )
 }
 """By name, in the order of the documentation."""

@@ -41,6 +41,8 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "npy": ("npy/photos.npy", {}),
     "manifest": ("manifest/train.jsonl", {}),
     "coco": ("coco/annotations/instances_train.json", {}),
+    "mask-folder": ("mask_folder", {}),
+    "mask-folder with values": ("mask_folder", {"mask_values": {3: 0, 4: 1, 5: 255}}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -26,6 +26,7 @@ FORMATS = (
     "npy",
     "manifest",
     "coco",
+    "mask_folder",
 )
 
 
