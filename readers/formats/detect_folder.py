@@ -34,6 +34,7 @@ from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
 _PACKED = "manifest.json"  # of gpu-aug pack
+_ROBOFLOW = "_annotations.coco.json"  # of the images beside it
 _SAVED = "dataset_info.json"
 _SAVED_SPLITS = "dataset_dict.json"
 # Files that say what the folder around them is.
@@ -56,6 +57,8 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         marker = None  # TensorFlow Datasets calls a file of its own so
     if marker:
         return _detect_by_marker(folder, marker, split)
+    if _ROBOFLOW in files and split is None:
+        return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
     laid_out = [kind for kind in FORMATS.values() if kind.recognises(folder)]
     if len(laid_out) > 1:
         ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)

@@ -238,8 +238,7 @@ class TfRecordDataset(ShardDataset):
         }
         find = _Records(self._reader, verify)
         super().__init__(shards, Scan("tfrecord", 3, find, self._options))
-        members = {name for found in self._found for kind in found.head.kinds for name in kind[0]}
-        self._has_objects = holds_objects(members)
+        self._has_objects = holds_objects(self.members)
         self._labels = self._read_labels(classes) if self._has_objects else None
 
     def __reduce__(self) -> tuple[Any, ...]:
