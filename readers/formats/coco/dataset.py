@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
-from readers.formats.coco.lists import CAPTION, NOTES, SEGMENTS, find_images
+from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.coco.parse import are_categories, file_name, is_box, parse
 from readers.formats.coco.targets import objects_to_json, segments_to_json
@@ -101,7 +101,7 @@ class CocoDataset(IndexedDataset):
         self._files = FilesBelow(root, "the folder of the images")
         members = self._stored.members
         self._holds_captions = any(name.startswith(CAPTION) for name in members)
-        self._notes = next((name for name in members if name.startswith(NOTES)), "")
+        self._notes = max(name for name in members if name.startswith(IMAGE)).removeprefix(IMAGE)
         self._masks: FilesBelow | None = None
         if any(name.startswith(SEGMENTS) for name in members):
             self._masks = FilesBelow(
@@ -125,7 +125,7 @@ class CocoDataset(IndexedDataset):
     @property
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`; they were found when the file was indexed."""
-        told = json.loads(self._notes.removeprefix(NOTES) or "{}")
+        told = json.loads(self._notes or "{}")
         name, found = self._stored.shards[0], []
         if told.get("lost"):
             found.append(
@@ -240,7 +240,7 @@ class CocoDataset(IndexedDataset):
 
 
 def _name(entry: Sample) -> str:
-    return file_name(parse(entry.fields["image"]))
+    return file_name(parse(next(iter(entry.fields.values()))))
 
 
 def _name_or_key(entry: Sample | BadSample) -> str:

@@ -13,11 +13,16 @@ from readers.storage.index import Entry
 
 CAPTION, SEGMENTS = "caption.", "segments."
 """What the names of members begin with that are no objects: captions, and the segments of a panoptic mask."""
-NOTES = "notes "
-"""An index keeps samples alone; what is to be said of the whole file is the name of an empty member, behind this."""
+IMAGE = "image"
+"""What the name of the member begins with that is the image; it comes first.
+
+An index keeps samples alone: what is to be said of the whole file stands behind it, in the first sample. Names of members are no
+part of a dataset's fingerprint.
+"""
 _SHARE_BEYOND = (
     0.25  # of boxes; of x, y, x, y taken for x, y, w, h about three quarters leave their images
 )
+_FEW_BOXES = 16  # of which a share says nothing
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -36,8 +41,8 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
             continue
         found = enumerate(lists.objects.get(image["id"], ()))
         objects = ((f"{one.kind}{i}", one.start, one.stop) for i, one in found)
-        said = ((f"{NOTES}{notes}", start, start),) if notes and not any_sound else ()
-        members = (("image", start, stop), *categories, *objects, *said)
+        said = notes if not any_sound else ""
+        members = ((IMAGE + said, start, stop), *categories, *objects)
         any_sound = True
         size: Any = (image.get("height"), image.get("width"))
         known = all(type(length) is int and 0 < length < 1 << 31 for length in size)
@@ -130,7 +135,7 @@ class _Lists:
             if size:
                 beyond += sum(one.right > size[0] + 1 or one.bottom > size[1] + 1 for one in some)
         told = {"lost": lost} if lost else {}
-        if beyond > _SHARE_BEYOND * boxes:
+        if boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes:
             told["beyond"] = round(100 * beyond / boxes)
         return json.dumps(told) if told else ""
 

@@ -248,6 +248,7 @@ def test_corners_that_are_taken_for_sizes(tmp_path: Path) -> None:
     listed = images(tmp_path)
     boxes = [[8, 4, 40, 36], [40, 30, 60, 44], [1, 1, 9, 9], [50, 1, 60, 9]]
     annotations = [box(1000 - at // 2, bbox=one) for at, one in enumerate(boxes)]
+    annotations += [box(998, bbox=one) for one in boxes * 3]
     path = store(tmp_path, "i_train2017", images=listed, annotations=annotations)
     with pytest.warns(UserWarning, match=r"x \+ w or y \+ h exceeds the image in 50% of the boxes"):
         wrong = open_dataset(path)
