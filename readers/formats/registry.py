@@ -27,6 +27,7 @@ FormatName = Literal[
     "manifest",
     "coco",
     "mask-folder",
+    "imagenet",
 ]
 """Those that are read at random."""
 
@@ -46,6 +47,7 @@ class Format:
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
         fits: ``module:function`` that tells by what lies in a folder whether it is one of this format.
+        told_by: Options of its class that no other has, so that giving one says the format.
         has_splits: Its class takes ``split=``, as one folder or file describes several.
     """
 
@@ -59,6 +61,7 @@ class Format:
     remote: bool = False
     zero_copy: bool = False
     fits: str = ""
+    told_by: tuple[str, ...] = ()
     has_splits: bool = False
 
     def load(self) -> Any:
@@ -203,6 +206,16 @@ FORMATS = {
             "readers.formats.mask_folder:MaskFolderDataset",
             "folder",
             fits="readers.formats.mask_folder.layout:fits",
+            has_splits=True,
+        ),
+        Format(
+            "imagenet",
+            "ImageNet with its development kit",
+            "readers.formats.imagenet:ImageNetDataset",
+            "folder",
+            extra="imagenet",
+            fits="readers.formats.imagenet.dataset:fits",
+            told_by=("devkit",),
             has_splits=True,
         ),
     )

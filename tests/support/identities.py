@@ -43,6 +43,7 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "coco": ("coco/annotations/instances_train.json", {}),
     "mask-folder": ("mask_folder", {}),
     "mask-folder with values": ("mask_folder", {"mask_values": {3: 0, 4: 1, 5: 255}}),
+    "imagenet": ("imagenet", {}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {

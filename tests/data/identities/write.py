@@ -27,6 +27,7 @@ FORMATS = (
     "manifest",
     "coco",
     "mask_folder",
+    "imagenet",
 )
 
 
