@@ -28,6 +28,7 @@ FormatName = Literal[
     "coco",
     "mask-folder",
     "imagenet",
+    "openimages",
 ]
 """Those that are read at random."""
 
@@ -46,7 +47,7 @@ class Format:
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
-        fits: ``module:function`` that tells by what lies in a folder whether it is one of this format.
+        fits: ``module:function`` that tells by what is in a folder, or a file of its own ending, whether it is of this format.
         told_by: Options of its class that no other has, so that giving one says the format.
         has_splits: Its class takes ``split=``, as one folder or file describes several.
     """
@@ -68,9 +69,10 @@ class Format:
         """Return the class that reads it."""
         return _imported(self.reader)
 
-    def recognises(self, folder: Path) -> bool:
-        """Whether a folder is laid out as `fits` knows it."""
-        return bool(self.fits) and _imported(self.fits)(folder)
+    def recognises(self, path: Path) -> bool:
+        """Whether a folder, or a file where the class takes one, is as `fits` knows it."""
+        is_folder = self.takes == "folder"
+        return bool(self.fits) and path.is_dir() == is_folder and _imported(self.fits)(path)
 
 
 def _imported(place: str) -> Any:
@@ -217,6 +219,13 @@ FORMATS = {
             fits="readers.formats.imagenet.dataset:fits",
             told_by=("devkit",),
             has_splits=True,
+        ),
+        Format(
+            "openimages",
+            "OpenImages",
+            "readers.formats.openimages:OpenImagesDataset",
+            "file",
+            fits="readers.formats.openimages.rows:fits",
         ),
     )
 }

@@ -44,6 +44,7 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "mask-folder": ("mask_folder", {}),
     "mask-folder with values": ("mask_folder", {"mask_values": {3: 0, 4: 1, 5: 255}}),
     "imagenet": ("imagenet", {}),
+    "openimages": ("openimages/oidv6-train-annotations-bbox.csv", {}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {

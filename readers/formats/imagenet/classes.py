@@ -142,7 +142,7 @@ def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
     except Exception as error:  # SciPy lets through what damaged bytes make of it
         raise SourceError(
             f"{path} cannot be read as ImageNet's classes ({error}): unpack the kit again"
-        ) from None
+        ) from error
     if len({wnid for wnid, _ in found.values()}) < max(len(found), 1):
         raise SourceError(f"{path} has no classes, or one of them twice: unpack the kit again")
     return found

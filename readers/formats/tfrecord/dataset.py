@@ -209,6 +209,7 @@ class TfRecordDataset(ShardDataset):
         verify: Whether the checksum of every record is compared when the shard is indexed.
         classes: For object detection the label map: the path of a ``.pbtxt``, the names of the numbers 1, 2, ..., or
             number -> name. None takes ``label_map.pbtxt``, or the only such file, beside the first shard.
+        crowd: Regions that hold several objects (``is_crowd``, ``group_of``) count as objects.
 
     Raises:
         SourceError: The label map cannot be read; a shard is missing, empty, compressed or no TFRecord file, holds SequenceExamples,
@@ -226,6 +227,7 @@ class TfRecordDataset(ShardDataset):
         columns: Sequence[str] | None = None,
         verify: bool = False,
         classes: Classes | None = None,
+        crowd: bool = False,
     ) -> None:
         chosen = None if columns is None else tuple(columns)
         self._reader = ExampleReader(image, label, key, chosen)
@@ -236,6 +238,7 @@ class TfRecordDataset(ShardDataset):
             "columns": chosen,
             "verify": verify,
         }
+        self._crowd = crowd
         find = _Records(self._reader, verify)
         super().__init__(shards, Scan("tfrecord", 3, find, self._options))
         self._has_objects = holds_objects(self.members)
@@ -244,16 +247,19 @@ class TfRecordDataset(ShardDataset):
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the shards itself."""
         classes = None if self._labels is None else dict(self._labels.names)
-        return partial(type(self), **self._options, classes=classes), (self.shards,)
+        return partial(type(self), **self._options, classes=classes, crowd=self._crowd), (
+            self.shards,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
         """As of `ShardDataset`; with a label map also over its numbers and names."""
         # By its function: the property of the base would be kept under our name, and seen by other threads.
         stored: str = vars(ShardDataset)["fingerprint"].func(self)
-        if self._labels is None:
+        if self._labels is None and not self._crowd:
             return stored
-        text = f"{stored} {sorted(self._labels.names.items())}"
+        names = sorted(self._labels.names.items()) if self._labels else []
+        text = f"{stored} {names}{' crowd' if self._crowd else ''}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
@@ -331,7 +337,11 @@ class TfRecordDataset(ShardDataset):
             decoded = decode_fields(fields)
         except WireError as error:
             raise ValueError(f"a feature cannot be read: {error}") from None
-        return add_objects(decoded, size, self._labels) if self._has_objects else decoded
+        return (
+            add_objects(decoded, size, self._labels, crowd=self._crowd)
+            if self._has_objects
+            else decoded
+        )
 
     def _read_labels(self, classes: Classes | None) -> LabelMap | None:
         if classes is not None:

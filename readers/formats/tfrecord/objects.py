@@ -35,14 +35,19 @@ def holds_objects(members: Collection[str]) -> bool:
 
 
 def add_objects(
-    fields: Mapping[str, Payload], size: tuple[int, int] | None, labels: LabelMap | None
+    fields: Mapping[str, Payload],
+    size: tuple[int, int] | None,
+    labels: LabelMap | None,
+    *,
+    crowd: bool,
 ) -> dict[str, Payload]:
-    """Return the fields of a record, with json and masks in front of what is stored.
+    """Return the fields of a record, with json and masks behind what is stored.
 
     Args:
         fields: As they are stored, lists of numbers as JSON.
         size: Height and width of the upright image, None where its header cannot be read.
         labels: Numbers of classes; None takes the numbers in the record as they are.
+        crowd: Whether regions that hold several objects count as objects.
 
     Raises:
         ValueError: They do not fit each other; the text is a short reason.
@@ -59,8 +64,13 @@ def add_objects(
         if values:
             told[name] = _as_many(feature, values, boxes)
     masks = _as_many(_MASK, _several(fields, _MASK) or [b""] * len(boxes), boxes)
+    groups = zip(
+        *(told.get(name, [0] * len(boxes)) for name in ("iscrowd", "group_of")), strict=True
+    )
+    kept = [place for place, is_group in enumerate(groups) if crowd or not any(is_group)]
+    told = {name: [values[place] for place in kept] for name, values in told.items()}
     found: dict[str, Payload] = {"json": to_payload(told)}
-    found |= {f"mask.{place}.png": mask for place, mask in enumerate(masks) if len(mask)}
+    found |= {f"mask.{n}.png": masks[place] for n, place in enumerate(kept) if len(masks[place])}
     stored = {name: fields[name] for name in fields if not _is_mask(name)}
     return stored | found
 

@@ -28,6 +28,7 @@ FORMATS = (
     "coco",
     "mask_folder",
     "imagenet",
+    "openimages",
 )
 
 

@@ -111,7 +111,7 @@ def test_objects(tmp_path: Path) -> None:
         record(objects([BOX], object__class__text=[b"bicycle"])),
     ]
     path = write(tmp_path, records)
-    dataset = open_dataset(path)
+    dataset = open_dataset(path, crowd=True)
     found = dataset.fetch(range(5))
     theirs = list(tfrecord_loader(str(path), None))
 
@@ -131,6 +131,11 @@ def test_objects(tmp_path: Path) -> None:
     assert [told(found[n])["labels"] for n in (3, 4)] == [[1], [1]]
     assert bytes(found[3].fields["mask.0.png"]) == masks[0]
     assert json.loads(bytes(found[0].fields["image/class/label"])) == [18, 3]
+    alone = open_dataset(path)
+    [single] = alone.fetch([0])
+    assert told(single) == {name: values[:1] for name, values in first.items()}
+    assert "mask.1.png" not in single.fields
+    assert alone.fingerprint != dataset.fingerprint
     assert [one.label for one in found] == dataset.column("label").tolist() == [-1] * 5
     assert found[0].image == photo()
 
@@ -184,7 +189,7 @@ def test_features_that_do_not_agree(tmp_path: Path, change: dict[str, Any], matc
 
 def test_without_a_label_map(tmp_path: Path) -> None:
     """Numbers stay and a warning says so; names alone cannot be numbered; classes= does either."""
-    path = write(tmp_path, [record(objects([BOX, BOX], **FULL))], None)
+    path = write(tmp_path, [record(objects([BOX, BOX], **FULL | {"object__is_crowd": []}))], None)
     with pytest.warns(UserWarning, match="no label map beside it"):
         plain = open_dataset(path)
     assert told(plain.fetch([0])[0])["labels"] == [18, 1]
