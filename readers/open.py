@@ -105,7 +105,7 @@ def open_dataset(
             f"{paths[0]} can only be read forward: decompress it or make shards of it "
             "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
         )
-    if split is not None and kind.has_splits:
+    if kind.own_splits and split is not None:
         options["split"] = split
     with unreadable(paths[0]):
         made = _made(kind, paths, many or len(paths) > 1, options)

@@ -44,7 +44,7 @@ class FilesFound(NamedTuple):
 
 _ANNOTATIONS = ("annotations", "labels")  # of Pascal VOC and COCO, of YOLO
 _INSTEAD = f"; or videos (.{', .'.join(VIDEO_FIELDS)}), or a folder of frames for each video"
-IMAGES = FileKind("images", IMAGE_FIELDS, _INSTEAD)
+_IMAGES = FileKind("images", IMAGE_FIELDS, _INSTEAD)
 
 
 class FolderDataset(FileDataset):
@@ -72,7 +72,7 @@ class FolderDataset(FileDataset):
 
     def __init__(self, root: PathLike) -> None:
         root = Path(root).absolute()
-        super().__init__(root, *find_files(root, IMAGES))
+        super().__init__(root, *find_files(root, _IMAGES))
 
 
 class ListDataset(FileDataset):

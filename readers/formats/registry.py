@@ -49,7 +49,7 @@ class Format:
         zero_copy: Payloads of local, uncompressed files are views into the storage.
         fits: ``module:function`` that tells by what is in a folder, or a file of its own ending, whether it is of this format.
         told_by: Options of its class that no other has, so that giving one says the format.
-        has_splits: Its class takes ``split=``, as one folder or file describes several.
+        own_splits: Its class takes ``split``, as its files say themselves what a split is.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Format:
     zero_copy: bool = False
     fits: str = ""
     told_by: tuple[str, ...] = ()
-    has_splits: bool = False
+    own_splits: bool = False
 
     def load(self) -> Any:
         """Return the class that reads it."""
@@ -208,17 +208,16 @@ FORMATS = {
             "readers.formats.mask_folder:MaskFolderDataset",
             "folder",
             fits="readers.formats.mask_folder.layout:fits",
-            has_splits=True,
+            own_splits=True,
         ),
         Format(
             "imagenet",
             "ImageNet with its development kit",
             "readers.formats.imagenet:ImageNetDataset",
             "folder",
-            extra="imagenet",
             fits="readers.formats.imagenet.dataset:fits",
             told_by=("devkit",),
-            has_splits=True,
+            own_splits=True,
         ),
         Format(
             "openimages",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.support.example_targets import write_targets
 from tests.support.jpegs import encode, picture
 from tests.support.videos import pan, write_video
 
@@ -32,6 +33,7 @@ def make_example_data(folder: Path) -> None:
             write_video(folder / "videos" / class_name / f"{number}.mp4", frames)
     _write_captions(folder / "captions.tar")
     _write_parquet(folder / "data.parquet")
+    write_targets(folder, _jpeg(7))
 
 
 def _jpeg(seed: int) -> bytes:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.formats.registry import require
 from readers.sample import SourceError
 
 KAGGLE_CLASSES = "LOC_synset_mapping.txt"
@@ -78,7 +77,7 @@ def read_devkit(folder: Path) -> Classes:
         folder: The kit, its folder ``data``, or a folder that holds it.
 
     Raises:
-        SourceError: It lacks the files, they are not what they should be, or SciPy is not installed.
+        SourceError: It lacks the files, or they are not what they should be.
     """
     found = find_devkit(folder)
     if found is None:
@@ -134,9 +133,10 @@ def _read_solution(path: Path, place: Mapping[str, int]) -> dict[str, int]:
 
 def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
     """Return WordNet id and words by the number in the kit, of the classes without subclasses."""
-    scipy = require("scipy.io", extra="imagenet")
+    from scipy.io import loadmat
+
     try:
-        rows = scipy.loadmat(path, squeeze_me=True)["synsets"]
+        rows = loadmat(path, squeeze_me=True)["synsets"]
         rows = [tuple(row.tolist() if hasattr(row, "tolist") else row) for row in rows.tolist()]
         found = {int(row[0]): (str(row[1]), str(row[2])) for row in rows if int(row[4]) == 0}
     except Exception as error:  # SciPy lets through what damaged bytes make of it

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.formats.files import FileDataset, Sidecars
-from readers.formats.folder import IMAGES, find_files
+from readers.formats.folder import FileKind, find_files
 from readers.formats.imagenet.classes import (
     KAGGLE_CLASSES,
     Classes,
@@ -13,8 +13,9 @@ from readers.formats.imagenet.classes import (
     read_kaggle,
 )
 from readers.formats.splits import canonical, in_order, no_such_split, several_splits, split_alone
-from readers.sample import PathLike, SourceError
+from readers.sample import IMAGE_FIELDS, PathLike, SourceError
 
+_IMAGES = FileKind("images", IMAGE_FIELDS)
 _KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC"
 
 
@@ -31,7 +32,7 @@ class ImageNetDataset(FileDataset):
 
     These are the classes of torchvision's ImageNet, and of a folder of all 1000 class folders. `class_names` are the
     WordNet ids, since two words name two classes each; `words` are the words. The validation images, which lie in one
-    folder, get their classes from the development kit (needs the package scipy, the extra ``imagenet``), or from Kaggle's
+    folder, get their classes from the development kit, or from Kaggle's
     ``LOC_val_solution.csv``; images in class folders from the folder. Test images have the label -1.
 
     Args:
@@ -100,13 +101,13 @@ def _in_class_folders(folder: Path, classes: Classes) -> _Found | None:
         raise SourceError(
             f"{folder} has the folder {unknown[0]}, which is none of the {len(place)} classes: move it elsewhere"
         )
-    found = find_files(folder, IMAGES)
+    found = find_files(folder, _IMAGES)
     labels = [place[found.class_names[label]] for label in found.labels]
     return _Found(found.names, labels, found.sidecars)
 
 
 def _in_one_folder(folder: Path, classes: Classes) -> _Found:
-    found = find_files(folder, IMAGES)
+    found = find_files(folder, _IMAGES)
     if split_alone(folder.name) == "test" or found.names[0].startswith("ILSVRC2012_test_"):
         return _Found(found.names, found.labels, found.sidecars)
     return _Found(found.names, classes.of_validation(found.names), found.sidecars)
