@@ -29,6 +29,9 @@ FORMATS = (
     "voc",
     "yolo",
     "labelme",
+    "mask_folder",
+    "imagenet",
+    "openimages",
 )
 
 
