@@ -64,8 +64,9 @@ class FolderDataset(FileDataset):
 
     Args:
         root: The folder.
-        classes: Names of the classes in the order of their numbers, or a file of them, one per line: those of the
-            training data, so that others have the same numbers, whichever of their folders are there.
+        classes: Names of the classes in the order of their numbers, or a file of them, one per line; some may have no
+            folder here. None takes the folders. `open_dataset` with ``split="val"`` gives the folders of ``train`` beside
+            ``val``.
 
     Raises:
         SourceError: There are no images, a class has none (leaving it out would renumber those
@@ -168,8 +169,9 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
         empty = next(name for name in folders if not inside[name])
         if empty.lower() in _ANNOTATIONS:
             raise SourceError(
-                f"{root} holds {what} ({filled[0]}) and annotations ({empty}), which are not read from there: give "
-                f"the folder {root / filled[0]}, or a COCO file"
+                f"{root} holds {what} ({filled[0]}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
+                "for text files of YOLO or format='voc' for XML of Pascal VOC, give the file of COCO's annotations, or the "
+                f"folder {root / filled[0]} to have the {what} alone"
             )
         raise SourceError(
             f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
@@ -198,8 +200,8 @@ def _of_classes(
     other = next((name for name in inside if name not in numbers), None)
     if other is not None:
         raise SourceError(
-            f"{root} has the folder {other!r}, which is not among the {len(classes)} classes ({', '.join(classes[:5])}"
-            f"{', ...' * (len(classes) > 5)}): add it to classes=, or move it elsewhere"
+            f"{root} has the class {other!r}, and the classes are {', '.join(classes[:10])}{', ...' * (len(classes) > 10)}: move "
+            "its images, or give classes= with all names"
         )
     names = [name for found in inside.values() for name in found]
     labels = [numbers[folder] for folder, found in inside.items() for _ in found]

@@ -17,9 +17,9 @@ from tests.support.small import SmallDataset
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory, jpeg: Callable[..., bytes]) -> Path:
-    """Class folders: train/ with cat, dog and eel, val/ without dog, empty/ with an empty dog."""
+    """Class folders: all/ with cat, dog and eel, some/ without dog, empty/ with an empty dog."""
     root = tmp_path_factory.mktemp("photos")
-    for split, classes in (("train", "cat dog eel"), ("val", "cat eel"), ("empty", "cat eel")):
+    for split, classes in (("all", "cat dog eel"), ("some", "cat eel"), ("empty", "cat eel")):
         for name in classes.split():
             (root / split / name).mkdir(parents=True)
             (root / split / name / "0.jpg").write_bytes(jpeg(20, 24))
@@ -51,7 +51,7 @@ class TestGiven:
         self, photos: Path, given: Any, options: Any, expected: Any, shape: Any, names: Any
     ) -> None:
         """Numbers, names, vectors of one length or several, and lists of names."""
-        dataset = open_dataset(photos / "train", labels=given, **options)
+        dataset = open_dataset(photos / "all", labels=given, **options)
         assert (labels(dataset), dataset.label_shape, dataset.class_names) == (
             expected,
             shape,
@@ -65,11 +65,11 @@ class TestGiven:
     def test_by_key(self, photos: Path) -> None:
         """A dictionary has a label for each key, and may have more."""
         given = {"eel/0.jpg": "x", "cat/0.jpg": "y", "dog/0.jpg": "x", "more": "z"}
-        dataset = open_dataset(photos / "train", labels=given)
+        dataset = open_dataset(photos / "all", labels=given)
         assert dataset.keys() == ["cat/0.jpg", "dog/0.jpg", "eel/0.jpg"]
         assert labels(dataset) == [1, 0, 0]
         with pytest.raises(SourceError, match=r"no label for cat/0.jpg and 1 more of 3 samples"):
-            open_dataset(photos / "train", labels={"eel/0.jpg": 1})
+            open_dataset(photos / "all", labels={"eel/0.jpg": 1})
 
     def test_keys_of_any_dataset(self, jpeg: Callable[..., bytes]) -> None:
         """Where a format lists no keys, those of the samples are read; selections have those of their samples."""
@@ -88,7 +88,7 @@ class TestGiven:
 
     def test_fingerprint(self, photos: Path) -> None:
         """Labels and the names of classes are part of what a run is resumed on."""
-        plain = open_dataset(photos / "train")
+        plain = open_dataset(photos / "all")
         found = [
             plain,
             plain.with_labels([0, 1, 2]),
@@ -103,7 +103,7 @@ class TestGiven:
 
     def test_selections(self, photos: Path) -> None:
         """The new classes are those that selections, balancing and mixing see."""
-        dataset = open_dataset(photos / "train", labels=["b", "a", "b"])
+        dataset = open_dataset(photos / "all", labels=["b", "a", "b"])
         assert dataset.where("label == 'b'").keys() == ["cat/0.jpg", "eel/0.jpg"]
         assert len(dataset.balanced({"a": 2})) == 3
         assert labels(mix([dataset, dataset], labels="offset")) == [1, 0, 1, 3, 2, 3]
@@ -132,14 +132,14 @@ class TestGiven:
     def test_refused(self, photos: Path, given: Any, options: Any, reason: str) -> None:
         """What is no label for each sample is said in one sentence."""
         with pytest.raises(SourceError, match=reason) as error:
-            open_dataset(photos / "train", labels=given, **options)
+            open_dataset(photos / "all", labels=given, **options)
         assert "\n" not in str(error.value)
 
 
 class TestPairs:
     def test_pairs(self, photos: Path) -> None:
         """Pairs of a path and a label are samples in their order."""
-        eel, cat = photos / "train/eel/0.jpg", photos / "train/cat/0.jpg"
+        eel, cat = photos / "all/eel/0.jpg", photos / "all/cat/0.jpg"
         assert labels(open_dataset([(eel, 0), (str(cat), "dog")], classes=["cat", "dog"])) == [0, 1]
         dataset = open_dataset([(eel, "x"), (cat, "w"), (eel, "w")])
         assert (labels(dataset), dataset.class_names) == ([1, 0, 0], ("w", "x"))
@@ -147,7 +147,7 @@ class TestPairs:
 
     def test_refused(self, photos: Path) -> None:
         """Pairs and other things are told apart."""
-        eel = photos / "train/eel/0.jpg"
+        eel = photos / "all/eel/0.jpg"
         with pytest.raises(SourceError, match=r"source\[1\] is no pair of a path and a label"):
             open_dataset([(eel, 0), eel])
         with pytest.raises(SourceError, match=r"source\[0\] is no pair"):
@@ -155,38 +155,38 @@ class TestPairs:
         with pytest.raises(SourceError, match="labels= and pairs of a path and a label are given"):
             open_dataset([(eel, 0)], labels=[1])
         with pytest.raises(SourceError, match=r"\*.jpg is a pattern, and a pair names one file"):
-            open_dataset([(photos / "train" / "eel" / "*.jpg", 0)])
+            open_dataset([(photos / "all" / "eel" / "*.jpg", 0)])
 
 
 class TestClassFolders:
     def test_numbers_of_training(self, photos: Path) -> None:
         """With classes= a folder lacking a class has the numbers that torchvision gives the training folder."""
-        reference = ImageFolder(photos / "train").class_to_idx
-        train = open_dataset(photos / "train")
-        val = open_dataset(photos / "val", classes=train.class_names)
+        reference = ImageFolder(photos / "all").class_to_idx
+        train = open_dataset(photos / "all")
+        val = open_dataset(photos / "some", classes=train.class_names)
         assert dict(zip(["cat", "eel"], labels(val), strict=True)) == {
             name: reference[name] for name in ("cat", "eel")
         }
         assert val.class_names == train.class_names == tuple(reference)
-        assert labels(open_dataset(photos / "val")) == [0, 1]  # what it would be without
+        assert labels(open_dataset(photos / "some")) == [0, 1]  # what it would be without
         assert labels(open_dataset(photos / "empty", classes=train.class_names)) == [0, 2]
 
     def test_refused(self, photos: Path) -> None:
         """A folder that is no class, an empty one without classes=, and images without folders are said."""
         with pytest.raises(
-            SourceError, match=r"the folder 'eel', which is not among the 2 classes \(cat, dog\)"
+            SourceError, match=r"the class 'eel', and the classes are cat, dog: move"
         ):
-            open_dataset(photos / "val", classes=["cat", "dog"])
+            open_dataset(photos / "some", classes=["cat", "dog"])
         with pytest.raises(SourceError, match=r"a class folder without images \(dog\).*classes=\["):
             open_dataset(photos / "empty")
         with pytest.raises(
             SourceError, match="holds images without class folders, and classes= names 2"
         ):
-            open_dataset(photos / "val" / "cat", classes=["cat", "dog"])
+            open_dataset(photos / "some" / "cat", classes=["cat", "dog"])
 
     def test_manifest(self, photos: Path) -> None:
         """The lines of a manifest name classes by name or number; one that is none is a bad sample with the reason."""
-        lines = [{"image": "train/eel/0.jpg", "label": name} for name in ("eel", 0, "cow", None)]
+        lines = [{"image": "all/eel/0.jpg", "label": name} for name in ("eel", 0, "cow", None)]
         (photos / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
         dataset = open_dataset(photos / "a.jsonl", classes=["cat", "dog", "eel"])
         first, second, bad, none = dataset.fetch(range(4))

@@ -1,6 +1,6 @@
 """Telling tables of image paths from lists of videos, from tables that hold images, and from other files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -66,10 +66,3 @@ def is_path_table(path: str, options: Mapping[str, object]) -> bool:
     return not any(holds_images(each.type) for each in schema) and (
         usual(texts, IMAGE_NAMES) is not None
     )
-
-
-def tells_splits(paths: Sequence[str]) -> bool:
-    """Whether splits may be told by a column, in place of by the names of files."""
-    if len(paths) != 1 or is_url(paths[0]) or not Path(paths[0]).is_file():
-        return False
-    return paths[0].lower().endswith((".csv", ".tsv")) or is_path_table(paths[0], {})
