@@ -25,6 +25,7 @@ FormatName = Literal[
     "npy",
     "manifest",
     "coco",
+    "lerobot",
 ]
 """Those that are read at random."""
 
@@ -183,6 +184,15 @@ FORMATS = {
             (".jsonl", ".ndjson"),
         ),
         Format("coco", "COCO json", "readers.formats.coco.dataset:CocoDataset", "file", (".json",)),
+        Format(
+            "lerobot",
+            "LeRobot v3.0",
+            "readers.formats.lerobot.dataset:LeRobotDataset",
+            "folder",
+            ("/meta/info.json",),
+            "arrow",
+            zero_copy=True,
+        ),
     )
 }
 """By name, in the order of the documentation."""
