@@ -18,7 +18,7 @@ from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
 from dali_pipes.schedule import LastBatch, Schedule
 from dali_pipes.targets import Kind, TargetReader
-from dali_pipes.video.source import ClipSource, find_clips, require_clips
+from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
 from gpu_aug import Recipe, compile_engine
 from gpu_aug.engines.choose import EngineChoice, EngineName
 from gpu_aug.views import Views
@@ -147,9 +147,12 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     clips = find_clips(options.dataset)
     _require_fits_clips(clips, targets=options.targets, decode=options.decode)
     require_clips(views, clips)
+    require_fits_cameras(views, clips, options.decoder)
     arguments.check_labels_of_views(views)
     kinds = arguments.target_kinds(options.targets if clips is None else [])
     choice = choose(options.device, options.decoder, options.engine)
+    if clips is not None and clips.cameras:
+        choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
     fields = as_reader(options.fields)
     require_there(options.dataset, fields)
     seed = int(options.seed)  # numpy's are no JSON

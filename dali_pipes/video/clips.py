@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dali_pipes.arguments import require_fetch, require_one_of, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.frame_numbers import Padding, Start, fixed_start, random_start, uniform_start
+from dali_pipes.video.parts import Part
 from dali_pipes.video.rate import Rate, read_rate
 from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
@@ -120,6 +121,8 @@ class Clips(IndexedDataset):
         self._padding: Padding = padding
         _require_videos(dataset)
         self._index = VideoIndex.open(dataset)
+        self.cameras: dict[str, slice] = {}
+        self.sizes: set[tuple[int, int]] = set()
         self._known = _Known()
         self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 
@@ -196,6 +199,14 @@ class Clips(IndexedDataset):
         """Metadata of a video, or the reason why no clip can be taken from it."""
         found = self._look(video)
         return found if isinstance(found, VideoError) else found[0]
+
+    def parts(self, index: int) -> list[Part]:
+        """See `ClipSource.parts`."""
+        [video] = self.videos(np.array([index])).tolist()
+        info = self.info(video)
+        if isinstance(info, VideoError):
+            raise info
+        return [Part(slice(None), video, info, partial(self.fetch_frames, video))]
 
     def frames(
         self, seed: int, epoch: int, indices: NDArray[np.int64], repeats: NDArray[np.int64]

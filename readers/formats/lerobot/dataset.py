@@ -183,6 +183,10 @@ class LeRobotDataset(IndexedDataset):
         """Which frame of which episode a sample is."""
         return self._places.of(index)
 
+    def episode(self, number: int) -> Place:
+        """The first frame of an episode that is taken."""
+        return self._places.first_of(number)
+
     def camera(self, number: int) -> Camera:
         """The camera with this number in `cameras`."""
         return self._cameras[number]

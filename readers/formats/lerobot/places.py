@@ -83,6 +83,11 @@ class Places:
         number = int(self._episodes.numbers[episode])
         return Place(episode, number, int(self._table_of[at]), row, start, stop)
 
+    def first_of(self, number: int) -> Place:
+        """Where the first frame of an episode lies, by its number; it must be taken."""
+        at = int(np.searchsorted(self._episodes.numbers[self.taken], number))
+        return self.of(int(self._firsts[at]))
+
     def episodes_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the episodes of samples, int64 [n]."""
         at = np.searchsorted(self._firsts, indices, side="right") - 1

@@ -16,6 +16,7 @@ from readers.sample import Payload, SourceError
 from readers.video.containers.open import VideoError
 from readers.video.index import VideoIndex
 from readers.video.info import VideoInfo
+from readers.video.video_warnings import WORDS
 
 _MOST_KNOWN = 64
 
@@ -94,6 +95,11 @@ class Videos:
                     self.files if every else self.files.take(self._wanted)
                 )
             return self._index
+
+    @property
+    def peculiar(self) -> dict[str, int]:
+        """How many of them are what people should know of, see `VideoIndex.peculiar`."""
+        return self.index.peculiar if len(self._wanted) else dict.fromkeys(WORDS, 0)
 
     def info(self, video: int) -> VideoInfo | VideoError:
         """Metadata of a video, or why it is none."""
