@@ -23,6 +23,7 @@ from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
 from readers.dataset import IndexedDataset, Subset
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 from readers.video.segment import Segment, cut
@@ -103,6 +104,11 @@ class Clips(IndexedDataset):
             )
         if isinstance(dataset, IndexedDataset):
             dataset._require_selectable("Clips")
+        if isinstance(_whole(dataset), LeRobotDataset):
+            raise LoaderError(
+                "Clips takes a dataset of videos, got a LeRobot dataset; give the Loader the dataset itself, and "
+                "choose frames by open_dataset(..., delta_timestamps=...)"
+            )
         require_positive(num_frames=num_frames, clips_per_video=clips_per_video)
         require_one_of("sampling", sampling, ("random", "uniform", "all", "first"))
         require_one_of("padding", padding, ("edge", "loop", "repeat"))
@@ -341,6 +347,13 @@ class Clips(IndexedDataset):
         if isinstance(found, VideoError):
             return 1
         return -(-self._rate.length(found[1]) // self._rate.span(found[1], self.num_frames))
+
+
+def _whole(dataset: Dataset) -> Dataset:
+    """Return what selections were made of."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.whole
+    return dataset
 
 
 def _named(seconds: tuple[float, float] | None) -> str:
