@@ -153,7 +153,7 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     choice = choose(options.device, options.decoder, options.engine)
     if clips is not None and clips.cameras:
         choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
-    fields = as_reader(options.fields)
+    fields = as_reader(options.fields, getattr(options.dataset, "field_types", None))
     require_there(options.dataset, fields)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)

@@ -16,7 +16,15 @@ from readers.dataset import IndexedDataset
 from readers.order import AnyOrder, Order, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, checked_shares, seed_of_group
-from readers.sample import BadSample, ColumnName, Dataset, Sample, SelectionError, checked_indices
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    Dataset,
+    FieldTypes,
+    Sample,
+    SelectionError,
+    checked_indices,
+)
 
 _MAX_SHOWN = 3  # datasets, in a text
 
@@ -79,6 +87,16 @@ class Mixture(IndexedDataset):
         parts = [dataset.fingerprint for dataset in self.datasets]
         text = f"mix {parts} {list(self.weights)} {self._num_positions} {self._offsets}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Those that are alike in all datasets."""
+        first, *others = [getattr(one, "field_types", {}) for one in self.datasets]
+        return {
+            name: told
+            for name, told in first.items()
+            if all(one.get(name) == told for one in others)
+        }
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from readers.formats.registry import require
 from readers.sample import (
     BadSample,
     ColumnName,
+    FieldTypes,
     PathLike,
     Sample,
     SourceError,
@@ -125,6 +126,19 @@ class LeRobotDataset(IndexedDataset):
         texts = self._texts.get("task", {})
         counted = range(len(texts))
         return tuple(texts[number] for number in counted) if set(texts) == set(counted) else ()
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Types and shapes of all fields that are numbers."""
+        types: dict[str, tuple[str, tuple[int, ...]]] = {}
+        for name, feature in self.info.features.items():
+            window = (len(self._offsets[name]),) if name in self._offsets else ()
+            if window:
+                types[f"{name}_is_pad"] = ("bool", window)
+            if feature.kind == "number":
+                types[name] = (feature.dtype, (*window, *feature.shape))
+        frames = {f"{name}.frames": ("int64", (n,)) for name, n in self.num_frames.items()}
+        return {**types, **frames}
 
     @property
     def remarks(self) -> tuple[str, ...]:
