@@ -41,6 +41,11 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "npy": ("npy/photos.npy", {}),
     "manifest": ("manifest/train.jsonl", {}),
     "coco": ("coco/annotations/instances_train.json", {}),
+    "lerobot": ("lerobot", {}),
+    "lerobot with windows": (
+        "lerobot",
+        {"episodes": [1], "delta_timestamps": {"action": [-0.1, 0.0]}},
+    ),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
