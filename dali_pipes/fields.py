@@ -297,7 +297,7 @@ def _array(data: bytes) -> torch.Tensor:
         array = array.astype(np.float32) if array.dtype == np.float64 else array
     if array.dtype.kind not in "biuf":
         raise FieldError(f"it is no array of numbers but of {array.dtype}")
-    return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="))))
+    return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
 
 def _short(text: str) -> str:

@@ -44,6 +44,9 @@ class Windows:
         ]
         self.sizes = {camera.size for camera, _ in self._numbered}
 
+    def __reduce__(self) -> tuple[type["Windows"], tuple[LeRobotDataset]]:
+        return Windows, (self._dataset,)
+
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The episode of each sample; see ClipSource."""
         return self._dataset.episodes_of(indices)

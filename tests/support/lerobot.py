@@ -16,6 +16,7 @@ from tests.support.videos import pan, write_video
 
 TOP, WRIST = "observation.images.top", "observation.images.wrist"
 TASKS = ("pick the cup", "öffne die Tür", "wait")
+SUBTASKS = ("reach", "grasp")
 _PLACES = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 
 
@@ -60,11 +61,13 @@ class Robot:
             "grid": (index[:, None, None] + np.arange(6).reshape(2, 3)).astype(np.int64),
             "reward": (index / 7).astype(np.float64),
             "done": steps == np.repeat(self.lengths, self.lengths) - 1,
+            "note": np.array([f"note {n}" for n in index], object),
             "timestamp": (steps / self.fps).astype(np.float32),
             "frame_index": steps,
             "episode_index": episodes,
             "index": index,
             "task_index": (episodes + 1) % len(TASKS),
+            "subtask_index": steps % len(SUBTASKS),
         }
 
     def write(self, root: Path) -> Path:
@@ -152,6 +155,10 @@ def write_tables(
     pq.write_table(
         pa.table({name: list(one) for name, one in texts.items()}), root / "meta/tasks.parquet"
     )
+    texts = {"subtask_index": range(len(SUBTASKS)), "__index_level_0__": SUBTASKS}
+    pq.write_table(
+        pa.table({name: list(one) for name, one in texts.items()}), root / "meta/subtasks.parquet"
+    )
     features = {name: _feature(np.asarray(one)) for name, one in values.items()}
     has_videos = any(one["dtype"] == "video" for one in cameras.values())
     info = {
@@ -185,7 +192,8 @@ def _camera(kind: str, size: tuple[int, int]) -> dict[str, Any]:
 
 def _feature(values: NDArray[Any]) -> dict[str, Any]:
     shape = list(values.shape[1:]) or [1]
-    return {"dtype": values.dtype.name, "shape": shape, "names": None}
+    dtype = "string" if values.dtype == object else values.dtype.name
+    return {"dtype": dtype, "shape": shape, "names": None}
 
 
 def _column(values: NDArray[Any]) -> Any:
