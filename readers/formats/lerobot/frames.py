@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.formats.lerobot.meta import Feature
-from readers.formats.lerobot.tables import Table, to_array
+from readers.formats.lerobot.tables import Table, to_array, to_array_with_gaps
 from readers.formats.parquet.files import Footer
+from readers.sample import SourceError
 from readers.storage.lru_cache import Recent
 
 _FOOTERS_BYTES = 64 << 20
@@ -51,13 +52,12 @@ class Frames:
         groups = np.searchsorted(starts, rows, side="right") - 1
         first = int(groups[0])
         if (groups == first).all():
-            found: NDArray[Any] = self._group(table, first)[name][rows - starts[first]]
-            return found
+            return self._group(table, first).take(name, rows - starts[first])
         feature = self._features[name]
         values = np.empty((len(rows), *feature.shape), feature.dtype or object)
         for group in np.unique(groups).tolist():
             here = groups == group
-            values[here] = self._group(table, group)[name][rows[here] - starts[group]]
+            values[here] = self._group(table, group).take(name, rows[here] - starts[group])
         return values
 
     def whole(self, table: int, name: str) -> NDArray[Any]:
@@ -74,12 +74,12 @@ class Frames:
         one = self._tables[table]
         footer = live.footers.get(table, one.footer)
         read = one.read(group, list(self._features), footer)
-        return _Arrays(
-            {
-                name: to_array(read.column(name), told, one.name)
-                for name, told in self._features.items()
-            }
-        )
+        arrays = _Arrays()
+        for name, told in self._features.items():
+            arrays[name], gaps = to_array_with_gaps(read.column(name), told, one.name)
+            if gaps is not None:
+                arrays.gaps[name] = gaps
+        return arrays
 
     def _here(self) -> "_Live":
         if (
@@ -99,7 +99,22 @@ class _Live:
 
 
 class _Arrays(dict[str, NDArray[Any]]):
-    """The features of a row group."""
+    """The features of a row group; `gaps` says which rows lack one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gaps: dict[str, NDArray[np.bool_]] = {}
+
+    def take(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a feature of some rows.
+
+        Raises:
+            SourceError: One of them lacks it.
+        """
+        if name in self.gaps and self.gaps[name][rows].any():
+            raise SourceError(f"a row of its window has no {name!r}")
+        found: NDArray[Any] = self[name][rows]
+        return found
 
     @property
     def nbytes(self) -> int:

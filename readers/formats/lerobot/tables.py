@@ -82,6 +82,24 @@ class Table:
             yield self.read(group, names, footer)
 
 
+def to_array_with_gaps(
+    column: Any, feature: Feature, where: str
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Turn a column, of which rows may be missing, into an array; see `to_array`.
+
+    Returns:
+        The array, 0 or empty where a row is missing; and bool [rows], which rows are, None where none is.
+    """
+    if not column.null_count:
+        return to_array(column, feature, where), None
+    there = column.is_valid().to_numpy()
+    values = np.zeros((len(column), *feature.shape), feature.dtype or object)
+    if feature.kind == "text":
+        values[:] = ""
+    values[there] = to_array(column.drop_null(), feature, where)
+    return values, ~there
+
+
 def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
     """Turn a column into an array.
 
@@ -102,11 +120,11 @@ def to_array(column: Any, feature: Feature, where: str) -> NDArray[Any]:
     if isinstance(array, pa.ChunkedArray):  # of no chunks
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     try:
+        if array.null_count:
+            raise ValueError("a value is missing")
         if feature.kind == "text":
             return np.array([str(text) for text in array.to_pylist()] or [], object)
         while not pa.types.is_primitive(array.type):
-            if array.null_count:
-                raise ValueError("a value is missing")
             array = array.storage if isinstance(array, pa.ExtensionArray) else array.flatten()
         if array.null_count:
             raise ValueError("a value is missing")
