@@ -116,6 +116,7 @@ def clip_columns(
         "seconds": torch.from_numpy(finished.seconds[rows]),
         "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
         "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),
+        "camera_columns": clips.cameras,
     }
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
@@ -46,6 +48,8 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
     if clips is not None:
         chosen = ", then ".join(map(repr, views[0].recipe.temporal_operations))
         yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(chosen)}{chosen}"
+        for name, columns in clips.cameras.items():
+            yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
         yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
     yield from _recipes(setup)
     if steps.group > 1:
@@ -126,7 +130,7 @@ def _decoding(setup: Setup) -> str:
 
 def _frames(clips: ClipSource, decoder: str, *, on_gpu: bool) -> str:
     """Say who decodes the frames of clips."""
-    first = clips.info(0)
+    first = clips.info(int(clips.videos(np.zeros(1, np.int64))[0]))
     if isinstance(first, VideoInfo) and first.codec == FRAMES_CODEC:
         return "frames: files of their own, decoded as images on the CPU"
     if decoder == "cpu":

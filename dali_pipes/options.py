@@ -20,7 +20,7 @@ from dali_pipes.process_rank import Process
 from dali_pipes.schedule import AnySteps, LastBatch
 from dali_pipes.targets import Kind, TargetReader
 from dali_pipes.variants import AnyRecipe, RecipeOf, make_variants
-from dali_pipes.video.source import ClipSource, find_clips, require_clips
+from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
 from gpu_aug import compile_engine
 from gpu_aug.engines.choose import EngineChoice, EngineName
 from readers import Dataset
@@ -168,10 +168,13 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     for views in variants.views:
         arguments.require_dtype(options.dtype, views)
         require_clips(views, clips)
+        require_fits_cameras(views, clips, options.decoder)
         arguments.check_labels_of_views(views)
     kinds = arguments.target_kinds(options.targets if clips is None else [])
     choice = choose(options.device, options.decoder, options.engine)
-    fields = as_reader(options.fields)
+    if clips is not None and clips.cameras:
+        choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
+    fields = as_reader(options.fields, getattr(options.dataset, "field_types", None))
     require_there(options.dataset, fields)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)

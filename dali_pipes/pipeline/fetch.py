@@ -157,6 +157,28 @@ class Fetcher:
         draws = self._draw(fetched.plan, fetched.positions, fetched.indices, fetched.repeats, sizes)
         return replace(fetched, sizes=sizes, draws=draws)
 
+    def drawn_for(
+        self, fetched: Fetched, row: int, size: tuple[int, int]
+    ) -> tuple[tuple[Draws, ...], int]:
+        """Return the draws of a row for pictures of a size, and its row in them: a clip's cameras differ in it.
+
+        Raises:
+            DecodeError: The recipe makes pictures of another size of them.
+        """
+        if tuple(fetched.sizes[row].tolist()) == size:
+            return fetched.draws, row
+        one = slice(row, row + 1)
+        sizes = np.array([size], np.int64)
+        rows = fetched.positions[one], fetched.indices[one], fetched.repeats[one]
+        draws = self._draw(fetched.plan, *rows, sizes)
+        pairs = zip(draws, fetched.draws, strict=True)
+        if not all(np.array_equal(a.crops.canvas[0], b.crops.canvas[row]) for a, b in pairs):
+            raise DecodeError(
+                f"a camera of it has {size[0]}x{size[1]} pixels, another {fetched.sizes[row, 0]}x"
+                f"{fetched.sizes[row, 1]}, though meta/info.json says that both are alike"
+            )
+        return draws, 0
+
     def _drawn(self, plan: Plan, positions: NDArray[np.int64], rows: Sequence[_Row]) -> Fetched:
         """Draw the parameters of rows, and choose the frames of their clips."""
         sounds = [row.sound for row in rows]

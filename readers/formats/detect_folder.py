@@ -20,6 +20,7 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
+from readers.formats.lerobot.detect import is_lerobot
 from readers.formats.registry import FORMATS, format_of
 from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
@@ -49,6 +50,8 @@ _MOST_SHOWN = 5
 
 def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
+    if is_lerobot(folder, split):
+        return Detected(FORMATS["lerobot"], [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
     folders = sorted(name for name in folders if name[0] != ".")
     files = sorted(name for name in files if name[0] != ".")

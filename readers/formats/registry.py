@@ -32,6 +32,7 @@ FormatName = Literal[
     "mask-folder",
     "imagenet",
     "openimages",
+    "lerobot",
 ]
 """Those that are read at random."""
 
@@ -250,6 +251,15 @@ FORMATS = {
             "readers.formats.openimages:OpenImagesDataset",
             "file",
             fits="readers.formats.openimages.rows:fits",
+        ),
+        Format(
+            "lerobot",
+            "LeRobot v3.0",
+            "readers.formats.lerobot.dataset:LeRobotDataset",
+            "folder",
+            ("/meta/info.json",),
+            "arrow",
+            zero_copy=True,
         ),
     )
 }

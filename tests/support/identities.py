@@ -47,6 +47,11 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "mask-folder with values": ("mask_folder", {"mask_values": {3: 0, 4: 1, 5: 255}}),
     "imagenet": ("imagenet", {}),
     "openimages": ("openimages/oidv6-train-annotations-bbox.csv", {}),
+    "lerobot": ("lerobot", {}),
+    "lerobot with windows": (
+        "lerobot",
+        {"episodes": [1], "delta_timestamps": {"action": [-0.1, 0.0]}},
+    ),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
     "voc": ("voc/VOCdevkit", {}),
     "voc with options": (
