@@ -66,7 +66,8 @@ def open_dataset(
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
             in object stores (HTTP servers cannot be listed: braces alone),
             a video,
-            a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``http://``, ``https://``,
+            a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``az://``, ``abfss://``, ``http://``,
+            ``https://``,
             a sequence of files or patterns of one format, of image files, or of videos.
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
             forward only, which is all that compressed ones, pipes and some servers allow.
