@@ -19,6 +19,7 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
+from readers.formats.detect_stores import detect_store
 from readers.formats.registry import FORMATS, format_of
 from readers.formats.splits import (
     canonical,
@@ -46,6 +47,10 @@ _MOST_SHOWN = 5
 
 def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
+    if store := detect_store(folder):
+        if split is not None:
+            raise SourceError(no_such_split(str(folder), split, []))
+        return Detected(FORMATS[store], [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
     folders = sorted(name for name in folders if name[0] != ".")
     files = sorted(name for name in files if name[0] != ".")
@@ -137,6 +142,11 @@ def _detect_media(
 def _detect_without_media(
     folder: Path, folders: list[str], files: list[str], split: str | None
 ) -> Detected:
+    stores = [name for name in folders if detect_store(folder / name)]
+    if stores:
+        raise SourceError(
+            f"{folder} holds {', '.join(stores[:_MOST_SHOWN])}: give one of these folders"
+        )
     found = [str(folder / name) for name in files if is_tfrecord(folder / name)]
     if found:  # train-00000-of-01024
         return Detected(FORMATS["tfrecord"], choose_split(found, split, str(folder)))

@@ -25,6 +25,9 @@ FormatName = Literal[
     "npy",
     "manifest",
     "coco",
+    "lance",
+    "delta",
+    "iceberg",
 ]
 """Those that are read at random."""
 
@@ -183,6 +186,32 @@ FORMATS = {
             (".jsonl", ".ndjson"),
         ),
         Format("coco", "COCO json", "readers.formats.coco.dataset:CocoDataset", "file", (".json",)),
+        Format(
+            "lance",
+            "Lance",
+            "readers.formats.lance.dataset:LanceDataset",
+            "folder",
+            (".lance",),
+            "lance",
+        ),
+        Format(
+            "delta",
+            "Delta table",
+            "readers.formats.delta.dataset:DeltaDataset",
+            "folder",
+            (),
+            "delta",
+            zero_copy=True,
+        ),
+        Format(
+            "iceberg",
+            "Iceberg table",
+            "readers.formats.iceberg.dataset:IcebergDataset",
+            "folder",
+            (".metadata.json",),
+            "iceberg",
+            zero_copy=True,
+        ),
     )
 }
 """By name, in the order of the documentation."""

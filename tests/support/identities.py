@@ -41,6 +41,11 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "npy": ("npy/photos.npy", {}),
     "manifest": ("manifest/train.jsonl", {}),
     "coco": ("coco/annotations/instances_train.json", {}),
+    "lance": ("lance/photos.lance", {}),
+    "lance at a version": ("lance/photos.lance", {"version": 1}),
+    "delta": ("delta/photos", {}),
+    "delta at a version": ("delta/photos", {"version": 0}),
+    "iceberg": ("iceberg/photos", {}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -26,6 +26,9 @@ FORMATS = (
     "npy",
     "manifest",
     "coco",
+    "lance",
+    "delta",
+    "iceberg",
 )
 
 
