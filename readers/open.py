@@ -5,12 +5,14 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
 from readers.formats.folder_warnings import doubts
+from readers.formats.hub.repository import find_repository
 from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
 from readers.formats.splits import (
     canonical,
@@ -95,6 +97,8 @@ def open_dataset(
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
     many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
+    if found := _of_repository(names, format, split, options):
+        return found
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]
     if not paths:
@@ -111,6 +115,26 @@ def open_dataset(
     for remark in [*getattr(made, "remarks", ()), *beside]:
         warnings.warn(remark, UserWarning, stacklevel=2)
     return made
+
+
+def _of_repository(
+    names: list[str], format: str | None, split: str | None, options: dict[str, object]
+) -> IndexedDataset | None:
+    """Open a repository of the Hugging Face Hub, None where these names are of none."""
+    config = options.pop("config", None)
+    if config is not None and not isinstance(config, str):
+        raise SourceError(f"config={config!r} is no name: give that of a config of the repository")
+    repository = find_repository(names, format)
+    if repository is not None:
+        from readers.formats.hub.dataset import open_repository
+
+        opened = partial(open_dataset, format=format)
+        return open_repository(repository, split, config, options, opened)
+    if config is not None:
+        raise SourceError(
+            f"config={config!r} is for repositories of the Hugging Face Hub, which {names[0]} is not: leave it out"
+        )
+    return None
 
 
 def _texts_of(source: PathLike | Sequence[PathLike]) -> list[str]:

@@ -107,6 +107,15 @@ class ParquetDataset(IndexedDataset):
         return self._layout.remarks
 
     @property
+    def label_column(self) -> str | None:
+        """The column that labels are taken from."""
+        return self._layout.label
+
+    def has_column(self, name: str) -> bool:
+        """Whether a column of this name is read."""
+        return name in self._layout.columns
+
+    @property
     def file_starts(self) -> NDArray[np.int64]:
         """Index of the first sample of each file, and the number of all, int64 [files + 1]."""
         starts: NDArray[np.int64] = self._file_starts

@@ -166,6 +166,7 @@ def test_a_forked_process_is_refused(path: Path) -> None:
     assert len(dataset.fetch([0])) == 1
 
 
+@pytest.mark.long
 def test_a_spawned_process_reads_on(path: Path) -> None:
     """It opens the version again that was open here."""
     dataset = open_dataset(path, version=2)
