@@ -109,6 +109,8 @@ def open_dataset(
             f"{paths[0]} can only be read forward: decompress it or make shards of it "
             "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
         )
+    if kind.splits and split is not None:
+        options = {**options, "split": split}
     with unreadable(paths[0]):
         made = _made(kind, paths, many or len(paths) > 1, options)
     beside = [*unread(kind, paths[0]), *(doubts(kind, paths[0]) if format is None else ())]

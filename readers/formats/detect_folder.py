@@ -31,6 +31,7 @@ from readers.formats.splits import (
     split_alone,
     split_of,
 )
+from readers.formats.tar.listed import finished_shards
 from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
@@ -48,7 +49,7 @@ _MOST_SHOWN = 5
 def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
     if store := detect_store(folder):
-        if split is not None:
+        if split is not None and not FORMATS[store].splits:
             raise SourceError(no_such_split(str(folder), split, []))
         return Detected(FORMATS[store], [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
@@ -75,6 +76,8 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
     if _PACKED in files:
         _require_finished(folder)
+    if tars := finished_shards(folder, files):
+        return detect_files(choose_split(tars, split, str(folder)), None)
     others = sorted([name for name in files if is_image_file(name)] + folders)
     if shards and others and not all("=" in name for name in others):
         raise SourceError(

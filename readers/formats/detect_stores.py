@@ -59,8 +59,14 @@ def _is_iceberg(folder: Path) -> bool:
     return inside.is_dir() and next(inside.glob("*.metadata.json"), None) is not None
 
 
+def _is_energon(folder: Path) -> bool:
+    inside = folder / ".nv-meta"
+    return any((inside / name).is_file() for name in (".info.json", ".info.yaml"))
+
+
 _MARKS: dict[str, Callable[[Path], bool]] = {
     "lance": _is_lance,
     "delta": _is_delta,
     "iceberg": _is_iceberg,
+    "energon": _is_energon,
 }

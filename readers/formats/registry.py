@@ -28,6 +28,7 @@ FormatName = Literal[
     "lance",
     "delta",
     "iceberg",
+    "energon",
 ]
 """Those that are read at random."""
 
@@ -45,6 +46,7 @@ class Format:
         extra: The optional extra of this package that brings its library, "" when none is needed.
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
+        splits: It tells its own splits: its class has the option ``split``.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
     """
 
@@ -57,6 +59,7 @@ class Format:
     random_access: bool = True
     remote: bool = False
     zero_copy: bool = False
+    splits: bool = False
 
     def load(self) -> Any:
         """Return the class that reads it."""
@@ -211,6 +214,14 @@ FORMATS = {
             (".metadata.json",),
             "iceberg",
             zero_copy=True,
+        ),
+        Format(
+            "energon",
+            "WebDataset of Energon",
+            "readers.formats.energon.dataset:EnergonDataset",
+            "folder",
+            zero_copy=True,
+            splits=True,
         ),
     )
 }

@@ -122,6 +122,10 @@ class ShardDataset(IndexedDataset):
         """Path or URL of every shard."""
         return [blob.location for blob in self._blobs]
 
+    def samples_of(self, shard: int) -> int:
+        """Return how many samples a shard holds."""
+        return self._contents[shard].num_samples
+
     def __len__(self) -> int:
         return self._starts[-1]
 

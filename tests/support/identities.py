@@ -46,6 +46,7 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "delta": ("delta/photos", {}),
     "delta at a version": ("delta/photos", {"version": 0}),
     "iceberg": ("iceberg/photos", {}),
+    "energon": ("energon", {}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {

@@ -29,6 +29,7 @@ FORMATS = (
     "lance",
     "delta",
     "iceberg",
+    "energon",
 )
 
 
