@@ -126,6 +126,11 @@ class ShardDataset(IndexedDataset):
         """Return how many samples a shard holds."""
         return self._contents[shard].num_samples
 
+    def keys_of(self, shard: int) -> list[str]:
+        """Return the keys of its samples, in stored order; of a damaged index what stands for them."""
+        found, _, _ = self._locate(shard, list(range(self.samples_of(shard))))
+        return [row.key for row in found]
+
     def __len__(self) -> int:
         return self._starts[-1]
 

@@ -36,8 +36,7 @@ class EnergonDataset(Subset):
         split: Which split; None where there is but one.
 
     Raises:
-        SourceError: The metadata is damaged, holds several splits or not this one; or samples are excluded by their number
-            from a shard that was replaced since.
+        SourceError: The metadata is damaged, holds several splits or not this one, or excludes a sample that is not there.
     """
 
     def __init__(self, source: PathLike, *, split: str | None = None) -> None:
@@ -50,7 +49,7 @@ class EnergonDataset(Subset):
             for number, name in enumerate(self._told.shards)
             if not _is_as_prepared(root / name, whole.samples_of(number), self._told.counts[name])
         ]
-        super().__init__(whole, _pick(root, whole, self._told, self._replaced))
+        super().__init__(whole, _pick(root, whole, self._told))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -110,19 +109,21 @@ def _is_as_prepared(shard: Path, num_samples: int, count: int) -> bool:
         return file.read(len(_END)) == _END
 
 
-def _pick(root: Path, whole: TarDataset, told: Prepared, replaced: Sequence[str]) -> Picked:
+def _pick(root: Path, whole: TarDataset, told: Prepared) -> Picked:
     keeps = np.ones(len(whole), bool)
     start = 0
     for number, name in enumerate(told.shards):
-        num_samples = whole.samples_of(number)
-        out = sorted(told.excluded.get(name, ()))
-        if out and (name in replaced or out[-1] >= num_samples):
-            raise SourceError(
-                f"{FOLDER}/split.yaml of {root} excludes sample {out[-1]} of {name}, and the tar was replaced after prepare: "
-                "run energon prepare again, or correct the list"
-            )
-        keeps[[start + one for one in out]] = False
-        start += num_samples
+        stop = start + whole.samples_of(number)
+        if out := told.excluded.get(name):
+            keys = whole.keys_of(number)
+            missing = sorted(out.difference(keys))
+            if missing:
+                raise SourceError(
+                    f"{FOLDER}/split.yaml of {root} excludes {name}/{missing[0]}, and no sample there has this key: write keys, "
+                    "numbers of samples are not compared"
+                )
+            keeps[start:stop] = [key not in out for key in keys]
+        start = stop
     if keeps.all():
         return pick_taken(range(len(keeps)), len(keeps))
     if not keeps.any():

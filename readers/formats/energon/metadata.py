@@ -17,7 +17,7 @@ from readers.storage.paths import expand_braces
 from readers.storage.unreadable import reason_of
 
 FOLDER = ".nv-meta"
-_ENTRY = re.compile(r"(.+\.tar)(?:/([0-9]+))?")
+_ENTRY = re.compile(r"(.+?\.tar)(?:/(.+))?")
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Prepared:
     Attributes:
         shards: Names of its tars below the folder, in order.
         counts: Samples of each shard when it was prepared.
-        excluded: Numbers of samples that are left out, by shard.
+        excluded: Keys of samples that are left out, by shard. (Its documentation says numbers; Energon compares keys.)
         fields: What the samples' parts are called: ``{"image": "jpg", "caption": "json[text]"}``.
         loader: The Python file that makes samples instead, "" where there is none. It is never run.
     """
 
     shards: tuple[str, ...]
     counts: Mapping[str, int]
-    excluded: Mapping[str, frozenset[int]]
+    excluded: Mapping[str, frozenset[str]]
     fields: Mapping[str, str]
     loader: str
 
@@ -131,21 +131,21 @@ def _shards(root: Path, told: dict[str, Any], every: list[str], split: str | Non
     return list(dict.fromkeys(shards))
 
 
-def _excluded(root: Path, entries: list[Any]) -> tuple[dict[str, frozenset[int]], frozenset[str]]:
+def _excluded(root: Path, entries: list[Any]) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
     """Return the samples that are left out by shard, and the shards that are left out whole."""
-    samples: dict[str, set[int]] = {}
+    samples: dict[str, set[str]] = {}
     shards = set()
     for text in (name for entry in entries for name in expand_braces(str(entry))):
         found = _ENTRY.fullmatch(text)
         if not found:
             raise SourceError(
-                f"{root / FOLDER}/split.yaml excludes {text!r}: write SHARD.tar, or SHARD.tar/NUMBER for a sample"
+                f"{root / FOLDER}/split.yaml excludes {text!r}: write SHARD.tar, or SHARD.tar/KEY for a sample"
             )
         if found[2] is None:
             shards.add(found[1])
         else:
-            samples.setdefault(found[1], set()).add(int(found[2]))
-    return {name: frozenset(numbers) for name, numbers in samples.items()}, frozenset(shards)
+            samples.setdefault(found[1], set()).add(found[2])
+    return {name: frozenset(keys) for name, keys in samples.items()}, frozenset(shards)
 
 
 def _require_inside(root: Path, name: str) -> None:
