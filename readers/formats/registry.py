@@ -33,6 +33,10 @@ FormatName = Literal[
     "imagenet",
     "openimages",
     "lerobot",
+    "lance",
+    "delta",
+    "iceberg",
+    "energon",
 ]
 """Those that are read at random."""
 
@@ -260,6 +264,40 @@ FORMATS = {
             ("/meta/info.json",),
             "arrow",
             zero_copy=True,
+        ),
+        Format(
+            "lance",
+            "Lance",
+            "readers.formats.lance.dataset:LanceDataset",
+            "folder",
+            (".lance",),
+            "lance",
+        ),
+        Format(
+            "delta",
+            "Delta table",
+            "readers.formats.delta.dataset:DeltaDataset",
+            "folder",
+            (),
+            "delta",
+            zero_copy=True,
+        ),
+        Format(
+            "iceberg",
+            "Iceberg table",
+            "readers.formats.iceberg.dataset:IcebergDataset",
+            "folder",
+            (".metadata.json",),
+            "iceberg",
+            zero_copy=True,
+        ),
+        Format(
+            "energon",
+            "WebDataset of Energon",
+            "readers.formats.energon.dataset:EnergonDataset",
+            "folder",
+            zero_copy=True,
+            own_splits=True,
         ),
     )
 }

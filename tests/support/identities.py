@@ -52,6 +52,12 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
         "lerobot",
         {"episodes": [1], "delta_timestamps": {"action": [-0.1, 0.0]}},
     ),
+    "lance": ("lance/photos.lance", {}),
+    "lance at a version": ("lance/photos.lance", {"version": 1}),
+    "delta": ("delta/photos", {}),
+    "delta at a version": ("delta/photos", {"version": 0}),
+    "iceberg": ("iceberg/photos", {}),
+    "energon": ("energon", {}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
     "voc": ("voc/VOCdevkit", {}),
     "voc with options": (
