@@ -46,6 +46,8 @@ def _lines(setup: Setup, schedule: Schedule, ranks: Ranks) -> Iterator[str]:
         steps = ", then ".join(map(repr, views[0].recipe.temporal_operations))
         yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(steps)}{steps}"
         yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
+    if not fetcher.images.is_usual:
+        yield f"images: {fetcher.images}"
     for view in views:
         yield from _stages(view)
     if schedule.group > 1:
@@ -112,13 +114,14 @@ def _threads(setup: Setup) -> str:
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
     decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
-    canvas = "of several sizes" if size is None else str([*size, 3])
+    kind = view.kind
+    canvas = "of several sizes" if size is None else str([*size, kind.channels])
     after = recipe.image_operations[len(recipe.decode_operations) :]
     batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
     return [
-        f"decode stage: {decode} -> uint8 {canvas}",
-        f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
+        f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}",
+        f"batch stage: {batch} -> {dtype} {[kind.channels, *recipe.fixed_size]}{one_by_one}",
     ]

@@ -27,6 +27,7 @@ from dali_pipes.state_words import About, about
 from dali_pipes.targets import Kind
 from gpu_aug import Recipe
 from gpu_aug.engines.choose import EngineChoice
+from gpu_aug.image_kind import Depth
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import Shuffle
@@ -103,6 +104,17 @@ class Loader:
             text (``json`` as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to what it
             reads: ``{"caption": str, "meta": "json", "tokens": tokenize}``. A field that cannot be read makes the
             sample a bad one.
+        channels: Channels of an image as it is stored: 1 for gray, 3 for RGB, 4 for RGBA, any for TIFF and NumPy
+            files. With 3 and a depth of 8, gray images become RGB and alpha is left out, which a warning says;
+            else an image of another number is a bad sample. `images` are then [B, channels, H, W].
+        depth: Bits of a channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, which become floats in [0, 1];
+            "float32" for TIFF and NumPy files of float16 or float32, whose values stay as they are. With 8 and 3
+            channels the upper 8 bits are kept, which a warning says; else an image of another depth is a bad sample.
+            The recipe's operations must take such images, or are refused by name.
+        images: Which fields of a sample are its images: one, such as "left.png", or several, as a list or as a
+            dictionary from names to fields. All are of one kind and size and get the same draws. The first is
+            `batch.images`, and all are in `batch.fields` by their names: ``batch["right"]``. None takes the first
+            image of a sample.
         helper_process: Whether a separate process reads, decodes and, on a CPU, augments with `num_threads`
             threads of its own. This process takes finished batches out of shared memory, so Python code that
             computes here does not slow the loader down. The batches are the same. The process is started by the
@@ -166,6 +178,9 @@ class Loader:
         max_pixels: int = 100_000_000,
         targets: Literal["auto"] | Collection[Kind] = "auto",
         fields: Iterable[str] | Mapping[str, Any] | None = None,
+        channels: int = 3,
+        depth: Depth = 8,
+        images: str | Iterable[str] | Mapping[str, str] | None = None,
         helper_process: bool = False,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name != "self"})

@@ -12,7 +12,8 @@ from dali_pipes.batch import Timings
 from dali_pipes.choose import Choice, DecoderName, choose
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.fields import as_reader, require_there
+from dali_pipes.fields import FieldReader, as_reader, require_there
+from dali_pipes.image_fields import ImageFields, as_image_fields
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
@@ -21,6 +22,7 @@ from dali_pipes.targets import Kind, TargetReader
 from dali_pipes.video.source import ClipSource, find_clips, require_clips
 from gpu_aug import Recipe, compile_engine
 from gpu_aug.engines.choose import EngineChoice, EngineName
+from gpu_aug.image_kind import Depth
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.cores import usable_cores
@@ -56,6 +58,9 @@ class Options:
     max_pixels: int
     targets: Literal["auto"] | Collection[Kind]
     fields: Iterable[str] | Mapping[str, Any] | None
+    channels: int
+    depth: Depth
+    images: str | Iterable[str] | Mapping[str, str] | None
     helper_process: bool
 
     @property
@@ -149,9 +154,13 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     require_clips(views, clips)
     arguments.check_labels_of_views(views)
     kinds = arguments.target_kinds(options.targets if clips is None else [])
-    choice = choose(options.device, options.decoder, options.engine)
+    images = as_image_fields(options.images, options.channels, options.depth)
+    arguments.require_kind(images.kind, views, options.dtype)
+    _require_fits_images(images, options, views, clips)
+    choice = choose(options.device, options.decoder, options.engine, images)
     fields = as_reader(options.fields)
     require_there(options.dataset, fields)
+    _require_other_names(images, fields)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
     fetcher = Fetcher(
@@ -164,6 +173,7 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         TargetReader(views.recipes[0], kinds),
         timings,
         fields,
+        images,
     )
     num_threads = options.num_threads or usable_cores()
     num_classes = arguments.num_classes_of(views.recipes[0], options.dataset)
@@ -179,11 +189,14 @@ def make_views(
     return tuple(
         View(
             recipe,
-            compile_engine(engine, recipe, device=device, exact=options.exact),
+            compile_engine(
+                engine, recipe, device=device, exact=options.exact, kind=fetcher.images.kind
+            ),
             options.dtype,
             memory_format,
             device,
-            fetcher.num_frames,
+            fetcher.images_per_row,
+            fetcher.images.kind,
         )
         for recipe in fetcher.views.recipes
     )
@@ -203,3 +216,33 @@ def _require_fits_clips(clips: ClipSource | None, *, targets: object, decode: st
             'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use '
             'decode="exact"'
         )
+
+
+def _require_fits_images(
+    images: ImageFields, options: Options, views: Views, clips: ClipSource | None
+) -> None:
+    """Refuse what cannot be done with other images than one RGB image of 8 bits."""
+    if images.is_usual:
+        return
+    if clips is not None:
+        raise LoaderError(
+            f"frames of clips are RGB of 8 bits, and asked for is {images}; leave channels, depth and images out"
+        )
+    if options.decode == "fast":
+        raise LoaderError(
+            f'decode="fast" is for one RGB image of 8 bits, and asked for is {images}; use decode="exact"'
+        )
+    if images.names and len(views.recipes) > 1:
+        raise LoaderError(
+            f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
+            "recipe, or one field"
+        )
+
+
+def _require_other_names(images: ImageFields, fields: FieldReader) -> None:
+    """Refuse one name for an image and for a further field."""
+    for name in images.names:
+        if name in fields.fields:
+            raise LoaderError(
+                f"{name!r} is one of images and of fields; give one of them another name"
+            )

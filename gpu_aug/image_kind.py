@@ -84,7 +84,10 @@ class ImageKind:
         name, got = type(operation).__name__, f"got channels={self.channels}"
         if isinstance(operation, Normalize):
             count = len(operation.mean)
-            if count == self.channels or len(set(zip(operation.mean, operation.std, strict=True))) == 1:
+            if (
+                count == self.channels
+                or len(set(zip(operation.mean, operation.std, strict=True))) == 1
+            ):
                 return ""
             return (
                 f"{name} has {count} means and standard deviations, {got}: give as many of each as there are "
@@ -97,8 +100,12 @@ class ImageKind:
                 return f"{name} has a {field} of three values, {got}: give one number, for all channels"
         if operation.any_channels:
             return ""
-        takes = "is called with RGB images" if isinstance(operation, Foreign) else "needs RGB images"
-        return f"{name} {takes}, {got}: take it out of the recipe, or load the images with channels=3"
+        takes = (
+            "is called with RGB images" if isinstance(operation, Foreign) else "needs RGB images"
+        )
+        return (
+            f"{name} {takes}, {got}: take it out of the recipe, or load the images with channels=3"
+        )
 
     def _problem_of_depth(self, operation: Operation) -> str:
         name = type(operation).__name__

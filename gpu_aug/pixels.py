@@ -79,7 +79,9 @@ def _as_values(kind: ImageKind, x: Tensor, where: str) -> Tensor:
     if x.dtype == whole:
         return scaled_16_bits(x.numpy()) if kind.depth == 16 else x
     if not x.is_floating_point():
-        allowed = "float" if whole is None else f"{str(whole).removeprefix('torch.')} or float in [0, 1]"
+        allowed = (
+            "float" if whole is None else f"{str(whole).removeprefix('torch.')} or float in [0, 1]"
+        )
         raise TargetsError(
             f"{where} must be {allowed} for depth={kind.depth!r}, got {got}: give the depth that it has, or convert it"
         )

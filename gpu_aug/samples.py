@@ -173,9 +173,7 @@ def _way_to_rgb(image: Any) -> str:
             "depth=16 or depth='float32' and channels=1"
         )
     if image.getbands()[-1] in ("A", "a") or "transparency" in image.info:
-        return (
-            "paste it on a background, use image.convert('RGB'), which leaves transparency out, or give channels=4"
-        )
+        return "paste it on a background, use image.convert('RGB'), which leaves transparency out, or give channels=4"
     return "use image.convert('RGB')"
 
 

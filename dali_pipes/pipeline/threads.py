@@ -54,9 +54,9 @@ class Workers:
     def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
         self.timings = fetcher.timings
         self.pool = single_threaded_pool(num_threads)
-        self._recipe, times = fetcher.views.recipes[0], fetcher.num_frames
-        self._group = fetcher.views.group if times else _GROUP
-        self._most = max(_LARGEST_CHUNK // (times or 1) // self._group, 1) * self._group
+        self._recipe, times = fetcher.views.recipes[0], fetcher.images_per_row
+        self._group = fetcher.views.group if times > 1 else _GROUP
+        self._most = max(_LARGEST_CHUNK // times // self._group, 1) * self._group
         self._num_threads = num_threads
 
     def chunks(self, count: int) -> list[tuple[int, int]]:

@@ -22,6 +22,8 @@ _FRAME = struct.Struct(">BHH")  # bits, height, width
 
 _WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG = 256, 257, 258, 274, 338
 _LONG = 4  # the kind of numbers of four bytes
+_NPY_SHAPE = re.compile(rb"'shape': *\((\d{1,9}), *(\d{1,9})(?:, *(\d{1,9}))?,?\)")
+_NPY_TYPE = re.compile(rb"'descr': *'[<>|=][ufi](\d{1,2})'")
 _PNM_SIZE = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
 _PNM_MAXIMUM = re.compile(rb"(?:\s|#[^\n]*\n)*(\d{1,5})\s")
 
@@ -41,7 +43,8 @@ class Header:
     """Properties of an image, read from its first bytes.
 
     Attributes:
-        format: "jpeg", "png", "webp", "gif", "bmp", "tiff" or "ppm".
+        format: "jpeg", "png", "webp", "gif", "bmp", "tiff" or "ppm"; "npy" for an array [height, width] or
+            [height, width, channels].
         height: Pixels, >= 1, after EXIF orientation.
         width: Pixels, >= 1, after EXIF orientation.
         orientation: EXIF orientation, 1 to 8; 1 when there is none or it cannot be read.
@@ -212,6 +215,18 @@ def _read_tiff(data: Payload) -> Found:
     )
 
 
+def _read_npy(data: Payload) -> Found:
+    is_old = data[6] == 1
+    (length,) = struct.unpack_from("<H" if is_old else "<I", data, 8)
+    text = data[10 if is_old else 12 :][:length]
+    shape, kind = _NPY_SHAPE.search(text), _NPY_TYPE.search(text)
+    if shape is None or kind is None:
+        raise HeaderError(
+            "npy that holds no array of numbers [height, width] or [height, width, channels]"
+        )
+    return Found(int(shape[1]), int(shape[2]), bits=8 * int(kind[1]))
+
+
 def _read_pnm(data: Payload) -> Found:
     match = _PNM_SIZE.match(data)
     if match is None:
@@ -235,17 +250,21 @@ def _orientation(exif: Payload) -> int:
 def _entries(tiff: Payload) -> Iterator[tuple[int, int]]:
     """Yield tags and their first numbers in the first directory of a TIFF file, or of EXIF, which is one in small."""
     order = "<" if tiff[:2] == b"II" else ">"
-    (directory,) = struct.unpack_from(order + "4xI", tiff)
-    (num_entries,) = struct.unpack_from(order + "H", tiff, directory)
-    entry, long_value = struct.Struct(order + "HHIH"), struct.Struct(order + "I")
-    for start in range(directory + 2, directory + 2 + 12 * num_entries, 12):
+    is_big = tiff[2:4] in (b"+\0", b"\0+")  # of more than 4 GiB
+    place, count_of, num_bytes = (">Q", ">Q", 20) if is_big else (">I", ">H", 12)
+    place, count_of = order + place[1:], order + count_of[1:]
+    (directory,) = struct.unpack_from(place, tiff, 8 if is_big else 4)
+    (num_entries,) = struct.unpack_from(count_of, tiff, directory)
+    first = directory + struct.calcsize(count_of)
+    entry = struct.Struct(order + ("HHQH" if is_big else "HHIH"))
+    long_value, offset = struct.Struct(order + "I"), struct.Struct(place)
+    for start in range(first, first + num_bytes * num_entries, num_bytes):
         tag, kind, count, value = entry.unpack_from(tiff, start)
+        at = start + entry.size - 2
         if tag in (_WIDTH_TAG, _HEIGHT_TAG) and kind == _LONG:
-            (value,) = long_value.unpack_from(tiff, start + 8)
-        elif tag == _BITS_TAG and count > 2:  # one for each channel, which stand elsewhere
-            (value,) = struct.unpack_from(
-                order + "H", tiff, *long_value.unpack_from(tiff, start + 8)
-            )
+            (value,) = long_value.unpack_from(tiff, at)
+        elif tag == _BITS_TAG and count > (4 if is_big else 2):  # one for each channel, elsewhere
+            (value,) = struct.unpack_from(order + "H", tiff, *offset.unpack_from(tiff, at))
         yield tag, value
 
 
@@ -257,5 +276,8 @@ _FORMATS = (
     (b"BM", "bmp", _read_bmp),
     (b"II*\0", "tiff", _read_tiff),
     (b"MM\0*", "tiff", _read_tiff),
+    (b"II+\0", "tiff", _read_tiff),
+    (b"MM\0+", "tiff", _read_tiff),
+    (b"\x93NUMPY", "npy", _read_npy),
     *((b"P%d" % digit, "ppm", _read_pnm) for digit in range(1, 7)),
 )

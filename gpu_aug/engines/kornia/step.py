@@ -117,7 +117,9 @@ def host_step(
         elif dtype == "float32" and x.dtype == torch.uint8:
             x = x.float().div_(255)
         images = x.permute(0, 2, 3, 1).contiguous().cpu().numpy()
-        changed = np.stack([by_threes(function)(image, params, row) for row, image in enumerate(images)])
+        changed = np.stack(
+            [by_threes(function)(image, params, row) for row, image in enumerate(images)]
+        )
         result = torch.from_numpy(changed).to(device).permute(0, 3, 1, 2).contiguous()
         return result.float().div_(255) if result.dtype == torch.uint8 and not is_uint8 else result
 

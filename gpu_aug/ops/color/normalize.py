@@ -39,7 +39,10 @@ class Normalize(Operation):
         std = _for_channels("std", self.std, count)
         if min(std) <= 0:
             raise validation.fault(
-                "Normalize", "std", self.std, f"{count} numbers above 0, for example (0.5, 0.5, 0.5)"
+                "Normalize",
+                "std",
+                self.std,
+                f"{count} numbers above 0, for example (0.5, 0.5, 0.5)",
             )
         self._set(mean=mean, std=std)
 
