@@ -11,6 +11,7 @@ from gpu_aug.image_kind import ImageKind
 
 _MODES = ("L", "LA", "RGB", "RGBA", "F")
 _LARGEST = 65535
+_WHOLE = {8: torch.uint8, 16: torch.uint16, "float32": None}
 
 
 def read_pixels(kind: ImageKind, image: Any, where: str) -> tuple[Tensor, bool]:
@@ -74,7 +75,7 @@ def _with_channels_last(kind: ImageKind, x: Tensor, where: str, *, first: bool) 
 
 def _as_values(kind: ImageKind, x: Tensor, where: str) -> Tensor:
     """Return uint8 as it is, uint16 in [0, 1], and floats."""
-    whole = {8: torch.uint8, 16: torch.uint16}.get(kind.depth)  # type: ignore[call-overload]
+    whole = _WHOLE[kind.depth]
     got = str(x.dtype).removeprefix("torch.")
     if x.dtype == whole:
         return scaled_16_bits(x.numpy()) if kind.depth == 16 else x

@@ -115,7 +115,7 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
     x = x[..., None] if x.ndim == 2 else x
     if x.ndim not in (3, 4) or x.shape[-1] not in (1, 3) or 0 in x.shape:
         alpha = (
-            ": leave its alpha channel out, paint what is transparent, or give channels=4"
+            ": leave its alpha channel out, or paint what is transparent; channels=4 keeps it"
             if x.ndim in (3, 4) and x.shape[-1] == 4
             else ": give channels= where images have others than three"
         )

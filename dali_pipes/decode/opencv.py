@@ -38,7 +38,7 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
         raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
     if bytes(data[:6]) == _NPY:
         raise DecodeError(_NUMBERS)
-    cv2 = opencv()
+    cv2 = opencv_5()
     image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
     if image.shape != (*size, 3):
         got = f"{image.shape[0]}x{image.shape[1]}"
@@ -47,7 +47,7 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 @cache
-def opencv() -> ModuleType | None:
+def opencv_5() -> ModuleType | None:
     """Return OpenCV 5 or newer, None where there is none."""
     try:
         import cv2

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.decode.opencv import opencv
+from dali_pipes.decode.opencv import opencv_5
 from dali_pipes.decode.tiff import read_tiff
 from dali_pipes.errors import DecodeError, told
 from gpu_aug.image_kind import ImageKind
@@ -72,7 +72,7 @@ def _read_npy(data: Payload) -> NDArray[Any]:
 
 def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
     _require_plain(data, header)
-    cv2 = opencv()
+    cv2 = opencv_5()
     if cv2 is None:
         raise DecodeError(
             "other images than RGB of 8 bits need OpenCV 5: pip install 'opencv-python-headless>=5'"

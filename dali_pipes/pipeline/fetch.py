@@ -76,7 +76,7 @@ class Fetcher:
     targets: TargetReader
     timings: Timings
     fields: FieldReader = field(default_factory=lambda: FieldReader({}))
-    images: ImageFields = ImageFields()
+    images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
 
     def __post_init__(self) -> None:
