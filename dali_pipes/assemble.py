@@ -36,6 +36,9 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     fields = setup.fetcher.fields.collate([finished.values[row] for row in rows], device)
     labels = labels_of(finished, recipe, setup.num_classes)[rows]
     found = [finished.found[row] for row in rows.tolist()]
+    maps = setup.fetcher.targets.maps.collate(
+        [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
+    )
     return Batch(
         images=views[0],
         labels=upload(torch.from_numpy(labels), device),
@@ -43,7 +46,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
         keys=[finished.keys[row] for row in rows.tolist()],
         valid=torch.from_numpy(plan.valid[kept]),
         views=views,
-        fields=fields | {name: take_rows(one, rows) for name, one in named.items()},
+        fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
         **clip_columns(finished, rows, setup.fetcher.clips),
         **collate(found, recipe.fixed_size, device),
     )

@@ -17,6 +17,7 @@ from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
+from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
@@ -115,6 +116,9 @@ class Loader:
             dictionary from names to fields. All are of one kind and size and get the same draws. The first is
             `batch.images`, and all are in `batch.fields` by their names: ``batch["right"]``. None takes the first
             image of a sample.
+        maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
+            `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
+            that lacks one, or has one of another size than its image, is a bad sample. Clips have none.
         helper_process: Whether a separate process reads, decodes and, on a CPU, augments with `num_threads`
             threads of its own. This process takes finished batches out of shared memory, so Python code that
             computes here does not slow the loader down. The batches are the same. The process is started by the
@@ -181,6 +185,7 @@ class Loader:
         channels: int = 3,
         depth: Depth = 8,
         images: str | Iterable[str] | Mapping[str, str] | None = None,
+        maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name != "self"})

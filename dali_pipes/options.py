@@ -14,6 +14,7 @@ from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
 from dali_pipes.fields import FieldReader, as_reader, require_there
 from dali_pipes.image_fields import ImageFields, as_image_fields
+from dali_pipes.maps import Flow, MapReader, NumberMap, as_map_reader
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
@@ -61,6 +62,7 @@ class Options:
     channels: int
     depth: Depth
     images: str | Iterable[str] | Mapping[str, str] | None
+    maps: Mapping[str, NumberMap | Flow] | None
     helper_process: bool
 
     @property
@@ -160,7 +162,9 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     choice = choose(options.device, options.decoder, options.engine, images)
     fields = as_reader(options.fields)
     require_there(options.dataset, fields)
-    _require_other_names(images, fields)
+    maps = as_map_reader(options.maps, views.recipes[0])
+    _require_no_clips_with_maps(maps, clips)
+    _require_other_names(images, fields, maps)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
     fetcher = Fetcher(
@@ -170,7 +174,7 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         seed,
         options.on_bad_sample,
         options.max_pixels,
-        TargetReader(views.recipes[0], kinds),
+        TargetReader(views.recipes[0], kinds, maps),
         timings,
         fields,
         images,
@@ -239,10 +243,18 @@ def _require_fits_images(
         )
 
 
-def _require_other_names(images: ImageFields, fields: FieldReader) -> None:
-    """Refuse one name for an image and for a further field."""
-    for name in images.names:
-        if name in fields.fields:
+def _require_no_clips_with_maps(maps: MapReader, clips: ClipSource | None) -> None:
+    if maps and clips is not None:
+        raise LoaderError(
+            "maps are not supported for clips, whose frames would have one each; leave maps out"
+        )
+
+
+def _require_other_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:
+    """Refuse one name for two things in a batch."""
+    names = [*images.names, *fields.fields, *(name for name, _ in maps.maps)]
+    for name in names:
+        if names.count(name) > 1:
             raise LoaderError(
-                f"{name!r} is one of images and of fields; give one of them another name"
+                f"{name!r} is twice among the names of images, fields and maps; give one of them another name"
             )

@@ -37,14 +37,8 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
     Raises:
         DecodeError: The bytes do not decode, or are of another kind or size.
     """
-    try:
-        header = read_header(data)
-    except HeaderError as error:
-        raise DecodeError(str(error)) from error
-    array = _read(data, header, kind)
-    array = array[..., None] if array.ndim == 2 else array
+    header, array = _read_upright(data, kind.channels)
     _require_kind(array, header, kind)
-    array = _upright(array, header.orientation)
     if array.shape[:2] != size:
         got = f"{array.shape[0]}x{array.shape[1]}"
         raise DecodeError(f"decodes to {got}, but its header says {size[0]}x{size[1]}")
@@ -53,13 +47,35 @@ def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDAr
     return np.ascontiguousarray(array, np.uint8 if kind.depth == 8 else np.float32)
 
 
-def _read(data: Payload, header: Header, kind: ImageKind) -> NDArray[Any]:
-    """Return [height, width] or [height, width, channels] as it is stored, colours as RGB."""
+def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
+    """Return the numbers of an image of so many channels, of any type that is stored, upright: [height, width, channels].
+
+    Raises:
+        DecodeError: They do not decode, or have another number of channels.
+    """
+    header, array = _read_upright(data, channels)
+    if array.ndim != 3 or array.shape[2] != channels:
+        shape = "x".join(map(str, array.shape))
+        raise DecodeError(f"a {header.format} of {shape}, but {channels=} are asked for")
+    if array.dtype.kind not in "uif":
+        raise DecodeError(f"a {header.format} of {array.dtype.name}, which are no numbers")
+    return array
+
+
+def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
+    """Return [height, width, channels], colours as RGB; where there are others than asked for, maybe of another form."""
+    try:
+        header = read_header(data)
+    except HeaderError as error:
+        raise DecodeError(str(error)) from error
     if header.format == "npy":
-        return _read_npy(data)
-    if header.format == "tiff":
-        return read_tiff(data, kind.channels)
-    return _read_with_opencv(data, header)
+        array = _read_npy(data)
+    elif header.format == "tiff":
+        array = read_tiff(data, channels)
+    else:
+        array = _read_with_opencv(data, header)
+    array = array[..., None] if array.ndim == 2 else array
+    return header, _upright(array, header.orientation)
 
 
 def _read_npy(data: Payload) -> NDArray[Any]:

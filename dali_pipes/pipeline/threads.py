@@ -58,6 +58,7 @@ class Workers:
         self._group = fetcher.views.group if times > 1 else _GROUP
         self._most = max(_LARGEST_CHUNK // times // self._group, 1) * self._group
         self._num_threads = num_threads
+        self._vectors = fetcher.targets.maps.vectors
 
     def chunks(self, count: int) -> list[tuple[int, int]]:
         """Divide rows into what a thread takes at once, start and stop (half open) of each.
@@ -88,7 +89,7 @@ class Workers:
             return decoded
         keys = [fetched.key(row) for row in range(len(fetched))]
         draws = fetched.mixed_draws()[0]
-        return replace(decoded, found=targets.move(self._recipe, draws, found, keys))
+        return replace(decoded, found=targets.move(self._recipe, draws, found, keys, self._vectors))
 
     def move_all_targets(self, decoded: Decoded) -> Decoded:
         """Move the targets of a whole step, each thread those of some rows."""

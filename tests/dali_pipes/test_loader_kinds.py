@@ -139,15 +139,15 @@ def test_images_of_a_sample_get_the_same_draws(tmp_path: Path, engine: Any) -> N
         assert batch["right"].is_contiguous(memory_format=torch.channels_last)
 
 
-def test_several_images_of_16_bits_from_a_helper_process_mixed(tmp_path: Path) -> None:
-    """All at once: the images of both are mixed by the same shares."""
+def test_several_images_of_16_bits_mixed(tmp_path: Path) -> None:
+    """Both are mixed by the same shares."""
     data = dataset(
         tmp_path,
         *({"a.tif": tiff(one), "b.tif": tiff(one), "cls": b"1"} for one in FIVE),
     )
     recipe = Recipe([RandomResizedCrop(12), MixUp(num_classes=2)])
     options: dict[str, Any] = {"channels": 5, "depth": 16, "batch_size": 2}
-    with loader(data, recipe, images=["a.tif", "b.tif"], helper_process=True, **options) as made:
+    with loader(data, recipe, images=["a.tif", "b.tif"], **options) as made:
         for batch, one in zip(made, loader(data, recipe, images="a.tif", **options), strict=True):
             assert torch.equal(batch["a.tif"], one.images)
             assert torch.equal(batch["a.tif"], batch["b.tif"])
@@ -219,7 +219,7 @@ def test_images_of_another_kind_are_bad_samples(tmp_path: Path) -> None:
         ({"images": {"labels": "left.png"}}, "batch.labels is something else"),
         ({"images": 3}, "images=3 is not allowed"),
         ({"images": {"a": 3}}, "give names of fields"),
-        ({"images": ["left.png", "cls"], "fields": ["cls"]}, "'cls' is one of images and of fields"),
+        ({"images": ["left.png", "cls"], "fields": ["cls"]}, "'cls' is twice among the names of images"),
         (
             {"images": ["left.png", "right.png"], "recipe": Views([RECIPE, RECIPE])},
             "is not supported with Views",
