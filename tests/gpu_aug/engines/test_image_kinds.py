@@ -1,7 +1,10 @@
 """Images of any number of channels, of 16 bits and of floats: engines carry out the operations that take them, or refuse by name."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +37,9 @@ from gpu_aug import (
     Solarize,
     compile_engine,
 )
+from gpu_aug.image_kind import DEPTHS
+from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.foreign.foreign import Foreign
 from tests.gpu_aug.engines.test_engines_agree import ROWS, recipe_with, tolerance_of
 from tests.support.agreement import gaps
 from tests.support.extent import EVERYTHING
@@ -238,3 +244,44 @@ def test_a_decode_stage_resizes_every_channel() -> None:
     scaled = torch.from_numpy(image.astype(np.float32) / 65535).permute(2, 0, 1)
     expected = tv.resize(scaled, [17, 23], antialias=True)
     assert torch.allclose(result["image"], expected, atol=1e-6)
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "images.md"
+_BOUNDS = ("<!-- table -->\n", "<!-- end of table -->")
+
+
+def table() -> str:
+    """Which operations take which images, by their default arguments, or those of the agreement table's first row."""
+    rows = {type(row.operation): row.operation for row in reversed(ROWS.values())}
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for cls, of_row in rows.items():
+        try:
+            operation = cls()
+        except (RecipeError, TypeError):  # it needs arguments
+            operation = of_row
+        if isinstance(operation, Combinator | Foreign):
+            continue
+        depths = [
+            str(kind.depth) for kind in map(partial(ImageKind, 3), DEPTHS) if fits(operation, kind)
+        ]
+        any_channels = isinstance(operation, Normalize) or fits(operation, ImageKind(5))
+        groups["any" if any_channels else "RGB", ", ".join(depths)].append(cls.__name__)
+    lines = ["| channels | depth | operations |", "| --- | --- | --- |"]
+    for (channels, depths), names in sorted(
+        groups.items(), key=lambda one: (one[0][0] != "any", -len(one[0][1]))
+    ):
+        lines.append(f"| {channels} | {depths} | {', '.join(sorted(names))} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_documentation_says_which_operations_take_which_images(
+    request: pytest.FixtureRequest,
+) -> None:
+    """Its table is the one that this run makes."""
+    text = PAGE.read_text(encoding="utf-8")
+    first, last = text.index(_BOUNDS[0]) + len(_BOUNDS[0]), text.index(_BOUNDS[1])
+    if request.config.getoption("--write-image-kinds"):
+        text = text[:first] + table() + text[last:]
+        PAGE.write_text(text, encoding="utf-8")
+        last = text.index(_BOUNDS[1])
+    assert text[first:last] == table()
