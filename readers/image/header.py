@@ -203,20 +203,21 @@ def _read_bmp(data: Payload) -> Found:
 
 
 def _read_tiff(data: Payload) -> Found:
-    tags = dict(_entries(data))
+    is_big = bytes(data[2:4]) in (b"+\0", b"\0+")
+    tags = dict(_entries(data, is_big=is_big))
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:
         raise HeaderError("tiff whose first directory gives no height and width")
     return Found(
         tags[_HEIGHT_TAG],
         tags[_WIDTH_TAG],
-        _orientation(data),
+        _orientation(data, is_big=is_big),
         tags.get(_BITS_TAG, 1),
         _EXTRA_TAG in tags,
     )
 
 
 def _read_npy(data: Payload) -> Found:
-    is_old = data[6] == 1
+    is_old = data[6:7] == b"\x01"
     (length,) = struct.unpack_from("<H" if is_old else "<I", data, 8)
     text = data[10 if is_old else 12 :][:length]
     shape, kind = _NPY_SHAPE.search(text), _NPY_TYPE.search(text)
@@ -236,10 +237,11 @@ def _read_pnm(data: Payload) -> Found:
     return Found(int(match[2]), int(match[1]), bits=bits)
 
 
-def _orientation(exif: Payload) -> int:
+def _orientation(exif: Payload, *, is_big: bool = False) -> int:
     """Return the orientation in an EXIF block, 1 when it is not 1 to 8, 0 when it is absent or cannot be read."""
     try:
-        value = next((value for tag, value in _entries(exif) if tag == _ORIENTATION_TAG), None)
+        entries = _entries(exif, is_big=is_big)
+        value = next((value for tag, value in entries if tag == _ORIENTATION_TAG), None)
     except struct.error:  # a directory or an entry lies outside the block
         return 0
     if value is None:
@@ -247,25 +249,36 @@ def _orientation(exif: Payload) -> int:
     return value if 1 <= value <= 8 else 1
 
 
-def _entries(tiff: Payload) -> Iterator[tuple[int, int]]:
-    """Yield tags and their first numbers in the first directory of a TIFF file, or of EXIF, which is one in small."""
+def _entries(tiff: Payload, *, is_big: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield tags and their first numbers in the first directory of a TIFF file, or of EXIF, which is one in small.
+
+    A big file has places and counts of 8 bytes where others have 4.
+    """
     order = "<" if tiff[:2] == b"II" else ">"
-    is_big = tiff[2:4] in (b"+\0", b"\0+")  # of more than 4 GiB
-    place, count_of, num_bytes = (">Q", ">Q", 20) if is_big else (">I", ">H", 12)
-    place, count_of = order + place[1:], order + count_of[1:]
-    (directory,) = struct.unpack_from(place, tiff, 8 if is_big else 4)
-    (num_entries,) = struct.unpack_from(count_of, tiff, directory)
-    first = directory + struct.calcsize(count_of)
-    entry = struct.Struct(order + ("HHQH" if is_big else "HHIH"))
-    long_value, offset = struct.Struct(order + "I"), struct.Struct(place)
+    place = order + ("Q" if is_big else "I")
+    count_of, entry = (
+        struct.Struct(order + kinds) for kinds in (("Q", "HHQH") if is_big else ("H", "HHIH"))
+    )
+    long_value, num_bytes = struct.Struct(order + "I"), 20 if is_big else 12
+    directory = _place_at(place, tiff, 8 if is_big else 4)
+    (num_entries,) = count_of.unpack_from(tiff, directory)
+    first = directory + count_of.size
     for start in range(first, first + num_bytes * num_entries, num_bytes):
         tag, kind, count, value = entry.unpack_from(tiff, start)
         at = start + entry.size - 2
         if tag in (_WIDTH_TAG, _HEIGHT_TAG) and kind == _LONG:
             (value,) = long_value.unpack_from(tiff, at)
         elif tag == _BITS_TAG and count > (4 if is_big else 2):  # one for each channel, elsewhere
-            (value,) = struct.unpack_from(order + "H", tiff, *offset.unpack_from(tiff, at))
+            (value,) = struct.unpack_from(order + "H", tiff, _place_at(place, tiff, at))
         yield tag, value
+
+
+def _place_at(form: str, data: Payload, at: int) -> int:
+    """Read where something lies, and see that it lies in the file."""
+    (place,) = struct.unpack_from(form, data, at)
+    if place > len(data):
+        raise struct.error("behind the last byte")
+    return int(place)
 
 
 _FORMATS = (
