@@ -212,7 +212,9 @@ class MapReader:
         return {name: part.contiguous() for (name, _), part in zip(self.maps, parts, strict=True)}
 
 
-def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None, recipe: Recipe) -> MapReader:
+def as_map_reader(
+    maps: Mapping[str, NumberMap | Flow] | None, recipes: Sequence[Recipe]
+) -> MapReader:
     """Return the reader of what a loader was asked for.
 
     Raises:
@@ -236,7 +238,7 @@ def as_map_reader(maps: Mapping[str, NumberMap | Flow] | None, recipe: Recipe) -
                 f"maps[{name!r}]={one!r} is not allowed; give NumberMap(field, scale=...) or Flow(field)"
             )
     reader = MapReader(tuple(maps.items()))
-    if reader:
+    for recipe in recipes if reader else ():
         check_maps(recipe, vectors=bool(reader.vectors))
     return reader
 
