@@ -51,6 +51,8 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
         for name, columns in clips.cameras.items():
             yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
         yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
+    if not fetcher.images.is_usual:
+        yield f"images: {fetcher.images}"
     yield from _recipes(setup)
     if steps.group > 1:
         shape = [steps.batch_size, setup.num_classes]
@@ -151,13 +153,14 @@ def _threads(setup: Setup) -> str:
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
     decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
-    canvas = "of several sizes" if size is None else str([*size, 3])
+    kind = view.kind
+    canvas = "of several sizes" if size is None else str([*size, kind.channels])
     after = recipe.image_operations[len(recipe.decode_operations) :]
     batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
     return [
-        f"decode stage: {decode} -> uint8 {canvas}",
-        f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
+        f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}",
+        f"batch stage: {batch} -> {dtype} {[kind.channels, *recipe.fixed_size]}{one_by_one}",
     ]

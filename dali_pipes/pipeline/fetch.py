@@ -11,6 +11,7 @@ from dali_pipes.bad_samples import BadRecord, Policy, substitute
 from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
+from dali_pipes.image_fields import ImageFields
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found, TargetReader
@@ -62,6 +63,7 @@ class Fetcher:
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
         fields: Reads the further fields of a batch.
+        images: Which fields are the images, and of what kind these are.
 
     Attributes:
         clips: Metadata of the clips, if samples are clips.
@@ -76,6 +78,7 @@ class Fetcher:
     targets: TargetReader
     timings: Timings
     fields: FieldReader = field(default_factory=lambda: FieldReader({}))
+    images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,6 +88,11 @@ class Fetcher:
     def num_frames(self) -> int:
         """Frames of a clip; 0 where samples are images."""
         return self.clips.num_frames if self.clips is not None else 0
+
+    @property
+    def images_per_row(self) -> int:
+        """Images of a sample: the frames of a clip, or its own."""
+        return self.num_frames or self.images.count
 
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
@@ -250,9 +258,13 @@ class Fetcher:
         return frames, clips.seconds(indices, frames)
 
     def _check(self, sample: Sample | BadSample) -> _Sound | BadSample:
+        if self.images.fields and isinstance(sample, Sample):
+            if missing := self.images.missing(sample):
+                return BadSample(sample.index, sample.key, "read", missing)
+            sample = self.images.chosen(sample)
         if self.clips is None and isinstance(sample, Sample) and _has_views(sample):
             with self.timings.measure("read"):  # of mapped files: see copied_sample
-                sample = copied_sample(sample, self.targets.reads)
+                sample = copied_sample(sample, self._reads)
         if isinstance(sample, BadSample):
             return sample
         if sample.label.__class__ is not int or not -1 <= sample.label < LABEL_LIMIT:
@@ -281,6 +293,10 @@ class Fetcher:
         except FieldError as error:
             return BadSample(sample.index, sample.key, "fields", str(error))
         return _Sound(sample, data, size, values)
+
+    def _reads(self, name: str) -> bool:
+        """Whether a field beside the image will be read."""
+        return self.targets.reads(name) or self.images.reads(name)
 
     def _substitute(self, plan: Plan, bad: BadSample, row: _Row) -> _Row:
         """Record a bad sample, and fill its row with another one where the policy says so."""
