@@ -10,6 +10,7 @@ from dali_pipes.arguments import no_class_count
 from dali_pipes.bad_samples import BadRecord, Policy, no_substitute
 from dali_pipes.batch import Batch
 from dali_pipes.errors import BadSampleError, LoaderError
+from dali_pipes.labels import Labels, take_labels
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.stages import Finished, Images
 from dali_pipes.targets import collate, upload
@@ -36,14 +37,14 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     views = tuple(take_rows(view, rows) for view in images)
     fields = setup.fetcher.fields.collate([finished.values[row] for row in rows], device)
     mixing = setup.fetcher.variants.mixing
-    labels = labels_of(finished, recipe, setup.num_classes, mixing)[rows]
+    labels = labels_of(finished, recipe, setup.num_classes, mixing)
     found = [finished.found[row] for row in rows.tolist()]
     maps = setup.fetcher.targets.maps.collate(
         [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
     )
     return Batch(
         images=views[0],
-        labels=upload(torch.from_numpy(labels), device),
+        labels=take_labels(labels, rows, device),
         indices=torch.from_numpy(finished.indices[rows]),
         keys=[finished.keys[row] for row in rows.tolist()],
         valid=torch.from_numpy(plan.valid[kept]),
@@ -90,7 +91,7 @@ def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSa
 
 def labels_of(
     finished: Finished, recipe: Recipe, num_classes: int | None, mixing: Recipe | None
-) -> NDArray[np.int64] | NDArray[np.float32]:
+) -> Labels:
     """Return the labels of a step's images.
 
     Args:
@@ -101,14 +102,16 @@ def labels_of(
 
     Returns:
         int64 [E], -1 where the data has no label; float32 [E, num_classes] where a recipe of the run mixes
-        samples, with a row of zeros for a sample without label.
+        samples, with a row of zeros for a sample without label. Labels that are vectors are mixed as they are.
 
     Raises:
         LoaderError: A label is not a class, or its classes were never counted.
     """
     labels = finished.labels
-    if mixing is None:
+    if mixing is None or isinstance(labels, list):
         return labels
+    if labels.ndim == 2:
+        return soft_labels(recipe, finished.draws[0], labels, num_classes)
     known = labels[labels >= 0]
     if num_classes is None:
         if len(known):

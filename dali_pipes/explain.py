@@ -13,6 +13,7 @@ from dali_pipes.state_words import name_of, shown_sizes, steps_of
 from dali_pipes.targets import KINDS
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
+from readers.label_vector import described
 from readers.plural import counted
 from readers.video import VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
@@ -61,6 +62,8 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
             f"mixing: among {steps.group} neighbours in the order, the same on any number of ranks; "
             f"labels: {labels}"
         )
+    if fetcher.label_shape != ():
+        yield f"labels: {described(fetcher.label_shape)}, float32"
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
     yield from _sizes(setup, steps)

@@ -12,6 +12,7 @@ from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
 from dali_pipes.image_fields import ImageFields
+from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found, TargetReader
@@ -22,7 +23,7 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
 from readers.buckets import BucketOrder
-from readers.formats.columns import LABEL_LIMIT, to_label
+from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder
 from readers.sample import Payload
 from readers.storage.copies import copied_sample
@@ -67,6 +68,7 @@ class Fetcher:
 
     Attributes:
         clips: Metadata of the clips, if samples are clips.
+        label_shape: Shape of every label, as the dataset says it.
     """
 
     dataset: Dataset
@@ -80,8 +82,10 @@ class Fetcher:
     fields: FieldReader = field(default_factory=lambda: FieldReader({}))
     images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
+    label_shape: LabelShape = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "label_shape", label_shape_of(self.dataset))
         object.__setattr__(self, "clips", find_clips(self.dataset))
 
     @property
@@ -209,6 +213,7 @@ class Fetcher:
             frames,
             seconds,
             [() if one is None else one.values for one in sounds],
+            self.label_shape,
         )
 
     def _draw(
@@ -267,11 +272,10 @@ class Fetcher:
                 sample = copied_sample(sample, self._reads)
         if isinstance(sample, BadSample):
             return sample
-        if sample.label.__class__ is not int or not -1 <= sample.label < LABEL_LIMIT:
-            try:  # of a dataset that does not look at them itself
-                sample = replace(sample, label=to_label(sample.label))
-            except ValueError as error:
-                return BadSample(sample.index, sample.key, "read", str(error))
+        try:
+            sample = checked_label(sample, self.label_shape)
+        except ValueError as error:
+            return BadSample(sample.index, sample.key, "read", str(error))
         data = sample.image
         if data is None:
             return BadSample(sample.index, sample.key, "read", _why_no_image(sample))

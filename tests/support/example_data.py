@@ -17,13 +17,15 @@ CLASSES = ("cat", "dog")
 
 
 def make_example_data(folder: Path) -> None:
-    """Write photos/, val/, more/, damaged/, videos/, train-{000000..000003}.tar, captions.tar, bands.tar, stereo.tar and data.parquet."""
+    """Write the data that examples open by name."""
     for name, count in (("photos", 18), ("val", 5), ("more", 6), ("damaged", 2)):
         for label, class_name in enumerate(CLASSES):
             (folder / name / class_name).mkdir(parents=True)
             for number in range(count):
                 path = folder / name / class_name / f"{number:03d}.jpg"
                 path.write_bytes(_jpeg(100 * label + number))
+    rows = [f"photos/{name}/000.jpg,{name},a {name}" for name in CLASSES]
+    (folder / "photos.csv").write_text("\n".join(["image,label,caption", *rows]) + "\n")
     broken = folder / "damaged" / "cat" / "001.jpg"
     broken.write_bytes(broken.read_bytes()[:1000])
     for shard in range(4):
