@@ -12,6 +12,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.schedule import MAX_EPOCH
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
+from gpu_aug.image_kind import ImageKind
 from gpu_aug.targets.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
@@ -116,6 +117,21 @@ def require_dtype(dtype: torch.dtype, views: Views) -> None:
             "dtype=torch.uint8 cannot hold normalised values, and the recipe has Normalize; leave "
             "Normalize out, or use a floating dtype"
         )
+
+
+def require_kind(kind: ImageKind, views: Views, dtype: torch.dtype) -> None:
+    """Refuse recipes that do not take images of a kind, and a type that cannot hold them.
+
+    Raises:
+        LoaderError: The type.
+        gpu_aug.RecipeError: An operation, by its name.
+    """
+    if dtype == torch.uint8 and kind.depth != 8:
+        raise LoaderError(
+            f"dtype=torch.uint8 cannot hold images of depth={kind.depth!r}; use a floating dtype"
+        )
+    for recipe in views.recipes:
+        kind.require_fits(recipe.operations)
 
 
 def target_kinds(targets: Any) -> frozenset[str]:

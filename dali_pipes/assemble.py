@@ -31,10 +31,17 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     rows = plan.rows[kept]
     if num_frames := setup.fetcher.num_frames:
         images = tuple(view.view(len(finished), num_frames, *view.shape[1:]) for view in images)
+    named = images_by_name(images, finished, setup)
+    if named:
+        images = (next(iter(named.values())),)
     views = tuple(take_rows(view, rows) for view in images)
+    fields = setup.fetcher.fields.collate([finished.values[row] for row in rows], device)
     mixing = setup.fetcher.variants.mixing
     labels = labels_of(finished, recipe, setup.num_classes, mixing)
     found = [finished.found[row] for row in rows.tolist()]
+    maps = setup.fetcher.targets.maps.collate(
+        [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
+    )
     return Batch(
         images=views[0],
         labels=take_labels(labels, rows, device),
@@ -42,10 +49,24 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
         keys=[finished.keys[row] for row in rows.tolist()],
         valid=torch.from_numpy(plan.valid[kept]),
         views=views,
-        fields=setup.fetcher.fields.collate([finished.values[row] for row in rows], device),
+        fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
         **clip_columns(finished, rows, setup.fetcher.clips),
         **collate(found, recipe.fixed_size, device),
     )
+
+
+def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str, torch.Tensor]:
+    """Return [E, C, H, W] for each image of the samples, where they have several."""
+    names = setup.fetcher.images.names
+    if not names:
+        return {}
+    [view] = images
+    together = view.view(len(finished), len(names), *view.shape[1:])
+    memory_format = setup.views[0].memory_format
+    return {
+        name: together[:, number].contiguous(memory_format=memory_format)
+        for number, name in enumerate(names)
+    }
 
 
 def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSampleError | None]:
@@ -119,6 +140,7 @@ def clip_columns(
         "seconds": torch.from_numpy(finished.seconds[rows]),
         "videos": [finished.keys[row].rpartition("#")[0] for row in rows.tolist()],
         "video_numbers": torch.from_numpy(clips.videos(finished.indices[rows])),
+        "camera_columns": clips.cameras,
     }
 
 

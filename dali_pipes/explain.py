@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
@@ -47,7 +49,11 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
     if clips is not None:
         chosen = ", then ".join(map(repr, views[0].recipe.temporal_operations))
         yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(chosen)}{chosen}"
+        for name, columns in clips.cameras.items():
+            yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
         yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
+    if not fetcher.images.is_usual:
+        yield f"images: {fetcher.images}"
     yield from _recipes(setup)
     if steps.group > 1:
         shape = [steps.batch_size, setup.num_classes]
@@ -129,7 +135,7 @@ def _decoding(setup: Setup) -> str:
 
 def _frames(clips: ClipSource, decoder: str, *, on_gpu: bool) -> str:
     """Say who decodes the frames of clips."""
-    first = clips.info(0)
+    first = clips.info(int(clips.videos(np.zeros(1, np.int64))[0]))
     if isinstance(first, VideoInfo) and first.codec == FRAMES_CODEC:
         return "frames: files of their own, decoded as images on the CPU"
     if decoder == "cpu":
@@ -150,13 +156,14 @@ def _threads(setup: Setup) -> str:
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
     decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
-    canvas = "of several sizes" if size is None else str([*size, 3])
+    kind = view.kind
+    canvas = "of several sizes" if size is None else str([*size, kind.channels])
     after = recipe.image_operations[len(recipe.decode_operations) :]
     batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
     return [
-        f"decode stage: {decode} -> uint8 {canvas}",
-        f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
+        f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}",
+        f"batch stage: {batch} -> {dtype} {[kind.channels, *recipe.fixed_size]}{one_by_one}",
     ]

@@ -17,7 +17,14 @@ from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, is_number
-from readers.sample import BadSample, ColumnName, Sample, SelectionError, checked_indices
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    FieldTypes,
+    Sample,
+    SelectionError,
+    checked_indices,
+)
 from readers.selection import Picked, Stretch, pick_shares, pick_taken, pick_where
 
 _KEYS_READ = 256  # samples that are held at a time
@@ -53,6 +60,11 @@ class IndexedDataset(ABC):
     def label_shape(self) -> LabelShape:
         """Shape of every label: () for class numbers, (K,) for vectors of K numbers, None for vectors of several lengths."""
         return ()
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Fields that are arrays of one type and shape, which a Loader stacks; see `readers.sample.FieldTypes`."""
+        return {}
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -251,6 +263,11 @@ class Subset(IndexedDataset):
         return self.whole.class_names
 
     @property
+    def field_types(self) -> FieldTypes:
+        """Those of the whole dataset."""
+        return self.whole.field_types
+
+    @property
     def label_shape(self) -> LabelShape:
         """That of the whole dataset."""
         return label_shape_of(self.whole)
@@ -392,6 +409,11 @@ class Balanced(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Class names of the dataset."""
         return self.whole.class_names
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Those of the dataset."""
+        return self.whole.field_types
 
     @property
     def label_shape(self) -> LabelShape:

@@ -17,7 +17,15 @@ from readers.label_vector import LabelShape, described, label_shape_of
 from readers.order import AnyOrder, Order, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, checked_shares, seed_of_group
-from readers.sample import BadSample, ColumnName, Dataset, Sample, SelectionError, checked_indices
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    Dataset,
+    FieldTypes,
+    Sample,
+    SelectionError,
+    checked_indices,
+)
 
 _MAX_SHOWN = 3  # datasets, in a text
 
@@ -87,6 +95,16 @@ class Mixture(IndexedDataset):
         text = f"mix {parts} {list(self.weights)} {self._num_positions} {self._offsets}"
         text += "".join(f" {epoch} {list(weights)}" for epoch, weights in self.later_weights)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Those that are alike in all datasets."""
+        first, *others = [getattr(one, "field_types", {}) for one in self.datasets]
+        return {
+            name: told
+            for name, told in first.items()
+            if all(one.get(name) == told for one in others)
+        }
 
     @property
     def class_names(self) -> tuple[str, ...]:

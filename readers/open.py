@@ -5,12 +5,14 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
 from readers.formats.folder_warnings import doubts
+from readers.formats.hub.repository import find_repository
 from readers.formats.path_table.detect import is_path_table
 from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
 from readers.formats.split_classes import told_of_other_classes
@@ -75,7 +77,8 @@ def open_dataset(
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
             in object stores (HTTP servers cannot be listed: braces alone),
             a video,
-            a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``http://``, ``https://``,
+            a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``az://``, ``abfss://``, ``http://``,
+            ``https://``,
             a sequence of files or patterns of one format, of image files, or of videos,
             a sequence of pairs of an image or a video and its label, as for `labels`: ``[("a.jpg", "cat"), ...]``.
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
@@ -111,6 +114,9 @@ def open_dataset(
     classes = options.pop("classes", None) if labels is not None else None
     format = format or next((k.name for k in FORMATS.values() if options.keys() & k.told_by), None)
     many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
+    repository = _of_repository(names, format, split, options)
+    if repository is not None:
+        return repository
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]
     if not paths:
@@ -125,7 +131,7 @@ def open_dataset(
     if format is None and len(paths) == 1 and is_path_table(paths[0], options):
         kind = FORMATS["csv"]
     if kind.own_splits and split is not None:
-        options["split"] = split
+        options = {**options, "split": split}
     with unreadable(paths[0]):
         made = _made(kind, paths, many or len(paths) > 1, options)
     beside = [*unread(kind, paths[0]), *(doubts(kind, paths[0]) if format is None else ())]
@@ -139,6 +145,26 @@ def open_dataset(
             f"{kind.title} is read forward and takes no labels=: make shards of it (gpu-aug pack)"
         )
     return made.with_labels(labels, classes=classes)  # type: ignore[arg-type]
+
+
+def _of_repository(
+    names: list[str], format: str | None, split: str | None, options: dict[str, object]
+) -> IndexedDataset | None:
+    """Open a repository of the Hugging Face Hub, None where these names are of none."""
+    config = options.pop("config", None)
+    if config is not None and not isinstance(config, str):
+        raise SourceError(f"config={config!r} is no name: give that of a config of the repository")
+    repository = find_repository(names, format)
+    if repository is not None:
+        from readers.formats.hub.dataset import open_repository
+
+        opened = partial(open_dataset, format=format)
+        return open_repository(repository, split, config, options, opened)
+    if config is not None:
+        raise SourceError(
+            f"config={config!r} is for repositories of the Hugging Face Hub, which {names[0]} is not: leave it out"
+        )
+    return None
 
 
 def _pairs_of(source: Any) -> list[tuple[PathLike, Any]] | None:

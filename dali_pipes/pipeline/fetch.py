@@ -11,6 +11,7 @@ from dali_pipes.bad_samples import BadRecord, Policy, substitute
 from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
+from dali_pipes.image_fields import ImageFields
 from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
@@ -63,6 +64,7 @@ class Fetcher:
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
         fields: Reads the further fields of a batch.
+        images: Which fields are the images, and of what kind these are.
 
     Attributes:
         clips: Metadata of the clips, if samples are clips.
@@ -78,6 +80,7 @@ class Fetcher:
     targets: TargetReader
     timings: Timings
     fields: FieldReader = field(default_factory=lambda: FieldReader({}))
+    images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
     label_shape: LabelShape = field(init=False)
 
@@ -89,6 +92,11 @@ class Fetcher:
     def num_frames(self) -> int:
         """Frames of a clip; 0 where samples are images."""
         return self.clips.num_frames if self.clips is not None else 0
+
+    @property
+    def images_per_row(self) -> int:
+        """Images of a sample: the frames of a clip, or its own."""
+        return self.num_frames or self.images.count
 
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
@@ -160,6 +168,28 @@ class Fetcher:
         """Return samples whose images turned out to have other sizes, int64 [n, 2], drawn for these."""
         draws = self._draw(fetched.plan, fetched.positions, fetched.indices, fetched.repeats, sizes)
         return replace(fetched, sizes=sizes, draws=draws)
+
+    def drawn_for(
+        self, fetched: Fetched, row: int, size: tuple[int, int]
+    ) -> tuple[tuple[Draws, ...], int]:
+        """Return the draws of a row for pictures of a size, and its row in them: a clip's cameras differ in it.
+
+        Raises:
+            DecodeError: The recipe makes pictures of another size of them.
+        """
+        if tuple(fetched.sizes[row].tolist()) == size:
+            return fetched.draws, row
+        one = slice(row, row + 1)
+        sizes = np.array([size], np.int64)
+        rows = fetched.positions[one], fetched.indices[one], fetched.repeats[one]
+        draws = self._draw(fetched.plan, *rows, sizes)
+        pairs = zip(draws, fetched.draws, strict=True)
+        if not all(np.array_equal(a.crops.canvas[0], b.crops.canvas[row]) for a, b in pairs):
+            raise DecodeError(
+                f"a camera of it has {size[0]}x{size[1]} pixels, another {fetched.sizes[row, 0]}x"
+                f"{fetched.sizes[row, 1]}, though meta/info.json says that both are alike"
+            )
+        return draws, 0
 
     def _drawn(self, plan: Plan, positions: NDArray[np.int64], rows: Sequence[_Row]) -> Fetched:
         """Draw the parameters of rows, and choose the frames of their clips."""
@@ -233,9 +263,13 @@ class Fetcher:
         return frames, clips.seconds(indices, frames)
 
     def _check(self, sample: Sample | BadSample) -> _Sound | BadSample:
+        if self.images.fields and isinstance(sample, Sample):
+            if missing := self.images.missing(sample):
+                return BadSample(sample.index, sample.key, "read", missing)
+            sample = self.images.chosen(sample)
         if self.clips is None and isinstance(sample, Sample) and _has_views(sample):
             with self.timings.measure("read"):  # of mapped files: see copied_sample
-                sample = copied_sample(sample, self.targets.reads)
+                sample = copied_sample(sample, self._reads)
         if isinstance(sample, BadSample):
             return sample
         try:
@@ -263,6 +297,10 @@ class Fetcher:
         except FieldError as error:
             return BadSample(sample.index, sample.key, "fields", str(error))
         return _Sound(sample, data, size, values)
+
+    def _reads(self, name: str) -> bool:
+        """Whether a field beside the image will be read."""
+        return self.targets.reads(name) or self.images.reads(name)
 
     def _substitute(self, plan: Plan, bad: BadSample, row: _Row) -> _Row:
         """Record a bad sample, and fill its row with another one where the policy says so."""

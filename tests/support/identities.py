@@ -49,6 +49,17 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "mask-folder with values": ("mask_folder", {"mask_values": {3: 0, 4: 1, 5: 255}}),
     "imagenet": ("imagenet", {}),
     "openimages": ("openimages/oidv6-train-annotations-bbox.csv", {}),
+    "lerobot": ("lerobot", {}),
+    "lerobot with windows": (
+        "lerobot",
+        {"episodes": [1], "delta_timestamps": {"action": [-0.1, 0.0]}},
+    ),
+    "lance": ("lance/photos.lance", {}),
+    "lance at a version": ("lance/photos.lance", {"version": 1}),
+    "delta": ("delta/photos", {}),
+    "delta at a version": ("delta/photos", {"version": 0}),
+    "iceberg": ("iceberg/photos", {}),
+    "energon": ("energon", {}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
     "voc": ("voc/VOCdevkit", {}),
     "voc with options": (
