@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.path_table.detect import tables_about
 from readers.formats.path_table.image_files import find_image_files
 from readers.formats.path_table.metadata_folder import about_files, image_column, read_json_lines
 from readers.formats.registry import Format
@@ -46,6 +47,11 @@ def unread(kind: Format, folder: str) -> list[str]:
             found.append(
                 f"{root} is read without {root / name}: to have what it says of the images, name them in a column file_name"
             )
+    for path in tables_about(root):
+        where = "" if path.parent == root else f", root={str(root)!r}"
+        found.append(
+            f"{root} is read without the rows of {path}: open that file to have them, open_dataset({str(path)!r}{where})"
+        )
     for path in _coco_files(root):
         found.append(
             f"{root} is read without the objects in {path}: open that file to have them, "

@@ -24,8 +24,7 @@ def make_example_data(folder: Path) -> None:
             for number in range(count):
                 path = folder / name / class_name / f"{number:03d}.jpg"
                 path.write_bytes(_jpeg(100 * label + number))
-    rows = [f"photos/{name}/000.jpg,{name},a {name}" for name in CLASSES]
-    (folder / "photos.csv").write_text("\n".join(["image,label,caption", *rows]) + "\n")
+    _write_table(folder / "photos.csv")
     broken = folder / "damaged" / "cat" / "001.jpg"
     broken.write_bytes(broken.read_bytes()[:1000])
     for shard in range(4):
@@ -61,6 +60,16 @@ def _write_annotated(folder: Path) -> None:
 
 def _jpeg(seed: int) -> bytes:
     return encode(picture(96, 120, seed), "4:2:0")
+
+
+def _write_table(path: Path) -> None:
+    rows = ["image,label,caption,tags,height_m,weight_kg,split"]
+    for name in CLASSES:
+        for number in range(4):
+            split = "train" if number < 3 else "val"
+            image = f"photos/{name}/{number:03d}.jpg"
+            rows.append(f"{image},{name},a {name},tame {name},0.{number + 2},{4 + number},{split}")
+    path.write_text("\n".join(rows) + "\n")
 
 
 def _write_tar(path: Path, shard: int) -> None:

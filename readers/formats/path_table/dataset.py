@@ -99,8 +99,8 @@ class PathTableDataset(FileDataset):
             file, line and value.
 
     Example:
-        >>> table = PathTableDataset("photos.csv")
-        >>> table.class_names, [sample.label for sample in table.fetch([0, 1])]
+        >>> table = PathTableDataset("photos.csv", split="train")
+        >>> table.class_names, [sample.label for sample in table.fetch([0, 3])]
         (('cat', 'dog'), [0, 1])
     """
 

@@ -1,10 +1,13 @@
 """Telling tables of image paths from lists of videos, from tables that hold images, and from other files."""
 
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from readers.formats.path_table.arrow_rows import ARROW_SUFFIXES, schema_of, text_columns
+from readers.formats.path_table.metadata_folder import METADATA_NAMES
 from readers.formats.path_table.roles import IMAGE_NAMES, usual
 from readers.formats.path_table.text_rows import find_delimiter, rows_of
 from readers.formats.tables.layout import holds_images
@@ -12,6 +15,8 @@ from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
 from readers.storage.paths import is_url
 
 _LOOKED_AT = 20  # rows
+_TEXT = (".csv", ".tsv")
+_TABLES, _NAMES = 4, 10_000  # tables that are looked at, and names among which they are looked for
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
 
 
@@ -45,6 +50,28 @@ def is_table_of_tsv(path: Path) -> bool:
     first = next(rows_of(path, "\t", 1), (0, [""]))[1]
     names = [name.strip() for name in first]
     return not any(map(is_image_file, names)) and usual(names, IMAGE_NAMES) is not None
+
+
+def tables_about(folder: Path) -> list[Path]:
+    """Return the text tables in a folder, or called like it beside it, whose first row names an image in the folder."""
+    found = []
+    with suppress(OSError):
+        inside = sorted(path for path in islice(folder.iterdir(), _NAMES) if path.suffix in _TEXT)
+        beside = [folder.with_name(f"{folder.name}{ending}") for ending in _TEXT]
+        for path in [*inside[:_TABLES], *beside]:
+            if path.name not in METADATA_NAMES and path.is_file() and _names_in(path, folder):
+                found.append(path)
+    return found
+
+
+def _names_in(path: Path, folder: Path) -> bool:
+    with suppress(SourceError, OSError, ValueError):
+        for _, cells in list(rows_of(path, find_delimiter(path), 3)):
+            for name in (cell.strip() for cell in cells):
+                files = [name] if is_image_file(name) else [f"{name}.jpg", f"{name}.png"]
+                if name and any((folder / file).is_file() for file in files):
+                    return True
+    return False
 
 
 def is_path_table(path: str, options: Mapping[str, object]) -> bool:

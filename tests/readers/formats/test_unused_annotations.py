@@ -38,6 +38,8 @@ def put(root: Path, files: dict[str, bytes]) -> Path:
             {"photos/metadata.csv": b"photo,label\n"},
             "metadata.csv: .*column file_name",
         ),
+        ("a/p.jpg", {"a/labels.csv": b"image,label\np.jpg,cat\n"}, "rows of .*labels.csv"),
+        ("a/p.jpg", {"a.csv": b"id,label\np,cat\n"}, r"rows of .*a.csv: .*a.csv', root="),
         ("val/a.jpg", {"annotations/instances_val.json": b"{}"}, "objects in .*instances_val"),
     ],
 )
@@ -51,7 +53,7 @@ def test_annotations_that_nobody_reads(
     with pytest.warns(UserWarning, match=f"is read without .*{match}") as warned:
         dataset = open_dataset(folder)
     assert isinstance(dataset.fetch([0])[0], Sample)
-    if "metadata" not in match and "instances" not in match:
+    if not any(name in match for name in ("metadata", "instances", "rows")):
         [call] = re.findall(r"use open_dataset(\(.*\))$", str(warned[0].message))
         options = {"classes": ["cat"]} if "voc" in call else {"task": "detect"}
         opened = eval(f"opener{call}", {"opener": partial(open_dataset, **options)})
@@ -85,6 +87,7 @@ def test_masks_that_are_taken_for_images(
         ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.jpg", "dog/2.jpg", "dog/3.jpg"],
         ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.png", "dog/2.png", "dog/4.png"],
         ["cat/gas_mask.jpg", "dog/b.jpg"],
+        ["cat/1.jpg", "results.csv"],
     ],
 )
 def test_classes_that_are_none(tmp_path: Path, jpeg: Jpeg, names: list[str]) -> None:
