@@ -80,7 +80,7 @@ def test_the_filled_box(devkit: Path) -> None:
 
     assert told(first)["boxes"] == [[*BOX], [0, 0, WIDTH, HEIGHT]]
     assert told(first)["labels"] == [11, 14]
-    assert told(first)["truncated"] == [0, 1]
+    assert told(first)["truncated"] == [1, 0]
     assert told(third)["boxes"][0] == [2.5, 1.25, 30.75, 40.5]
     assert len(told(third)["boxes"]) == 2
     assert dataset.class_names == CLASSES
@@ -128,6 +128,8 @@ def test_lists_of_one_class(devkit: Path) -> None:
     ("objects", "coords", "warned"),
     [
         ([EDGE], "one-based", ""),
+        ([voc_object(box=(5, 5, WIDTH, 9))], "one-based", ""),
+        ([voc_object(box=(5, 5, 9, HEIGHT))], "one-based", ""),
         ([voc_object(box=(0, 3, 9, 9)), EDGE], "zero-based", "object 1 of a.xml begins at 0"),
         ([voc_object(box=(2, 3, 9, 9))], "one-based", "no box shows it"),
         ([voc_object(box=(-1, 3, 9, 9)), EDGE], "one-based", ""),
