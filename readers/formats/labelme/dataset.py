@@ -5,18 +5,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from readers.formats.boxes.dataset import (
-    AnnotatedDataset,
-    Entry,
+from readers.formats.boxes.checks import (
     Outside,
-    Picture,
     checked_classes,
     class_number,
     fit_box,
-    image_field,
     require_outside,
     told_of_unpaired,
 )
+from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture, image_field
 from readers.formats.boxes.listing import files_below, inside_split, stem_of
 from readers.formats.coco.masks import write_png
 from readers.formats.labelme.document import Document, Shape, decode_base64, parse_document
