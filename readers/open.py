@@ -95,6 +95,7 @@ def open_dataset(
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
+    format = format or next((k.name for k in FORMATS.values() if options.keys() & k.told_by), None)
     many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]

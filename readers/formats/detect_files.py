@@ -81,6 +81,12 @@ def _format_of_file(path: str, first: str) -> Format:
         return FORMATS["stream"]
     if path.rpartition("/")[2] == MDS_INDEX:
         return FORMATS["mds"]
+    if (
+        path.lower().endswith(".csv")
+        and not is_url(path)
+        and FORMATS["openimages"].recognises(Path(path))
+    ):
+        return FORMATS["openimages"]
     if found:
         return _format_of_list(Path(path)) if found.name == "list" and not is_url(path) else found
     if is_image_file(path):

@@ -20,6 +20,7 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
+from readers.formats.lerobot.detect import is_lerobot
 from readers.formats.registry import FORMATS, format_of
 from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
@@ -36,6 +37,7 @@ from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
 _PACKED = "manifest.json"  # of gpu-aug pack
+_ROBOFLOW = "_annotations.coco.json"  # of the images beside it
 _SAVED = "dataset_info.json"
 _SAVED_SPLITS = "dataset_dict.json"
 # Files that say what the folder around them is.
@@ -48,6 +50,8 @@ _MOST_SHOWN = 5
 
 def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
+    if is_lerobot(folder, split):
+        return Detected(FORMATS["lerobot"], [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
     folders = sorted(name for name in folders if name[0] != ".")
     files = sorted(name for name in files if name[0] != ".")
@@ -58,9 +62,16 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         marker = None  # TensorFlow Datasets calls a file of its own so
     if marker:
         return _detect_by_marker(folder, marker, split)
+    if _ROBOFLOW in files and split is None:
+        return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
     annotated = detect_annotated(folder, folders, files)
-    if annotated:
-        return Detected(FORMATS[annotated], [str(folder)])
+    laid_out = [FORMATS[annotated]] if annotated else []
+    laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
+    if len(laid_out) > 1:
+        ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)
+        raise SourceError(f"{folder} is laid out in several ways: say {ways}")
+    if laid_out and (annotated or split is not None or _METADATA not in files):
+        return Detected(laid_out[0], [str(folder)])
     splits = folder_splits(folders)
     if splits:
         if split is None:

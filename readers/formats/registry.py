@@ -3,6 +3,7 @@
 import importlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -28,6 +29,10 @@ FormatName = Literal[
     "voc",
     "yolo",
     "labelme",
+    "mask-folder",
+    "imagenet",
+    "openimages",
+    "lerobot",
 ]
 """Those that are read at random."""
 
@@ -46,6 +51,8 @@ class Format:
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
+        fits: ``module:function`` that tells by what is in a folder, or a file of its own ending, whether it is of this format.
+        told_by: Options of its class that no other has, so that giving one says the format.
         own_splits: Its class takes ``split``, as its files say themselves what a split is.
     """
 
@@ -58,12 +65,23 @@ class Format:
     random_access: bool = True
     remote: bool = False
     zero_copy: bool = False
+    fits: str = ""
+    told_by: tuple[str, ...] = ()
     own_splits: bool = False
 
     def load(self) -> Any:
         """Return the class that reads it."""
-        module, _, name = self.reader.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return _imported(self.reader)
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a folder, or a file where the class takes one, is as `fits` knows it."""
+        is_folder = self.takes == "folder"
+        return bool(self.fits) and path.is_dir() == is_folder and _imported(self.fits)(path)
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 FORMATS = {
@@ -209,6 +227,39 @@ FORMATS = {
             "readers.formats.labelme.dataset:LabelMeDataset",
             "folder",
             own_splits=True,
+        ),
+        Format(
+            "mask-folder",
+            "folders of images and masks",
+            "readers.formats.mask_folder:MaskFolderDataset",
+            "folder",
+            fits="readers.formats.mask_folder.layout:fits",
+            own_splits=True,
+        ),
+        Format(
+            "imagenet",
+            "ImageNet with its development kit",
+            "readers.formats.imagenet:ImageNetDataset",
+            "folder",
+            fits="readers.formats.imagenet.dataset:fits",
+            told_by=("devkit",),
+            own_splits=True,
+        ),
+        Format(
+            "openimages",
+            "OpenImages",
+            "readers.formats.openimages:OpenImagesDataset",
+            "file",
+            fits="readers.formats.openimages.rows:fits",
+        ),
+        Format(
+            "lerobot",
+            "LeRobot v3.0",
+            "readers.formats.lerobot.dataset:LeRobotDataset",
+            "folder",
+            ("/meta/info.json",),
+            "arrow",
+            zero_copy=True,
         ),
     )
 }

@@ -213,7 +213,7 @@ def photographs(folder: Path, *names: str) -> None:
             "the class 'test', which is called like a split",
         ),
         (
-            ["images/a.jpg", "masks/a.png"],
+            ["images/a.jpg", "masks/b.png"],
             "the class 'masks': its images are taken for photographs",
         ),
         (["data/cat/a.jpg", "data/dog/a.jpg"], "the one class 'data', whose images lie in folders"),
