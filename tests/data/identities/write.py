@@ -33,6 +33,10 @@ FORMATS = (
     "mask_folder",
     "imagenet",
     "openimages",
+    "lance",
+    "delta",
+    "iceberg",
+    "energon",
 )
 
 
