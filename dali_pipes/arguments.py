@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.not_a_dataset import not_a_dataset
 from dali_pipes.process_rank import Process
 from dali_pipes.schedule import MAX_EPOCH, LastBatch, Schedule
 from dali_pipes.targets import KINDS
@@ -36,9 +37,7 @@ def require_fetch(dataset: Dataset) -> None:
             "any order: make shards of it with gpu-aug pack SOURCE FOLDER, and open those"
         )
     if not hasattr(dataset, "fetch"):
-        raise LoaderError(
-            f"dataset={dataset!r} is not a dataset; give what readers.open_dataset(path) returns"
-        )
+        raise not_a_dataset(dataset)
 
 
 def as_views(recipe: Recipe | Views) -> Views:

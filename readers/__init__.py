@@ -7,6 +7,8 @@
 Nothing is decoded here.
 """
 
+from readers.arrays import ArrayDataset, from_arrays
+from readers.custom import CustomDataset
 from readers.dataset import Balanced, IndexedDataset, Subset
 from readers.formats.folder import FolderDataset, ListDataset
 from readers.formats.tar import TarDataset
@@ -27,8 +29,10 @@ from readers.sample import (
 )
 
 __all__ = [
+    "ArrayDataset",
     "BadSample",
     "Balanced",
+    "CustomDataset",
     "Dataset",
     "FolderDataset",
     "Header",
@@ -44,6 +48,7 @@ __all__ = [
     "SourceError",
     "Subset",
     "TarDataset",
+    "from_arrays",
     "mix",
     "open_dataset",
     "part",

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
+from readers.describe import describe
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
 from readers.formats.folder_warnings import doubts
@@ -113,12 +114,18 @@ def open_dataset(
 
 
 def _texts_of(source: PathLike | Sequence[PathLike]) -> list[str]:
+    if hasattr(source, "dtype"):
+        raise SourceError(
+            f"source={describe(source)} is no path: of images in memory make a dataset with "
+            "readers.from_arrays(images, labels)"
+        )
     items = [source] if isinstance(source, (str, os.PathLike)) else source
     try:
         return [os.fspath(item) for item in items]
     except TypeError:
         raise SourceError(
-            f"source={source!r} is no path: give a path, a pattern, a URL, or a list of them"
+            f"source={describe(source)} is no path: give a path, a pattern, a URL, or a list of them; a list of arrays "
+            "is for readers.from_arrays, a Dataset of PyTorch for dali_pipes.integrations.torch_dataset.from_torch"
         ) from None
 
 

@@ -189,7 +189,7 @@ def test_a_pack_that_was_stopped_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_path_is_refused() -> None:
     """A number is neither a path nor a list of paths."""
-    with pytest.raises(SourceError, match="source=5 is no path"):
+    with pytest.raises(SourceError, match="source=the int 5 is no path"):
         open_dataset(5)  # type: ignore[call-overload]
 
 
