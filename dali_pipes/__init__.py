@@ -14,6 +14,7 @@ from dali_pipes.errors import (
     MissingPackageError,
     StateMismatchError,
 )
+from dali_pipes.fields import Field
 from dali_pipes.loader import Loader
 from dali_pipes.state import LoaderState
 from dali_pipes.video.clips import Clips
@@ -25,6 +26,7 @@ __all__ = [
     "Batch",
     "Clips",
     "DecodeError",
+    "Field",
     "Loader",
     "LoaderError",
     "LoaderState",

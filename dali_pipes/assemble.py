@@ -39,6 +39,7 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
         keys=[finished.keys[row] for row in rows.tolist()],
         valid=torch.from_numpy(plan.valid[kept]),
         views=views,
+        fields=setup.fetcher.fields.collate([finished.values[row] for row in rows], device),
         **clip_columns(finished, rows, setup.fetcher.clips),
         **collate(found, recipe.fixed_size, device),
     )

@@ -35,7 +35,7 @@ class BadRecord:
 
     key: str
     index: int
-    stage: Literal["read", "header", "decode", "targets"]
+    stage: Literal["read", "header", "decode", "targets", "fields"]
     reason: str
     epoch: int
     step: int

@@ -1,14 +1,16 @@
 """What the loader hands over: a batch, and where the time went."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
 
 import torch
 
 from gpu_aug.compiled.clock import clock
+
+_ON_DEVICE = ("labels", "masks", "boxes", "box_labels", "keypoints", "keypoint_labels")
 
 Stage = Literal["read", "decode", "augment", "copy", "wait"]
 
@@ -49,6 +51,8 @@ class Batch:
         videos: The keys of the videos, for people; two videos may have one.
         video_numbers: int64 [B] on the CPU: a number for each video, which all clips of one sample of the
             dataset of videos share.
+        fields: What ``Loader(fields=...)`` asked for, by name: a tensor [B, ...] on the loader's device where type
+            and shape are known, else a list of B values.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -56,6 +60,8 @@ class Batch:
         >>> batch.images.shape, batch.labels.shape, len(batch.keys)
         (torch.Size([8, 3, 64, 64]), torch.Size([8]), 8)
         >>> images, labels = batch
+        >>> batch["images"] is images, sorted(batch.to_dict())
+        (True, ['images', 'indices', 'keys', 'labels', 'valid'])
     """
 
     images: torch.Tensor
@@ -73,6 +79,7 @@ class Batch:
     seconds: torch.Tensor | None = None
     videos: list[str] | None = None
     video_numbers: torch.Tensor | None = None
+    fields: Mapping[str, torch.Tensor | list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.views:
@@ -85,11 +92,57 @@ class Batch:
         """Give `images` and `labels`, for ``for images, labels in loader``."""
         return iter((self.images, self.labels))
 
+    def __getitem__(self, name: str) -> Any:
+        """Return what `to_dict` has under a name, such as ``batch["images"]`` or a further field.
+
+        Raises:
+            KeyError: There is nothing of that name.
+        """
+        there = self.to_dict()
+        if not isinstance(name, str) or name not in there:
+            raise KeyError(f"a batch has no {name!r}; it has {', '.join(there)}")
+        return there[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.to_dict()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that the batch has, by name, further fields among it; `views` where there are several."""
+        named = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "fields"}
+        if len(self.views) == 1:
+            del named["views"]
+        return {**{name: one for name, one in named.items() if one is not None}, **self.fields}
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
+        """Return the batch with all that lies on the loader's device on another one; the rest stays on the CPU."""
+        return self._with(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Self:
+        """Return the batch with all that would go to a GPU in pinned memory, for ``to(..., non_blocking=True)``."""
+        return self._with(lambda tensor: tensor.pin_memory())
+
+    def _with(self, convert: Callable[[torch.Tensor], torch.Tensor]) -> Self:
+        """Return the batch with everything converted that is not for the CPU alone."""
+
+        def converted(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return convert(value)
+            return [convert(each) for each in value] if isinstance(value, list) else value
+
+        views = tuple(map(convert, self.views))
+        moved = {name: converted(getattr(self, name)) for name in _ON_DEVICE}
+        further = {
+            name: convert(value) if isinstance(value, torch.Tensor) else value
+            for name, value in self.fields.items()
+        }
+        return replace(self, images=views[0], views=views, fields=further, **moved)
+
     def __repr__(self) -> str:
         dtype = str(self.images.dtype).removeprefix("torch.")
         shapes = " and ".join(str(list(view.shape)) for view in self.views)
         names = ("masks", "boxes", "keypoints")
         targets = [f"with {name}" for name in names if getattr(self, name) is not None]
+        targets += [f"with {name}" for name in self.fields]
         parts = [
             f"images={dtype} {shapes} on {self.images.device}",
             *targets,

@@ -1,7 +1,7 @@
 """Loader: what a training script loops over, and the state of its run."""
 
 import os
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -99,6 +99,10 @@ class Loader:
             as `batch.images` are; "auto" takes all that the data has. See TargetReader for how they are stored:
             `mask.png`, `json`, in coordinates of the upright image. If they are damaged or do not fit their
             image the sample is bad. Clips have none.
+        fields: Further fields of the samples for `batch.fields`: names, such as ``["caption"]``, which are read as
+            text (``json`` as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to what it
+            reads: ``{"caption": str, "meta": "json", "tokens": tokenize}``. A field that cannot be read makes the
+            sample a bad one.
         helper_process: Whether a separate process reads, decodes and, on a CPU, augments with `num_threads`
             threads of its own. This process takes finished batches out of shared memory, so Python code that
             computes here does not slow the loader down. The batches are the same. The process is started by the
@@ -161,6 +165,7 @@ class Loader:
         prefetch: int = 2,
         max_pixels: int = 100_000_000,
         targets: Literal["auto"] | Collection[Kind] = "auto",
+        fields: Iterable[str] | Mapping[str, Any] | None = None,
         helper_process: bool = False,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name != "self"})

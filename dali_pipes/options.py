@@ -1,7 +1,7 @@
 """The arguments of a loader together, and what a loader is made of once they are checked."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ from dali_pipes.batch import Timings
 from dali_pipes.choose import Choice, DecoderName, choose
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
+from dali_pipes.fields import as_reader, require_there
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
@@ -54,6 +55,7 @@ class Options:
     prefetch: int
     max_pixels: int
     targets: Literal["auto"] | Collection[Kind]
+    fields: Iterable[str] | Mapping[str, Any] | None
     helper_process: bool
 
     @property
@@ -148,6 +150,8 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     arguments.check_labels_of_views(views)
     kinds = arguments.target_kinds(options.targets if clips is None else [])
     choice = choose(options.device, options.decoder, options.engine)
+    fields = as_reader(options.fields)
+    require_there(options.dataset, fields)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
     fetcher = Fetcher(
@@ -159,6 +163,7 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         options.max_pixels,
         TargetReader(views.recipes[0], kinds),
         timings,
+        fields,
     )
     num_threads = options.num_threads or usable_cores()
     num_classes = arguments.num_classes_of(views.recipes[0], options.dataset)

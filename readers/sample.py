@@ -176,7 +176,7 @@ class BadSample:
 
     index: int
     key: str
-    stage: Literal["read", "header", "decode", "targets"]
+    stage: Literal["read", "header", "decode", "targets", "fields"]
     reason: str
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dali_pipes.bad_samples import BadRecord, Policy, substitute
 from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
+from dali_pipes.fields import FieldError, FieldReader, Values
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found, TargetReader
@@ -28,11 +29,12 @@ _CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stri
 
 
 class _Sound(NamedTuple):
-    """A sample with its encoded image, and height and width of that."""
+    """A sample with its encoded image, height and width of that, and the values of further fields."""
 
     sample: Sample
     data: Payload
     size: tuple[int, int]
+    values: Values
 
 
 class _Row(NamedTuple):
@@ -57,6 +59,7 @@ class Fetcher:
         max_pixels: Larger images count as bad.
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
+        fields: Reads the further fields of a batch.
 
     Attributes:
         clips: Metadata of the clips, if samples are clips.
@@ -70,6 +73,7 @@ class Fetcher:
     max_pixels: int
     targets: TargetReader
     timings: Timings
+    fields: FieldReader = field(default_factory=lambda: FieldReader({}))
     clips: ClipSource | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -172,6 +176,7 @@ class Fetcher:
             draws,
             frames,
             seconds,
+            [() if one is None else one.values for one in sounds],
         )
 
     def _draw(
@@ -234,7 +239,11 @@ class Fetcher:
         if size[0] * size[1] > self.max_pixels:
             reason = f"{size[0]}x{size[1]} pixels, more than max_pixels={self.max_pixels}"
             return BadSample(sample.index, sample.key, "header", reason)
-        return _Sound(sample, data, size)
+        try:
+            values = self.fields.read(sample)
+        except FieldError as error:
+            return BadSample(sample.index, sample.key, "fields", str(error))
+        return _Sound(sample, data, size, values)
 
     def _substitute(self, plan: Plan, bad: BadSample, row: _Row) -> _Row:
         """Record a bad sample, and fill its row with another one where the policy says so."""

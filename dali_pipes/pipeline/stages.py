@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from dali_pipes.bad_samples import BadRecord
+from dali_pipes.fields import Values
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found
 from gpu_aug import Draws
@@ -37,6 +38,7 @@ class Fetched:
         draws: One entry per view.
         frames: int64 [n, T], the frames of each clip, counted in the order of presentation; T is 0 for images.
         seconds: float64 [n, T], when these are shown in their video.
+        values: The further fields of each row; see FieldReader.
     """
 
     plan: Plan
@@ -50,6 +52,7 @@ class Fetched:
     draws: tuple[Draws, ...]
     frames: NDArray[np.int64]
     seconds: NDArray[np.float64]
+    values: Sequence[Values]
 
     def __len__(self) -> int:
         return len(self.data)
@@ -70,6 +73,7 @@ class Fetched:
             draws,
             self.frames[rows],
             self.seconds[rows],
+            self.values[rows],
         )
 
     def replaced(self, start: int, part: "Fetched") -> "Fetched":
@@ -89,6 +93,7 @@ class Fetched:
             ),
             _put(self.frames, rows, part.frames),
             _put(self.seconds, rows, part.seconds),
+            [*self.values[: rows.start], *part.values, *self.values[rows.stop :]],
         )
 
     def key(self, row: int) -> str:
@@ -146,6 +151,7 @@ class Decoded:
             frames=fetched.frames,
             seconds=fetched.seconds,
             draws=fetched.mixed_draws(),
+            values=fetched.values,
         )
 
 
@@ -180,6 +186,7 @@ class Finished:
         frames: int64 [E, T], which frames are shown.
         seconds: float64 [E, T], when these are shown in their video.
         draws: One entry per view, where somebody needs them.
+        values: The further fields of each row; see FieldReader.
     """
 
     plan: Plan
@@ -192,6 +199,7 @@ class Finished:
     frames: NDArray[np.int64]
     seconds: NDArray[np.float64]
     draws: tuple[Draws, ...]
+    values: Sequence[Values]
 
     def __len__(self) -> int:
         return len(self.keys)

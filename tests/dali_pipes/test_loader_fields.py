@@ -1,0 +1,222 @@
+"""Further fields of samples: read as declared, beside the right images, and refused where they cannot be had."""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dali_pipes import BadSampleError, Clips, Field, Loader, LoaderError
+from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Resize
+from readers import Dataset, mix, open_dataset
+from tests.support.videos import pan, write_video
+
+NUM_SAMPLES = 11
+RECIPE = Recipe([Resize((12, 16)), HorizontalFlip(), CenterCrop(8)])
+
+
+def npy(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def embedding_of(number: int) -> np.ndarray:
+    return np.arange(number, number + 3, dtype=np.float32)
+
+
+def write_tar(path: Path, samples: dict[str, dict[str, bytes]]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for key, fields in samples.items():
+            for ending, content in fields.items():
+                member = tarfile.TarInfo(f"{key}.{ending}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.fixture(scope="module")
+def samples(jpeg: Callable[..., bytes]) -> dict[str, dict[str, bytes]]:
+    return {
+        f"{number:02d}": {
+            "jpg": jpeg(12, 16, seed=number),
+            "cls": str(number).encode(),
+            "txt": f"picture {number} - ü".encode(),
+            "json": json.dumps({"id": number, "tags": ["a"] * (number % 3)}).encode(),
+            "npy": npy(embedding_of(number)),
+            "raw": embedding_of(number).tobytes(),
+            "score": f"{number / 4}\n".encode(),
+        }
+        for number in range(NUM_SAMPLES)
+    }
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory, samples: Any) -> Dataset:
+    return open_dataset(write_tar(tmp_path_factory.mktemp("fields") / "a.tar", samples))
+
+
+def lengths(text: bytes) -> list[int]:
+    """A tokeniser that can be imported."""
+    return [len(word) for word in text.decode().split()]
+
+
+EVERY_WAY: dict[str, Any] = {
+    "txt": str,
+    "json": "json",
+    "npy": Field(np.ndarray, dtype=torch.float32, shape=(3,)),
+    "raw": Field(bytes, dtype=torch.float32, shape=(3,)),
+    "score": float,
+    "cls": int,
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"helper_process": True}], ids=["threads", "process"])
+def test_fields_are_of_the_samples_whose_images_they_stand_beside(
+    dataset: Dataset, options: dict[str, Any]
+) -> None:
+    loader = Loader(dataset, RECIPE, batch_size=4, fields=EVERY_WAY, device="cpu", **options)
+    for batch in loader:
+        numbers = batch.labels.tolist()
+        assert batch["cls"].tolist() == numbers
+        assert batch.fields["cls"].dtype == torch.int64
+        assert batch["txt"] == [f"picture {number} - ü" for number in numbers]
+        assert [each["id"] for each in batch["json"]] == numbers
+        expected = torch.from_numpy(np.stack([embedding_of(number) for number in numbers]))
+        torch.testing.assert_close(batch["npy"], expected, rtol=0, atol=0)
+        torch.testing.assert_close(batch["raw"], expected, rtol=0, atol=0)
+        torch.testing.assert_close(batch["score"], batch.labels.float() / 4, rtol=0, atol=0)
+    loader.close()
+
+
+def test_names_alone_are_read_as_text_json_and_numpy_files(dataset: Dataset) -> None:
+    batch = Loader(dataset, RECIPE, batch_size=4, fields=["txt", "json", "npy"]).peek()
+    assert [type(batch[name][0]) for name in ("txt", "json", "npy")] == [str, dict, torch.Tensor]
+    assert isinstance(batch["npy"], list)
+
+
+def test_a_function_runs_in_the_loaders_threads_and_its_result_is_stacked(dataset: Dataset) -> None:
+    import threading
+
+    seen = []
+
+    def tokenize(text: bytes) -> list[int]:
+        seen.append(threading.current_thread() is threading.main_thread())
+        return lengths(text)
+
+    tokens = Field(tokenize, dtype=torch.int32, shape=(4,))
+    batch = next(iter(Loader(dataset, RECIPE, batch_size=4, fields={"txt": tokens})))
+    assert batch["txt"].dtype == torch.int32
+    assert [row[:3] for row in batch["txt"].tolist()] == [
+        [7, len(str(number)), 1] for number in batch.labels.tolist()
+    ]
+    assert not all(seen)
+
+
+def test_a_resumed_run_has_the_same_fields_on_other_ranks(dataset: Dataset) -> None:
+    whole = Loader(dataset, RECIPE, batch_size=4, fields=["txt"], last_batch="partial", seed=3)
+    steps = iter(whole)
+    next(steps)
+    state = whole.state_dict()
+    rest = [text for batch in steps for text in batch["txt"]]
+    resumed: list[list[str]] = []
+    for rank in range(2):
+        options = {"last_batch": "partial", "seed": 3, "rank": rank, "world_size": 2}
+        part = Loader(dataset, RECIPE, batch_size=2, fields=["txt"], **options)
+        part.load_state_dict(state)
+        resumed.append([text for batch in part for text in batch["txt"]])
+    assert sorted(resumed[0] + resumed[1]) == sorted(rest)
+
+
+def test_a_field_that_cannot_be_read_makes_a_bad_sample(tmp_path: Path, samples: Any) -> None:
+    broken = {key: dict(fields) for key, fields in samples.items()}
+    broken["03"]["score"] = b"much"
+    data = open_dataset(write_tar(tmp_path / "a.tar", broken))
+    options: dict[str, Any] = {"batch_size": 11, "shuffle": "none", "fields": {"score": float}}
+    with pytest.raises(BadSampleError, match="the field 'score': could not convert"):
+        next(iter(Loader(data, RECIPE, **options)))
+    loader = Loader(data, RECIPE, on_bad_sample="skip", **options)
+    batch = next(iter(loader))
+    assert batch.labels.tolist() == [number for number in range(11) if number != 3]
+    assert batch["score"].tolist() == [number / 4 for number in batch.labels.tolist()]
+    assert [record.stage for record in loader.bad_samples] == ["fields"]
+
+
+def test_a_mixture_may_lack_a_field_that_has_a_default(
+    tmp_path: Path, dataset: Dataset, samples: Any
+) -> None:
+    bare = {key: {"jpg": fields["jpg"], "cls": b"0"} for key, fields in samples.items()}
+    both = mix([dataset, open_dataset(write_tar(tmp_path / "b.tar", bare))])
+    with pytest.raises(LoaderError, match=r"b\.tar/00: the field 'txt' is missing \(there are jpg"):
+        Loader(both, RECIPE, batch_size=22, fields=["txt"])
+    fields = {"txt": Field(str, default=""), "npy": Field(np.ndarray, torch.float32, (3,), [0] * 3)}
+    batch = Loader(both, RECIPE, batch_size=22, fields=fields).peek()
+    without = [text == "" for text in batch["txt"]]
+    assert sum(without) == NUM_SAMPLES
+    assert (batch["npy"] == 0).all(1).tolist() == without
+
+
+def test_clips_have_the_fields_of_their_videos(tmp_path: Path) -> None:
+    samples = {}
+    for number in range(2):
+        write_video(tmp_path / "a.mp4", pan(8, (32, 32), seed=number))
+        content = (tmp_path / "a.mp4").read_bytes()
+        samples[f"{number}"] = {"mp4": content, "txt": f"video {number}".encode()}
+    clips = Clips(open_dataset(write_tar(tmp_path / "a.tar", samples)), num_frames=2, stride=1)
+    batch = Loader(clips, RECIPE, batch_size=2, fields=["txt"]).peek()
+    assert batch.videos is not None
+    assert [f"a.tar/{text[-1]}" for text in batch["txt"]] == batch.videos
+
+
+def test_mixed_images_keep_the_fields_of_their_own_row(dataset: Dataset) -> None:
+    recipe = Recipe([Resize((8, 8)), MixUp(num_classes=NUM_SAMPLES)])
+    batch = Loader(dataset, recipe, batch_size=4, fields={"cls": int}, shuffle="none").peek()
+    assert batch["cls"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("txt", r"give names, such as \[\"caption\"\]"),
+        (["labels"], "batch.labels is something else"),
+        (["caption"], "the field 'caption' is missing"),
+        (["jpg"], "no UTF-8 text"),
+        ({"txt": 3}, r"Field\(read=3\) is not known"),
+        ({"txt": float}, "the field 'txt': could not convert"),
+        ({"txt": "json"}, "it is no JSON"),
+        ({"npy": Field(np.ndarray, dtype=torch.float32, shape=(4,))}, r"\[3\], declared is \[4\]"),
+        ({"raw": Field(bytes, dtype=torch.float32, shape=(4,))}, "12 bytes, \\[4\\] needs 16"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_at_construction(
+    dataset: Dataset, fields: Any, said: str
+) -> None:
+    with pytest.raises(LoaderError, match=said):
+        Loader(dataset, RECIPE, batch_size=4, fields=fields)
+
+
+def test_text_that_is_json_asks_how_to_take_it(tmp_path: Path, samples: Any) -> None:
+    data = write_tar(tmp_path / "a.tar", {"0": {**samples["00"], "vector": b"[1.5, 2]"}})
+    with pytest.raises(LoaderError, match="it reads as JSON"):
+        Loader(open_dataset(data), RECIPE, batch_size=1, fields=["vector"])
+    way = Field(np.ndarray, dtype=torch.float32, shape=(2,))
+    batch = Loader(open_dataset(data), RECIPE, batch_size=1, fields={"vector": way}).peek()
+    assert batch["vector"].tolist() == [[1.5, 2]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"read": str, "dtype": torch.float32}, "would be no number"),
+        ({"read": np.ndarray, "shape": (3,)}, "lacks a dtype"),
+        ({"read": bytes, "dtype": torch.float32}, "lacks a shape"),
+    ],
+)
+def test_fields_that_contradict_themselves_are_refused(arguments: Any, said: str) -> None:
+    with pytest.raises(LoaderError, match=said):
+        Field(**arguments)
