@@ -11,6 +11,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.not_a_dataset import not_a_dataset
 from dali_pipes.process_rank import Process
 from dali_pipes.schedule import MAX_EPOCH, LastBatch, Schedule
+from dali_pipes.streams.order import stream_order
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
 from gpu_aug.targets.soft_labels import class_count
@@ -18,12 +19,15 @@ from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
 from readers.plural import counted
+from readers.stream import is_stream
 
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
 def require_dataset(dataset: Dataset) -> None:
-    """Refuse what has not the interface of a dataset, or holds nothing."""
+    """Refuse what has not the interface of a dataset or of a stream, or holds nothing."""
+    if is_stream(dataset):
+        return
     require_fetch(dataset)
     if len(dataset) == 0:
         raise LoaderError("the dataset is empty; a loader needs at least one sample")
@@ -31,10 +35,10 @@ def require_dataset(dataset: Dataset) -> None:
 
 def require_fetch(dataset: Dataset) -> None:
     """Refuse what has not the interface of a dataset."""
-    if not hasattr(dataset, "fetch") and hasattr(dataset, "iterate"):
+    if is_stream(dataset):
         raise LoaderError(
-            f"{type(dataset).__name__} can only be read from front to back, and a loader takes samples in "
-            "any order: make shards of it with gpu-aug pack SOURCE FOLDER, and open those"
+            f"{type(dataset).__name__} can only be read from front to back, and clips are taken from anywhere: make "
+            "shards of it with gpu-aug pack SOURCE FOLDER, and open those"
         )
     if not hasattr(dataset, "fetch"):
         raise not_a_dataset(dataset)
@@ -170,6 +174,8 @@ def num_classes_of(recipe: Recipe, dataset: Dataset) -> int | None:
     count = class_count(recipe) or len(dataset.class_names)
     if count:
         return count
+    if is_stream(dataset):
+        raise no_class_count(recipe)
     first = dataset.fetch([0])[0]
     if isinstance(first, Sample) and first.label == -1:
         return None
@@ -198,6 +204,8 @@ def order_of(dataset: Dataset, seed: int, shuffle: Shuffle, shuffle_window: int 
             raise LoaderError(
                 f'{shuffle_window=} is for shuffle="block" alone, got {shuffle=}; leave one of them out'
             )
+    if is_stream(dataset):
+        return stream_order(dataset, seed, shuffle, shuffle_window)
     make = getattr(dataset, "order", None)
     if make is None:
         return make_order(

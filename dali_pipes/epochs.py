@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from dali_pipes.schedule import Schedule
+from dali_pipes.streams.steps import StreamSteps
 
 
 class Epochs:
@@ -27,13 +28,13 @@ class Epochs:
         self._warned = False
         self._live: weakref.ref[Generator[Any]] | None = None
 
-    def upcoming(self, schedule: Schedule) -> tuple[int, int]:
+    def upcoming(self, schedule: Schedule | StreamSteps) -> tuple[int, int]:
         """Epoch and consumed positions of the next loop."""
         if self.began or schedule.num_steps(self.consumed) <= 0:
             return self.epoch + 1, 0
         return self.epoch, self.consumed
 
-    def begin(self, schedule: Schedule) -> int:
+    def begin(self, schedule: Schedule | StreamSteps) -> int:
         """Begin the next loop; returns its number."""
         self.epoch, self.consumed = self.upcoming(schedule)
         self.began, self.ended, self._num_taken = True, None, 0

@@ -6,6 +6,8 @@ from typing import Any
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.schedule import Schedule
+from dali_pipes.streams.order import StreamOrder
+from dali_pipes.streams.steps import StreamSteps
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.ops import Operation
@@ -48,6 +50,13 @@ def require_all_once(dataset: Dataset, order: AnyOrder) -> None:
     Raises:
         LoaderError: It is a mixture by weights, or balanced.
     """
+    if isinstance(order, StreamOrder):
+        if order.stream.samples_per_epoch is not None:
+            raise LoaderError(
+                "samples_per_epoch ends an epoch there, whatever the stream has, and Loader.eval takes each sample "
+                'once; leave it out, and on several ranks open the stream with divide="samples"'
+            )
+        return
     if order.name != "none":
         raise LoaderError(
             f"{type(dataset).__name__} says itself how often each sample comes, and Loader.eval takes each once; "
@@ -74,11 +83,21 @@ def warn_of_draws(recipe: Recipe | Views) -> None:
 
 
 def warn_of_training(
-    dataset: Dataset, views: Views, order: AnyOrder, schedule: Schedule, *, stacklevel: int
+    dataset: Dataset,
+    views: Views,
+    order: AnyOrder,
+    schedule: Schedule | StreamSteps,
+    *,
+    stacklevel: int,
 ) -> None:
     """Warn where a recipe for evaluation is shuffled and loses samples, as the arguments for training do."""
     left_out = schedule.length % schedule.global_batch
-    if schedule.last_batch != "drop" or not left_out or order.name == "none":
+    if (
+        isinstance(order, StreamOrder)
+        or schedule.last_batch != "drop"
+        or not left_out
+        or order.name == "none"
+    ):
         return
     if random_steps(views) or isinstance(dataset, Clips):
         return

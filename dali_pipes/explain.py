@@ -7,6 +7,8 @@ from dali_pipes.pipeline.canvases import View
 from dali_pipes.process_rank import Ranks
 from dali_pipes.schedule import Schedule
 from dali_pipes.state_words import name_of, steps_of
+from dali_pipes.streams.explain import explain_stream
+from dali_pipes.streams.steps import StreamSteps
 from dali_pipes.targets import KINDS
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
@@ -16,12 +18,12 @@ from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.video_warnings import told
 
 
-def explain(setup: Setup, schedule: Schedule, ranks: Ranks) -> str:
+def explain(setup: Setup, schedule: Schedule | StreamSteps, ranks: Ranks) -> str:
     """Return one line for each choice, stage and setting."""
     return "\n".join(_lines(setup, schedule, ranks))
 
 
-def describe(setup: Setup, schedule: Schedule | None, epoch: int) -> str:
+def describe(setup: Setup, schedule: Schedule | StreamSteps | None, epoch: int) -> str:
     """Return a loader's words for itself; its schedule may have been replaced."""
     options, choice, order = setup.options, setup.choice, setup.fetcher.order
     batch_size, last_batch = options.batch_size, options.last_batch
@@ -34,7 +36,7 @@ def describe(setup: Setup, schedule: Schedule | None, epoch: int) -> str:
     )
 
 
-def _lines(setup: Setup, schedule: Schedule, ranks: Ranks) -> Iterator[str]:
+def _lines(setup: Setup, schedule: Schedule | StreamSteps, ranks: Ranks) -> Iterator[str]:
     fetcher, views, clips = setup.fetcher, setup.views, setup.fetcher.clips
     yield from setup.choice.reasons
     if len(views) > 1:
@@ -57,7 +59,10 @@ def _lines(setup: Setup, schedule: Schedule, ranks: Ranks) -> Iterator[str]:
         )
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
-    yield _order(schedule, fetcher.order.name, "image" if clips is None else "clip")
+    if isinstance(schedule, StreamSteps):
+        yield from explain_stream(schedule, fetcher.order.name)
+    else:
+        yield _order(schedule, fetcher.order.name, "image" if clips is None else "clip")
     if (other := ranks.other()) is not None:
         yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import torch
 
@@ -24,12 +24,14 @@ from dali_pipes.process_rank import Ranks
 from dali_pipes.schedule import LastBatch, Schedule
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
+from dali_pipes.streams.steps import UNKNOWN, StreamPlan, StreamSteps
 from dali_pipes.targets import Kind
 from gpu_aug import Recipe
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import Shuffle
+from readers.stream import Stream
 
 
 class Loader:
@@ -43,7 +45,7 @@ class Loader:
     A loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
 
     Args:
-        dataset: What `readers.open_dataset` returns, or anything with its interface. `Clips` of a dataset of
+        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface. `Clips` of a dataset of
             videos, and selections and mixtures of them, give clips of T frames.
         recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
             of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
@@ -64,9 +66,10 @@ class Loader:
         seed: Seed of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
-            read in large pieces; see readers.Order.
+            read in large pieces; see readers.Order. Streams take "block", which permutes their shards and shuffles
+            in a buffer, or "none".
         shuffle_window: For "block": how many samples the open blocks hold together. None is 4096, or 16 blocks
-            if that is more.
+            if that is more. For a stream: samples in its shuffle buffer, 4096 by default.
         rank: Rank of this process among `world_size`. None asks when it is first needed (by `len`, a loop, a
             state): the process group of torch.distributed, or without one RANK and WORLD_SIZE in the
             environment, as torchrun sets them, or else 0 of 1. What is found later must not contradict what was
@@ -140,7 +143,7 @@ class Loader:
     @names.known_keywords
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | Stream,
         recipe: Recipe | Views,
         *,
         batch_size: int,
@@ -174,22 +177,24 @@ class Loader:
         choice, order = setup.choice, setup.fetcher.order
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self._ranks = Ranks(rank, world_size)
-        self._schedule: Schedule | None = None
+        self._schedule: Schedule | StreamSteps | None = None
         # What cannot work is said at once, though the rank is settled by the first use.
         process = self._ranks.guess()
-        budget = arguments.budget_of(max_bad_samples, len(dataset))
+        budget = arguments.budget_of(max_bad_samples, len(order))
         self._ledger = Ledger(on_bad_sample, budget, ledger, process.rank)
         self._audit = Audit(audit, process.rank)
         schedule = setup.schedule(process)
         self._audit.require_own_file(process)
-        evaluation.warn_of_training(dataset, setup.fetcher.views, order, schedule, stacklevel=4)
+        evaluation.warn_of_training(
+            options.dataset, setup.fetcher.views, order, schedule, stacklevel=4
+        )
         self._production = Production(setup, schedule.largest)
         self._epochs = Epochs()
 
     @classmethod
     def eval(
         cls,
-        dataset: Dataset,
+        dataset: Dataset | Stream,
         recipe: Recipe | Views,
         *,
         batch_size: int,
@@ -227,12 +232,21 @@ class Loader:
             last_batch=last_batch,
             **options,
         )
-        evaluation.require_all_once(dataset, loader._setup.fetcher.order)
+        evaluation.require_all_once(loader._setup.options.dataset, loader._setup.fetcher.order)
         evaluation.warn_of_draws(recipe)
         return loader
 
     def __len__(self) -> int:
-        """Steps of a whole epoch, on this and every other rank."""
+        """Steps of a whole epoch, on this and every other rank.
+
+        Raises:
+            TypeError: It is known only at the end of a stream.
+        """
+        if self.schedule.length == UNKNOWN:
+            raise TypeError(
+                "the number of steps is known at the end of the stream only; say how many samples an epoch has, as in "
+                'open_dataset(..., format="stream", samples_per_epoch=1_000_000)'
+            )
         return self.schedule.num_steps()
 
     def __iter__(self) -> Iterator[Batch]:
@@ -275,7 +289,7 @@ class Loader:
         return batch
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> Schedule | StreamSteps:
         """The steps of an epoch on this rank."""
         process = self._ranks.settle()
         if self._schedule is None:
@@ -284,7 +298,7 @@ class Loader:
         return self._schedule
 
     @schedule.setter
-    def schedule(self, schedule: Schedule) -> None:
+    def schedule(self, schedule: Schedule | StreamSteps) -> None:
         self._schedule = schedule
 
     @property
@@ -300,12 +314,15 @@ class Loader:
     def state_dict(self) -> LoaderState:
         """Where the run stands: what was handed over, not what is under way."""
         self._ranks.settle()
-        return {
+        state: dict[str, Any] = {
             **self._identity,
             "epoch": self._epochs.epoch,
             "consumed": self._epochs.consumed,
             "about": self._about,
         }
+        if isinstance(self.schedule, StreamSteps):
+            state["stream"] = self.schedule.state(self._epochs.epoch, self._epochs.consumed)
+        return cast(LoaderState, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next loop go on where the state was taken, on any number of ranks.
@@ -318,7 +335,8 @@ class Loader:
             StateMismatchError: If the state belongs to another dataset, recipe, seed or version.
         """
         epoch, consumed = check_state(state, self.state_dict())
-        if self.schedule.num_steps(consumed) > 0:
+        over = isinstance(self.schedule, StreamSteps) and self.schedule.load(state)
+        if self.schedule.num_steps(consumed) > 0 and not over:
             self._epochs.move_to(epoch, consumed)
         else:
             self._epochs.move_to(epoch + 1, 0, ended=epoch)
@@ -376,7 +394,7 @@ class Loader:
         return about(self._setup.options.dataset, self._setup.options.recipe)
 
     @property
-    def _expected(self) -> Schedule:
+    def _expected(self) -> Schedule | StreamSteps:
         """The steps as they are, or will be if this process has its present rank when the loader is first used."""
         if self._schedule is not None:
             return self.schedule
@@ -392,24 +410,34 @@ class Loader:
                 producer.submit(plan)
                 under_way += 1
                 if under_way > producer.capacity:
-                    yield self._hand_over(producer, number)
+                    batch = self._hand_over(producer, number)
                     under_way -= 1
+                    if batch is None:
+                        break
+                    yield batch
             for _ in range(under_way):
-                yield self._hand_over(producer, number)
+                if (batch := self._hand_over(producer, number)) is not None:
+                    yield batch
             production.keep(producer)
         finally:
             production.stop(producer)
 
-    def _hand_over(self, producer: Producer, number: int) -> Batch:
+    def _hand_over(self, producer: Producer, number: int) -> Batch | None:
+        """Return the next batch; None behind the end of a stream."""
         with self.timings.measure("wait"):
             finished, images = producer.take()
+        plan, latest = finished.plan, number == self._epochs.loop
+        if latest and isinstance(self.schedule, StreamSteps):
+            self.schedule.note(plan)
+        if isinstance(plan, StreamPlan) and plan.over:
+            return None
         records, failure = bad_ones(finished, self._ledger.policy)
         self._ledger.commit(records)
         if failure is not None:
             raise failure
         with self.timings.measure("copy"):
             batch = assemble(finished, images, self._setup)
-        if number == self._epochs.loop:  # the state is that of the latest loop
+        if latest:  # the state is that of the latest loop
             self._audit.count(finished)
-            self._epochs.count(finished.plan.consumed)
+            self._epochs.count(plan.consumed)
         return batch

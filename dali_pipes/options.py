@@ -17,6 +17,9 @@ from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
 from dali_pipes.schedule import LastBatch, Schedule
+from dali_pipes.streams.fetch import StreamFetcher
+from dali_pipes.streams.order import StreamOrder
+from dali_pipes.streams.steps import StreamSteps, stream_steps
 from dali_pipes.targets import Kind, TargetReader
 from dali_pipes.video.source import ClipSource, find_clips, require_clips
 from gpu_aug import Recipe, compile_engine
@@ -31,7 +34,7 @@ from readers.order import Shuffle
 class Options:
     """The arguments of a Loader, which tells what they mean."""
 
-    dataset: Dataset
+    dataset: Dataset  # or a Stream, which the checks let pass
     recipe: Recipe | Views
     batch_size: int
     device: str | torch.device
@@ -121,14 +124,17 @@ class Setup:
     num_threads: int
     num_classes: int | None
 
-    def schedule(self, process: Process) -> Schedule:
+    def schedule(self, process: Process) -> Schedule | StreamSteps:
         """Return the steps of an epoch on a process.
 
         Raises:
             LoaderError: There are none.
         """
-        options, length = self.options, len(self.fetcher.order)
-        group = self.fetcher.views.group
+        options, group = self.options, self.fetcher.views.group
+        if isinstance(self.fetcher, StreamFetcher):
+            stream = self.fetcher.stream_order.stream
+            return stream_steps(stream, options.batch_size, options.last_batch, group, process)
+        length = len(self.fetcher.order)
         return arguments.schedule(length, options.batch_size, options.last_batch, group, process)
 
 
@@ -154,7 +160,8 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     require_there(options.dataset, fields)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
-    fetcher = Fetcher(
+    kind = StreamFetcher if isinstance(order, StreamOrder) else Fetcher
+    fetcher = kind(
         options.dataset,
         views,
         order,

@@ -50,6 +50,7 @@ class LoaderState(RunIdentity):
         epoch: Counts from 0.
         consumed: Positions of the epoch's order that all ranks together have received.
         about: Dataset and recipe in words, to say what is different; not compared.
+        stream: Where reading goes on, for what is read forward; see dali_pipes.streams.steps.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -61,6 +62,7 @@ class LoaderState(RunIdentity):
     epoch: int
     consumed: int
     about: NotRequired[About]
+    stream: NotRequired[dict[str, Any]]
 
 
 _IDENTITY = tuple(RunIdentity.__annotations__)
@@ -72,7 +74,9 @@ def identity_of(setup: Setup) -> RunIdentity:
     return {
         "version": VERSION,
         "dataset": options.dataset.fingerprint,
-        "length": len(order),  # a schedule that was replaced may end an epoch earlier
+        "length": len(
+            order
+        ),  # of a stream perhaps UNKNOWN; a schedule that was replaced may end an epoch earlier
         "recipe": options.recipe.fingerprint,
         "seed": setup.fetcher.seed,
         "shuffle": order.name,

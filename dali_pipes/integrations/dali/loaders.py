@@ -7,6 +7,7 @@ from typing import Any
 from dali_pipes.errors import LoaderError
 from dali_pipes.loader import Loader
 from dali_pipes.schedule import LastBatch, Schedule
+from dali_pipes.streams.steps import StreamSteps
 
 
 def as_loaders(pipelines: Any) -> list[Loader]:
@@ -45,8 +46,14 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
     Raises:
         LoaderError: The epoch has no steps, or `size` cannot be had.
     """
+    steps = loaders[0].schedule
+    if isinstance(steps, StreamSteps):
+        raise LoaderError(
+            "an iterator of DALI's needs a dataset with random access, and this loader reads a stream; loop over the "
+            "Loader itself, or make shards with gpu-aug pack"
+        )
     # Not the schedule's length, which an earlier iterator may have cut short.
-    schedule = replace(loaders[0].schedule, length=loaders[0].state_dict()["length"])
+    schedule = replace(steps, length=loaders[0].state_dict()["length"])
     length = schedule.length if size == -1 else _length_of(size, schedule, len(loaders))
     schedule = replace(schedule, last_batch=last_batch, length=length)
     if schedule.num_steps() == 0:
