@@ -14,7 +14,7 @@ import pytest
 import torch
 import webdataset
 
-from dali_pipes import BadSampleError, Clips, Loader, LoaderError, StateMismatchError
+from dali_pipes import BadSampleError, Loader, LoaderError, StateMismatchError
 from dali_pipes.integrations.webdataset import from_webdataset
 from dali_pipes.streams.lane import SHARD_BITS
 from gpu_aug import MixUp, Normalize, RandomResizedCrop, Recipe, Resize
@@ -437,8 +437,6 @@ def test_other_refusals(shards: list[str]) -> None:
     with pytest.raises(SourceError, match='give "shards" or "samples"'):
         load(shards, divide="ranks")
     stream = open_dataset(shards, format="stream", samples_per_epoch=20)
-    with pytest.raises(LoaderError, match="clips are taken from anywhere"):
-        Clips(stream, num_frames=2, stride=1)  # type: ignore[arg-type]
     with pytest.raises(LoaderError, match=r"Loader\.eval takes each sample once; leave it out"):
         Loader.eval(stream, RECIPE, batch_size=2)
     state = load(shards).state_dict()
