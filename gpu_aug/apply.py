@@ -101,11 +101,12 @@ def apply(
     on = _read_device(device)
     read = [read_sample(sample, number) for number, sample in enumerate(samples)]
     recipes = recipe.recipes if isinstance(recipe, Views) else (recipe,)
-    _check_fit(recipes, samples)
     sizes = np.array([one.size for one in read], np.int64).reshape(-1, 2)
     drawn = recipe.draw(seed, epoch, own_indices, sizes)
     results = [
-        _apply(one, read, draws, compile_engine(engine, one, device=on, exact=exact), on)
+        apply_drawn(
+            one, samples, read, draws, compile_engine(engine, one, device=on, exact=exact), on
+        )
         for one, draws in zip(recipes, drawn if isinstance(drawn, tuple) else (drawn,), strict=True)
     ]
     return list(zip(*results, strict=True)) if isinstance(recipe, Views) else results[0]
@@ -148,10 +149,10 @@ def _read_device(device: str | torch.device) -> torch.device:
     return on
 
 
-def _check_fit(recipes: Sequence[Recipe], samples: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse targets of another form than the recipes': torchvision's BoundingBoxes, one mask for all."""
-    wanted = {view.boxes.format if view.boxes else "xyxy" for view in recipes}
-    instances = any(view.boxes and view.boxes.instance_masks for view in recipes)
+def _check_fit(recipe: Recipe, samples: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse targets of another form than the recipe's: torchvision's BoundingBoxes, one mask for all."""
+    wanted = recipe.boxes.format if recipe.boxes else "xyxy"
+    instances = recipe.boxes is not None and recipe.boxes.instance_masks
     for number, sample in enumerate(samples):
         if instances and sample.get("mask") is not None:
             raise TargetsError(
@@ -159,18 +160,34 @@ def _check_fit(recipes: Sequence[Recipe], samples: Sequence[Mapping[str, Any]]) 
                 "instance_masks=True: give masks alone, one per box"
             )
         form = getattr(getattr(sample.get("boxes"), "format", None), "name", None)
-        if isinstance(form, str) and {form.lower()} != wanted:
+        if isinstance(form, str) and form.lower() != wanted:
             raise TargetsError(
-                f"sample {number}: boxes must be in the recipe's format, {', '.join(sorted(wanted))}, "
+                f"sample {number}: boxes must be in the recipe's format, {wanted}, "
                 f"got {form}: convert them, or give the recipe BoxParams(format={form.lower()!r})"
             )
 
 
-def _apply(
-    recipe: Recipe, samples: list[Sample], draws: Draws, engine: Engine, device: torch.device
+def apply_drawn(
+    recipe: Recipe,
+    given: Sequence[Mapping[str, Any]],
+    samples: list[Sample],
+    draws: Draws,
+    engine: Engine,
+    device: torch.device,
 ) -> list[dict[str, Any]]:
+    """Augment samples whose parameters are drawn; see `apply`.
+
+    Args:
+        recipe: The recipe.
+        given: The samples as they were given.
+        samples: The same, read.
+        draws: Of these samples.
+        engine: Carries out the recipe's batch stage.
+        device: The engine's.
+    """
     if not samples:
         return []
+    _check_fit(recipe, given)
     if recipe.temporal_operations:
         samples = [_retimed(recipe, sample, draws, row) for row, sample in enumerate(samples)]
     results = _run(recipe, samples, draws, engine, device)

@@ -67,6 +67,7 @@ class Recipe(metaclass=Called):
     to_albumentations: ClassVar[Callable[..., Any]]
     to_kornia: ClassVar[Callable[..., Any]]
     explain: ClassVar[Callable[..., str]]
+    transform: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from gpu_aug.presets import (
     make_preset,
 )
 from gpu_aug.recipe import Recipe
+from gpu_aug.transform import make_transform
 
 Recipe.preset = staticmethod(make_preset)
 Recipe.imagenet_train = staticmethod(imagenet_train)
@@ -24,3 +25,4 @@ Recipe.from_torchvision = staticmethod(from_torchvision)
 Recipe.to_albumentations = to_albumentations
 Recipe.to_kornia = to_kornia
 Recipe.explain = explain_recipe
+Recipe.transform = make_transform

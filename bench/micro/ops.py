@@ -15,6 +15,8 @@ from bench.compare.contestant import Unable
 from bench.micro.cases import Case, best_engine, compiled, on_arrays, on_tensor, ours
 from bench.micro.ops_table import FLIP, OPS, Op
 from bench.micro.pictures import load_pictures
+from bench.micro.transforms import MEANING as TRANSFORMS_MEANING
+from bench.micro.transforms import measure_transforms, show_transforms
 from bench.micro.turns import Turns, Work, one_thread, take_turns
 from bench.output.results import document, write_json
 from bench.output.text import print_plain, print_written, result_table, wide_console
@@ -97,28 +99,41 @@ def ops_and_show(source: str | None, settings: OpsSettings, *, json_path: Path |
     single = load_pictures(source, 1, settings.classic_side)
     with console.status("starting") as status, one_thread():
         classic = measure_classic(single, settings)
+        transforms = measure_transforms(
+            single[0], turns=settings.turns, seconds=4 * settings.seconds
+        )
         lines = []
         for line in measure_ops(pictures, settings):
             lines.append(line)
             status.update(f"{line.op}, batch {line.batch}, {line.device}")
             # Compiling can take half an hour in all: what is there is kept if it is broken off.
             if json_path is not None:
-                write_json(json_path, _document(source, settings, lines, classic))
+                write_json(json_path, _document(source, settings, lines, classic, transforms))
     show_classic(classic, settings, console)
+    show_transforms(transforms, settings.classic_side, console)
     show_ops(lines, settings, console)
     if json_path is not None:
         print_written(console, json_path)
 
 
 def _document(
-    source: str | None, settings: OpsSettings, lines: list[Line], classic: dict[str, Turns]
+    source: str | None,
+    settings: OpsSettings,
+    lines: list[Line],
+    classic: dict[str, Turns],
+    transforms: dict[str, dict[str, Turns]],
 ) -> dict[str, object]:
     return document(
         "bench ops",
         {"data": source or "scikit-image's photographs", **vars(settings)},
         [line.to_dict() for line in lines],
         classic={name: turns.to_dict(1e-6) for name, turns in classic.items()},
+        transforms={
+            chain: {name: turns.to_dict(1e-6) for name, turns in cells.items()}
+            for chain, cells in transforms.items()
+        },
         meaning=MEANING,
+        transforms_meaning=TRANSFORMS_MEANING,
         classic_meaning=CLASSIC_MEANING.format(side=settings.classic_side),
     )
 

@@ -1,6 +1,5 @@
 """From a decoded frame to the canvases of its views: only the part that a crop shows is converted and resized."""
 
-import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -11,10 +10,8 @@ from numpy.typing import NDArray
 from dali_pipes.pipeline.stages import needed_part
 from dali_pipes.video.color import to_rgb
 from gpu_aug import Draws
+from gpu_aug.resampling.crop_and_resize import resize_on_canvas
 from readers.video import VideoInfo
-
-# Each thread's memory for resizing.
-_KEPT = threading.local()
 
 
 class _Cut(NamedTuple):
@@ -69,22 +66,9 @@ class Stencil:
 
 
 def _resize(part: NDArray[np.uint8], cut: _Cut, canvas: NDArray[np.uint8]) -> None:
-    from gpu_aug.resampling.bilinear import resize_into, scratch_bytes
-
     (top, left), (height, width) = cut.start, cut.shape
-    size_bytes = scratch_bytes(height, width, *cut.resize)
-    scratch: NDArray[np.uint8] | None = getattr(_KEPT, "scratch", None)
-    if scratch is None or scratch.size < size_bytes:
-        scratch = _KEPT.scratch = np.empty(size_bytes, np.uint8)
-    resize_into(
-        part[top : top + height, left : left + width],
-        (0.0, 0.0, float(height), float(width)),
-        canvas,
-        *cut.resize,
-        *cut.paste,
-        cut.antialias,
-        scratch,
-    )
+    seen = part[top : top + height, left : left + width]
+    resize_on_canvas(seen, cut.resize, cut.paste, canvas, antialias=cut.antialias)
 
 
 def _pair(values: NDArray[np.int32]) -> tuple[int, int]:

@@ -1,9 +1,44 @@
 """The decode stage on images that are decoded already: cut, resample, paste."""
 
+import threading
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn import functional as F
 
 from gpu_aug.resampling.crops import Crops
+
+# Scratch of each thread: new memory would be cleared by the system each time.
+_KEPT = threading.local()
+
+
+def resize_on_canvas(
+    cut: NDArray[np.uint8],
+    size: tuple[int, int],
+    paste: tuple[int, int],
+    canvas: NDArray[np.uint8],
+    *,
+    antialias: bool,
+) -> None:
+    """Resize a cut and lay it on a canvas, by our own kernel, which gives what `resample` gives for uint8.
+
+    Args:
+        cut: uint8 [height, width, 3] of any strides.
+        size: Height and width that it becomes.
+        paste: Top and left on the canvas; may be negative.
+        canvas: uint8 [canvas height, canvas width, 3], pixels side by side, written whole.
+        antialias: Whether a shrinking side is averaged.
+    """
+    from gpu_aug.resampling.bilinear import resize_into, scratch_bytes
+
+    height, width = cut.shape[:2]
+    size_bytes = scratch_bytes(height, width, *size)
+    scratch: NDArray[np.uint8] | None = getattr(_KEPT, "scratch", None)
+    if scratch is None or scratch.size < size_bytes:
+        scratch = _KEPT.scratch = np.empty(size_bytes, np.uint8)
+    span = (0.0, 0.0, float(height), float(width))
+    resize_into(cut, span, canvas, *size, *paste, antialias, scratch)
 
 
 def resample(

@@ -5,7 +5,7 @@ import torch
 from gpu_aug.draws import Draws
 from gpu_aug.engines.engine import Images
 from gpu_aug.engines.fused.compile.pending import Pending, RunProgram
-from gpu_aug.engines.fused.compile.plan import make_plan
+from gpu_aug.engines.fused.compile.plan import add_parts, make_plan
 from gpu_aug.recipe import Recipe
 
 _STORED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
@@ -19,12 +19,15 @@ class FusedEngine:
         recipe: The recipe.
         device: The CPU, or a GPU.
         exact: Whether each Warp is resampled by itself; otherwise neighbouring ones become one.
+
+    Attributes:
+        plan: How each operation is carried out.
     """
 
     name = "fused"
 
     def __init__(self, recipe: Recipe, *, device: torch.device, exact: bool = False) -> None:
-        self._plan = make_plan(recipe, device=device, exact=exact)
+        self.plan = make_plan(recipe, device=device, exact=exact)
         self._run_program = _kernels(device)
         self._device_type = device.type
 
@@ -32,14 +35,10 @@ class FusedEngine:
         """Carry out the batch stage; see Engine.run."""
         if not len(images):
             return
-        pending = Pending(images, self._plan.num_stages, self._run_program)
+        pending = Pending(images, self.plan.num_stages, self._run_program)
         is_uint8 = images[0].dtype == torch.uint8
         with torch.no_grad(), torch.autocast(self._device_type, enabled=False):
-            for number, part in enumerate(self._plan.parts):
-                params = draws.params[number]
-                if part.operation.group > 1:
-                    params = params | {"partners": draws.partners}
-                part.add(pending, params, is_uint8 and number < self._plan.num_uint8)
+            add_parts(self.plan, pending, draws, is_uint8=is_uint8)
             if out.dtype in _STORED:
                 pending.store(out)
             else:

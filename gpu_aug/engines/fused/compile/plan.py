@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from gpu_aug.draws import Params
+from gpu_aug.draws import Draws, Params
 from gpu_aug.engines.engine import num_uint8
 from gpu_aug.engines.fused.compile.maps import can_move, move
 from gpu_aug.engines.fused.compile.mixing import make_mosaic, mix
@@ -149,3 +149,19 @@ def make_plan(recipe: Recipe, *, device: torch.device, exact: bool) -> Plan:
             prepare = prepare_mixing if isinstance(operation, Mixing) else prepare_step
             parts.append(OtherStep(operation, *prepare(operation, device)))
     return Plan(tuple(parts), num_uint8(recipe.batch_leaves), first)
+
+
+def add_parts(plan: Plan, pending: Pending, draws: Draws, *, is_uint8: bool) -> None:
+    """Add all operations of a plan to the programs of some images.
+
+    Args:
+        plan: The plan.
+        pending: The programs.
+        draws: What was drawn for the images.
+        is_uint8: Whether the images are.
+    """
+    for number, part in enumerate(plan.parts):
+        params = draws.params[number]
+        if part.operation.group > 1:
+            params = params | {"partners": draws.partners}
+        part.add(pending, params, is_uint8 and number < plan.num_uint8)

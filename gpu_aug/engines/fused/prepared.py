@@ -1,0 +1,96 @@
+"""Programs made ahead for many draws, each carried out on an image of its own with little overhead."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gpu_aug.draws import Draws
+from gpu_aug.engines.fused.compile.pending import Pending
+from gpu_aug.engines.fused.compile.plan import Plan, add_parts
+from gpu_aug.engines.fused.compile.program import Kind, Program, Stage
+from gpu_aug.engines.fused.cpu.run import DTYPES, run_single
+
+_TORCH = {np.dtype(np.uint8): torch.uint8, np.dtype(np.float32): torch.float32}
+
+
+class Move(NamedTuple):
+    """What a program does that only cuts, mirrors and turns, in this order.
+
+    Attributes:
+        cut: Top, left, height and width of the cut.
+        rows: Whether the rows are reversed.
+        columns: Whether the columns are reversed.
+        transposed: Whether rows become columns, after that.
+    """
+
+    cut: Sequence[int]
+    rows: bool
+    columns: bool
+    transposed: bool
+
+
+class PreparedPrograms:
+    """The batch stage of some draws on the CPU, one program each; see `prepare`.
+
+    Attributes:
+        sizes: Height and width of the results.
+        moves: What the programs do that only move pixels; None for others.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.sizes: list[tuple[int, int]] = [tuple(size) for size in program.size.tolist()]
+        self._program = program
+        self._views: list[list[int]] = program.view.tolist()
+        self.moves = _moves(program, self._views)
+
+    def run(self, row: int, image: NDArray[np.uint8], out: NDArray[Any]) -> None:
+        """Carry out a row's program.
+
+        Args:
+            row: Its number.
+            image: uint8 [h, w, 3] of the row's decode size, pixels side by side.
+            out: [h', w', 3] of `sizes`, uint8 or float32, of any strides; written whole.
+        """
+        one: list[Any] = [field[row : row + 1] for field in self._program]
+        run_single(Program(*one), self._views[row], image, out, DTYPES[_TORCH[out.dtype]])
+
+
+def prepare(plan: Plan, draws: Draws) -> PreparedPrograms | None:
+    """Make the programs of some draws for uint8 images; None where an image takes more than one pass."""
+    found: list[Program] = []
+
+    def note(program: Program, images: Any, others: Any, outs: Any) -> None:
+        del images, outs
+        found.append(program)
+        if others is not None:
+            found.append(program)
+
+    if any(part.by for part in plan.parts):
+        return None
+    pending = Pending(_images_of(draws.crops.canvas), plan.num_stages, note)
+    add_parts(plan, pending, draws, is_uint8=True)
+    pending.store(torch.empty(0))
+    return PreparedPrograms(found[0]) if len(found) == 1 else None
+
+
+def _images_of(sizes: NDArray[np.int32]) -> torch.Tensor | list[torch.Tensor]:
+    """Images without memory of these sizes, which nobody reads."""
+    pixel = torch.empty(1, 1, 3, dtype=torch.uint8)
+    if (sizes == sizes[0]).all():
+        return pixel.expand(len(sizes), *sizes[0].tolist(), 3)
+    return [pixel.expand(height, width, 3) for height, width in sizes.tolist()]
+
+
+def _moves(program: Program, views: list[list[int]]) -> list[Move | None]:
+    back, size, view = program.back.reshape(-1, 3, 3), program.size, program.view
+    only = (program.kind == Kind.WHOLE) & (program.codes == Stage.NOTHING).all(axis=1)
+    transposed = back[:, 0, 0] == 0
+    inside = (np.where(transposed[:, None], size[:, ::-1], size) == view[:, 2:]).all(axis=1)
+    columns = np.where(transposed, back[:, 0, 1], back[:, 0, 0]) < 0
+    rows = np.where(transposed, back[:, 1, 0], back[:, 1, 1]) < 0
+    told = zip(views, rows.tolist(), columns.tolist(), transposed.tolist(), strict=True)
+    plain = (only & inside).tolist()
+    return [Move(*move) if is_plain else None for move, is_plain in zip(told, plain, strict=True)]

@@ -1,0 +1,160 @@
+"""Draws made ahead: calls that follow one another share the cost of drawing and of making programs."""
+
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draw_operations import draw_operations, slot_numbers
+from gpu_aug.engines.fused.compile.plan import Plan
+from gpu_aug.engines.fused.prepared import PreparedPrograms, prepare
+from gpu_aug.recipe import Recipe
+from gpu_aug.resampling.crops import Crops, compose_crops
+from gpu_aug.transform.numbering import Run
+
+_BLOCK = 128  # calls
+_MAX_KEPT = 4  # blocks, and in each sizes of images whose crops are drawn for the whole block
+
+Size = tuple[int, int]
+
+
+class Cut(NamedTuple):
+    """A row of Crops in whole numbers.
+
+    Attributes:
+        start: Top and left.
+        shape: Height and width.
+        resize: What that becomes.
+        paste: Where it goes.
+        canvas: Height and width of the result.
+        is_plain: Whether the cut is the canvas.
+        antialias: Whether shrinking averages.
+    """
+
+    start: Size
+    shape: Size
+    resize: Size
+    paste: Size
+    canvas: Size
+    is_plain: bool
+    antialias: bool
+
+
+class Drawn(NamedTuple):
+    """What was drawn for a call.
+
+    Attributes:
+        cut: The decode stage.
+        programs: The batch stages of several calls.
+        row: Which of them is this call's.
+    """
+
+    cut: Cut
+    programs: PreparedPrograms
+    row: int
+
+
+class DrawnAhead:
+    """Draws for calls with plain images, many at once.
+
+    What is drawn for a call depends on its run, its number and the image's size alone. The batch stage of a
+    recipe whose decode stage gives one size is prepared for a block of calls, whatever sizes come; the decode
+    stage for the block once two images in a row have one size, else for the call.
+
+    Args:
+        recipe: Draws; without operations on time.
+        plan: The fused engine's on the CPU.
+    """
+
+    def __init__(self, recipe: Recipe, plan: Plan) -> None:
+        self._recipe, self._plan = recipe, plan
+        self._blocks: dict[tuple[Run, int, Size | None], _Block | None] = {}
+        self._last: Size | None = None
+
+    def get(self, run: Run, number: int, size: Size, *, alone: bool = False) -> Drawn | None:
+        """Return what is drawn for a call, None where the fused engine needs several passes for it.
+
+        Args:
+            run: The call's.
+            number: The call's.
+            size: Height and width of its image.
+            alone: Whether its neighbours are not expected to follow.
+        """
+        last, self._last = self._last, size
+        again = size == last and not alone
+        start, row = number - number % _BLOCK, number % _BLOCK
+        if alone or (self._recipe.decode_size is None and not again):
+            block, row = self._made(run, number, 1, size), 0
+        else:
+            block = self._block(run, start, size if self._recipe.decode_size is None else None)
+        if block is None:
+            return None
+        return Drawn(block.cut(row, size, whole=again), block.programs, row)
+
+    def _block(self, run: Run, start: int, size: Size | None) -> "_Block | None":
+        key = (run, start, size)
+        if key not in self._blocks:
+            made = self._made(run, start, _BLOCK, size or (1, 1))
+            self._blocks = {**dict([*self._blocks.items()][1 - _MAX_KEPT :]), key: made}
+        return self._blocks[key]
+
+    def _made(self, run: Run, start: int, count: int, size: Size) -> "_Block | None":
+        indices = run.first + run.step * np.arange(start, start + count)
+        draws = self._recipe.draw(run.seed, run.epoch, indices, _tiled(size, count))
+        programs = prepare(self._plan, draws)
+        return None if programs is None else _Block(self._recipe, run, indices, programs)
+
+
+class _Block:
+    """Calls that are prepared together.
+
+    Attributes:
+        programs: Their batch stages.
+    """
+
+    def __init__(
+        self, recipe: Recipe, run: Run, indices: NDArray[np.int64], programs: PreparedPrograms
+    ) -> None:
+        self.programs = programs
+        self._recipe = recipe
+        groups = np.zeros_like(indices)  # nothing is mixed
+        numbers = slot_numbers(recipe.operations, run.seed, run.epoch, indices, groups, view=0)
+        slots = chain.from_iterable(operation.slots for operation in recipe.decode_operations)
+        self._numbers = [next(numbers) for _ in slots]
+        self._cuts: dict[Size, list[Cut]] = {}
+
+    def cut(self, row: int, size: Size, *, whole: bool) -> Cut:
+        """Return the decode stage of a row; `whole` draws that of all rows, for the calls to come."""
+        cuts = self._cuts.get(size)
+        if cuts is not None:
+            return cuts[row]
+        if not whole:
+            return self._drawn(slice(row, row + 1), size)[0]
+        cuts = self._drawn(slice(None), size)
+        self._cuts = {**dict([*self._cuts.items()][1 - _MAX_KEPT :]), size: cuts}
+        return cuts[row]
+
+    def _drawn(self, rows: slice, size: Size) -> list[Cut]:
+        numbers = [each[rows] for each in self._numbers]
+        count = len(range(*rows.indices(len(self.programs.sizes))))
+        sizes = _tiled(size, count)
+        params, _ = draw_operations(self._recipe.decode_operations, iter(numbers), sizes)
+        return cuts_of(compose_crops(params, sizes, antialias=self._recipe.antialias))
+
+
+def cuts_of(crops: Crops) -> list[Cut]:
+    """Return crops in whole numbers."""
+    plain = (
+        (crops.shape == crops.resize).all(axis=1)
+        & (crops.resize == crops.canvas).all(axis=1)
+        & (crops.paste == 0).all(axis=1)
+    )
+    cut = partial(Cut, antialias=crops.antialias)
+    columns = (crops.start, crops.shape, crops.resize, crops.paste, crops.canvas, plain)
+    return [cut(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _tiled(size: Size, count: int) -> NDArray[np.int64]:
+    return np.tile(np.array(size, np.int64), (count, 1))

@@ -1,0 +1,78 @@
+"""Which numbers the calls of a transform draw by, in the process itself and in the workers of a DataLoader."""
+
+import itertools
+import threading
+from typing import NamedTuple
+
+import torch
+from torch.utils.data import get_worker_info
+
+_MOST_SEEDS = 2**63 - 1
+
+
+class Run(NamedTuple):
+    """What the draws of a run of calls have in common.
+
+    Attributes:
+        seed: Their seed.
+        epoch: Their epoch.
+        first: The index of the first call.
+        step: What the index grows by from call to call.
+    """
+
+    seed: int
+    epoch: int
+    first: int
+    step: int
+
+
+class Numbering:
+    """Numbers the calls: each has a draw of its own.
+
+    In a worker of torch's DataLoader the epoch is the base seed that the DataLoader draws from torch's generator for
+    each of its loops, and workers take indices in turn: no two calls of a run draw alike, whatever the number of workers,
+    and ``torch.manual_seed`` makes all of it come again.
+
+    Args:
+        seed: Not negative; None takes one from torch's generator at the first call, in each worker again.
+        epoch: Not negative.
+    """
+
+    def __init__(self, seed: int | None, epoch: int = 0) -> None:
+        self.seed, self._epoch = seed, epoch
+        self._lock = threading.Lock()
+        self._key: int | None = None
+        self.run: Run | None = None
+        self._calls = itertools.count()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch outside workers."""
+        return self._epoch
+
+    def begin(self, epoch: int) -> None:
+        """Begin an epoch: calls are counted from 0 again."""
+        self._epoch = epoch
+        self._key = None
+
+    def take(self, count: int = 1) -> tuple[Run, int]:
+        """Return the run of the next calls, and the number of the first of them in it."""
+        worker = get_worker_info()
+        key = -1 if worker is None else worker.seed
+        with self._lock:
+            if self.run is None or key != self._key:
+                self._key, self.run = key, self._start()
+                self._calls = itertools.count()
+            first = next(self._calls)
+            for _ in range(count - 1):
+                next(self._calls)
+            return self.run, first
+
+    def _start(self) -> Run:
+        worker = get_worker_info()
+        seed = self.seed
+        if seed is None:
+            seed = int(torch.randint(_MOST_SEEDS, (), device="cpu"))
+        if worker is None:
+            return Run(seed, self._epoch, 0, 1)
+        return Run(seed, worker.seed - worker.id, worker.id, worker.num_workers)

@@ -1,0 +1,118 @@
+"""Images as people have them: arrays, tensors, Pillow images; and what comes back for each."""
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gpu_aug.engines.fused.prepared import Move
+
+Kind = Literal["array", "tensor", "pillow"]
+
+_PIXEL = (3, 1)  # strides of columns and channels in bytes
+_LEFT_RIGHT, _TOP_BOTTOM, _TRANSPOSE = 0, 1, 5  # PIL.Image.Transpose
+
+
+def kind_of(image: Any) -> Kind:
+    """What an image is; anything that is no tensor and no Pillow image counts as an array."""
+    if isinstance(image, Tensor):
+        return "tensor"
+    return "pillow" if hasattr(image, "getbands") else "array"
+
+
+def plain_size(image: Any) -> tuple[int, int] | None:
+    """Return height and width of an image that is plain 8-bit RGB on the CPU; None for others.
+
+    Args:
+        image: uint8 [H, W, 3] as an array, uint8 [3, H, W] as a tensor, or a Pillow image of mode RGB.
+    """
+    if isinstance(image, np.ndarray):
+        plain = image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size
+        return image.shape[:2] if plain else None
+    if isinstance(image, Tensor):
+        plain = image.dtype == torch.uint8 and image.ndim == 3 and image.shape[0] == 3
+        plain = plain and image.device.type == "cpu" and image.numel()
+        return (image.shape[1], image.shape[2]) if plain else None
+    if getattr(image, "mode", None) == "RGB":
+        return image.height, image.width
+    return None
+
+
+def as_pixels(image: Any) -> NDArray[np.uint8]:
+    """Return an image that has a `plain_size` as uint8 [H, W, 3] with pixels side by side, in memory of anybody's."""
+    if isinstance(image, Tensor):
+        planes = image.numpy(force=True)
+        pixels = planes.transpose(1, 2, 0)
+        if pixels.strides[1:] != _PIXEL:
+            import cv2
+
+            pixels = cv2.merge([np.ascontiguousarray(plane) for plane in planes])
+        return pixels
+    pixels = np.asarray(image)
+    fits = pixels.strides[1:] == _PIXEL and pixels.strides[0] > 0
+    return pixels if fits else np.ascontiguousarray(pixels)
+
+
+def moved(image: Any, kind: Kind, start: tuple[int, int], move: Move) -> Any:
+    """Cut, mirror and turn a plain image: memory of its own, of the same kind.
+
+    Args:
+        image: As for `plain_size`.
+        kind: What it is.
+        start: Top and left of the part that `move` is about.
+        move: What is done.
+    """
+    (top, left, height, width), rows, columns, transposed = move
+    top, left = start[0] + top, start[1] + left
+    if kind == "tensor":
+        part = image[:, top : top + height, left : left + width]
+        dims = [dim for dim, reverse in ((1, rows), (2, columns)) if reverse]
+        part = part.flip(dims) if dims else part.clone(memory_format=torch.contiguous_format)
+        return part.transpose(1, 2).contiguous() if transposed else part
+    if kind == "pillow":
+        part = image.crop((left, top, left + width, top + height))
+        turns = ((columns, _LEFT_RIGHT), (rows, _TOP_BOTTOM), (transposed, _TRANSPOSE))
+        for wanted, turn in turns:
+            part = part.transpose(turn) if wanted else part
+        return part
+    part = image[top : top + height, left : left + width]
+    if rows or columns:
+        import cv2
+
+        part = cv2.flip(part, -1 if rows and columns else int(columns))
+        return part.transpose(1, 0, 2).copy() if transposed else part
+    return (part.transpose(1, 0, 2) if transposed else part).copy()
+
+
+def room_for(kind: Kind, size: tuple[int, int], dtype: Any) -> tuple[Any, NDArray[Any]]:
+    """Make a result, and the same memory as [h, w, 3]."""
+    if kind == "tensor":
+        planes = np.empty((3, *size), dtype)
+        return torch.from_numpy(planes), planes.transpose(1, 2, 0)
+    out = np.empty((*size, 3), dtype)
+    return out, out
+
+
+def as_given(image: Tensor, kind: Kind, *, whole: bool) -> Any:
+    """Return float32 [..., 3, H, W] as an image of a kind.
+
+    Args:
+        image: Values in [0, 1] if they are to be whole.
+        kind: What it becomes. A Pillow image has whole values; with others a tensor comes.
+        whole: Whether it is to be uint8.
+    """
+    if whole:
+        image = (image * 255).round_().clamp_(0, 255).to(torch.uint8)
+    if kind == "tensor" or (kind == "pillow" and not whole):
+        return image
+    array = np.ascontiguousarray(image.movedim(-3, -1).cpu().numpy())
+    return to_pillow(array) if kind == "pillow" else array
+
+
+def to_pillow(array: NDArray[np.uint8]) -> Any:
+    """Return uint8 [H, W, 3] as a Pillow image."""
+    from PIL import Image
+
+    return Image.fromarray(array)
