@@ -102,8 +102,8 @@ def open_dataset(
     kind, paths = detect_named(format, paths, split) if format else detect(paths, split)
     if kind.name == "stream" and format is None:
         raise SourceError(
-            f"{paths[0]} can only be read forward: decompress it or make shards of it "
-            "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
+            f"{paths[0]} can only be read forward: say format='stream', which a Loader takes with "
+            "shuffle='block', or decompress it or make shards of it (gpu-aug pack)"
         )
     with unreadable(paths[0]):
         made = _made(kind, paths, many or len(paths) > 1, options)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -18,8 +19,6 @@ from dali_pipes.streams.order import StreamOrder
 from dali_pipes.streams.steps import UNKNOWN, StreamPlan
 from readers import BadSample, Sample
 
-_MAX_LOOPS = 16  # that are at their end and were not finished, since a helper process does not know that they are
-
 
 class _Loop:
     """A lane that a loop reads, and the step that is read next."""
@@ -27,22 +26,26 @@ class _Loop:
     def __init__(self) -> None:
         self.lane: Lane | None = None
         self.step = 0
-        self.failed = self.over = False
+        self.failed = False
 
 
 class Readers:
     """The lanes of the loops that are under way.
 
     The steps of a loop can be asked for by several threads; each waits until it is its turn.
+
+    Args:
+        alone: Whether one loop follows another, as in a helper process, where a new one ends those before it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, alone: bool = False) -> None:
+        self._alone = alone
         self._turn = threading.Condition()
         self._loops: dict[int, _Loop] = {}
 
-    def __reduce__(self) -> tuple[type["Readers"], tuple[()]]:
-        """Another process opens lanes of its own."""
-        return Readers, ()
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        """A helper process opens lanes of its own."""
+        return partial(Readers, alone=True), ()
 
     def read(
         self, plan: StreamPlan, open_lane: Callable[[StreamPlan], Lane], timings: Timings
@@ -52,9 +55,10 @@ class Readers:
         Raises:
             LoaderError: A step before it could not be read.
         """
+        if self._alone:
+            for number in [number for number in self._loops if number != plan.loop]:
+                self.finish(number)
         with self._turn:
-            if plan.loop not in self._loops:
-                self._forget()
             loop = self._loops.setdefault(plan.loop, _Loop())
             self._turn.wait_for(lambda: loop.failed or loop.step == plan.step)
             if loop.failed:
@@ -76,21 +80,17 @@ class Readers:
                 self._turn.notify_all()
         if plan.ends:
             self.finish(plan.loop)
-        elif len(given) < plan.count:
-            loop.over = True
         return given, mark
 
     def finish(self, number: int) -> None:
         """Close the lane of a loop that is over."""
         with self._turn:
             loop = self._loops.pop(number, None)
+            if loop is not None:
+                loop.failed = True  # for whoever still waits
+                self._turn.notify_all()
         if loop is not None and loop.lane is not None:
             loop.lane.close()
-
-    def _forget(self) -> None:
-        over = sorted(number for number, loop in self._loops.items() if loop.over)
-        for number in over[:-_MAX_LOOPS]:
-            del self._loops[number]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -123,7 +124,10 @@ class Lane:
 
     def close(self) -> None:
         """Close what is open."""
-        self._entries.close()
+        with suppress(
+            ValueError
+        ):  # a thread is still in it, of a loop that nobody waits for: it ends with the thread
+            self._entries.close()
         self._buffer.clear()
 
     def _go_to(self, place: int, mark: Mark | None) -> None:

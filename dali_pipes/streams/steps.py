@@ -182,6 +182,7 @@ class StreamSteps:
             "divide": self.divide,
             "rank": self.rank,
             "world_size": self.world_size,
+            "at": [epoch, consumed],
             "mark": None if mark is None else list(mark),
             "over": self.saved.get("epoch") == epoch and self.saved.get("over") is True,
         }
@@ -208,6 +209,8 @@ class StreamSteps:
                 "divided among ranks gives each number of ranks another order; resume on as many, begin the next epoch "
                 'with loader.set_epoch, or open streams with divide="samples", which resume on any number'
             )
+        if stream.get("at") != [state["epoch"], state["consumed"]]:
+            return False  # somebody moved the state, so nothing is known of the place
         mark = stream.get("mark")
         usable = self.divide == "samples" or stream.get("rank") == self.rank
         if usable and mark is not None:

@@ -1,6 +1,8 @@
 """A Loader on what can only be read forward: the same order every time, resume at any step, ranks, bad samples."""
 
+import gc
 import json
+import pickle
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ import webdataset
 from dali_pipes import BadSampleError, Loader, LoaderError, StateMismatchError
 from dali_pipes.integrations.webdataset import from_webdataset
 from dali_pipes.streams.lane import SHARD_BITS
+from dali_pipes.streams.steps import UNKNOWN, StreamPlan, StreamSteps
 from gpu_aug import MixUp, Normalize, RandomResizedCrop, Recipe, Resize
 from readers import SourceError, open_dataset
 from tests.support.streams import write_shards
@@ -103,6 +106,7 @@ def test_the_order_is_a_function_of_numbers(shards: list[str]) -> None:
         assert torch.equal(torch.cat([batch.images for batch in other]), pixels)
 
 
+@pytest.mark.long
 def test_a_helper_process(damaged: list[str]) -> None:
     """Makes the same batches, substitutes among them, for loop after loop, and goes on from a state."""
     options: dict[str, Any] = {"last_batch": "partial", "on_bad_sample": "replace"}
@@ -124,7 +128,7 @@ def test_dali(shards: list[str]) -> None:
 
 
 @pytest.mark.parametrize("last_batch", ["drop", "partial"])
-@pytest.mark.parametrize("samples_per_epoch", [None, 20, 40])
+@pytest.mark.parametrize("samples_per_epoch", [None, 40])
 def test_resume_at_any_step(
     shards: list[str], last_batch: str, samples_per_epoch: int | None
 ) -> None:
@@ -447,6 +451,63 @@ def test_other_refusals(shards: list[str]) -> None:
         load(shards).load_state_dict(damaged)
 
 
+def test_what_a_helper_process_is_sent(shards: list[str]) -> None:
+    """Plans without the samples that they keep; a fetcher that opens the stream itself, for one loop at a time."""
+    fetcher = load(shards, on_bad_sample="replace")._setup.fetcher
+    steps = StreamSteps(UNKNOWN, 4, 0, 1, "drop", 1, "shards")
+    plan = fetcher.fetch(next(steps.plans(0))).plan
+    assert isinstance(plan, StreamPlan)
+    sent = pickle.loads(pickle.dumps(plan))
+    other = pickle.loads(pickle.dumps(fetcher))
+
+    assert len(plan.reserve) == 4
+    assert sent.reserve == ()
+    assert sent.mark == plan.mark
+    found = [one.fetch(next(steps.plans(0))).indices.tolist() for one in (other, other, fetcher)]
+    assert found[0] == found[1] == found[2]
+    assert len(other.readers._loops) == 1
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_torchdata(shards: list[str], last: bool) -> None:
+    """A node resumes within an epoch and at its end, and a reset begins the next epoch."""
+    nodes = pytest.importorskip("torchdata.nodes")
+    from dali_pipes.integrations.torchdata import LoaderNode
+
+    straight = load(shards, samples_per_epoch=29)
+    epochs = [labels(straight), labels(straight)]
+    node = nodes.Loader(
+        LoaderNode(load(shards, samples_per_epoch=29)), restart_on_stop_iteration=False
+    )
+    loop = iter(node)
+    for _ in range(7 if last else 2):
+        next(loop)
+    again = nodes.Loader(
+        LoaderNode(load(shards, samples_per_epoch=29)), restart_on_stop_iteration=False
+    )
+    again.load_state_dict(node.state_dict())
+
+    assert labels(again) == ([] if last else epochs[0][2:])
+    assert labels(again) == epochs[1]
+
+
+def test_a_state_that_was_moved(shards: list[str]) -> None:
+    """To the beginning of another epoch, by hand or by set_epoch: nothing of the old place is used."""
+    straight = load(shards)
+    epochs = [labels(straight), labels(straight)]
+    for whole in (False, True):
+        loader = load(shards)
+        loop = iter(loader)
+        next(loop), next(loop)
+        if whole:
+            list(loop)
+        again = load(shards)
+        again.load_state_dict({**loader.state_dict(), "epoch": 1, "consumed": 0})
+        assert (again.epoch, labels(again)) == (1, epochs[1])
+    again.set_epoch(0)
+    assert labels(again) == epochs[0]
+
+
 def test_files_are_closed(shards: list[str]) -> None:
     """When a loop is left, and when it ends."""
 
@@ -457,9 +518,11 @@ def test_files_are_closed(shards: list[str]) -> None:
             if one.exists()
         )
 
+    gc.collect()  # of other tests
     loader = load(shards)
     loop = iter(loader)
     next(loop), next(loop)
+    assert num_open() == 1
     loop.close()  # type: ignore[attr-defined]
     list(loader)
     list(load(shards, samples_per_epoch=8))
