@@ -27,7 +27,7 @@ def _advice(value: Any) -> str:
         return "give dali_pipes.integrations.webdataset.from_webdataset(dataset), or open its tars with open_dataset"
     if ("datasets", "Dataset") in kinds:
         return (
-            "give dali_pipes.integrations.huggingface.from_huggingface(dataset), or open the folder of "
+            "give dali_pipes.integrations.hf_datasets.from_huggingface(dataset), or open the folder of "
             "dataset.save_to_disk(folder) with open_dataset"
         )
     if ("datasets", "DatasetDict") in kinds:

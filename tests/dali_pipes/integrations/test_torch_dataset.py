@@ -18,7 +18,7 @@ from torchvision.datasets import CIFAR10, FakeData, ImageFolder, VOCDetection
 from torchvision.transforms import v2
 
 from dali_pipes import Loader, LoaderError
-from dali_pipes.integrations.huggingface import from_huggingface
+from dali_pipes.integrations.hf_datasets import from_huggingface
 from dali_pipes.integrations.torch_dataset import from_torch
 from gpu_aug import Normalize, Recipe, Resize
 from readers import BadSample, Sample
