@@ -7,8 +7,7 @@
 Nothing is decoded here.
 """
 
-from readers.arrays import ArrayDataset, from_arrays
-from readers.custom import CustomDataset
+from readers.buckets import Buckets
 from readers.dataset import Balanced, IndexedDataset, Subset
 from readers.formats.folder import FolderDataset, ListDataset
 from readers.formats.tar import TarDataset
@@ -32,7 +31,7 @@ __all__ = [
     "ArrayDataset",
     "BadSample",
     "Balanced",
-    "CustomDataset",
+    "Buckets",
     "Dataset",
     "FolderDataset",
     "Header",

@@ -17,11 +17,10 @@ from readers.proportion import ProportionalOrder, checked_length, is_number
 from readers.sample import (
     BadSample,
     ColumnName,
+    FieldTypes,
     Sample,
     SelectionError,
     checked_indices,
-    single_index,
-    sound,
 )
 from readers.selection import Picked, pick_shares, pick_taken, pick_where
 
@@ -55,9 +54,9 @@ class IndexedDataset(ABC):
         return ()
 
     @property
-    def classes(self) -> tuple[str, ...]:
-        """`class_names`, by the name that torchvision has for them."""
-        return self.class_names
+    def field_types(self) -> FieldTypes:
+        """Fields that are arrays of one type and shape, which a Loader stacks; see `readers.sample.FieldTypes`."""
+        return {}
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -255,6 +254,11 @@ class Subset(IndexedDataset):
         return self.whole.class_names
 
     @property
+    def field_types(self) -> FieldTypes:
+        """Those of the whole dataset."""
+        return self.whole.field_types
+
+    @property
     def block_size(self) -> int:
         """About as many samples as a block of the whole has here."""
         return max(1, round(self.whole.block_size * self._picked.density))
@@ -332,6 +336,11 @@ class Balanced(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Class names of the dataset."""
         return self.whole.class_names
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Those of the dataset."""
+        return self.whole.field_types
 
     @property
     def block_size(self) -> int:

@@ -1,7 +1,6 @@
 """Loaders in a Lightning Trainer: their states go into its checkpoints, their epochs follow its own."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -22,15 +21,6 @@ Maker = Callable[[], Loader]
 
 SeveralMaker = Callable[[], Loader | Sequence[Loader]]
 """The same, or several loaders, which Lightning goes through in turn and numbers by `dataloader_idx`."""
-
-_ON_THE_HOST = (
-    "indices",
-    "keys",
-    "valid",
-    "frames",
-    "seconds",
-    "videos",
-)  # wherever the images are
 
 
 class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any type where Lightning is not checked
@@ -121,10 +111,7 @@ class LoaderModule(LightningDataModule):  # type: ignore[misc]  # a class of any
         Such a move is waited for. A loader on a GPU, and "auto" where there is one, needs none.
         """
         del dataloader_idx
-        if batch.images.device == device:
-            return batch
-        names = [field.name for field in fields(batch) if field.name not in _ON_THE_HOST]
-        return replace(batch, **{name: _moved(getattr(batch, name), device) for name in names})
+        return batch if batch.images.device == device else batch.to(device)
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the training loader, once there is one, for a checkpoint."""
@@ -237,11 +224,3 @@ class TrainingEpochs(Epochs):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take nothing."""
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.to(device)
-    if isinstance(value, list | tuple):
-        return type(value)(_moved(entry, device) for entry in value)
-    return value

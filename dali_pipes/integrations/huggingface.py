@@ -1,0 +1,104 @@
+"""Loaders in the Trainer of Hugging Face's transformers: batches as dictionaries, states beside its checkpoints.
+
+accelerate needs nothing of this: ``accelerator.prepare(loader)`` returns the loader as it is, whose ranks are those of
+torch.distributed, and ``accelerator.register_for_checkpointing(loader)`` keeps its state.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.loader import Loader
+
+try:
+    from transformers import TrainerCallback
+except ImportError as error:
+    raise MissingPackageError(
+        "dali_pipes.integrations.huggingface needs transformers, which is not installed: pip install 'transformers[torch]'"
+    ) from error
+
+_FILE = "gpu_aug_loader.json"
+
+
+class Dictionaries:
+    """A loader whose batches are dictionaries, as models of transformers want them.
+
+    Args:
+        loader: The loader.
+        names: Argument of the model -> name in the batch, see `Batch.to_dict`.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> batches = Dictionaries(loader, pixel_values="images", labels="labels")
+        >>> next(iter(batches))["pixel_values"].shape
+        torch.Size([8, 3, 64, 64])
+    """
+
+    def __init__(self, loader: Loader, **names: str) -> None:
+        self.loader, self._names = loader, names
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.loader:
+            there = batch.to_dict()
+            yield {argument: there[name] for argument, name in self._names.items()}
+
+    def set_epoch(self, epoch: int) -> None:
+        """See `Loader.set_epoch`; Trainer calls it."""
+        self.loader.set_epoch(epoch)
+
+
+class LoaderCallback(TrainerCallback):  # type: ignore[misc]  # a class of any type where transformers is not checked
+    """Keeps a loader's state in the checkpoints of a Trainer, and goes on from there.
+
+    Overwrite the Trainer's ``get_train_dataloader`` to return `Dictionaries`, and set
+    ``TrainingArguments(ignore_data_skip=True)``, so that nothing is skipped a second time.
+
+    Args:
+        loader: The training loader.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+        >>> # Trainer(..., args=TrainingArguments(..., ignore_data_skip=True), callbacks=[LoaderCallback(loader)])
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Write the loader's state into the checkpoint."""
+        del control
+        told = self.loader.state_dict()
+        if state.is_world_process_zero:
+            (_folder(args, state) / _FILE).write_text(json.dumps(told))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Load the state of the checkpoint that the training goes on from.
+
+        Raises:
+            LoaderError: The checkpoint has none, or Trainer would skip batches once more.
+            StateMismatchError: It belongs to another dataset, recipe, seed or version.
+        """
+        del control
+        if not state.global_step:
+            return
+        path = _folder(args, state) / _FILE
+        if not args.ignore_data_skip:
+            raise LoaderError(
+                "the loader goes on by itself, and Trainer would skip the same batches again: give "
+                "TrainingArguments(ignore_data_skip=True)"
+            )
+        if not path.is_file():
+            raise LoaderError(
+                f"{path} is missing, so the loader cannot go on: resume from a checkpoint in output_dir that was saved "
+                f"with this callback"
+            )
+        self.loader.load_state_dict(json.loads(path.read_text()))
+
+
+def _folder(args: Any, state: Any) -> Path:
+    return Path(args.output_dir) / f"checkpoint-{state.global_step}"
