@@ -8,13 +8,16 @@ import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.not_a_dataset import not_a_dataset
 from dali_pipes.schedule import MAX_EPOCH
+from dali_pipes.streams.order import stream_order
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
 from gpu_aug.targets.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
+from readers.stream import is_stream
 
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
@@ -161,7 +164,7 @@ def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
     if count:
         return count
     if is_stream(dataset):
-        raise no_class_count(recipe)
+        raise no_class_count(mixing[0])
     first = dataset.fetch([0])[0]
     if isinstance(first, Sample) and first.label == -1:
         return None

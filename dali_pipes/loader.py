@@ -22,10 +22,10 @@ from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import AnySteps, Consumed, LastBatch, total
+from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
-from dali_pipes.streams.steps import UNKNOWN, StreamPlan, StreamSteps
+from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamPlan, StreamSteps
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
@@ -151,7 +151,7 @@ class Loader:
     @names.known_keywords
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | Stream,
         recipe: AnyRecipe | RecipeOf,
         *,
         batch_size: int | Mapping[Size, int],
@@ -195,7 +195,9 @@ class Loader:
         self._audit = Audit(audit, process.rank)
         steps = setup.steps(process)
         self._audit.require_own_file(process)
-        evaluation.warn_of_training(dataset, setup.fetcher.variants, order, steps, stacklevel=4)
+        evaluation.warn_of_training(
+            options.dataset, setup.fetcher.variants, order, steps, stacklevel=4
+        )
         sizing.warn_of_small_buckets(steps, stacklevel=4)
         self._production = Production(setup, steps)
         self._epochs = Epochs()
@@ -203,7 +205,7 @@ class Loader:
     @classmethod
     def eval(
         cls,
-        dataset: Dataset,
+        dataset: Dataset | Stream,
         recipe: AnyRecipe | RecipeOf,
         *,
         batch_size: int | Mapping[Size, int],
@@ -242,13 +244,22 @@ class Loader:
             **options,
         )
         fetcher = loader._setup.fetcher
-        evaluation.require_all_once(dataset, fetcher.order)
+        evaluation.require_all_once(loader._setup.options.dataset, fetcher.order)
         sizing.require_no_change(fetcher.variants)
         evaluation.warn_of_draws(fetcher.variants)
         return loader
 
     def __len__(self) -> int:
-        """Steps of a whole epoch, on this and every other rank."""
+        """Steps of a whole epoch, on this and every other rank.
+
+        Raises:
+            TypeError: It is known only at the end of a stream.
+        """
+        if self.steps.length == UNKNOWN:
+            raise TypeError(
+                "the number of steps is known at the end of the stream only; say how many samples an epoch has, as in "
+                'open_dataset(..., format="stream", samples_per_epoch=1_000_000)'
+            )
         return self.steps.num_steps()
 
     def __iter__(self) -> Generator[Batch]:
@@ -335,6 +346,8 @@ class Loader:
         }
         if isinstance(order := self._setup.fetcher.order, BucketOrder):
             state["buckets"] = [stop - start for start, stop in order.had(consumed)]
+        if isinstance(self.steps, StreamSteps):
+            state["stream"] = self.steps.state(self._epochs.epoch, total(consumed))
         return cast(LoaderState, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -350,7 +363,8 @@ class Loader:
         order = self._setup.fetcher.order
         lengths = order.lengths if isinstance(order, BucketOrder) else ()
         epoch, consumed = check_state(state, self.state_dict(), lengths)
-        if self.steps.num_steps(consumed) > 0:
+        over = isinstance(self.steps, StreamSteps) and self.steps.load(state)
+        if self.steps.num_steps(consumed) > 0 and not over:
             self._epochs.move_to(epoch, consumed)
         else:
             self._epochs.move_to(epoch + 1, 0, ended=epoch)
@@ -441,9 +455,9 @@ class Loader:
         with self.timings.measure("wait"):
             finished, images = producer.take()
         plan, latest = finished.plan, number == self._epochs.loop
-        if latest and isinstance(self.schedule, StreamSteps):
-            self.schedule.note(plan)
         if isinstance(plan, StreamPlan) and plan.over:
+            if latest:
+                self._note(plan)
             return None
         records, failure = bad_ones(finished, self._ledger.policy)
         self._ledger.commit(records)
@@ -454,4 +468,9 @@ class Loader:
         if latest:  # the state is that of the latest loop
             self._audit.count(finished)
             self._epochs.count(plan.consumed)
+            self._note(plan)
         return batch
+
+    def _note(self, plan: Plan) -> None:
+        if isinstance(self.steps, StreamSteps):
+            self.steps.note(plan)

@@ -7,7 +7,9 @@
 Nothing is decoded here.
 """
 
+from readers.arrays import ArrayDataset, from_arrays
 from readers.buckets import Buckets
+from readers.custom import CustomDataset
 from readers.dataset import Balanced, IndexedDataset, Subset
 from readers.formats.folder import FolderDataset, ListDataset
 from readers.formats.tar import TarDataset
@@ -32,6 +34,7 @@ __all__ = [
     "BadSample",
     "Balanced",
     "Buckets",
+    "CustomDataset",
     "Dataset",
     "FolderDataset",
     "Header",

@@ -21,6 +21,8 @@ from readers.sample import (
     Sample,
     SelectionError,
     checked_indices,
+    single_index,
+    sound,
 )
 from readers.selection import Picked, pick_shares, pick_taken, pick_where
 
@@ -52,6 +54,11 @@ class IndexedDataset(ABC):
     def class_names(self) -> tuple[str, ...]:
         """Name of each class number; empty where the data does not name its classes."""
         return ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """`class_names`, by the name that torchvision has for them."""
+        return self.class_names
 
     @property
     def field_types(self) -> FieldTypes:

@@ -128,11 +128,12 @@ class Fetcher:
             plan: The step of the bad one.
             records: The bad one, and the substitutes that were bad, too.
         """
-        position = substitute(self.seed, records, len(self.order))
+        start, stop = self._stretch(plan)
+        position = substitute(self.seed, records, stop - start)
         if position is None:
             return None
         # Through the order, so that weights hold for substitutes, too.
-        index, repeats = self.order.places(plan.epoch, np.array([position]))
+        index, repeats = self.order.places(plan.epoch, np.array([start + position]))
         return self.dataset.fetch(index)[0], int(repeats[0])
 
     def identities(
@@ -251,7 +252,7 @@ class Fetcher:
         sizes: NDArray[np.int64],
     ) -> tuple[Draws, ...]:
         """Draw parameters; a sample that comes again in an epoch has others each time."""
-        identities = indices + repeats * len(self.dataset)
+        identities = self.identities(indices, repeats)
         start, stop = self._stretch(plan)
         # Groups of neighbours begin where a bucket does, and no two buckets share one.
         moved = -start % _LARGEST_GROUP + _LARGEST_GROUP * plan.bucket
@@ -325,13 +326,10 @@ class Fetcher:
         """Record a bad sample, and fill its row with another one where the policy says so."""
         records = (*row.records, _record(plan, bad))
         while self.policy == "replace":
-            start, stop = self._stretch(plan)
-            position = substitute(self.seed, records, stop - start)
-            if position is None:
+            found = self.candidate(plan, records)
+            if found is None:
                 break
-            # Through the order, so that weights hold for substitutes, too.
-            index, repeats = self.order.places(plan.epoch, np.array([start + position]))
-            checked = self._check(self.dataset.fetch(index)[0])
+            checked = self._check(found[0])
             if not isinstance(checked, BadSample):
                 return _Row(checked, checked.sample.index, found[1], records)
             records = (*records, _record(plan, checked))

@@ -9,8 +9,10 @@ import numpy as np
 
 from dali_pipes.errors import LoaderError, StateMismatchError
 from dali_pipes.process_rank import Process
-from dali_pipes.schedule import LastBatch, Plan
+from dali_pipes.schedule import AnySteps as IndexedSteps
+from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.streams.lane import Given, Mark
+from dali_pipes.variants import Variants
 from readers import part
 from readers.stream import Divide, Stream
 
@@ -92,7 +94,7 @@ class StreamSteps:
         rank: This rank, 0 <= rank < world_size.
         world_size: Number of ranks.
         last_batch: "drop" leaves an incomplete last step out, "partial" shares it out.
-        group: How many neighbours are mixed: 1, 2 or 4.
+        variants: The recipes of the run.
         divide: What the ranks divide.
         saved: Where the run stands, for its state: what `note` and `load` put there.
     """
@@ -102,9 +104,14 @@ class StreamSteps:
     rank: int
     world_size: int
     last_batch: LastBatch
-    group: int
+    variants: Variants
     divide: Divide
     saved: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def group(self) -> int:
+        """How many neighbours are mixed: 1, 2 or 4."""
+        return self.variants.group
 
     @property
     def global_batch(self) -> int:
@@ -127,19 +134,19 @@ class StreamSteps:
         del variant
         return self.largest
 
-    def num_steps(self, consumed: int = 0) -> int:
+    def num_steps(self, consumed: Consumed = 0) -> int:
         """Steps that are left in an epoch; very many where its length is not known."""
-        left = self.length - consumed
+        left = self.length - total(consumed)
         if self.last_batch == "drop":
             return left // self.global_batch
         return -(-left // self.global_batch)
 
-    def plans(self, epoch: int, consumed: int = 0) -> Iterator[Plan]:
+    def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
         """The steps that are left in an epoch, in order; without end where its length is not known."""
-        loop, num_steps = next(_LOOPS), self.num_steps(consumed)
-        mark = self._mark(epoch, consumed)
+        loop, num_steps, had = next(_LOOPS), self.num_steps(consumed), total(consumed)
+        mark = self._mark(epoch, had)
         for step in range(num_steps):
-            start = consumed + step * self.global_batch
+            start = had + step * self.global_batch
             stop = min(start + self.global_batch, self.length)
             low, high = part(start, stop, self.rank, self.world_size)
             own = np.arange(low, high, dtype=np.int64)
@@ -154,6 +161,7 @@ class StreamSteps:
                 # What "drop" leaves out is consumed with the last step, so that the epoch is over.
                 self.length if last else stop,
                 self.rank,
+                self.variants.at(epoch),
                 loop=loop,
                 lane=0 if shares else self.rank,
                 num_lanes=1 if shares else self.world_size,
@@ -226,6 +234,9 @@ class StreamSteps:
         return mark
 
 
+AnySteps = IndexedSteps | StreamSteps
+
+
 def _as_mark(mark: Any) -> Mark:
     fits = isinstance(mark, list | tuple) and len(mark) == len(Mark._fields)
     if not fits or not all(type(number) is int and number >= 0 for number in mark):
@@ -236,7 +247,7 @@ def _as_mark(mark: Any) -> Mark:
 
 
 def stream_steps(
-    stream: Stream, batch_size: int, last_batch: LastBatch, group: int, process: Process
+    stream: Stream, batch_size: int, last_batch: LastBatch, variants: Variants, process: Process
 ) -> StreamSteps:
     """Return the steps of an epoch of a stream.
 
@@ -244,6 +255,7 @@ def stream_steps(
         LoaderError: The ranks would not take as many steps, or find no shards; or the arguments do not fit streams.
     """
     length, world_size = stream.samples_per_epoch or UNKNOWN, process.world_size
+    group = variants.group
     divide: Divide = "shards" if stream.divides_itself else stream.divide
     if last_batch == "pad":
         raise LoaderError(
@@ -267,7 +279,7 @@ def stream_steps(
                 f"{stream.num_shards} shards cannot be divided among {world_size} ranks: make more shards, or open the "
                 'stream with divide="samples"'
             )
-    steps = StreamSteps(length, batch_size, process.rank, world_size, last_batch, group, divide)
+    steps = StreamSteps(length, batch_size, process.rank, world_size, last_batch, variants, divide)
     if steps.num_steps() == 0:
         raise LoaderError(
             f"an epoch has no full batch: samples_per_epoch={length}, batch_size={batch_size}, "

@@ -454,7 +454,7 @@ def test_other_refusals(shards: list[str]) -> None:
 def test_what_a_helper_process_is_sent(shards: list[str]) -> None:
     """Plans without the samples that they keep; a fetcher that opens the stream itself, for one loop at a time."""
     fetcher = load(shards, on_bad_sample="replace")._setup.fetcher
-    steps = StreamSteps(UNKNOWN, 4, 0, 1, "drop", 1, "shards")
+    steps = StreamSteps(UNKNOWN, 4, 0, 1, "drop", fetcher.variants, "shards")
     plan = fetcher.fetch(next(steps.plans(0))).plan
     assert isinstance(plan, StreamPlan)
     sent = pickle.loads(pickle.dumps(plan))
