@@ -16,11 +16,11 @@ import pytest
 import torch
 import webdataset
 
-from dali_pipes import BadSampleError, Loader, LoaderError, StateMismatchError
+from dali_pipes import BadSampleError, Buckets, Loader, LoaderError, MultiScale, StateMismatchError
 from dali_pipes.integrations.webdataset import from_webdataset
 from dali_pipes.streams.lane import SHARD_BITS
 from dali_pipes.streams.steps import UNKNOWN, StreamPlan, StreamSteps
-from gpu_aug import MixUp, Normalize, RandomResizedCrop, Recipe, Resize
+from gpu_aug import MixUp, Normalize, RandomResizedCrop, Recipe, Resize, Schedule
 from readers import SourceError, open_dataset
 from tests.support.streams import write_shards
 
@@ -432,6 +432,29 @@ def test_what_is_refused(shards: list[str], options: dict[str, Any], message: st
     """With what would work."""
     with pytest.raises(LoaderError, match=message):
         load(shards, **options)
+
+
+def test_recipes_by_epoch(shards: list[str]) -> None:
+    """A schedule of recipes; sizes by position and buckets by shape need random access."""
+    plan = Schedule({0: Recipe([RandomResizedCrop(8)]), 1: Recipe([RandomResizedCrop(12)])})
+    loader = load(shards, recipe=plan)
+    order = labels(load(shards))
+
+    assert [{tuple(batch.images.shape[2:]) for batch in loader} for _ in range(3)] == [
+        {(8, 8)},
+        {(12, 12)},
+        {(12, 12)},
+    ]
+    assert labels(load(shards, recipe=plan)) == order
+    by_size = {"recipe": lambda size: Recipe([RandomResizedCrop(size)])}
+    for options in (
+        {"sizes": MultiScale([(8, 8), (12, 12)], every=8)},
+        {"buckets": Buckets([(8, 8)])},
+    ):
+        with pytest.raises(
+            LoaderError, match="buckets= and sizes= need samples that can be read at random"
+        ):
+            load(shards, **by_size, **options)
 
 
 def test_other_refusals(shards: list[str]) -> None:
