@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
+from readers.describe import describe
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
 from readers.formats.folder_warnings import doubts
@@ -125,8 +126,8 @@ def open_dataset(
     kind, paths, options = found.format, found.paths, {**found.options, **options}
     if kind.name == "stream" and format is None:
         raise SourceError(
-            f"{paths[0]} can only be read forward: decompress it or make shards of it "
-            "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
+            f"{paths[0]} can only be read forward: say format='stream', which a Loader takes with "
+            "shuffle='block', or decompress it or make shards of it (gpu-aug pack)"
         )
     if format is None and len(paths) == 1 and is_path_table(paths[0], options):
         kind = FORMATS["csv"]
@@ -197,12 +198,18 @@ def _from_pairs(
 
 
 def _texts_of(source: Any) -> list[str]:
+    if hasattr(source, "dtype"):
+        raise SourceError(
+            f"source={describe(source)} is no path: of images in memory make a dataset with "
+            "readers.from_arrays(images, labels)"
+        )
     items = [source] if isinstance(source, (str, os.PathLike)) else source
     try:
         return [os.fspath(item) for item in items]
     except TypeError:
         raise SourceError(
-            f"source={source!r} is no path: give a path, a pattern, a URL, or a list of them"
+            f"source={describe(source)} is no path: give a path, a pattern, a URL, or a list of them; a list of arrays "
+            "is for readers.from_arrays, a Dataset of PyTorch for dali_pipes.integrations.torch_dataset.from_torch"
         ) from None
 
 
