@@ -80,6 +80,7 @@ class Batch:
     videos: list[str] | None = None
     video_numbers: torch.Tensor | None = None
     fields: Mapping[str, torch.Tensor | list[Any]] = field(default_factory=dict)
+    camera_columns: Mapping[str, slice] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.views:
@@ -91,6 +92,11 @@ class Batch:
     def __iter__(self) -> Iterator[torch.Tensor]:
         """Give `images` and `labels`, for ``for images, labels in loader``."""
         return iter((self.images, self.labels))
+
+    @property
+    def cameras(self) -> dict[str, torch.Tensor]:
+        """The pictures of each camera, [B, T, 3, H, W], parts of `images`; empty where the data names no cameras."""
+        return {name: self.images[:, columns] for name, columns in self.camera_columns.items()}
 
     def __getitem__(self, name: str) -> Any:
         """Return what `to_dict` has under a name, such as ``batch["images"]`` or a further field.
@@ -107,11 +113,15 @@ class Batch:
         return name in self.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that the batch has, by name, further fields among it; `views` where there are several."""
-        named = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "fields"}
+        """Return everything that the batch has, by name, cameras and further fields among it; `views` where there are several."""
+        further = ("fields", "camera_columns")
+        named = {
+            own.name: getattr(self, own.name) for own in fields(self) if own.name not in further
+        }
         if len(self.views) == 1:
             del named["views"]
-        return {**{name: one for name, one in named.items() if one is not None}, **self.fields}
+        there = {name: one for name, one in named.items() if one is not None}
+        return {**there, **self.cameras, **self.fields}
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
         """Return the batch with all that lies on the loader's device on another one; the rest stays on the CPU."""

@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -23,6 +23,11 @@ class Choice:
     decoder: Literal["dali", "cpu"]
     engine: EngineName
     reasons: tuple[str, ...]
+
+    def decoding_on_cpu(self, why: str) -> "Choice":
+        """Return it with the decoder "cpu"."""
+        device, _, engine = self.reasons
+        return replace(self, decoder="cpu", reasons=(device, f"decoder cpu: {why}", engine))
 
 
 def choose(

@@ -14,7 +14,14 @@ from readers.balance import group_classes
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, is_number
-from readers.sample import BadSample, ColumnName, Sample, SelectionError, checked_indices
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    FieldTypes,
+    Sample,
+    SelectionError,
+    checked_indices,
+)
 from readers.selection import Picked, pick_shares, pick_taken, pick_where
 
 
@@ -43,6 +50,11 @@ class IndexedDataset(ABC):
     def class_names(self) -> tuple[str, ...]:
         """Name of each class number; empty where the data does not name its classes."""
         return ()
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Fields that are arrays of one type and shape, which a Loader stacks; see `readers.sample.FieldTypes`."""
+        return {}
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -210,6 +222,11 @@ class Subset(IndexedDataset):
         return self.whole.class_names
 
     @property
+    def field_types(self) -> FieldTypes:
+        """Those of the whole dataset."""
+        return self.whole.field_types
+
+    @property
     def block_size(self) -> int:
         """About as many samples as a block of the whole has here."""
         return max(1, round(self.whole.block_size * self._picked.density))
@@ -287,6 +304,11 @@ class Balanced(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Class names of the dataset."""
         return self.whole.class_names
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Those of the dataset."""
+        return self.whole.field_types
 
     @property
     def block_size(self) -> int:

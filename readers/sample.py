@@ -39,6 +39,9 @@ ColumnName = Literal["label", "height", "width", "num_bytes"]
 COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
 """The numbers that every dataset can tell of its samples; see `readers.dataset.IndexedDataset.column`."""
 
+FieldTypes = Mapping[str, tuple[str, tuple[int, ...]]]
+"""By name, fields that hold NumPy files of one type and shape in all samples: NumPy's name of the type, and the shape."""
+
 Payload = bytes | memoryview
 """The encoded bytes of one field. A memoryview reads from its storage without a copy."""
 
