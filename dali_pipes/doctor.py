@@ -16,6 +16,7 @@ _LIBRARIES = {
     "arrayrecord": "array_record",
     "remote": "obstore",
     "zstd": "zstandard",
+    "tiff": "tifffile",
 }
 """What the optional extras for formats bring."""
 

@@ -22,6 +22,7 @@ from readers.formats.detect_files import (
 )
 from readers.formats.detect_stores import detect_store
 from readers.formats.lerobot.detect import is_lerobot
+from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
 from readers.formats.registry import FORMATS, format_of
 from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
@@ -89,6 +90,9 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
             )
         chosen = folder_of_split(folder, list(splits), split)
         return with_classes_of_train(detect_folder(chosen, None), folder, splits)
+    metadata = find_metadata(folder, files)
+    if metadata is not None and (metadata.name != _METADATA or has_named_files(metadata)):
+        return Detected(FORMATS["csv"], [str(metadata)])
     if _METADATA in files and split is None:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
     if _PACKED in files:
