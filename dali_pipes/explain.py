@@ -63,6 +63,9 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
         )
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    if fetcher.targets.maps:
+        named = (f"{name} ({one!r})" for name, one in fetcher.targets.maps.maps)
+        yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"
     yield from _sizes(setup, steps)
     yield _order(steps, fetcher.order.name, "image" if clips is None else "clip")
     if (other := ranks.other()) is not None:
