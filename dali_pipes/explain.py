@@ -68,6 +68,9 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
         yield f"labels: {described(fetcher.label_shape)}, float32"
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    if fetcher.targets.maps:
+        named = (f"{name} ({one!r})" for name, one in fetcher.targets.maps.maps)
+        yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"
     yield from _sizes(setup, steps)
     if isinstance(steps, StreamSteps):
         yield from explain_stream(steps, fetcher.order.name)
