@@ -4,8 +4,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dali_pipes.bucket_steps import AnySteps
 from dali_pipes.errors import LoaderError
-from dali_pipes.schedule import AnySteps
 from dali_pipes.variants import Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from dali_pipes.bucket_steps import AnySteps, BucketSteps
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import AnySteps, BucketSteps
 from dali_pipes.state_words import name_of, shown_sizes, steps_of
 from dali_pipes.targets import KINDS
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC

@@ -13,6 +13,7 @@ from dali_pipes.assemble import assemble, bad_ones
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.bad_samples import BadRecord, Ledger, Policy
 from dali_pipes.batch import Batch, Timings
+from dali_pipes.bucket_steps import AnySteps
 from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
@@ -22,14 +23,15 @@ from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import AnySteps, Consumed, LastBatch, total
+from dali_pipes.schedule import Consumed, LastBatch, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from readers import Dataset
-from readers.buckets import BucketOrder, Buckets, Size
+from readers.bucket_order import BucketOrder
+from readers.buckets import Buckets, Size
 from readers.order import Shuffle
 
 

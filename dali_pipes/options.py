@@ -9,6 +9,7 @@ import torch
 
 from dali_pipes import arguments, sizing
 from dali_pipes.batch import Timings
+from dali_pipes.bucket_steps import AnySteps
 from dali_pipes.choose import Choice, DecoderName, choose
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
@@ -17,7 +18,7 @@ from dali_pipes.multi_scale import MultiScale
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
-from dali_pipes.schedule import AnySteps, LastBatch
+from dali_pipes.schedule import LastBatch
 from dali_pipes.targets import Kind, TargetReader
 from dali_pipes.variants import AnyRecipe, RecipeOf, make_variants
 from dali_pipes.video.source import ClipSource, find_clips, require_clips

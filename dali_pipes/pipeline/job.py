@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from dali_pipes.batch import Stage
+from dali_pipes.bucket_steps import AnySteps
 from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.shared_memory import Frame
-from dali_pipes.schedule import AnySteps
 
 
 @dataclass(frozen=True, slots=True)

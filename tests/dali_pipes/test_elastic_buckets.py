@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dali_pipes import Buckets, Loader, MultiScale, StateMismatchError
-from dali_pipes.schedule import BucketSteps, Consumed, LastBatch, Plan, Steps, total
+from dali_pipes.bucket_steps import BucketSteps
+from dali_pipes.schedule import Consumed, LastBatch, Plan, Steps, total
 from dali_pipes.variants import Variants, make_variants
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Schedule
 from readers import Dataset, open_dataset
-from readers.buckets import BucketOrder
+from readers.bucket_order import BucketOrder
 from tests.support.adapters import write_tar
 
 NUM_IMAGES = 41

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from readers import Buckets, SelectionError
-from readers.buckets import MOST_BUCKETS, BucketOrder, batches_of, take_turns
+from readers.bucket_order import BucketOrder, take_turns
+from readers.buckets import MOST_BUCKETS, batches_of
 
 SIZES = [(16, 16), (12, 20), (20, 12)]
 GOLDEN_ORDER = [0, 9, 18, 3, 6, 12, 15, 19, 7, 10, 13, 1, 16, 4, 17, 14, 8, 11, 2, 5]
