@@ -81,5 +81,5 @@ class Epochs:
                 f"the loop before this one was left after its first batch, and every loop is an epoch, so epoch "
                 f"{self.epoch} is over and this is epoch {self.epoch + 1}; to look at a batch use loader.peek(), to go "
                 f"on within an epoch keep the iterator",
-                stacklevel=3,
+                stacklevel=4,
             )

@@ -1,7 +1,7 @@
 """Loader: what a training script loops over, and the state of its run."""
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self, cast
@@ -250,8 +250,14 @@ class Loader:
         """Steps of a whole epoch, on this and every other rank."""
         return self.steps.num_steps()
 
-    def __iter__(self) -> Iterator[Batch]:
-        """Begin the next epoch, or go on where a loaded state stands."""
+    def __iter__(self) -> Generator[Batch]:
+        """Begin the next epoch with the first batch, or go on where a loaded state stands.
+
+        A loop of which nobody takes a batch is none: trainers make such loops.
+        """
+        yield from self._begin()
+
+    def _begin(self) -> Generator[Batch]:
         process, epochs, steps = self._ranks.settle(), self._epochs, self.steps
         epochs.warn_of_a_short_loop(steps.length)
         follows, number = epochs.began, epochs.begin(steps)

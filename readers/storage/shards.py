@@ -122,6 +122,12 @@ class ShardDataset(IndexedDataset):
         """Path or URL of every shard."""
         return [blob.location for blob in self._blobs]
 
+    @property
+    def members(self) -> frozenset[str]:
+        """Names of all members that entries have, as `Scan.find` gave them."""
+        kinds = (kind for found in self._found for kind in found.head.kinds)
+        return frozenset(name for kind in kinds for name in kind[0])
+
     def __len__(self) -> int:
         return self._starts[-1]
 

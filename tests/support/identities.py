@@ -43,7 +43,23 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "npy": ("npy/photos.npy", {}),
     "manifest": ("manifest/train.jsonl", {}),
     "coco": ("coco/annotations/instances_train.json", {}),
+    "mask-folder": ("mask_folder", {}),
+    "mask-folder with values": ("mask_folder", {"mask_values": {3: 0, 4: 1, 5: 255}}),
+    "imagenet": ("imagenet", {}),
+    "openimages": ("openimages/oidv6-train-annotations-bbox.csv", {}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
+    "voc": ("voc/VOCdevkit", {}),
+    "voc with options": (
+        "voc/VOCdevkit",
+        {"split": "train", "coords": "zero-based", "difficult": False, "outside": "clip"},
+    ),
+    "yolo": ("yolo", {}),
+    "yolo with options": ("yolo/data.yaml", {"task": "detect", "outside": "clip"}),
+    "labelme": ("labelme/pictures", {"classes": ["class-0", "class-1", "class-2"]}),
+    "labelme with masks": (
+        "labelme/pictures",
+        {"classes": ["class-0", "class-1", "class-2"], "masks": True},
+    ),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "CenterCrop": {"size": 8},

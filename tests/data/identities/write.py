@@ -26,6 +26,12 @@ FORMATS = (
     "npy",
     "manifest",
     "coco",
+    "voc",
+    "yolo",
+    "labelme",
+    "mask_folder",
+    "imagenet",
+    "openimages",
 )
 
 
