@@ -19,6 +19,7 @@ from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Schedule
 from readers import Dataset, open_dataset
 from readers.bucket_order import BucketOrder
 from tests.support.adapters import write_tar
+from tests.support.extent import trials
 
 NUM_IMAGES = 41
 BUCKETS = Buckets([(8, 8), (6, 12), (12, 6)])
@@ -82,7 +83,7 @@ def steps_of(
 
 
 class TestBucketSteps:
-    @settings(max_examples=60)
+    @settings(max_examples=trials(25), deadline=None)
     @given(
         st.tuples(*[st.integers(0, 30)] * 3).filter(any),
         st.lists(
@@ -174,7 +175,7 @@ class TestBucketSteps:
 
 
 class TestChangingSizes:
-    @settings(max_examples=60)
+    @settings(max_examples=trials(25), deadline=None)
     @given(
         st.integers(1, 90),
         st.lists(
