@@ -21,6 +21,7 @@ from readers.bucket_order import BucketOrder
 from tests.support.adapters import write_tar
 from tests.support.extent import trials
 
+few = settings(deadline=None, max_examples=trials(25), derandomize=True, database=None)
 NUM_IMAGES = 41
 BUCKETS = Buckets([(8, 8), (6, 12), (12, 6)])
 SCALES = [8, 12, (8, 16)]
@@ -83,7 +84,7 @@ def steps_of(
 
 
 class TestBucketSteps:
-    @settings(max_examples=trials(25), deadline=None)
+    @few
     @given(
         st.tuples(*[st.integers(0, 30)] * 3).filter(any),
         st.lists(
@@ -175,7 +176,7 @@ class TestBucketSteps:
 
 
 class TestChangingSizes:
-    @settings(max_examples=trials(25), deadline=None)
+    @few
     @given(
         st.integers(1, 90),
         st.lists(
