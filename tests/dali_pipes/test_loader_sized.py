@@ -355,6 +355,21 @@ class TestSchedule:
         )
         assert "; 3 recipes in all]" in repr(loader)
 
+    @pytest.mark.parametrize("decoder", ["cpu", pytest.param("dali", marks=DALI)])
+    def test_clips(self, tmp_path: Path, decoder: str) -> None:
+        """Clips of another size from an epoch on are those of a loader of that recipe alone."""
+        for number in range(3):
+            write_video(tmp_path / f"{number}.mp4", pan(6, (24, 32)))
+        clips = Clips(open_dataset(tmp_path), num_frames=2, stride=1)
+        recipes = {0: Recipe([RandomResizedCrop(16)]), 1: Recipe([RandomResizedCrop((12, 20))])}
+        loader = load(clips, Schedule(recipes), batch_size=2, decoder=decoder, engine="kornia")
+        for epoch, recipe in recipes.items():
+            alone = load(clips, recipe, batch_size=3, engine="kornia")
+            alone.set_epoch(epoch)
+            expected, actual = by_index(list(alone)), by_index(list(loader))
+            assert sorted(actual) == sorted(expected) == [0, 1, 2]
+            assert all(torch.equal(actual[index], expected[index]) for index in expected)
+
     def test_labels_have_one_form(self, dataset: Dataset) -> None:
         """Once a recipe mixes, labels are shares of classes in all epochs."""
         data = MemoryDataset([one.fields["jpg"] for one in dataset.fetch(range(4))], 9)  # type: ignore[union-attr, misc]
@@ -473,6 +488,10 @@ class TestImageSizes:
             kept.write_bytes(damage)
             assert image_sizes(data).tolist() == [list(one) for one in expected]
         assert kept.stat().st_size > 320
+        kept.unlink()
+        monkeypatch.setattr(image_sizes_module, "_TOLD_FROM", 40)
+        with pytest.warns(UserWarning, match="sizes of 40 images, so all of them are read"):
+            image_sizes(data)
         monkeypatch.setenv("GPU_AUG_CACHE", "/dev/null/nowhere")
         assert image_sizes(data).tolist() == [list(one) for one in expected]
 
