@@ -6,7 +6,6 @@ from collections.abc import Generator
 from functools import cache
 from typing import Any, Literal
 
-from dali_pipes.bucket_steps import AnySteps
 from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
 from dali_pipes.decode.dali.user_decoder import UserImageDecoder
@@ -18,6 +17,7 @@ from dali_pipes.pipeline.helper_client import Helper, ProcessProducer
 from dali_pipes.pipeline.job import Job, make_job
 from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
 from dali_pipes.pipeline.threads import Workers
+from dali_pipes.streams.steps import AnySteps
 from dali_pipes.video.dali.clip_decoder import DaliClipDecoder
 from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.warm import compile_ahead

@@ -12,6 +12,7 @@ from readers.sample import SourceError
 FormatName = Literal[
     "folder",
     "list",
+    "csv",
     "video-folder",
     "clip-list",
     "frame-folder",
@@ -32,6 +33,11 @@ FormatName = Literal[
     "mask-folder",
     "imagenet",
     "openimages",
+    "lerobot",
+    "lance",
+    "delta",
+    "iceberg",
+    "energon",
 ]
 """Those that are read at random."""
 
@@ -95,6 +101,14 @@ FORMATS = {
             (".txt", ".lst", ".tsv"),
         ),
         Format(
+            "csv",
+            "CSV, TSV or Parquet of paths",
+            "readers.formats.path_table.dataset:PathTableDataset",
+            "file",
+            (".csv",),
+            own_splits=True,
+        ),
+        Format(
             "video-folder",
             "video folders",
             "readers.video.files:VideoFolderDataset",
@@ -106,7 +120,6 @@ FORMATS = {
             "list of videos or clips",
             "readers.video.files:ClipListDataset",
             "file",
-            (".csv",),
             zero_copy=True,
         ),
         Format(
@@ -250,6 +263,49 @@ FORMATS = {
             "readers.formats.openimages:OpenImagesDataset",
             "file",
             fits="readers.formats.openimages.rows:fits",
+        ),
+        Format(
+            "lerobot",
+            "LeRobot v3.0",
+            "readers.formats.lerobot.dataset:LeRobotDataset",
+            "folder",
+            ("/meta/info.json",),
+            "arrow",
+            zero_copy=True,
+        ),
+        Format(
+            "lance",
+            "Lance",
+            "readers.formats.lance.dataset:LanceDataset",
+            "folder",
+            (".lance",),
+            "lance",
+        ),
+        Format(
+            "delta",
+            "Delta table",
+            "readers.formats.delta.dataset:DeltaDataset",
+            "folder",
+            (),
+            "delta",
+            zero_copy=True,
+        ),
+        Format(
+            "iceberg",
+            "Iceberg table",
+            "readers.formats.iceberg.dataset:IcebergDataset",
+            "folder",
+            (".metadata.json",),
+            "iceberg",
+            zero_copy=True,
+        ),
+        Format(
+            "energon",
+            "WebDataset of Energon",
+            "readers.formats.energon.dataset:EnergonDataset",
+            "folder",
+            zero_copy=True,
+            own_splits=True,
         ),
     )
 }
