@@ -32,7 +32,8 @@ from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.image_kind import Depth
 from readers import Dataset
-from readers.buckets import BucketOrder, Buckets, Size
+from readers.bucket_order import BucketOrder
+from readers.buckets import Buckets, Size
 from readers.order import Shuffle
 from readers.stream import Stream
 
