@@ -16,14 +16,17 @@ from dali_pipes.errors import (
 )
 from dali_pipes.fields import Field
 from dali_pipes.loader import Loader
+from dali_pipes.multi_scale import MultiScale
 from dali_pipes.state import LoaderState
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import ViewMean
+from readers.buckets import Buckets
 
 __all__ = [
     "BadRecord",
     "BadSampleError",
     "Batch",
+    "Buckets",
     "Clips",
     "DecodeError",
     "Field",
@@ -31,6 +34,7 @@ __all__ = [
     "LoaderError",
     "LoaderState",
     "MissingPackageError",
+    "MultiScale",
     "StateMismatchError",
     "Timings",
     "ViewMean",

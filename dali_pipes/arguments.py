@@ -1,22 +1,20 @@
 """Checks of a loader's arguments: each names what it got, what is allowed and what to do."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.process_rank import Process
-from dali_pipes.schedule import MAX_EPOCH, LastBatch, Schedule
+from dali_pipes.schedule import MAX_EPOCH
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
 from gpu_aug.targets.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
-from readers.plural import counted
 
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
@@ -39,25 +37,6 @@ def require_fetch(dataset: Dataset) -> None:
         raise LoaderError(
             f"dataset={dataset!r} is not a dataset; give what readers.open_dataset(path) returns"
         )
-
-
-def as_views(recipe: Recipe | Views) -> Views:
-    """Return a recipe as its only view.
-
-    Raises:
-        LoaderError: It is neither a recipe nor views.
-        RecipeError: Its images can have different sizes and make no batch.
-    """
-    if isinstance(recipe, Recipe):
-        recipe = Views([recipe])
-    if not isinstance(recipe, Views):
-        raise LoaderError(
-            f"recipe={recipe!r} is not a Recipe; give Recipe([...]), Recipe.preset(name), or "
-            f"Views([recipe, ...]) for several pictures of each sample"
-        )
-    for view in recipe.recipes:
-        view.fixed_size  # noqa: B018 - raises
-    return recipe
 
 
 def require_positive(**values: int) -> None:
@@ -160,21 +139,31 @@ def check_labels_of_views(views: Views) -> None:
         )
 
 
-def num_classes_of(recipe: Recipe, dataset: Dataset) -> int | None:
+def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
     """How many classes the labels of mixed samples have; None where nothing is mixed, or without labels.
 
+    Args:
+        recipes: The run's recipes that make labels.
+        dataset: Tells the names of the classes.
+
     Raises:
-        LoaderError: Samples with labels are mixed, and nobody says how many classes there are.
+        LoaderError: Samples with labels are mixed, and nobody says how many classes there are, or two say it.
     """
-    if recipe.group == 1:
+    mixing = [recipe for recipe in recipes if recipe.group > 1]
+    if not mixing:
         return None
-    count = class_count(recipe) or len(dataset.class_names)
+    told = sorted({count for recipe in mixing if (count := class_count(recipe))})
+    if len(told) > 1:
+        raise LoaderError(
+            f"the recipes of the run have {told[0]} and {told[1]} classes; give all of them one num_classes"
+        )
+    count = told[0] if told else len(dataset.class_names)
     if count:
         return count
     first = dataset.fetch([0])[0]
     if isinstance(first, Sample) and first.label == -1:
         return None
-    raise no_class_count(recipe)
+    raise no_class_count(mixing[0])
 
 
 def no_class_count(recipe: Recipe) -> LoaderError:
@@ -213,24 +202,6 @@ def order_of(dataset: Dataset, seed: int, shuffle: Shuffle, shuffle_window: int 
     except ReadersError as error:
         raise LoaderError(str(error)) from error
     return order
-
-
-def schedule(
-    length: int, batch_size: int, last_batch: LastBatch, group: int, process: Process
-) -> Schedule:
-    """Return the steps of an epoch of `length` samples.
-
-    Raises:
-        LoaderError: It has no steps.
-    """
-    steps = Schedule(length, batch_size, process.rank, process.world_size, last_batch, group)
-    if steps.num_steps() == 0:
-        raise LoaderError(
-            f"an epoch has no full batch: {counted(length, 'sample')}, batch_size={batch_size}, "
-            f'world_size={process.world_size}; use a smaller batch, or last_batch="partial" or "pad", and for an '
-            f"evaluation Loader.eval"
-        )
-    return steps
 
 
 def budget_of(max_bad_samples: int | None, length: int) -> int:

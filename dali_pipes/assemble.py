@@ -24,13 +24,15 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     Raises:
         LoaderError: A label is not a class, or its classes were never counted.
     """
-    plan, recipe, device = finished.plan, setup.views[0].recipe, setup.choice.device
+    plan, device = finished.plan, setup.choice.device
+    recipe = setup.variants[plan.variant][0].recipe
     kept = finished.kept[plan.rows]
     rows = plan.rows[kept]
     if num_frames := setup.fetcher.num_frames:
         images = tuple(view.view(len(finished), num_frames, *view.shape[1:]) for view in images)
     views = tuple(take_rows(view, rows) for view in images)
-    labels = labels_of(finished, recipe, setup.num_classes)[rows]
+    mixing = setup.fetcher.variants.mixing
+    labels = labels_of(finished, recipe, setup.num_classes, mixing)[rows]
     found = [finished.found[row] for row in rows.tolist()]
     return Batch(
         images=views[0],
@@ -66,7 +68,7 @@ def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSa
 
 
 def labels_of(
-    finished: Finished, recipe: Recipe, num_classes: int | None
+    finished: Finished, recipe: Recipe, num_classes: int | None, mixing: Recipe | None
 ) -> NDArray[np.int64] | NDArray[np.float32]:
     """Return the labels of a step's images.
 
@@ -74,21 +76,22 @@ def labels_of(
         finished: The step.
         recipe: The recipe of the images.
         num_classes: How many classes there are; None where it need not be known.
+        mixing: One of the run's recipes that mixes samples: labels have one form in all epochs.
 
     Returns:
-        int64 [E], -1 where the data has no label; float32 [E, num_classes] where the recipe mixes
+        int64 [E], -1 where the data has no label; float32 [E, num_classes] where a recipe of the run mixes
         samples, with a row of zeros for a sample without label.
 
     Raises:
         LoaderError: A label is not a class, or its classes were never counted.
     """
     labels = finished.labels
-    if recipe.group == 1:
+    if mixing is None:
         return labels
     known = labels[labels >= 0]
     if num_classes is None:
         if len(known):
-            raise no_class_count(recipe)
+            raise no_class_count(mixing)
         return labels
     if known.max(initial=0) >= num_classes:
         row = int(np.argmax(labels))

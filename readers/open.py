@@ -14,6 +14,7 @@ from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
 from readers.formats.folder_warnings import doubts
 from readers.formats.hub.repository import find_repository
 from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
+from readers.formats.split_classes import told_of_other_classes
 from readers.formats.splits import (
     canonical,
     choose_split,
@@ -60,7 +61,8 @@ def open_dataset(
     Args:
         source: One of
             a folder: of images or class folders, of videos, of files of one format (.tar, .parquet,
-            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face); also
+            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face) or that a tool for
+            annotations did (Pascal VOC, YOLO, LabelMe); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,
             a file of any format in `readers.formats.registry.FORMATS`, among them lists of images, of videos and
@@ -96,24 +98,27 @@ def open_dataset(
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
+    format = format or next((k.name for k in FORMATS.values() if options.keys() & k.told_by), None)
     many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
-    if found := _of_repository(names, format, split, options):
-        return found
+    if repository := _of_repository(names, format, split, options):
+        return repository
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]
     if not paths:
         raise SourceError("the list of sources is empty: give paths of shards or of images")
-    kind, paths = detect_named(format, paths, split) if format else detect(paths, split)
+    found = detect_named(format, paths, split) if format else detect(paths, split)
+    kind, paths, options = found.format, found.paths, {**found.options, **options}
     if kind.name == "stream" and format is None:
         raise SourceError(
             f"{paths[0]} can only be read forward: decompress it or make shards of it "
             "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
         )
-    if kind.splits and split is not None:
-        options = {**options, "split": split}
+    if kind.own_splits and split is not None:
+        options["split"] = split
     with unreadable(paths[0]):
         made = _made(kind, paths, many or len(paths) > 1, options)
     beside = [*unread(kind, paths[0]), *(doubts(kind, paths[0]) if format is None else ())]
+    beside += [] if "classes" in options else told_of_other_classes(kind, paths[0])
     for remark in [*getattr(made, "remarks", ()), *beside]:
         warnings.warn(remark, UserWarning, stacklevel=2)
     return made

@@ -31,7 +31,9 @@ VIDEO_FIELDS = (
 """
 
 _VIDEO_NAME = "video"  # what columns of tables are called
-_MASK = re.compile(r"(?:mask|seg)(?:\.([0-9]{1,9}))?\.png")
+_MASK = re.compile(r"(?:mask|seg)(?:\.([0-9]{1,9}))?\.(?:png|gif|bmp|tiff?)")
+MASK_VALUES = "mask_values.json"
+"""Field that says what the values of a sample's masks mean; see `readers.formats.mask_folder`."""
 
 ColumnName = Literal["label", "height", "width", "num_bytes"]
 COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
@@ -230,9 +232,9 @@ def is_video_field(name: str) -> bool:
 def mask_number(name: str) -> int | None:
     """The number of the mask that a field holds: 3 for ``mask.3.png``, -1 for ``mask.png``.
 
-    ``seg.png`` is the same as ``mask.png``. None when it holds something else.
+    ``seg`` is the same as ``mask``, and png may be gif, bmp, tif or tiff. None when it holds something else.
     """
-    found = _MASK.fullmatch(name) if name.endswith(".png") else None
+    found = _MASK.fullmatch(name) if name.startswith(("mask.", "seg.")) else None
     return found and int(found[1] or -1)
 
 

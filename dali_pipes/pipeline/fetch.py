@@ -14,17 +14,19 @@ from dali_pipes.fields import FieldError, FieldReader, Values
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found, TargetReader
+from dali_pipes.variants import Variants
 from dali_pipes.video.source import ClipSource, find_clips
 from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
-from gpu_aug.views import Views
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
+from readers.buckets import BucketOrder
 from readers.formats.columns import LABEL_LIMIT, to_label
 from readers.order import AnyOrder
 from readers.sample import Payload
 from readers.storage.copies import copied_sample
 
+_LARGEST_GROUP = 4  # samples that are mixed
 _CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
 
 
@@ -52,7 +54,7 @@ class Fetcher:
 
     Args:
         dataset: The dataset of encoded samples.
-        views: Draw the parameters.
+        variants: Draw the parameters.
         order: Says which sample stands at which position.
         seed: The seed of the draws and of the substitutes.
         policy: The handling of bad samples.
@@ -66,7 +68,7 @@ class Fetcher:
     """
 
     dataset: Dataset
-    views: Views
+    variants: Variants
     order: AnyOrder
     seed: int
     policy: Policy
@@ -189,10 +191,23 @@ class Fetcher:
     ) -> tuple[Draws, ...]:
         """Draw parameters; a sample that comes again in an epoch has others each time."""
         identities = indices + repeats * len(self.dataset)
-        length = len(self.order)
-        return self.views.draw(
-            self.seed, plan.epoch, identities, sizes, positions=positions, length=length
+        start, stop = self._stretch(plan)
+        # Groups of neighbours begin where a bucket does, and no two buckets share one.
+        moved = -start % _LARGEST_GROUP + _LARGEST_GROUP * plan.bucket
+        return self.variants.views[plan.variant].draw(
+            self.seed,
+            plan.epoch,
+            identities,
+            sizes,
+            positions=positions + moved,
+            length=stop + moved,
         )
+
+    def _stretch(self, plan: Plan) -> tuple[int, int]:
+        """The positions that a plan's samples and their substitutes come from."""
+        if isinstance(self.order, BucketOrder):
+            return self.order.stretch(plan.bucket)
+        return 0, len(self.order)
 
     def _choose_frames(
         self,
@@ -202,7 +217,7 @@ class Fetcher:
         draws: Sequence[Draws],
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Choose the frames of clips: int64 and float64 [n, T], which ones and when they are shown."""
-        clips, recipe = self.clips, self.views.recipes[0]
+        clips, recipe = self.clips, self.variants.views[plan.variant].recipes[0]
         if clips is None:
             return np.zeros((len(indices), 0), np.int64), np.zeros((len(indices), 0))
         identities = indices + repeats * len(self.dataset)
@@ -249,11 +264,12 @@ class Fetcher:
         """Record a bad sample, and fill its row with another one where the policy says so."""
         records = (*row.records, _record(plan, bad))
         while self.policy == "replace":
-            position = substitute(self.seed, records, len(self.order))
+            start, stop = self._stretch(plan)
+            position = substitute(self.seed, records, stop - start)
             if position is None:
                 break
             # Through the order, so that weights hold for substitutes, too.
-            index, repeats = self.order.places(plan.epoch, np.array([position]))
+            index, repeats = self.order.places(plan.epoch, np.array([start + position]))
             checked = self._check(self.dataset.fetch(index)[0])
             if not isinstance(checked, BadSample):
                 return _Row(checked, checked.sample.index, int(repeats[0]), records)

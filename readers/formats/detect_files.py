@@ -2,8 +2,10 @@
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from readers.formats.registry import FORMATS, NUMBERED, Format, format_of
@@ -26,10 +28,12 @@ class Detected(NamedTuple):
     Attributes:
         format: Format of all of it.
         paths: Paths or URLs that the format's class is given.
+        options: Options of the class that what lies around the source decides.
     """
 
     format: Format
     paths: list[str]
+    options: Mapping[str, object] = MappingProxyType({})
 
 
 def detect_files(paths: list[str], split: str | None) -> Detected:
@@ -42,7 +46,8 @@ def detect_files(paths: list[str], split: str | None) -> Detected:
     Raises:
         SourceError: They are of no known format or of several, or hold several splits.
     """
-    if split is not None:
+    own = format_of(paths[0])
+    if split is not None and not (own and own.own_splits):
         paths = choose_split(paths, split, "the list of files" if paths[1:] else paths[0])
     kinds = {path: _format_of_file(path, paths[0]) for path in paths}
     if len({kind.name for kind in kinds.values()}) > 1:
@@ -76,6 +81,12 @@ def _format_of_file(path: str, first: str) -> Format:
         return FORMATS["stream"]
     if path.rpartition("/")[2] == MDS_INDEX:
         return FORMATS["mds"]
+    if (
+        path.lower().endswith(".csv")
+        and not is_url(path)
+        and FORMATS["openimages"].recognises(Path(path))
+    ):
+        return FORMATS["openimages"]
     if found:
         return _format_of_list(Path(path)) if found.name == "list" and not is_url(path) else found
     if is_image_file(path):

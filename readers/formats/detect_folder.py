@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.boxes.detect import detect_annotated
 from readers.formats.detect_files import (
     MDS_INDEX,
     NO_VIDEO,
@@ -21,6 +22,7 @@ from readers.formats.detect_files import (
 )
 from readers.formats.detect_stores import detect_store
 from readers.formats.registry import FORMATS, format_of
+from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
     canonical,
     choose_split,
@@ -36,6 +38,7 @@ from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
 _PACKED = "manifest.json"  # of gpu-aug pack
+_ROBOFLOW = "_annotations.coco.json"  # of the images beside it
 _SAVED = "dataset_info.json"
 _SAVED_SPLITS = "dataset_dict.json"
 # Files that say what the folder around them is.
@@ -49,7 +52,7 @@ _MOST_SHOWN = 5
 def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
     if store := detect_store(folder):
-        if split is not None and not FORMATS[store].splits:
+        if split is not None and not FORMATS[store].own_splits:
             raise SourceError(no_such_split(str(folder), split, []))
         return Detected(FORMATS[store], [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
@@ -62,6 +65,16 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         marker = None  # TensorFlow Datasets calls a file of its own so
     if marker:
         return _detect_by_marker(folder, marker, split)
+    if _ROBOFLOW in files and split is None:
+        return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
+    annotated = detect_annotated(folder, folders, files)
+    laid_out = [FORMATS[annotated]] if annotated else []
+    laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
+    if len(laid_out) > 1:
+        ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)
+        raise SourceError(f"{folder} is laid out in several ways: say {ways}")
+    if laid_out and (annotated or split is not None or _METADATA not in files):
+        return Detected(laid_out[0], [str(folder)])
     splits = folder_splits(folders)
     if splits:
         if split is None:
@@ -71,7 +84,8 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
                 f"{several_splits(str(folder), names, f'the folder {folder / first}')}; where they are classes, "
                 "say format='folder'"
             )
-        return detect_folder(folder_of_split(folder, list(splits), split), None)
+        chosen = folder_of_split(folder, list(splits), split)
+        return with_classes_of_train(detect_folder(chosen, None), folder, splits)
     if _METADATA in files and split is None:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
     if _PACKED in files:

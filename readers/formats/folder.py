@@ -61,18 +61,24 @@ class FolderDataset(FileDataset):
     Links are followed. Unlike ImageFolder this passes over names that begin with a dot
     (``.ipynb_checkpoints``, ``._photo.jpg``), and counts gif as an image.
 
+    Args:
+        root: The folder.
+        classes: Names of the classes in the order of their numbers, of which some may have no folder here. None takes
+            the folders. `open_dataset` with ``split="val"`` gives the folders of ``train`` beside ``val``.
+
     Raises:
         SourceError: There are no images, a class has none (leaving it out would renumber those
-            behind it), or images lie in root and in its folders as well.
+            behind it), images lie in root and in its folders as well, or a folder is none of the classes.
 
     Example:
         >>> FolderDataset("photos/")
         FolderDataset(36 samples, 2 classes)
     """
 
-    def __init__(self, root: PathLike) -> None:
+    def __init__(self, root: PathLike, *, classes: Sequence[str] | None = None) -> None:
         root = Path(root).absolute()
-        super().__init__(root, *find_files(root, _IMAGES))
+        found = find_files(root, _IMAGES)
+        super().__init__(root, *(found if classes is None else _renumbered(found, classes, root)))
 
 
 class ListDataset(FileDataset):
@@ -152,8 +158,9 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
         empty = next(name for name in folders if not inside[name])
         if empty.lower() in _ANNOTATIONS:
             raise SourceError(
-                f"{root} holds {what} ({filled[0]}) and annotations ({empty}), which are not read from there: give "
-                f"the folder {root / filled[0]}, or a COCO file"
+                f"{root} holds {what} ({filled[0]}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
+                "for text files of YOLO or format='voc' for XML of Pascal VOC, give the file of COCO's annotations, or the "
+                f"folder {root / filled[0]} to have the {what} alone"
             )
         raise SourceError(
             f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
@@ -162,6 +169,28 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
     names = [name for folder in filled for name in inside[folder]]
     labels = [label for label, folder in enumerate(filled) for _ in inside[folder]]
     return FilesFound(names, labels, tuple(filled), sidecars)
+
+
+def _renumbered(found: FilesFound, classes: Sequence[str], root: Path) -> FilesFound:
+    """Return the same files with other numbers for their classes.
+
+    Raises:
+        SourceError: A class is not among them, or there are no classes.
+    """
+    if isinstance(classes, str) or len({*classes}) < len(classes):
+        raise SourceError(
+            f"classes={classes!r} must be a list of different names, such as ['cat', 'dog']"
+        )
+    unknown = [name for name in found.class_names if name not in classes]
+    if unknown or not found.class_names:
+        had = f"the class {unknown[0]!r}" if unknown else "no class folders"
+        raise SourceError(
+            f"{root} has {had}, and the classes are {', '.join(classes[:10])}: move the images, or give classes= with all "
+            "names"
+        )
+    numbers = {name: number for number, name in enumerate(classes)}
+    labels = [numbers[found.class_names[label]] for label in found.labels]
+    return found._replace(labels=labels, class_names=tuple(classes))
 
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:

@@ -3,6 +3,7 @@
 import importlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -29,6 +30,12 @@ FormatName = Literal[
     "delta",
     "iceberg",
     "energon",
+    "voc",
+    "yolo",
+    "labelme",
+    "mask-folder",
+    "imagenet",
+    "openimages",
 ]
 """Those that are read at random."""
 
@@ -46,8 +53,10 @@ class Format:
         extra: The optional extra of this package that brings its library, "" when none is needed.
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
-        splits: It tells its own splits: its class has the option ``split``.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
+        fits: ``module:function`` that tells by what is in a folder, or a file of its own ending, whether it is of this format.
+        told_by: Options of its class that no other has, so that giving one says the format.
+        own_splits: Its class takes ``split``, as its files say themselves what a split is.
     """
 
     name: str
@@ -59,12 +68,23 @@ class Format:
     random_access: bool = True
     remote: bool = False
     zero_copy: bool = False
-    splits: bool = False
+    fits: str = ""
+    told_by: tuple[str, ...] = ()
+    own_splits: bool = False
 
     def load(self) -> Any:
         """Return the class that reads it."""
-        module, _, name = self.reader.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return _imported(self.reader)
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a folder, or a file where the class takes one, is as `fits` knows it."""
+        is_folder = self.takes == "folder"
+        return bool(self.fits) and path.is_dir() == is_folder and _imported(self.fits)(path)
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 FORMATS = {
@@ -221,7 +241,53 @@ FORMATS = {
             "readers.formats.energon.dataset:EnergonDataset",
             "folder",
             zero_copy=True,
-            splits=True,
+            own_splits=True,
+        ),
+        Format(
+            "voc",
+            "Pascal VOC",
+            "readers.formats.voc.dataset:VocDataset",
+            "folder",
+            own_splits=True,
+        ),
+        Format(
+            "yolo",
+            "Ultralytics YOLO",
+            "readers.formats.yolo.dataset:YoloDataset",
+            "file",
+            (".yaml", ".yml"),
+            own_splits=True,
+        ),
+        Format(
+            "labelme",
+            "LabelMe",
+            "readers.formats.labelme.dataset:LabelMeDataset",
+            "folder",
+            own_splits=True,
+        ),
+        Format(
+            "mask-folder",
+            "folders of images and masks",
+            "readers.formats.mask_folder:MaskFolderDataset",
+            "folder",
+            fits="readers.formats.mask_folder.layout:fits",
+            own_splits=True,
+        ),
+        Format(
+            "imagenet",
+            "ImageNet with its development kit",
+            "readers.formats.imagenet:ImageNetDataset",
+            "folder",
+            fits="readers.formats.imagenet.dataset:fits",
+            told_by=("devkit",),
+            own_splits=True,
+        ),
+        Format(
+            "openimages",
+            "OpenImages",
+            "readers.formats.openimages:OpenImagesDataset",
+            "file",
+            fits="readers.formats.openimages.rows:fits",
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""Warnings about label and box files beside images that no reader uses."""
+"""Warnings about label and box files beside images that are not read, and how they are."""
 
 import re
 from collections.abc import Iterator
@@ -7,14 +7,13 @@ from itertools import islice
 from pathlib import Path
 
 from readers.formats.registry import Format
+from readers.formats.voc.annotation import looks_like_annotation
+from readers.formats.yolo.config import looks_like_config
 from readers.sample import is_image_file
 
 _YOLO = re.compile(r"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
 _LOOKED_AT = 64  # names of a folder
-_INSTEAD = (
-    'to train on them write PHOTO.json beside each PHOTO.jpg, {"boxes": [[x1, y1, x2, y2]], "labels": [1]} in pixels, '
-    "or a COCO file"
-)
+_HEAD_BYTES = 4096
 
 
 def unread(kind: Format, folder: str) -> list[str]:
@@ -34,7 +33,7 @@ def unread(kind: Format, folder: str) -> list[str]:
     for inside, image in _first_images(root):
         beside = _annotation(inside, image)
         if beside:
-            found.append(f"{root} is read without {beside}: {_INSTEAD}")
+            found.append(f"{root} is read without {beside}")
             break
     for name in ("metadata.csv", "metadata.parquet"):
         if (root / name).is_file():
@@ -62,21 +61,38 @@ def _first_images(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _annotation(folder: Path, image: str) -> str:
-    """Say what belongs to an image in the manner of Pascal VOC or YOLO, "" for nothing."""
+    """Say what belongs to an image in the manner of Pascal VOC or YOLO and how to open it, "" for nothing."""
     stem = image.rpartition(".")[0]
-    for path in (folder / f"{stem}.xml", folder.parent / "Annotations" / f"{stem}.xml"):
-        if path.is_file():
-            return f"the boxes of Pascal VOC ({path} and its like)"
-    texts = [folder / f"{stem}.txt"]
+    for path, root in (
+        (folder / f"{stem}.xml", folder),
+        (folder.parent / "Annotations" / f"{stem}.xml", folder.parent),
+    ):
+        if _is_voc(path):
+            return f"the boxes of Pascal VOC ({path} and its like): {_opened(root, 'voc')}"
+    texts = [(folder / f"{stem}.txt", folder)]
     parts = list(folder.parts)
     if "images" in parts:  # .../images/train/a.jpg has .../labels/train/a.txt
         last = len(parts) - 1 - parts[::-1].index("images")
-        texts.append(Path(*parts[:last], "labels", *parts[last + 1 :], f"{stem}.txt"))
-    for path in texts:
+        root = Path(*parts[:last])
+        texts.append((Path(root, "labels", *parts[last + 1 :], f"{stem}.txt"), root))
+    for path, root in texts:
         with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as file:
             if _YOLO.fullmatch(file.readline(1000)):
-                return f"the boxes of YOLO ({path} and its like)"
+                return f"the boxes of YOLO ({path} and its like): {_opened(root, 'yolo')}"
     return ""
+
+
+def _is_voc(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return looks_like_annotation(file.read(_HEAD_BYTES))
+    return False
+
+
+def _opened(root: Path, format: str) -> str:
+    """Say how the objects are opened."""
+    has_classes = format == "voc" or any(map(looks_like_config, root.glob("*.y*ml")))
+    classes = "" if has_classes else ", classes=['cat', 'dog']"
+    return f"to train on them use open_dataset({str(root)!r}, format={format!r}{classes})"
 
 
 def _coco_files(root: Path) -> list[Path]:

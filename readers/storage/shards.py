@@ -131,6 +131,12 @@ class ShardDataset(IndexedDataset):
         found, _, _ = self._locate(shard, list(range(self.samples_of(shard))))
         return [row.key for row in found]
 
+    @property
+    def members(self) -> frozenset[str]:
+        """Names of all members that entries have, as `Scan.find` gave them."""
+        kinds = (kind for found in self._found for kind in found.head.kinds)
+        return frozenset(name for kind in kinds for name in kind[0])
+
     def __len__(self) -> int:
         return self._starts[-1]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.support import annotated
+from tests.support.example_targets import write_targets
 from tests.support.jpegs import encode, picture
 from tests.support.videos import pan, write_video
 
@@ -32,6 +34,24 @@ def make_example_data(folder: Path) -> None:
             write_video(folder / "videos" / class_name / f"{number}.mp4", frames)
     _write_captions(folder / "captions.tar")
     _write_parquet(folder / "data.parquet")
+    _write_annotated(folder)
+    write_targets(folder, _jpeg(7))
+
+
+def _write_annotated(folder: Path) -> None:
+    image = annotated.picture(kind="JPEG")
+    voc = folder / "VOCdevkit" / "VOC2012"
+    annotated.write_voc(voc, image, 3, train="0\n1\n", val="2\n")
+    for number in range(3):
+        path = voc / "SegmentationClass" / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(annotated.mask_png(12))
+    yaml = "train: images/train\nval: images/train\nnames: [person, dog]\n"
+    annotated.write_yolo(folder / "yolo", image, *([annotated.yolo_row()] * 2), yaml=yaml)
+    outline = annotated.yolo_row(1, annotated.outline())
+    annotated.write_yolo(folder / "yolo-seg", image, outline)
+    text = annotated.labelme_json(annotated.shape())
+    annotated.put(folder / "labelme", {"0.jpg": image, "0.json": text})
 
 
 def _jpeg(seed: int) -> bytes:

@@ -30,6 +30,12 @@ FORMATS = (
     "delta",
     "iceberg",
     "energon",
+    "voc",
+    "yolo",
+    "labelme",
+    "mask_folder",
+    "imagenet",
+    "openimages",
 )
 
 

@@ -5,6 +5,7 @@ import re
 import tarfile
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def put(root: Path, files: dict[str, bytes]) -> Path:
     ("images", "beside", "match"),
     [
         ("JPEGImages/a.jpg", {"Annotations/a.xml": b"<annotation/>"}, "boxes of Pascal VOC"),
-        ("photos/a.jpg", {"photos/a.xml": b"<annotation/>"}, "boxes of Pascal VOC"),
+        ("photos/cat/a.jpg", {"photos/cat/a.xml": b"<annotation/>"}, "boxes of Pascal VOC"),
         ("images/train/a.jpg", {"labels/train/a.txt": b"0 0.5 0.5 0.25 1\n"}, "boxes of YOLO"),
         ("images/a.jpg", {"labels/a.txt": b"12 0.5 .5 0.25 0.1 0.3 0.2\n"}, "boxes of YOLO"),
         ("photos/a.jpg", {"photos/a.txt": b"3 0.1 0.2 0.3 0.4"}, "boxes of YOLO"),
@@ -42,9 +43,15 @@ def test_annotations_that_nobody_reads(
     """Of Pascal VOC, YOLO, COCO and Hugging Face: one warning that says what to do; the images are there."""
     put(tmp_path, {images: jpeg(9, 8), **beside})
 
-    with pytest.warns(UserWarning, match=f"is read without .*{match}"):
-        dataset = open_dataset((tmp_path / images).parent)
+    folder = tmp_path / images.split("/")[0] if "cat" in images else (tmp_path / images).parent
+    with pytest.warns(UserWarning, match=f"is read without .*{match}") as warned:
+        dataset = open_dataset(folder)
     assert isinstance(dataset.fetch([0])[0], Sample)
+    if "metadata" not in match and "instances" not in match:
+        [call] = re.findall(r"use open_dataset(\(.*\))$", str(warned[0].message))
+        options = {"classes": ["cat"]} if "voc" in call else {"task": "detect"}
+        opened = eval(f"opener{call}", {"opener": partial(open_dataset, **options)})
+        assert type(opened).__name__ in ("VocDataset", "YoloDataset")
 
 
 @pytest.mark.parametrize("name", ["Annotations/a.xml", "labels/a.txt"])
@@ -52,7 +59,9 @@ def test_a_folder_of_annotations_is_no_class(tmp_path: Path, jpeg: Jpeg, name: s
     """Beside the folder of images: the error says which of them to open."""
     root = put(tmp_path, {"images/a.jpg": jpeg(9, 8), name: b"0 0.5 0.5 0.25 1"})
 
-    with pytest.raises(SourceError, match=r"annotations .* not read from there: give .*/images"):
+    with pytest.raises(
+        SourceError, match=r"annotations .*: say format='yolo', classes=.*/images to"
+    ):
         open_dataset(root)
 
 
@@ -204,7 +213,7 @@ def photographs(folder: Path, *names: str) -> None:
             "the class 'test', which is called like a split",
         ),
         (
-            ["images/a.jpg", "masks/a.png"],
+            ["images/a.jpg", "masks/b.png"],
             "the class 'masks': its images are taken for photographs",
         ),
         (["data/cat/a.jpg", "data/dog/a.jpg"], "the one class 'data', whose images lie in folders"),
