@@ -27,11 +27,13 @@ class Batch:
     some have, the others have none of them: 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 throughout.
 
     Attributes:
-        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype. In [0, 1] unless the recipe normalises; 0 to 255 for
+        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype; as many channels as it was asked for. In [0, 1] unless the recipe normalises; 0 to 255 for
             torch.uint8. With several views it is the first of `views`.
         labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
             [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label
-            (int64 and -1 if neither the recipe nor the data has classes).
+            (int64 and -1 if neither the recipe nor the data has classes). Of a dataset whose labels are vectors
+            float32 [B, K], mixed like the images, or a list of B float32 [Ki] where their lengths differ; see
+            `readers.IndexedDataset.label_shape`.
         indices: int64 [B] on the CPU: the samples' indices in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
@@ -52,7 +54,8 @@ class Batch:
         video_numbers: int64 [B] on the CPU: a number for each video, which all clips of one sample of the
             dataset of videos share.
         fields: What ``Loader(fields=...)`` asked for, by name: a tensor [B, ...] on the loader's device where type
-            and shape are known, else a list of B values.
+            and shape are known, else a list of B values. Where samples have several images these are among them,
+            [B, C, H, W] each, and maps as well, float32 [B, 1 or 2, H, W].
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -65,7 +68,7 @@ class Batch:
     """
 
     images: torch.Tensor
-    labels: torch.Tensor
+    labels: torch.Tensor | list[torch.Tensor]
     indices: torch.Tensor
     keys: list[str]
     valid: torch.Tensor
@@ -80,6 +83,7 @@ class Batch:
     videos: list[str] | None = None
     video_numbers: torch.Tensor | None = None
     fields: Mapping[str, torch.Tensor | list[Any]] = field(default_factory=dict)
+    camera_columns: Mapping[str, slice] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.views:
@@ -88,9 +92,14 @@ class Batch:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __iter__(self) -> Iterator[torch.Tensor]:
+    def __iter__(self) -> Iterator[Any]:
         """Give `images` and `labels`, for ``for images, labels in loader``."""
         return iter((self.images, self.labels))
+
+    @property
+    def cameras(self) -> dict[str, torch.Tensor]:
+        """The pictures of each camera, [B, T, 3, H, W], parts of `images`; empty where the data names no cameras."""
+        return {name: self.images[:, columns] for name, columns in self.camera_columns.items()}
 
     def __getitem__(self, name: str) -> Any:
         """Return what `to_dict` has under a name, such as ``batch["images"]`` or a further field.
@@ -107,11 +116,15 @@ class Batch:
         return name in self.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything that the batch has, by name, further fields among it; `views` where there are several."""
-        named = {own.name: getattr(self, own.name) for own in fields(self) if own.name != "fields"}
+        """Return everything that the batch has, by name, cameras and further fields among it; `views` where there are several."""
+        further = ("fields", "camera_columns")
+        named = {
+            own.name: getattr(self, own.name) for own in fields(self) if own.name not in further
+        }
         if len(self.views) == 1:
             del named["views"]
-        return {**{name: one for name, one in named.items() if one is not None}, **self.fields}
+        there = {name: one for name, one in named.items() if one is not None}
+        return {**there, **self.cameras, **self.fields}
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Self:
         """Return the batch with all that lies on the loader's device on another one; the rest stays on the CPU."""

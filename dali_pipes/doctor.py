@@ -16,6 +16,7 @@ _LIBRARIES = {
     "arrayrecord": "array_record",
     "remote": "obstore",
     "zstd": "zstandard",
+    "tiff": "tifffile",
     "lance": "lance",
     "delta": "deltalake",
     "iceberg": "pyiceberg",

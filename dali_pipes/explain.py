@@ -2,15 +2,20 @@
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import AnySteps, BucketSteps
+from dali_pipes.schedule import BucketSteps
 from dali_pipes.state_words import name_of, shown_sizes, steps_of
+from dali_pipes.streams.explain import explain_stream
+from dali_pipes.streams.steps import AnySteps, StreamSteps
 from dali_pipes.targets import KINDS
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
+from readers.label_vector import described
 from readers.plural import counted
 from readers.video import VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
@@ -46,7 +51,11 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
     if clips is not None:
         chosen = ", then ".join(map(repr, views[0].recipe.temporal_operations))
         yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(chosen)}{chosen}"
+        for name, columns in clips.cameras.items():
+            yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
         yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
+    if not fetcher.images.is_usual:
+        yield f"images: {fetcher.images}"
     yield from _recipes(setup)
     if steps.group > 1:
         shape = [steps.batch_size, setup.num_classes]
@@ -55,10 +64,18 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
             f"mixing: among {steps.group} neighbours in the order, the same on any number of ranks; "
             f"labels: {labels}"
         )
+    if fetcher.label_shape != ():
+        yield f"labels: {described(fetcher.label_shape)}, float32"
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    if fetcher.targets.maps:
+        named = (f"{name} ({one!r})" for name, one in fetcher.targets.maps.maps)
+        yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"
     yield from _sizes(setup, steps)
-    yield _order(steps, fetcher.order.name, "image" if clips is None else "clip")
+    if isinstance(steps, StreamSteps):
+        yield from explain_stream(steps, fetcher.order.name)
+    else:
+        yield _order(steps, fetcher.order.name, "image" if clips is None else "clip")
     if (other := ranks.other()) is not None:
         yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)
@@ -126,7 +143,7 @@ def _decoding(setup: Setup) -> str:
 
 def _frames(clips: ClipSource, decoder: str, *, on_gpu: bool) -> str:
     """Say who decodes the frames of clips."""
-    first = clips.info(0)
+    first = clips.info(int(clips.videos(np.zeros(1, np.int64))[0]))
     if isinstance(first, VideoInfo) and first.codec == FRAMES_CODEC:
         return "frames: files of their own, decoded as images on the CPU"
     if decoder == "cpu":
@@ -147,13 +164,14 @@ def _threads(setup: Setup) -> str:
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
     decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
-    canvas = "of several sizes" if size is None else str([*size, 3])
+    kind = view.kind
+    canvas = "of several sizes" if size is None else str([*size, kind.channels])
     after = recipe.image_operations[len(recipe.decode_operations) :]
     batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
     return [
-        f"decode stage: {decode} -> uint8 {canvas}",
-        f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
+        f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}",
+        f"batch stage: {batch} -> {dtype} {[kind.channels, *recipe.fixed_size]}{one_by_one}",
     ]

@@ -13,8 +13,9 @@ from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, told
 from dali_pipes.targets import upload
 from readers import Dataset, Sample
-from readers.sample import Payload
+from readers.sample import FieldTypes, Payload
 from readers.storage.blob.mapped import copied
+from readers.stream import is_stream
 
 Values = tuple[Any, ...]
 """The values of a sample's fields, in the order of the reader's names."""
@@ -177,11 +178,14 @@ class FieldReader:
         }
 
 
-def as_reader(given: Iterable[str] | Mapping[str, Any] | None) -> FieldReader:
+def as_reader(
+    given: Iterable[str] | Mapping[str, Any] | None, types: FieldTypes | None = None
+) -> FieldReader:
     """Return the reader of what a loader was asked for.
 
     Args:
         given: Names, or a dictionary from names to Field or to what Field reads; None is nothing.
+        types: What the dataset says of fields, for those of which only the name is given.
 
     Raises:
         LoaderError: A name is one of Batch's own, or what belongs to it is no way to read.
@@ -201,7 +205,7 @@ def as_reader(given: Iterable[str] | Mapping[str, Any] | None) -> FieldReader:
                 if name in taken
                 else f"fields has the name {name!r}; give text"
             )
-    return FieldReader({name: _as_field(name, way) for name, way in ways.items()})
+    return FieldReader({name: _as_field(name, way, types or {}) for name, way in ways.items()})
 
 
 def require_there(dataset: Dataset, reader: FieldReader) -> None:
@@ -210,7 +214,7 @@ def require_there(dataset: Dataset, reader: FieldReader) -> None:
     Raises:
         LoaderError: The text says what is there.
     """
-    if not reader:
+    if not reader or is_stream(dataset):
         return
     for part in getattr(dataset, "datasets", (dataset,)):
         for index in range(min(_PROBES, len(part))):
@@ -244,9 +248,12 @@ def as_told(data: bytes) -> Any:
     return text
 
 
-def _as_field(name: str, way: Any) -> Field:
+def _as_field(name: str, way: Any, types: FieldTypes) -> Field:
     if isinstance(way, Field):
         return way
+    if way is as_told and name in types:
+        dtype, shape = types[name]
+        return Field(np.ndarray, dtype=getattr(torch, dtype), shape=shape)
     if way is as_told and name.rpartition(".")[2] == "json":
         return Field("json")
     return Field(way)
@@ -291,7 +298,7 @@ def _array(data: bytes) -> torch.Tensor:
         array = array.astype(np.float32) if array.dtype == np.float64 else array
     if array.dtype.kind not in "biuf":
         raise FieldError(f"it is no array of numbers but of {array.dtype}")
-    return torch.from_numpy(np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="))))
+    return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
 
 
 def _short(text: str) -> str:

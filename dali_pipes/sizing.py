@@ -152,7 +152,7 @@ def make_steps(
     return steps
 
 
-def warn_of_small_buckets(steps: AnySteps, *, stacklevel: int) -> None:
+def warn_of_small_buckets(steps: object, *, stacklevel: int) -> None:
     """Warn of buckets none of whose samples ever come, for they do not fill a step."""
     if not isinstance(steps, BucketSteps) or steps.last_batch != "drop":
         return

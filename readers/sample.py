@@ -7,14 +7,18 @@ ReadersError
 └── HeaderError      the bytes of one sample do not begin like an image
 """
 
+import operator
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from readers.describe import describe
+from readers.label_vector import Label, same_label
 
 PathLike = str | os.PathLike[str]
 
@@ -38,6 +42,9 @@ MASK_VALUES = "mask_values.json"
 ColumnName = Literal["label", "height", "width", "num_bytes"]
 COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
 """The numbers that every dataset can tell of its samples; see `readers.dataset.IndexedDataset.column`."""
+
+FieldTypes = Mapping[str, tuple[str, tuple[int, ...]]]
+"""By name, fields that hold NumPy files of one type and shape in all samples: NumPy's name of the type, and the shape."""
 
 Payload = bytes | memoryview
 """The encoded bytes of one field. A memoryview reads from its storage without a copy."""
@@ -103,7 +110,8 @@ class Sample:
         index: Index in the dataset, 0 <= index < len(dataset).
         key: Name for people, such as ``train-0003.tar/n01440764_10026``.
         fields: Encoded bytes by field name (lower case, no leading dot), in stored order.
-        label: Class number, -1 when the data has none.
+        label: Class number, -1 when the data has none; or a vector, float32 [K]: several classes at once, shares of
+            classes, or numbers to regress. See `IndexedDataset.label_shape`.
         size: (height, width) in pixels after EXIF orientation, None when the dataset does not
             know it without reading the header.
         restarts: Where the restart intervals of `image` lie, as `readers.image.restarts.restart_offsets`
@@ -120,10 +128,20 @@ class Sample:
     index: int
     key: str
     fields: Mapping[str, Payload]
-    label: int = -1
+    label: Label = -1
     size: tuple[int, int] | None = None
     restarts: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     image_field: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether everything is the same, but for `restarts`."""
+        if not isinstance(other, Sample):
+            return NotImplemented
+        mine, others = self._compared(), other._compared()
+        return mine == others and same_label(self.label, other.label)
+
+    def _compared(self) -> tuple[object, ...]:
+        return self.index, self.key, self.fields, self.size, self.image_field
 
     @property
     def video_field(self) -> str | None:
@@ -198,7 +216,7 @@ class Dataset(Protocol):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, empty when the data does not name its classes."""
+        """Name of each class number, or of each number of a vector; empty when the data does not name its classes."""
 
     def __len__(self) -> int: ...
 
@@ -267,3 +285,32 @@ def checked_indices(indices: Sequence[int] | NDArray[np.int64], length: int) -> 
         raise IndexError(f"index must be in 0 <= index < {length}, got {wrong}")
     plain: list[int] = array.tolist()
     return plain
+
+
+def single_index(index: Any) -> int:
+    """Return one index as a plain integer.
+
+    Raises:
+        TypeError: It is no integer.
+    """
+    try:
+        return int(operator.index(index))
+    except TypeError:
+        raise TypeError(
+            f"an index is an integer or a slice, got {describe(index)}; for several samples call take(indices), or "
+            "fetch(indices) to read them"
+        ) from None
+
+
+def sound(sample: "Sample | BadSample") -> Sample:
+    """Return a sample that is not bad.
+
+    Raises:
+        SourceError: It is.
+    """
+    if isinstance(sample, BadSample):
+        raise SourceError(
+            f"sample {sample.index} ({sample.key}) is bad ({sample.stage}: {sample.reason}); repair it, or read with "
+            "fetch([index]), which returns a BadSample in its place"
+        )
+    return sample

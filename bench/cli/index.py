@@ -33,5 +33,5 @@ def index(data: Data, format: Format = None, workers: Processes = None) -> None:
         title = title_of(found.dataset)
         print_plain(console, f"{printable(data)} needs no index (format: {title})")
     if found.videos is not None:
-        print_videos(found.dataset, found.videos, console)
+        print_videos(found.files, found.videos, console)
     print_left_out(data, found.dataset, console)

@@ -11,6 +11,8 @@ from dali_pipes.bad_samples import BadRecord, Policy, substitute
 from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
+from dali_pipes.image_fields import ImageFields
+from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found, TargetReader
@@ -21,7 +23,7 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
 from readers.buckets import BucketOrder
-from readers.formats.columns import LABEL_LIMIT, to_label
+from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder
 from readers.sample import Payload
 from readers.storage.copies import copied_sample
@@ -48,6 +50,15 @@ class _Row(NamedTuple):
     records: tuple[BadRecord, ...] = ()
 
 
+class Read(NamedTuple):
+    """The samples of a plan as they are stored, where they stand in the dataset, and their repeats, int64 [n] each."""
+
+    plan: Plan
+    samples: Sequence[Sample | BadSample]
+    indices: NDArray[np.int64]
+    repeats: NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class Fetcher:
     """Fetches the samples of plans; it keeps nothing, so any thread may use it.
@@ -62,9 +73,11 @@ class Fetcher:
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
         fields: Reads the further fields of a batch.
+        images: Which fields are the images, and of what kind these are.
 
     Attributes:
         clips: Metadata of the clips, if samples are clips.
+        label_shape: Shape of every label, as the dataset says it.
     """
 
     dataset: Dataset
@@ -76,9 +89,12 @@ class Fetcher:
     targets: TargetReader
     timings: Timings
     fields: FieldReader = field(default_factory=lambda: FieldReader({}))
+    images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
+    label_shape: LabelShape = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "label_shape", label_shape_of(self.dataset))
         object.__setattr__(self, "clips", find_clips(self.dataset))
 
     @property
@@ -86,16 +102,14 @@ class Fetcher:
         """Frames of a clip; 0 where samples are images."""
         return self.clips.num_frames if self.clips is not None else 0
 
+    @property
+    def images_per_row(self) -> int:
+        """Images of a sample: the frames of a clip, or its own."""
+        return self.num_frames or self.images.count
+
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
-        indices, repeats = self.order.places(plan.epoch, plan.positions)
-        with self.timings.measure("read"):
-            samples = self.dataset.fetch(indices)
-        if len(samples) != len(indices):
-            raise LoaderError(
-                f"dataset.fetch returned {len(samples)} samples for {len(indices)} indices; it must return a Sample "
-                f"or a BadSample for each, in their order"
-            )
+        plan, samples, indices, repeats = self.read(plan)
         rows = []
         for sample, index, repeat in zip(samples, indices.tolist(), repeats.tolist(), strict=True):
             checked = self._check(sample)
@@ -104,6 +118,44 @@ class Fetcher:
             else:
                 rows.append(_Row(checked, checked.sample.index, repeat))
         return self._drawn(plan, plan.positions, rows)
+
+    def read(self, plan: Plan) -> Read:
+        """Read the samples of a plan as they are stored."""
+        indices, repeats = self.order.places(plan.epoch, plan.positions)
+        with self.timings.measure("read"):
+            samples = self.dataset.fetch(indices)
+        if len(samples) != len(indices):
+            raise LoaderError(
+                f"dataset.fetch returned {len(samples)} samples for {len(indices)} indices; it must return a Sample "
+                f"or a BadSample for each, in their order"
+            )
+        return Read(plan, samples, indices, repeats)
+
+    def candidate(
+        self, plan: Plan, records: Sequence[BadRecord]
+    ) -> tuple[Sample | BadSample, int] | None:
+        """A sample that may take the place of a bad one, and its repeat; None where there is none.
+
+        Args:
+            plan: The step of the bad one.
+            records: The bad one, and the substitutes that were bad, too.
+        """
+        start, stop = self._stretch(plan)
+        position = substitute(self.seed, records, stop - start)
+        if position is None:
+            return None
+        # Through the order, so that weights hold for substitutes, too.
+        index, repeats = self.order.places(plan.epoch, np.array([start + position]))
+        return self.dataset.fetch(index)[0], int(repeats[0])
+
+    def identities(
+        self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """By which numbers samples are drawn for, int64 [n]: one that comes again in an epoch has another each time."""
+        return indices + repeats * len(self.dataset)
+
+    def finish(self, plan: Plan) -> None:
+        """Close what is open for the loop of a plan, which is over: nothing, where samples are read at random."""
 
     def lose(self, fetched: Fetched, row: int, error: DecodeError | TargetsError) -> Fetched:
         """Return what takes the place of a row that is bad: the row without its sample, or its substitute."""
@@ -157,6 +209,28 @@ class Fetcher:
         draws = self._draw(fetched.plan, fetched.positions, fetched.indices, fetched.repeats, sizes)
         return replace(fetched, sizes=sizes, draws=draws)
 
+    def drawn_for(
+        self, fetched: Fetched, row: int, size: tuple[int, int]
+    ) -> tuple[tuple[Draws, ...], int]:
+        """Return the draws of a row for pictures of a size, and its row in them: a clip's cameras differ in it.
+
+        Raises:
+            DecodeError: The recipe makes pictures of another size of them.
+        """
+        if tuple(fetched.sizes[row].tolist()) == size:
+            return fetched.draws, row
+        one = slice(row, row + 1)
+        sizes = np.array([size], np.int64)
+        rows = fetched.positions[one], fetched.indices[one], fetched.repeats[one]
+        draws = self._draw(fetched.plan, *rows, sizes)
+        pairs = zip(draws, fetched.draws, strict=True)
+        if not all(np.array_equal(a.crops.canvas[0], b.crops.canvas[row]) for a, b in pairs):
+            raise DecodeError(
+                f"a camera of it has {size[0]}x{size[1]} pixels, another {fetched.sizes[row, 0]}x"
+                f"{fetched.sizes[row, 1]}, though meta/info.json says that both are alike"
+            )
+        return draws, 0
+
     def _drawn(self, plan: Plan, positions: NDArray[np.int64], rows: Sequence[_Row]) -> Fetched:
         """Draw the parameters of rows, and choose the frames of their clips."""
         sounds = [row.sound for row in rows]
@@ -179,6 +253,7 @@ class Fetcher:
             frames,
             seconds,
             [() if one is None else one.values for one in sounds],
+            self.label_shape,
         )
 
     def _draw(
@@ -190,7 +265,7 @@ class Fetcher:
         sizes: NDArray[np.int64],
     ) -> tuple[Draws, ...]:
         """Draw parameters; a sample that comes again in an epoch has others each time."""
-        identities = indices + repeats * len(self.dataset)
+        identities = self.identities(indices, repeats)
         start, stop = self._stretch(plan)
         # Groups of neighbours begin where a bucket does, and no two buckets share one.
         moved = -start % _LARGEST_GROUP + _LARGEST_GROUP * plan.bucket
@@ -220,7 +295,7 @@ class Fetcher:
         clips, recipe = self.clips, self.variants.views[plan.variant].recipes[0]
         if clips is None:
             return np.zeros((len(indices), 0), np.int64), np.zeros((len(indices), 0))
-        identities = indices + repeats * len(self.dataset)
+        identities = self.identities(indices, repeats)
         speed = drawn_speed(recipe, draws[0])
         chosen = clips.choose(self.seed, plan.epoch, indices, identities, speed)
         order = frame_order(recipe, draws[0], clips.num_frames)
@@ -228,16 +303,19 @@ class Fetcher:
         return frames, clips.seconds(indices, frames)
 
     def _check(self, sample: Sample | BadSample) -> _Sound | BadSample:
+        if self.images.fields and isinstance(sample, Sample):
+            if missing := self.images.missing(sample):
+                return BadSample(sample.index, sample.key, "read", missing)
+            sample = self.images.chosen(sample)
         if self.clips is None and isinstance(sample, Sample) and _has_views(sample):
             with self.timings.measure("read"):  # of mapped files: see copied_sample
-                sample = copied_sample(sample, self.targets.reads)
+                sample = copied_sample(sample, self._reads)
         if isinstance(sample, BadSample):
             return sample
-        if sample.label.__class__ is not int or not -1 <= sample.label < LABEL_LIMIT:
-            try:  # of a dataset that does not look at them itself
-                sample = replace(sample, label=to_label(sample.label))
-            except ValueError as error:
-                return BadSample(sample.index, sample.key, "read", str(error))
+        try:
+            sample = checked_label(sample, self.label_shape)
+        except ValueError as error:
+            return BadSample(sample.index, sample.key, "read", str(error))
         data = sample.image
         if data is None:
             return BadSample(sample.index, sample.key, "read", _why_no_image(sample))
@@ -260,19 +338,20 @@ class Fetcher:
             return BadSample(sample.index, sample.key, "fields", str(error))
         return _Sound(sample, data, size, values)
 
+    def _reads(self, name: str) -> bool:
+        """Whether a field beside the image will be read."""
+        return self.targets.reads(name) or self.images.reads(name)
+
     def _substitute(self, plan: Plan, bad: BadSample, row: _Row) -> _Row:
         """Record a bad sample, and fill its row with another one where the policy says so."""
         records = (*row.records, _record(plan, bad))
         while self.policy == "replace":
-            start, stop = self._stretch(plan)
-            position = substitute(self.seed, records, stop - start)
-            if position is None:
+            found = self.candidate(plan, records)
+            if found is None:
                 break
-            # Through the order, so that weights hold for substitutes, too.
-            index, repeats = self.order.places(plan.epoch, np.array([start + position]))
-            checked = self._check(self.dataset.fetch(index)[0])
+            checked = self._check(found[0])
             if not isinstance(checked, BadSample):
-                return _Row(checked, checked.sample.index, int(repeats[0]), records)
+                return _Row(checked, checked.sample.index, found[1], records)
             records = (*records, _record(plan, checked))
         return row._replace(records=records)
 

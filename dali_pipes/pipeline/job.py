@@ -14,7 +14,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.shared_memory import Frame
-from dali_pipes.schedule import AnySteps
+from dali_pipes.streams.steps import AnySteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,11 @@ def frame_of(view: View, count: int) -> Frame:
                 f"helper_process=True on {view.device} needs recipes that begin with a crop or resize "
                 f"to one size, got {view.recipe!r}; begin so, or leave helper_process out"
             )
-        return Frame((count, *size, 3), torch.uint8, permuted=False)
+        return Frame((count, *size, view.kind.channels), view.kind.dtype, permuted=False)
     size = view.recipe.fixed_size
     last = view.memory_format == torch.channels_last
-    shape = (count, *size, 3) if last else (count, 3, *size)
+    channels = view.kind.channels
+    shape = (count, *size, channels) if last else (count, channels, *size)
     return Frame(shape, view.dtype, permuted=last)
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 from dali_pipes.arguments import require_fetch, require_one_of, require_positive
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.frame_numbers import Padding, Start, fixed_start, random_start, uniform_start
+from dali_pipes.video.parts import Part
 from dali_pipes.video.rate import Rate, read_rate
 from gpu_aug.draws import SLOTS, uniforms
 from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
 from readers.dataset import IndexedDataset, Subset
+from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.label_vector import LabelShape, label_shape_of
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 from readers.video.segment import Segment, cut
@@ -102,6 +105,11 @@ class Clips(IndexedDataset):
             )
         if isinstance(dataset, IndexedDataset):
             dataset._require_selectable("Clips")
+        if isinstance(_whole(dataset), LeRobotDataset):
+            raise LoaderError(
+                "Clips takes a dataset of videos, got a LeRobot dataset; give the Loader the dataset itself, and "
+                "choose frames by open_dataset(..., delta_timestamps=...)"
+            )
         require_positive(num_frames=num_frames, clips_per_video=clips_per_video)
         require_one_of("sampling", sampling, ("random", "uniform", "all", "first"))
         require_one_of("padding", padding, ("edge", "loop", "repeat"))
@@ -120,6 +128,8 @@ class Clips(IndexedDataset):
         self._padding: Padding = padding
         _require_videos(dataset)
         self._index = VideoIndex.open(dataset)
+        self.cameras: dict[str, slice] = {}
+        self.sizes: set[tuple[int, int]] = set()
         self._known = _Known()
         self._first = np.concatenate([[0], np.cumsum(self._counts(), dtype=np.int64)])
 
@@ -141,6 +151,11 @@ class Clips(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Class names of the videos."""
         return self.dataset.class_names
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """Shape of the labels of the videos."""
+        return label_shape_of(self.dataset)
 
     @property
     def block_size(self) -> int:
@@ -196,6 +211,14 @@ class Clips(IndexedDataset):
         """Metadata of a video, or the reason why no clip can be taken from it."""
         found = self._look(video)
         return found if isinstance(found, VideoError) else found[0]
+
+    def parts(self, index: int) -> list[Part]:
+        """See `ClipSource.parts`."""
+        [video] = self.videos(np.array([index])).tolist()
+        info = self.info(video)
+        if isinstance(info, VideoError):
+            raise info
+        return [Part(slice(None), video, info, partial(self.fetch_frames, video))]
 
     def frames(
         self, seed: int, epoch: int, indices: NDArray[np.int64], repeats: NDArray[np.int64]
@@ -330,6 +353,13 @@ class Clips(IndexedDataset):
         if isinstance(found, VideoError):
             return 1
         return -(-self._rate.length(found[1]) // self._rate.span(found[1], self.num_frames))
+
+
+def _whole(dataset: Dataset) -> Dataset:
+    """Return what selections were made of."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.whole
+    return dataset
 
 
 def _named(seconds: tuple[float, float] | None) -> str:

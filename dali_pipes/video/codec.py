@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
+
 from dali_pipes.errors import DecodeError, told
 from dali_pipes.video.packet_headers import is_packed
 from dali_pipes.video.packets import Run
@@ -118,7 +120,8 @@ def _packets(
     # A packed one that is passed over would take the frame along that comes with the next.
     skips = info.decoder in _SKIPPING and not is_packed(info.codec, info.extradata)
     is_skipping = False
-    keys = set(info.keyframes.tolist())
+    here = slice(*np.searchsorted(info.keyframes, [run.start, run.stop]))
+    keys = set(info.keyframes[here].tolist())  # of an hour there are many
     number = -1
     contents = read_packets(data, info, run.start, run.stop, deadline)
     for number, (content, needed) in enumerate(zip(contents, run.needed.tolist(), strict=False)):

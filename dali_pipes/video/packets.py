@@ -27,7 +27,7 @@ class Run(NamedTuple):
 
 def packets_of(info: VideoInfo) -> NDArray[np.int64]:
     """The packet of each frame, int64 [F]."""
-    return np.argsort(info.packet_pts, kind="stable")[: len(info)]
+    return info.frame_packets
 
 
 def plan_runs(info: VideoInfo, packets: Sequence[int], *, back: int = 0) -> Iterator[Run]:
@@ -63,19 +63,18 @@ def first_packets(
     """
     if not len(info.keyframes):
         return np.zeros_like(packets)
-    key_pts = info.packet_pts[info.keyframes]
-    by_pts = np.argsort(key_pts, kind="stable")
-    key = np.searchsorted(key_pts[by_pts], info.packet_pts[packets], side="right") - 1 - back
-    starts = np.where(key >= 0, info.keyframes[by_pts[np.maximum(key, 0)]], 0)
+    keyframes, key_pts = info.shown_keyframes
+    key = np.searchsorted(key_pts, info.packet_pts[packets], side="right") - 1 - back
+    starts = np.where(key >= 0, keyframes[np.maximum(key, 0)], 0)
     return np.where(starts <= packets, starts, 0)
 
 
 def _run(info: VideoInfo, start: int, members: list[int]) -> Run:
     stop = max(members) + 1
-    hidden = info.packet_pts >= HIDDEN
+    pts = info.packet_pts
     # The second field of a picture is a packet of its own, whose frame is not shown.
-    while stop < len(hidden) and hidden[stop]:
+    while stop < len(pts) and pts[stop] >= HIDDEN:
         stop += 1
-    needed = hidden[start:stop].copy()
+    needed = pts[start:stop] >= HIDDEN
     needed[np.array(members) - start] = True
     return Run(start, stop, needed)

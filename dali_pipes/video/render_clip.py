@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -16,10 +16,11 @@ from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
 from dali_pipes.video.decode import read_frames
+from dali_pipes.video.parts import Part, overlapping
 from dali_pipes.video.render_frame import Stencil
 from dali_pipes.video.salvage import read_readable
 from readers import BadSample
-from readers.video import VideoInfo
+from readers.video import VideoError
 from readers.video.frame_folder import FRAMES_CODEC
 
 Picture = Any
@@ -69,40 +70,40 @@ class ClipRenderer:
         Returns:
             The rows as they were given or, where the clip is damaged, the only row that takes its place.
         """
-        shared = self._shared.get(number)
+        shared = self._shared.get(number, {})
         while fetched.data[of_row] is not None:
             held: dict[int, int] = {}
             try:
-                pictures = shared.take(number) if shared else None
-                self._render_frames(
-                    pictures or self.decode(fetched, of_row, fetched.frames[of_row], held),
-                    fetched,
-                    of_row,
-                    canvases,
-                    row,
-                )
+                for place, part in enumerate(self._parts(fetched, of_row)):
+                    frames = fetched.frames[of_row, part.columns]
+                    pictures = shared[place].take(number) if place in shared else None
+                    decoded = pictures or self._decode(fetched, of_row, part, frames, held)
+                    self._render_part(decoded, part, fetched, of_row, canvases, row)
                 if held:
-                    num_frames = len(self._info(fetched, of_row))
-                    return self._fetcher.keep(fetched, of_row, held, num_frames)
+                    return self._fetcher.keep(fetched, of_row, held, len(part.info))
                 return fetched
             except DecodeError as error:
                 fetched, of_row = self._fetcher.lose(fetched, of_row, error), 0
-                shared = None  # a substitute is another video
+                shared = {}  # a substitute is another video
         canvases.blacken(row, fetched.draws, of_row)
         return fetched
 
-    def _render_frames(
+    def _render_part(
         self,
         pictures: Iterable[tuple[int, Picture]],
+        part: Part,
         fetched: Fetched,
         of_row: int,
         canvases: Canvases,
         row: int,
     ) -> None:
         """Render frames as they come, in any order; a frame that a clip has several times is copied."""
-        stencil = Stencil(fetched.draws, of_row, self._info(fetched, of_row))
+        own = self._fetcher.drawn_for(fetched, of_row, (part.info.height, part.info.width))
+        stencil = Stencil(*own, part.info)
+        columns = np.arange(fetched.frames.shape[1])[part.columns]
+        frames = fetched.frames[of_row, part.columns]
         for frame, picture in pictures:
-            first, *others = np.flatnonzero(fetched.frames[of_row] == frame).tolist()
+            first, *others = columns[frames == frame].tolist()
             rendered = canvases.of(row, fetched.draws, of_row, first)
             stencil.render(picture, rendered)
             for number in others:
@@ -110,59 +111,72 @@ class ClipRenderer:
                 for copy, canvas in zip(copies, rendered, strict=True):
                     copy.copy_(canvas)
 
-    def decode(
+    def _decode(
         self,
         fetched: Fetched,
         row: int,
+        part: Part,
         frames: NDArray[np.int64],
         held: dict[int, int] | None = None,
     ) -> Iterator[tuple[int, Picture]]:
-        """Decode some frames of a row's video; see `read_frames`. Without `held` nothing stands in for them."""
-        info, data = self._info(fetched, row), fetched.data[row]
+        """Decode some frames of a part; see `read_frames`. Without `held` nothing stands in for them."""
+        if part.info.codec == FRAMES_CODEC:
+            return _read_pictures(part, np.unique(frames))
+        sample, data = fetched.samples[row], fetched.data[row]
+        assert sample is not None
         assert data is not None
-        if info.codec == FRAMES_CODEC:
-            return self._read_files(self._video(fetched, row), info, np.unique(frames))
+        if part.field:
+            data = sample.fields[part.field]
         if self._clips.on_damaged_video == "truncate" and held is not None:
-            return read_readable(data, info, frames, held)
-        return read_frames(data, info, frames)
+            return read_readable(data, part.info, frames, held)
+        return read_frames(data, part.info, frames)
 
-    def _read_files(
-        self, video: int, info: VideoInfo, frames: NDArray[np.int64]
-    ) -> Iterator[tuple[int, Picture]]:
-        fetched = self._clips.fetch_frames(video, frames)
-        for frame, content in zip(frames.tolist(), fetched, strict=True):
-            if isinstance(content, BadSample):
-                raise DecodeError(f"frame {frame} of {len(info)}: {content.reason}")
-            try:
-                yield frame, opencv.decode(content, (info.height, info.width))
-            except DecodeError as error:
-                raise DecodeError(f"frame {frame} of {len(info)}: {error}") from error
-
-    def _share(self, fetched: Fetched, rendered: Sequence[int]) -> "dict[int, _Shared]":
-        """Find the rows that have a video together with others, and whose frames are few enough to keep."""
-        shared: dict[int, _Shared] = {}
-        present = np.array([row for row in rendered if fetched.data[row] is not None], np.int64)
-        videos = self._clips.videos(fetched.indices[present])
-        for video in [video for video, times in Counter(videos.tolist()).items() if times > 1]:
-            rows = present[videos == video].tolist()
-            info = self._clips.info(video)
-            if not isinstance(info, VideoInfo):
+    def _share(self, fetched: Fetched, rendered: Sequence[int]) -> "dict[int, dict[int, _Shared]]":
+        """Find the rows that decode a video together, whose frames are few enough to keep: by row and part."""
+        of_video: dict[tuple[int, Hashable], dict[int, Part]] = {}
+        for row in rendered:
+            if fetched.data[row] is not None:
+                with suppress(DecodeError):
+                    for place, part in enumerate(self._parts(fetched, row)):
+                        of_video.setdefault((place, part.video), {})[row] = part
+        shared: dict[int, dict[int, _Shared]] = {}
+        for (place, _), parts in of_video.items():
+            if len(parts) < 2:
                 continue
-            frames = {row: np.unique(fetched.frames[row]) for row in rows}
-            together = np.unique(np.concatenate(list(frames.values())))
-            if len(together) * info.height * info.width * 3 <= _SHARED_BYTES:
-                decode = partial(self.decode, fetched, rows[0], together)
-                shared.update(dict.fromkeys(rows, _Shared(decode, frames)))
+            part = next(iter(parts.values()))
+            frames = {row: np.unique(fetched.frames[row, part.columns]) for row in parts}
+            for group in overlapping(part.info, frames) if part.alone else [frames]:
+                together = np.unique(np.concatenate(list(group.values())))
+                size_bytes = len(together) * part.info.height * part.info.width * 3
+                if len(group) > 1 and size_bytes <= _SHARED_BYTES:
+                    decode = partial(self._decode, fetched, min(group), part, together)
+                    one = _Shared(decode, group)
+                    for row in group:
+                        shared.setdefault(row, {})[place] = one
         return shared
 
-    def _video(self, fetched: Fetched, row: int) -> int:
-        return int(self._clips.videos(fetched.indices[row : row + 1])[0])
+    def _parts(self, fetched: Fetched, row: int) -> list[Part]:
+        """The parts of a row's clip.
 
-    def _info(self, fetched: Fetched, row: int) -> VideoInfo:
-        info = self._clips.info(self._video(fetched, row))
-        if not isinstance(info, VideoInfo):
-            raise DecodeError(str(info))
-        return info
+        Raises:
+            DecodeError: A video cannot be read.
+        """
+        try:
+            return self._clips.parts(int(fetched.indices[row]))
+        except VideoError as error:
+            raise DecodeError(str(error)) from error
+
+
+def _read_pictures(part: Part, frames: NDArray[np.int64]) -> Iterator[tuple[int, Picture]]:
+    """Read and decode frames that are pictures of their own."""
+    info = part.info
+    for frame, content in zip(frames.tolist(), part.read(frames), strict=True):
+        if isinstance(content, BadSample):
+            raise DecodeError(f"frame {frame} of {len(info)}: {content.reason}")
+        try:
+            yield frame, opencv.decode(content, (info.height, info.width))
+        except DecodeError as error:
+            raise DecodeError(f"frame {frame} of {len(info)}: {error}") from error
 
 
 class _Shared:

@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.video.clips import Clips, OnDamagedVideo
+from dali_pipes.video.parts import Part
+from dali_pipes.video.windows import Windows
 from gpu_aug.views import Views
 from readers import BadSample, Dataset
 from readers.dataset import Balanced, Subset
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.mixture import Mixture
 from readers.sample import Payload
 from readers.video import VideoError, VideoInfo
@@ -25,16 +28,27 @@ class ClipSource(Protocol):
     Attributes:
         num_frames: Frames of a clip, T.
         on_damaged_video: See Clips.
+        cameras: By name, which of the frames are a camera's; empty where clips are of one video.
+        sizes: Heights and widths of the cameras.
     """
 
     num_frames: int
     on_damaged_video: OnDamagedVideo
+    cameras: dict[str, slice]
+    sizes: set[tuple[int, int]]
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a number for the video of each clip, int64 [n]."""
 
     def info(self, video: int) -> VideoInfo | VideoError:
         """Return the metadata of a video, or the reason why no clip can be taken from it."""
+
+    def parts(self, index: int) -> list[Part]:
+        """Return what a clip is made of.
+
+        Raises:
+            VideoError: A video cannot be read.
+        """
 
     def choose(
         self,
@@ -75,6 +89,8 @@ def find_clips(dataset: Dataset) -> ClipSource | None:
     """
     if isinstance(dataset, Clips):
         return dataset
+    if isinstance(dataset, LeRobotDataset):
+        return Windows(dataset)
     if isinstance(dataset, Balanced):
         return find_clips(dataset.whole)
     if isinstance(dataset, Subset):
@@ -106,6 +122,33 @@ def require_clips(views: Views, clips: ClipSource | None) -> None:
         )
 
 
+def require_fits_cameras(views: Views, clips: ClipSource | None, decoder: object) -> None:
+    """Refuse what cannot be done with the pictures of cameras; None and videos of one stream can have it all.
+
+    Raises:
+        LoaderError: The recipe moves frames in time, cameras of several sizes stay so, or DALI is to decode.
+    """
+    if clips is None or not clips.cameras:
+        return
+    operations = views.recipes[0].temporal_operations
+    if operations:
+        name = type(operations[0]).__name__
+        raise LoaderError(
+            f"{name} moves frames in time, away from the actions that belong to them; take {name} out of the recipe, "
+            f"or choose frames by delta_timestamps"
+        )
+    if len(clips.sizes) > 1 and any(recipe.decode_size is None for recipe in views.recipes):
+        sizes = " and ".join(f"{height}x{width}" for height, width in sorted(clips.sizes))
+        raise LoaderError(
+            f"the cameras have {sizes} pixels, and the recipe gives them no one size at its beginning; begin with "
+            f"Resize(size) or RandomResizedCrop(size), or take one camera (cameras=...)"
+        )
+    if decoder not in ("auto", "cpu"):
+        raise LoaderError(
+            f'decoder={decoder!r} does not decode the pictures of a robot\'s cameras; use "cpu" or "auto"'
+        )
+
+
 class SelectedClips:
     """Some of the clips of a dataset; see ClipSource.
 
@@ -117,12 +160,18 @@ class SelectedClips:
     def __init__(self, subset: Subset, whole: ClipSource) -> None:
         self._subset, self._whole = subset, whole
         self.num_frames, self.on_damaged_video = whole.num_frames, whole.on_damaged_video
+        self.cameras, self.sizes = whole.cameras, whole.sizes
         self.info, self.fetch_frames = whole.info, whole.fetch_frames
         self.peculiar = whole.peculiar
 
     def videos(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """See ClipSource."""
         return self._whole.videos(self._subset.indices_in_whole(indices))
+
+    def parts(self, index: int) -> list[Part]:
+        """See ClipSource."""
+        [index] = self._subset.indices_in_whole([index]).tolist()
+        return self._whole.parts(index)
 
     def choose(
         self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]
@@ -147,14 +196,16 @@ class MixedClips:
     """
 
     def __init__(self, mixture: Mixture, parts: list[ClipSource]) -> None:
-        for name in ("num_frames", "on_damaged_video"):
+        for name in ("num_frames", "on_damaged_video", "cameras"):
             values = [getattr(part, name) for part in parts]
-            if len(set(values)) > 1:
+            if any(value != values[0] for value in values):
                 raise LoaderError(
                     f"the dataset mixes clips with {name}={values}, which make no batch together; make all "
                     "Clips with one value"
                 )
         self.num_frames, self.on_damaged_video = parts[0].num_frames, parts[0].on_damaged_video
+        self.cameras = parts[0].cameras
+        self.sizes = set().union(*(part.sizes for part in parts))
         self._parts = parts
         self._starts = np.array([*accumulate(map(len, mixture.datasets), initial=0)])
 
@@ -169,6 +220,12 @@ class MixedClips:
         """See ClipSource."""
         number, part = divmod(video, len(self._parts))
         return self._parts[part].info(number)
+
+    def parts(self, index: int) -> list[Part]:
+        """See ClipSource."""
+        [(part, _, own)] = self._divided(np.array([index]))
+        found = self._parts[part].parts(int(own[0]))
+        return [one._replace(video=(part, one.video)) for one in found]
 
     def choose(
         self, seed: int, epoch: int, indices: NDArray[np.int64], *drawn: NDArray[np.int64]

@@ -30,11 +30,10 @@ def detect(paths: list[str], split: str | None) -> Detected:
 def detect_named(format: str, paths: list[str], split: str | None) -> Detected:
     """Return the format that the caller named; of a folder the files that are of it are taken."""
     kind = FORMATS[format]
-    if len(paths) > 1 or is_url(paths[0]) or not Path(paths[0]).is_dir():
-        is_whole = split is None or kind.own_splits
-        return Detected(kind, paths if is_whole else choose_split(paths, split or "", paths[0]))
     if kind.own_splits:
         return Detected(kind, paths)
+    if len(paths) > 1 or is_url(paths[0]) or not Path(paths[0]).is_dir():
+        return Detected(kind, paths if split is None else choose_split(paths, split, paths[0]))
     folder = Path(paths[0])
     inside = sorted(path for path in folder.iterdir() if path.name[0] != ".")
     if kind.takes == "files":

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from readers.dataset import IndexedDataset
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.prepare.kind import holds_videos
 from readers.prepare.source import open_at_random
+from readers.sample import Dataset
 from readers.storage.blob import Blob
 from readers.storage.index import FoundIndex
 from readers.storage.index.builder import build_indexes
@@ -23,12 +25,14 @@ class Indexing:
         shards: Every shard and its index; those that were built now say so.
         seconds: How long indexing the shards took.
         videos: What the videos hold, where the source holds videos.
+        files: Whose samples these are: the source or, where its samples are frames, the files that hold them.
     """
 
     dataset: IndexedDataset
     shards: list[tuple[Blob, FoundIndex]]
     seconds: float
     videos: VideoIndex | None
+    files: Dataset
 
 
 def index(
@@ -78,5 +82,9 @@ def index(
     with build_indexes(num_processes, on_found=on_found, on_index=on_index) as builder:
         dataset = open_at_random(source, format)
     seconds = time.perf_counter() - start_seconds
-    videos = VideoIndex.open(dataset, progress=on_videos) if holds_videos(dataset) else None
-    return Indexing(dataset, builder.found, seconds, videos)
+    files: Dataset = dataset
+    if isinstance(dataset, LeRobotDataset):
+        files = dataset.videos.files
+    found = len(files) > 0 and holds_videos(files)
+    videos = VideoIndex.open(files, progress=on_videos) if found else None
+    return Indexing(dataset, builder.found, seconds, videos, files)

@@ -4,7 +4,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
@@ -13,12 +13,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from readers.dataset import IndexedDataset
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.image.header import Header, read_header
+from readers.label_vector import class_number
 from readers.order import Order
 from readers.prepare.checks import Checks
 from readers.prepare.kind import is_video
 from readers.prepare.percentiles import Spread
+from readers.prepare.robot_frames import check_pictures, header_of, own_sizes
 from readers.prepare.source import open_source
 from readers.prepare.video_inspection import VideoFindings, VideoLook, look_at_video
 from readers.prepare.workers import Threads, checked_workers
@@ -175,6 +178,8 @@ def inspect(
     digests, indices = array("Q"), array("q")
     folders = dataset if isinstance(dataset, FrameFolderDataset) else None
     look = partial(_look, folders=folders, checks=verify)
+    if isinstance(dataset, LeRobotDataset):
+        look = partial(_look_at_frame, dataset=dataset, checks=verify)
     tasks = _tasks(dataset, expected, _CHUNK if verify is None else _FEW)
     with Threads(workers) as threads:
         for looks in threads.map(lambda task: [look(entry) for entry in task()], tasks):
@@ -226,6 +231,19 @@ def _kind(header: Header) -> str:
     return ", ".join([header.format, *bits, *(["alpha"] if header.has_alpha else [])])
 
 
+def _look_at_frame(entry: Entry, dataset: LeRobotDataset, checks: Checks | None) -> Look:
+    if isinstance(entry, BadSample):
+        return _look(entry, None, checks)
+    seen = _look(replace(entry, fields={}, image_field=None), None, None)
+    seen = seen._replace(sizes=own_sizes(entry), header=header_of(dataset, entry))
+    if seen.header is None:
+        assert entry.image is not None
+        seen = seen._replace(header=read_header(entry.image))
+    if checks is not None and (reason := check_pictures(dataset, entry, checks)):
+        return seen._replace(bad=BadSample(entry.index, entry.key, "decode", reason))
+    return seen
+
+
 def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | None) -> Look:
     digest = int.from_bytes(
         blake2b(entry.key.encode("utf-8", "surrogateescape"), digest_size=8).digest(), "little"
@@ -235,7 +253,7 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
     if isinstance(entry, BadSample):
         return Look(entry.index, digest, -1, {}, bad=entry)
     sizes = {name: len(data) for name, data in entry.fields.items()}
-    seen = Look(entry.index, digest, entry.label, sizes)
+    seen = Look(entry.index, digest, class_number(entry.label), sizes)
     if folders is not None:  # its field lists the pictures, and is not what is stored
         return _with_video(seen._replace(sizes={}), entry, folders, checks)
     if is_video(entry):

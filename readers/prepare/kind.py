@@ -2,6 +2,7 @@
 
 import re
 
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.image.header import read_header
 from readers.sample import Dataset, HeaderError, Sample, is_image_field, is_video_field
 from readers.video.frame_folder import FrameFolderDataset
@@ -30,9 +31,14 @@ def is_video(sample: Sample) -> bool:
 
 
 def holds_videos(dataset: Dataset) -> bool:
-    """Whether the data are videos, or folders of frames: the first sample that can be read says so."""
+    """Whether the data are videos, or folders of frames: the first sample that can be read says so.
+
+    Frames of LeRobot datasets are none, though a video holds them.
+    """
     if isinstance(dataset, FrameFolderDataset):
         return True
+    if isinstance(dataset, LeRobotDataset):
+        return False
     for number in range(min(len(dataset), _NUM_LOOKED_AT)):
         [entry] = dataset.fetch([number])
         if isinstance(entry, Sample):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.formats.tar.dataset import TarDataset
 from readers.order import Order
@@ -188,6 +189,11 @@ def _check_source(source: str, dataset: Dataset | TarStream, settings: _Settings
         raise PrepareError(
             f"{source} holds folders of frames, which no shard holds: make a video of each (ffmpeg -framerate 25 "
             "-i img_%05d.jpg video.mp4) and pack these, or train on the folders as they are"
+        )
+    if isinstance(dataset, LeRobotDataset):
+        raise PrepareError(
+            f"{source} is a LeRobot dataset, whose videos hold many episodes and whose frames no shard holds: train on "
+            "the folder as it is"
         )
 
 

@@ -99,6 +99,18 @@ class VideoInfo:
         return np.sort(self.packet_pts)[: len(self)]
 
     @cached_property
+    def frame_packets(self) -> NDArray[np.int64]:
+        """int64 [F], the packet of each frame."""
+        return np.argsort(self.packet_pts, kind="stable")[: len(self)]
+
+    @cached_property
+    def shown_keyframes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """int64 [K], the packets of `keyframes` in the order in which they are shown; and when each is."""
+        pts = self.packet_pts[self.keyframes]
+        order = np.argsort(pts, kind="stable")
+        return self.keyframes[order], pts[order]
+
+    @cached_property
     def seconds(self) -> NDArray[np.float64]:
         """float64 [F], when each frame is shown, in seconds after the first one."""
         ticks = (self.pts - self.pts[0]) * self.time_base.numerator

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tests.support.lerobot import TOP, Robot
 from tests.support.videos import pan, write_video
 from tests.support.writers import Written
 
@@ -26,16 +27,16 @@ FORMATS = (
     "npy",
     "manifest",
     "coco",
-    "lance",
-    "delta",
-    "iceberg",
-    "energon",
     "voc",
     "yolo",
     "labelme",
     "mask_folder",
     "imagenet",
     "openimages",
+    "lance",
+    "delta",
+    "iceberg",
+    "energon",
 )
 
 
@@ -61,6 +62,9 @@ def write(folder: Path) -> None:
         path = folder / f"video-folder/class-{sample.label}/{sample.name}.mp4"
         path.parent.mkdir(parents=True)
         write_video(path, pan(8 + 4 * sample.label, (16, 16)), codec="mpeg4")
+    Robot((3, 2), sizes={TOP: (16, 16)}, files=((0,), (1,)), codec="mpeg4").write(
+        folder / "lerobot"
+    )
     root = folder / "video-folder"
     videos = [path.relative_to(root).as_posix() for path in sorted(root.rglob("*.mp4"))]
     (folder / "list.txt").write_text(

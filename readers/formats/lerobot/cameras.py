@@ -1,0 +1,217 @@
+"""The cameras of a LeRobot dataset: which pictures belong to a frame, and where they lie."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.files import map_whole
+from readers.formats.lerobot.episodes import Episodes
+from readers.formats.lerobot.frames import Frames
+from readers.formats.lerobot.meta import TIME, Feature
+from readers.formats.lerobot.payloads import picture_ending
+from readers.formats.lerobot.places import Place, Places
+from readers.formats.lerobot.videos import Videos
+from readers.formats.lerobot.windows import clamped
+from readers.formats.parquet.dataset import ParquetDataset
+from readers.formats.parquet.files import Location
+from readers.sample import BadSample, Payload, SourceError
+from readers.video.containers.open import VideoError
+from readers.video.frame_folder import FRAMES_CODEC
+from readers.video.info import UNSPECIFIED_MATRIX, VideoInfo
+
+_NOW = np.zeros(1, np.int64)
+
+
+class Shown(NamedTuple):
+    """The pictures of one camera that belong to a frame.
+
+    Attributes:
+        info: Their video; of pictures in tables the episode, as a video of the codec `FRAMES_CODEC`.
+        frames: int64 [T], their numbers there.
+    """
+
+    info: VideoInfo
+    frames: NDArray[np.int64]
+
+
+class Camera(ABC):
+    """One camera.
+
+    Args:
+        feature: It, as meta/info.json describes it.
+        offsets: int64 [T], the frames around a frame whose pictures belong to it; None for its own alone.
+    """
+
+    def __init__(self, feature: Feature, offsets: NDArray[np.int64] | None) -> None:
+        self.name, self.size = feature.name, (feature.shape[0], feature.shape[1])
+        self._offsets = _NOW if offsets is None else offsets
+
+    @abstractmethod
+    def video(self, place: Place) -> int:
+        """A number for the video, or the episode, in which the pictures of a frame lie."""
+
+    @abstractmethod
+    def info(self, place: Place) -> VideoInfo | VideoError:
+        """Metadata of that."""
+
+    @abstractmethod
+    def shown(self, place: Place) -> Shown:
+        """The pictures of a frame.
+
+        Raises:
+            SourceError: The tables cannot be read.
+            VideoError: The video cannot be read, or has no frame at a time stamp.
+            OSError: A file cannot be read.
+        """
+
+    @abstractmethod
+    def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
+        """Name and bytes of the field for them: the whole video, mapped, or the first of the pictures.
+
+        Raises:
+            SourceError: They cannot be read.
+            OSError: Likewise.
+        """
+
+    def pictures(self, place: Place, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
+        """Read encoded pictures of an episode whose pictures lie in tables."""
+        raise TypeError(f"the pictures of {self.name} at {place.key} {frames} lie in a video")
+
+    def _rows(self, place: Place) -> NDArray[np.int64]:
+        return clamped(place.row, place.start, place.stop, self._offsets)[0]
+
+
+class VideoCamera(Camera):
+    """A camera whose pictures are frames of videos.
+
+    Args:
+        feature: See Camera.
+        offsets: See Camera.
+        episodes: Say in which video an episode lies, and when it begins there.
+        videos: All videos.
+        frames: Have the time stamps.
+        tolerance_s: By how many seconds the time stamps of a frame and its picture may differ.
+    """
+
+    def __init__(
+        self,
+        feature: Feature,
+        offsets: NDArray[np.int64] | None,
+        *,
+        episodes: Episodes,
+        videos: Videos,
+        frames: Frames,
+        tolerance_s: float,
+    ) -> None:
+        super().__init__(feature, offsets)
+        self._numbers, self._starts = episodes.videos[self.name], episodes.starts[self.name]
+        self._videos, self._frames, self._tolerance_s = videos, frames, tolerance_s
+
+    def video(self, place: Place) -> int:
+        """See Camera."""
+        return int(self._numbers[place.episode])
+
+    def info(self, place: Place) -> VideoInfo | VideoError:
+        """See Camera."""
+        return self._videos.info(self.video(place))
+
+    def shown(self, place: Place) -> Shown:
+        """See Camera."""
+        stamps = self._frames.values(place.table, TIME, self._rows(place))
+        # A float32 of 4000 s is off by as much as the usual tolerance.
+        tolerance = self._tolerance_s + np.spacing(np.abs(stamps)).astype(np.float64)
+        seconds = float(self._starts[place.episode]) + stamps.astype(np.float64)
+        try:
+            return Shown(*self._videos.frames_at(self.video(place), seconds, tolerance))
+        except VideoError as error:
+            raise VideoError(f"{self._videos.name(self.video(place))}: {error}") from None
+
+    def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
+        """See Camera."""
+        del shown
+        return f"{self.name}.mp4", map_whole(self._videos.path(self.video(place)))
+
+
+class TableCamera(Camera):
+    """A camera whose pictures lie in the tables.
+
+    Args:
+        feature: See Camera.
+        offsets: See Camera.
+        places: Have the tables.
+        root: The folder of the dataset.
+        fps: Frames per second.
+        decoded_bytes: How much may be kept decoded.
+    """
+
+    def __init__(
+        self,
+        feature: Feature,
+        offsets: NDArray[np.int64] | None,
+        *,
+        places: Places,
+        root: str,
+        fps: float,
+        decoded_bytes: int,
+    ) -> None:
+        super().__init__(feature, offsets)
+        files: Sequence[Location] = [
+            Location(f"{root}/{table.name}", table.name, {}) for table in places.tables
+        ]
+        options = partial(ParquetDataset, image=self.name, columns=[self.name])
+        self._table, self._places = options(files, decoded_bytes=decoded_bytes), places
+        self._time_base = 1 / Fraction(fps).limit_denominator(100_000)
+
+    def video(self, place: Place) -> int:
+        """See Camera."""
+        return place.episode
+
+    def info(self, place: Place) -> VideoInfo:
+        """See Camera."""
+        return _still_info(place.stop - place.start, self.size, self._time_base)
+
+    def shown(self, place: Place) -> Shown:
+        """See Camera."""
+        return Shown(self.info(place), self._rows(place) - place.start)
+
+    def payload(self, place: Place, shown: Shown) -> tuple[str, Payload]:
+        """See Camera."""
+        [picture] = self.pictures(place, shown.frames[:1])
+        if isinstance(picture, BadSample):
+            raise SourceError(picture.reason)
+        return f"{self.name}.{picture_ending(picture)}", picture
+
+    def pictures(self, place: Place, frames: NDArray[np.int64]) -> list[Payload | BadSample]:
+        """See Camera."""
+        rows = self._places.in_tables(place.table, place.start + frames)
+        found = self._table.fetch(rows)
+        return [one if isinstance(one, BadSample) else one.fields[self.name] for one in found]
+
+
+def _still_info(num_frames: int, size: tuple[int, int], time_base: Fraction) -> VideoInfo:
+    return VideoInfo(
+        container="parquet",
+        codec=FRAMES_CODEC,
+        decoder="",
+        codec_tag="",
+        extradata=b"",
+        height=size[0],
+        width=size[1],
+        rotation=0,
+        pixel_format="",
+        matrix=UNSPECIFIED_MATRIX,
+        full_range=True,
+        time_base=time_base,
+        last_duration=1,
+        has_audio=False,
+        damage="",
+        packet_pts=np.arange(num_frames, dtype=np.int64),
+        packet_offsets=np.empty(0, np.int64),
+        packet_sizes=np.zeros(num_frames, np.int32),
+        keyframes=np.arange(num_frames, dtype=np.int64),
+    )

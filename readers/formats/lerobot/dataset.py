@@ -1,0 +1,262 @@
+"""A LeRobot dataset: a sample per frame, or per window of frames, of the episodes that are taken."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import IndexedDataset
+from readers.formats.files.beside import FilesBelow
+from readers.formats.lerobot.cameras import Camera, TableCamera, VideoCamera
+from readers.formats.lerobot.episodes import read_episodes
+from readers.formats.lerobot.frames import Frames
+from readers.formats.lerobot.meta import Info, read_info, root_of
+from readers.formats.lerobot.payloads import to_npy
+from readers.formats.lerobot.places import Place, Places
+from readers.formats.lerobot.tasks import read_all_texts
+from readers.formats.lerobot.values import Values
+from readers.formats.lerobot.videos import Videos
+from readers.formats.lerobot.windows import DeltaTimestamps, frame_offsets
+from readers.formats.registry import require
+from readers.sample import (
+    BadSample,
+    ColumnName,
+    FieldTypes,
+    PathLike,
+    Sample,
+    SourceError,
+    checked_indices,
+)
+from readers.storage.unreadable import reason_of
+from readers.video.containers.open import VideoError
+
+_NOW = np.zeros(1, np.int64)
+
+
+class LeRobotDataset(IndexedDataset):
+    """The frames of a LeRobot dataset of version 3.0, in the order of episodes and frames.
+
+    A sample is a frame with what `delta_timestamps` wants around it. Its key is ``episode_000003#17``, its label
+    the number of its task (`class_names` has the texts), and its fields are
+
+    - each feature of numbers under its name, as the bytes of an .npy file: [*shape], a number where the shape is
+      [1]; with `delta_timestamps` [T, *shape], and beside it ``NAME_is_pad``, bool [T];
+    - ``task`` (and ``subtask``), looked up by number; features of text; with `delta_timestamps` a JSON list;
+    - ``CAMERA.frames``, int64 [T]: which frames of its video, in the order of presentation, or of its episode
+      where the tables hold pictures; and ``CAMERA.mp4``, the whole video, mapped, or ``CAMERA.png``, the first of
+      the pictures.
+
+    What would lie outside the episode is replaced by its first or last frame, and ``NAME_is_pad`` is true there.
+    Frames of a video are those that are shown at ``from_timestamp + timestamp``, in float64. A `Loader` decodes
+    them; others are read by `shown` and `pictures`.
+
+    Tables are read a row group at a time, of which some are kept decoded. Videos are indexed when the first
+    sample is fetched, see `readers.video.VideoIndex`.
+
+    Args:
+        root: The folder, with meta/, data/ and, where pictures are videos, videos/.
+        episodes: Numbers of the episodes to take, in any order; None takes all.
+        cameras: Names of the features of pictures to take, or one of them; None takes all.
+        delta_timestamps: By feature, seconds from the frame at hand, multiples of 1 / fps. Features that are not
+            named have one value, that of the frame.
+        tolerance_s: By how many seconds these may miss a multiple, and the time stamp of a frame that of its video.
+        decoded_bytes: Maximum size of decoded row groups kept in memory.
+
+    Attributes:
+        root: The folder.
+        info: What meta/info.json tells.
+        cameras: Names of the cameras that are taken, in their order.
+        num_frames: By camera, how many pictures of it a sample has, T.
+
+    Raises:
+        SourceError: It is missing, of another version, contradicts itself, or has no such episode or feature.
+    """
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        episodes: Iterable[int] | None = None,
+        cameras: str | Sequence[str] | None = None,
+        delta_timestamps: DeltaTimestamps | None = None,
+        tolerance_s: float = 1e-4,
+        decoded_bytes: int = 256 << 20,
+    ) -> None:
+        require("pyarrow.parquet", extra="arrow")
+        self.root = root_of(root)
+        self.info = read_info(self.root)
+        self.cameras = _cameras(cameras, self.info)
+        features = [one for one in self.info.features.values() if not one.is_camera]
+        known = [*(one.name for one in features), *self.cameras]
+        fps, deltas = self.info.fps, delta_timestamps or {}
+        self._offsets = frame_offsets(deltas, fps, tolerance_s, known)
+        self.num_frames = {one: len(self._offsets.get(one, _NOW)) for one in self.cameras}
+        self._episodes = read_episodes(self.root, self.info)
+        self._places = Places(self.root, self._episodes, episodes)
+        self._frames = Frames(self._places.tables, features, decoded_bytes)
+        self._texts = read_all_texts(self.root, self.info)
+        tables = [table.name for table in self._places.tables]
+        self._values = Values(self._frames, self.info, tables, self._offsets, self._texts)
+        taken = self._places.taken
+        self.videos = Videos.used(self.root, self._episodes, taken, self.cameras)
+        self._cameras = [self._camera(one, tolerance_s, decoded_bytes) for one in self.cameras]
+        self._tolerance_s = tolerance_s
+        self._options: dict[str, Any] = {
+            "episodes": None if episodes is None else self._episodes.numbers[taken].tolist(),
+            "cameras": list(self.cameras),
+            "delta_timestamps": {name: [float(s) for s in deltas[name]] for name in deltas},
+            "tolerance_s": tolerance_s,
+            "decoded_bytes": decoded_bytes,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the files itself."""
+        return partial(type(self), **self._options), (self.root,)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The texts of the tasks, by their numbers; empty where these do not count from 0."""
+        texts = self._texts.get("task", {})
+        counted = range(len(texts))
+        return tuple(texts[number] for number in counted) if set(texts) == set(counted) else ()
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Types and shapes of all fields that are numbers."""
+        types: dict[str, tuple[str, tuple[int, ...]]] = {}
+        for name, feature in self.info.features.items():
+            window = (len(self._offsets[name]),) if name in self._offsets else ()
+            if window:
+                types[f"{name}_is_pad"] = ("bool", window)
+            if feature.kind == "number":
+                types[name] = (feature.dtype, (*window, *feature.shape))
+        frames = {f"{name}.frames": ("int64", (n,)) for name, n in self.num_frames.items()}
+        return {**types, **frames}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        depths = [one for one in self.cameras if self.info.features[one].is_depth]
+        return tuple(
+            f"the camera {one} of {self.root} holds distances, of which a Loader keeps 8 bits: leave it out with "
+            "cameras= where they matter"
+            for one in depths
+        )
+
+    @property
+    def block_size(self) -> int:
+        """Frames of the median episode."""
+        return max(1, int(np.median(self._places.lengths)))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the features, the episodes, the tables' footers, the videos' names and sizes, and the options."""
+        info, episodes, taken = self.info, self._episodes, self._places.taken
+        features = [[one.name, one.kind, one.dtype, one.shape] for one in info.features.values()]
+        offsets = {name: self._offsets[name].tolist() for name in sorted(self._offsets)}
+        texts = [[word, sorted(self._texts[word].items())] for word in sorted(self._texts)]
+        told = ["lerobot 1", info.fps, features, self.cameras, offsets, self._tolerance_s, texts]
+        digest = hashlib.sha256(json.dumps(told).encode())
+        for numbers in (
+            episodes.numbers[taken],
+            episodes.lengths[taken],
+            episodes.first_rows[taken],
+        ):
+            digest.update(np.asarray(numbers, "<i8").tobytes())
+        for table in self._places.tables:
+            digest.update(f"{table.name} {table.digest}\n".encode())
+        for camera in [one for one in self.cameras if one in episodes.videos]:
+            names = [episodes.video_names[n] for n in episodes.videos[camera][taken].tolist()]
+            sizes = FilesBelow(self.root, "the dataset").sizes(names)
+            digest.update(repr([camera, *zip(names, sizes, strict=True)]).encode())
+            digest.update(np.asarray(episodes.starts[camera][taken], "<f8").tobytes())
+        return digest.hexdigest()[:32]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; sizes are those that meta/info.json tells of the first camera."""
+        if name == "label" and "task_index" in self.info.features:
+            tables = range(len(self._places.tables))
+            return self._places.gather([self._frames.whole(n, "task_index") for n in tables])
+        if name in ("height", "width"):
+            size = self.info.features[self.cameras[0]].shape
+            return np.full(len(self), size[int(name == "width")], np.int64)
+        return np.full(len(self), -1, np.int64)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read frames and what belongs to them; see `Dataset.fetch`."""
+        return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
+
+    def place(self, index: int) -> Place:
+        """Which frame of which episode a sample is."""
+        return self._places.of(index)
+
+    def episode(self, number: int) -> Place:
+        """The first frame of an episode that is taken."""
+        return self._places.first_of(number)
+
+    def camera(self, number: int) -> Camera:
+        """The camera with this number in `cameras`."""
+        return self._cameras[number]
+
+    def episodes_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of each sample's episode, int64 [n]."""
+        return self._places.episodes_of(indices)
+
+    def _fetch_one(self, index: int) -> Sample | BadSample:
+        place = self._places.of(index)
+        try:
+            fields = self._values.read(place)
+            label = self._values.add_texts(fields, place)
+            image_field, size = None, None
+            for camera in self._cameras:
+                shown = camera.shown(place)
+                field, content = camera.payload(place, shown)
+                fields |= {f"{camera.name}.frames": to_npy(shown.frames), field: content}
+                if image_field is None:
+                    image_field, size = field, (shown.info.height, shown.info.width)
+        except VideoError as error:
+            return BadSample(index, place.key, "header", str(error))
+        except (SourceError, ValueError) as error:
+            return BadSample(index, place.key, "read", str(error))
+        except OSError as error:
+            reason = f"a file cannot be read: {reason_of(error)}"
+            return BadSample(index, place.key, "read", reason)
+        return Sample(index, place.key, fields, label, size=size, image_field=image_field)
+
+    def _camera(self, name: str, tolerance_s: float, decoded_bytes: int) -> Camera:
+        feature, offsets = self.info.features[name], self._offsets.get(name)
+        if feature.kind == "video":
+            return VideoCamera(
+                feature,
+                offsets,
+                episodes=self._episodes,
+                videos=self.videos,
+                frames=self._frames,
+                tolerance_s=tolerance_s,
+            )
+        return TableCamera(
+            feature,
+            offsets,
+            places=self._places,
+            root=str(self.root),
+            fps=self.info.fps,
+            decoded_bytes=decoded_bytes,
+        )
+
+
+def _cameras(given: str | Sequence[str] | None, info: Info) -> tuple[str, ...]:
+    names = info.cameras if given is None else (given,) if isinstance(given, str) else tuple(given)
+    unknown = [name for name in names if name not in info.cameras]
+    if unknown or not names or len(set(names)) < len(names):
+        raise SourceError(
+            f"cameras={given!r} must name different cameras of the dataset, which has "
+            f"{', '.join(info.cameras) or 'none'}"
+        )
+    return names

@@ -1,0 +1,199 @@
+"""meta/info.json of a LeRobot dataset: its features, its frames per second, and where its files lie."""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from readers.sample import PathLike, SourceError
+from readers.storage.unreadable import reason_of
+
+INFO = "meta/info.json"
+_CONVERTER = "python -m lerobot.datasets.v30.convert_dataset_v21_to_v30 --repo-id=..."
+_PLACE = re.compile(r"\{(\w+)(?::0(\d)d)?\}")
+_NUMBERS = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64"),
+)
+TIME, FRAME, EPISODE = "timestamp", "frame_index", "episode_index"
+"""Features that every dataset has."""
+
+_MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One column of the frames.
+
+    Attributes:
+        name: Its key, such as ``observation.state``.
+        kind: "number", "text", "image" (pictures in the tables) or "video".
+        dtype: NumPy's name of the type of its numbers; "" where it holds none.
+        shape: Of the value of a frame, () for a single number; of pictures (height, width).
+        is_depth: Whether its pictures are distances.
+    """
+
+    name: str
+    kind: Literal["number", "text", "image", "video"]
+    dtype: str
+    shape: tuple[int, ...]
+    is_depth: bool = False
+
+    @property
+    def is_camera(self) -> bool:
+        """Whether its values are pictures."""
+        return self.kind in ("image", "video")
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What meta/info.json tells.
+
+    Attributes:
+        version: Such as ``v3.0``.
+        fps: Frames per second, above 0.
+        features: By name, in stored order.
+        data_path: Template of the names of tables.
+        video_path: Likewise of videos; "" where there are none.
+    """
+
+    version: str
+    fps: float
+    features: Mapping[str, Feature]
+    data_path: str
+    video_path: str
+
+    @property
+    def cameras(self) -> tuple[str, ...]:
+        """Names of the features that are pictures."""
+        return tuple(name for name, one in self.features.items() if one.is_camera)
+
+    def data_file(self, chunk: int, file: int) -> str:
+        """Name of a table of frames, below the dataset's folder."""
+        return _filled(self.data_path, {"chunk_index": chunk, "file_index": file})
+
+    def video_file(self, camera: str, chunk: int, file: int) -> str:
+        """Name of a video, below the dataset's folder."""
+        told: dict[str, int | str] = {"chunk_index": chunk, "file_index": file}
+        told["video_key"] = camera
+        return _filled(self.video_path, told)
+
+
+def root_of(given: PathLike) -> Path:
+    """The folder of a dataset, absolute, that is meant by itself or by its meta/info.json."""
+    path = Path(given).absolute()
+    return path.parent.parent if path.name == "info.json" else path
+
+
+def version_of(folder: Path) -> str | None:
+    """The version of a LeRobot dataset, such as ``v3.0``; None where the folder is none."""
+    try:
+        with (folder / INFO).open("rb") as file:
+            told = json.loads(file.read(_MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None
+    version = told.get("codebase_version") if isinstance(told, dict) else None
+    return version if isinstance(version, str) else None
+
+
+def read_info(root: Path) -> Info:
+    """Read meta/info.json.
+
+    Raises:
+        SourceError: It is missing, no JSON, of another version than 3, or lacks what it must tell.
+    """
+    path = root / INFO
+    try:
+        with path.open("rb") as file:
+            told = json.loads(file.read(_MOST_BYTES))
+    except OSError as error:
+        raise SourceError(
+            f"{path} cannot be read ({reason_of(error)}): give the folder of a LeRobot dataset"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{path} is no JSON that can be read: {error}") from None
+    if not isinstance(told, dict):
+        raise SourceError(f"{path} is no JSON object: write it with lerobot")
+    version = told.get("codebase_version")
+    _require_version(root, version)
+    try:
+        return _info(told)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError(f"{path} does not tell what it must: {_said(error)}") from None
+
+
+def _require_version(root: Path, version: object) -> None:
+    if not isinstance(version, str):
+        raise SourceError(
+            f"{root / INFO} names no codebase_version: give a LeRobot dataset of version v3.0"
+        )
+    if re.fullmatch(r"v[01]\..*|v2\..*", version):
+        raise SourceError(
+            f"{root} is a LeRobot dataset of version {version}, and those of v3.0 are read: convert it with "
+            f"lerobot ({_CONVERTER})"
+        )
+    if not version.startswith("v3."):
+        raise SourceError(
+            f"{root} is a LeRobot dataset of version {version}, and those of v3.0 are read: write it with a "
+            "lerobot that writes v3.0"
+        )
+
+
+def _info(told: Mapping[str, Any]) -> Info:
+    fps = told["fps"]
+    if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
+        raise ValueError(f"fps must be a number above 0, got {fps!r}")
+    if not isinstance(told["features"], dict):
+        raise ValueError("features must be an object")
+    features = {name: _feature(name, one) for name, one in told["features"].items()}
+    for name in (TIME, FRAME, EPISODE):
+        if name not in features or features[name].kind != "number" or features[name].shape:
+            raise ValueError(f"features must have {name!r}, a number")
+    has_videos = any(one.kind == "video" for one in features.values())
+    video_path = told["video_path"] if has_videos else ""
+    for template in (told["data_path"], video_path):
+        if not isinstance(template, str):
+            raise ValueError(f"a path must be text, got {template!r}")
+    info = Info(told["codebase_version"], float(fps), features, told["data_path"], video_path)
+    info.data_file(0, 0)
+    info.video_file("camera", 0, 0)
+    return info
+
+
+def _feature(name: str, told: Mapping[str, Any]) -> Feature:
+    dtype, shape = told["dtype"], tuple(told["shape"])
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError(f"the shape of {name!r} must be whole numbers, got {list(shape)}")
+    if dtype in ("video", "image"):
+        if len(shape) != 3:
+            raise ValueError(f"the shape of {name!r} must be height, width, channels, got {shape}")
+        names = told.get("names")
+        first = names[0] if isinstance(names, list) and names else "height"
+        size = shape[1:] if first in ("channel", "channels") else shape[:2]
+        about = told.get("info") or {}
+        is_depth = bool(about.get("video.is_depth_map") or about.get("is_depth_map"))
+        return Feature(name, dtype, "", size, is_depth)
+    if dtype == "string":
+        return Feature(name, "text", "", ())
+    if dtype not in _NUMBERS:
+        raise ValueError(f"the dtype of {name!r} is {dtype!r}, which is not known")
+    return Feature(name, "number", dtype, () if shape == (1,) else shape)
+
+
+def _filled(template: str, told: Mapping[str, int | str]) -> str:
+    """Put numbers into a template of names; nothing but these names is understood."""
+
+    def value(found: re.Match[str]) -> str:
+        name, width = found[1], found[2]
+        if name not in told:
+            raise ValueError(f"the path {template!r} asks for {name}, which is not known")
+        return str(told[name]) if width is None else f"{int(told[name]):0{int(width)}d}"
+
+    return _PLACE.sub(value, template)
+
+
+def _said(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)

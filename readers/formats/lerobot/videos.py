@@ -1,0 +1,170 @@
+"""The videos of a LeRobot dataset, and which of their frames are shown at the time stamps of frames."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.files import FileDataset, map_whole
+from readers.formats.files.beside import FilesBelow
+from readers.formats.lerobot.episodes import Episodes
+from readers.sample import Payload, SourceError
+from readers.video.containers.open import VideoError
+from readers.video.index import VideoIndex
+from readers.video.info import VideoInfo
+from readers.video.video_warnings import WORDS
+
+_MOST_KNOWN = 64
+
+
+class VideoFiles(FileDataset):
+    """The videos of all cameras, each a sample.
+
+    Attributes:
+        source: The folder ``videos``, beside which their index lies.
+    """
+
+    def __init__(self, root: Path, names: Sequence[str]) -> None:
+        self.source = root / "videos"
+        super().__init__(root, list(names), [-1] * len(names))
+
+    def name(self, number: int) -> str:
+        """Name of a video, below the dataset's folder."""
+        return self._names[number]
+
+    def path(self, number: int) -> str:
+        """Path of a video."""
+        return self._prefix + self._names[number]
+
+    def _payload(self, path: str) -> Payload:
+        return map_whole(path)
+
+
+class Videos:
+    """Some videos of a dataset, by their numbers among all of them; they are looked through when first asked for.
+
+    Args:
+        files: All videos.
+        wanted: int64 [W], the numbers of those that are used, ascending.
+    """
+
+    def __init__(self, files: VideoFiles, wanted: NDArray[np.int64]) -> None:
+        self.files = files
+        self._wanted = wanted
+        self._lock = threading.Lock()
+        self._index: VideoIndex | None = None
+        self._known: OrderedDict[int, tuple[VideoInfo, NDArray[np.float64]]] = OrderedDict()
+
+    @classmethod
+    def used(
+        cls, root: Path, episodes: Episodes, taken: NDArray[np.int64], cameras: Sequence[str]
+    ) -> Self:
+        """The videos of some episodes and cameras.
+
+        Raises:
+            SourceError: One of them would lie outside the dataset.
+        """
+        numbers = [episodes.videos[one][taken] for one in cameras if one in episodes.videos]
+        wanted = np.unique(np.concatenate([np.empty(0, np.int64), *numbers]))
+        below = FilesBelow(root, "the folder of the dataset")
+        try:
+            names = [below.name(name) for name in episodes.video_names]
+        except ValueError as error:
+            raise SourceError(f"{root}: {error}") from None
+        return cls(VideoFiles(root, names), wanted)
+
+    def name(self, video: int) -> str:
+        """Name of a video, below the dataset's folder."""
+        return self.files.name(video)
+
+    def path(self, video: int) -> str:
+        """Path of a video."""
+        return self.files.path(video)
+
+    @property
+    def index(self) -> VideoIndex:
+        """What is known of them; see `VideoIndex.open`."""
+        with self._lock:
+            if self._index is None:
+                every = len(self._wanted) == len(self.files)
+                self._index = VideoIndex.open(
+                    self.files if every else self.files.take(self._wanted)
+                )
+            return self._index
+
+    @property
+    def peculiar(self) -> dict[str, int]:
+        """How many of them are what people should know of, see `VideoIndex.peculiar`."""
+        return self.index.peculiar if len(self._wanted) else dict.fromkeys(WORDS, 0)
+
+    def info(self, video: int) -> VideoInfo | VideoError:
+        """Metadata of a video, or why it is none."""
+        known = self._look(video)
+        return known if isinstance(known, VideoError) else known[0]
+
+    def frames_at(
+        self, video: int, seconds: NDArray[np.float64], tolerance: NDArray[np.float64]
+    ) -> tuple[VideoInfo, NDArray[np.int64]]:
+        """Return the frames that are shown at some moments.
+
+        Args:
+            video: Number of the video.
+            seconds: float64 [T], in the time of its container.
+            tolerance: float64 [T], by how much the time stamp of a frame may differ.
+
+        Returns:
+            The video's metadata; and int64 [T], numbers in the order of presentation.
+
+        Raises:
+            VideoError: There is none at one of them, or it is no video.
+        """
+        known = self._look(video)
+        if isinstance(known, VideoError):
+            raise known
+        info, shown = known
+        behind = np.searchsorted(shown, seconds).clip(1, max(len(shown) - 1, 1))
+        behind = np.minimum(behind, len(shown) - 1)
+        before = np.maximum(behind - 1, 0)
+        nearer = seconds - shown[before] < shown[behind] - seconds
+        frames = np.where(nearer, before, behind).astype(np.int64)
+        off = np.abs(shown[frames] - seconds)
+        if (off > tolerance).any():
+            wrong = int(np.argmax(off - tolerance))
+            reason = _no_frame(float(seconds[wrong]), shown, float(tolerance[wrong]))
+            raise VideoError(f"{reason}; {info.damage}" if info.damage else reason)
+        return info, frames
+
+    def _look(self, video: int) -> tuple[VideoInfo, NDArray[np.float64]] | VideoError:
+        with self._lock:
+            if video in self._known:
+                self._known.move_to_end(video)
+                return self._known[video]
+        info = self.index[int(np.searchsorted(self._wanted, video))]
+        if isinstance(info, VideoError):
+            return info
+        base = info.time_base
+        # Of whole numbers, so that each is rounded once.
+        known = info, info.pts * base.numerator / np.float64(base.denominator)
+        with self._lock:
+            self._known[video] = known
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return known
+
+    def __reduce__(self) -> tuple[type["Videos"], tuple[VideoFiles, NDArray[np.int64]]]:
+        return Videos, (self.files, self._wanted)
+
+
+def _no_frame(seconds: float, shown: NDArray[np.float64], tolerance: float) -> str:
+    last = float(shown[-1])
+    if seconds > last:
+        return f"its time stamp {seconds:.4f} s lies beyond the video, whose last frame is shown at {last:.4f} s"
+    nearest = float(shown[int(np.argmin(np.abs(shown - seconds)))])
+    return (
+        f"the video has no frame at {seconds:.4f} s within tolerance_s={tolerance:g}: the nearest is shown at "
+        f"{nearest:.4f} s"
+    )

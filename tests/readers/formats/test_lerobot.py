@@ -1,0 +1,291 @@
+"""LeRobot datasets: what contradicts itself is refused with a sentence, or makes bad samples of its own frames alone."""
+
+import io
+import json
+import pickle
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from readers import BadSample, Sample, SourceError, open_dataset
+from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.prepare import PrepareError, pack
+from tests.support.lerobot import TOP, WRIST, Robot, change_info
+
+TABLE = "data/chunk-000/file-000.parquet"
+EPISODES = "meta/episodes/chunk-000/file-000.parquet"
+Change = Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound dataset."""
+    return Robot(codec="mpeg4").write(tmp_path_factory.mktemp("robot"))
+
+
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be spoilt."""
+    shutil.copytree(made, tmp_path / "robot")
+    return tmp_path / "robot"
+
+
+def change_table(root: Path, name: str, column: str, change: Callable[[list[Any]], Any]) -> None:
+    """Change the values of a column."""
+    table = pq.read_table(root / name, partitioning=None)
+    values = table.column(column).to_pylist()
+    change(values)
+    field = table.schema.field(column)
+    number = table.schema.get_field_index(column)
+    table = table.set_column(number, field, pa.array(values, field.type))
+    pq.write_table(table, root / name, row_group_size=4)
+
+
+def drop(root: Path, name: str, column: str) -> None:
+    """Leave a column out."""
+    table = pq.read_table(root / name, partitioning=None)
+    pq.write_table(table.drop_columns([column]), root / name)
+
+
+def put(at: int, value: Any) -> Callable[[list[Any]], None]:
+    """Set one value of a list."""
+
+    def change(values: list[Any]) -> None:
+        values[at] = value
+
+    return change
+
+
+def without_rows(root: Path) -> None:
+    table = pq.read_table(root / TABLE, partitioning=None)
+    pq.write_table(table.slice(0, 7), root / TABLE)
+
+
+REFUSED: list[tuple[Change, dict[str, Any], str]] = [
+    (
+        lambda r: change_info(r, codebase_version="v2.1"),
+        {},
+        r"version v2\.1.*convert_dataset_v21_to_v30",
+    ),
+    (
+        lambda r: change_info(r, codebase_version="v4.0"),
+        {},
+        r"of version v4\.0, and those of v3\.0 are read",
+    ),
+    (lambda r: change_info(r, fps=0), {}, r"fps must be a number above 0, got 0"),
+    (lambda r: change_info(r, data_path=None), {}, r"'data_path' is missing"),
+    (lambda r: change_info(r, data_path="../{file_index}.parquet"), {}, r"lies outside the folder"),
+    (lambda r: change_info(r, video_path="/etc/{file_index}.mp4"), {}, r"lies outside the folder"),
+    (
+        lambda r: change_info(r, data_path="{chunk_index.__class__}"),
+        {},
+        r"__class__} is not a file",
+    ),
+    (lambda r: change_info(r, data_path="data/{episode_chunk}"), {}, r"asks for episode_chunk"),
+    (lambda r: change_info(r, features={}), {}, r"features must have 'timestamp'"),
+    (lambda r: (r / TABLE).unlink(), {}, r"file-000\.parquet"),
+    (lambda r: (r / EPISODES).unlink(), {}, r"no tables of episodes"),
+    (
+        lambda r: (r / "meta/tasks.parquet").unlink(),
+        {},
+        r"no meta/tasks\.parquet.*task_index refers",
+    ),
+    (lambda r: drop(r, EPISODES, "length"), {}, r"no column 'length'"),
+    (lambda r: drop(r, "meta/tasks.parquet", "task"), {}, r"no column of texts"),
+    (without_rows, {}, r"have 8 frames together, but it has 7 rows"),
+    (
+        lambda r: change_table(r, EPISODES, "length", put(1, 4)),
+        {},
+        r"episode 1 has 4 frames, which are those from 5 to 8",
+    ),
+    (lambda r: change_table(r, EPISODES, "episode_index", put(1, 2)), {}, r"lists episode 2 twice"),
+    (lambda _: 0, {"episodes": [1, 7]}, r"no episode 7: its 3 episodes are numbered from 0 to 2"),
+    (lambda _: 0, {"episodes": []}, r"episodes must be at least one number"),
+    (lambda _: 0, {"cameras": "top"}, rf"cameras='top' must name.*{TOP}, {WRIST}"),
+    (lambda _: 0, {"cameras": [TOP, TOP]}, r"must name different cameras"),
+    (lambda _: 0, {"split": "train"}, r"split='train' is not known.*episodes=range"),
+    (
+        lambda _: 0,
+        {"delta_timestamps": {"action": [0.0, 0.15]}},
+        r"'action' has 0\.15 s, which is no multiple of 1/10 s within tolerance_s=0\.0001",
+    ),
+    (lambda _: 0, {"delta_timestamps": {"velocity": [0.0]}}, r"'velocity', which is no feature"),
+    (
+        lambda _: 0,
+        {"cameras": TOP, "delta_timestamps": {WRIST: [0.0]}},
+        r"wrist', which is no feature that is read",
+    ),
+    (lambda _: 0, {"delta_timestamps": {"action": []}}, r"a list of at least one second"),
+    (lambda _: 0, {"delta_timestamps": [0.1]}, r"must name seconds by feature, got list"),
+    (lambda _: 0, {"tolerance_s": -1.0}, r"tolerance_s must be seconds from 0 on"),
+    (lambda _: 0, {"image": "x"}, r"LeRobot v3\.0 has no option 'image'"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "options", "says"), REFUSED, ids=[one[2] for one in REFUSED])
+def test_refused(root: Path, spoil: Change, options: dict[str, Any], says: str) -> None:
+    """One sentence says what is wrong, and nothing is opened."""
+    spoil(root)
+
+    with pytest.raises(SourceError, match=says) as caught:
+        open_dataset(root, **options)
+    assert "\n" not in str(caught.value)
+
+
+BAD: list[tuple[Change, list[int], str]] = [
+    (lambda r: change_table(r, TABLE, "frame_index", put(2, 9)), [2], r"says episode 0, frame 9"),
+    (
+        lambda r: change_table(r, TABLE, "task_index", put(3, 8)),
+        [3],
+        r"task_index is 8, which meta",
+    ),
+    (
+        lambda r: change_table(r, TABLE, "timestamp", put(1, 0.13)),
+        [1],
+        r"no frame at 0\.1300 s within",
+    ),
+    (
+        lambda r: change_table(r, EPISODES, f"videos/{TOP}/from_timestamp", put(1, 0.3)),
+        [],
+        "",
+    ),  # another frame, which nothing contradicts
+    (
+        lambda r: change_table(r, EPISODES, f"videos/{TOP}/from_timestamp", put(1, 0.55)),
+        [5, 6, 7],
+        r"the nearest is shown at|lies beyond the video",
+    ),
+    (
+        lambda r: change_table(r, TABLE, "action", put(6, None)),
+        [6],
+        r"a row of its window has no 'action'",
+    ),
+    (
+        lambda r: change_table(r, TABLE, "note", put(5, None)),
+        [5],
+        r"a row of its window has no 'note'",
+    ),
+    (
+        lambda r: change_table(r, TABLE, "grid", put(1, [[1, 2], [3, 4], [5]])),
+        [0, 1, 2, 3],  # of its row group: where the others lie is not known
+        r"is not int64 of the shape \[2, 3\] that meta/info.json tells",
+    ),
+    (lambda r: drop(r, TABLE, "reward"), [*range(8)], r"no column 'reward'"),
+    (lambda r: spoil_row_group(r / TABLE), [*range(4)], r"row group 0 .* cannot be read"),
+    (
+        lambda r: (r / f"videos/{WRIST}/chunk-000/file-000.mp4").write_bytes(b"no video"),
+        [*range(8)],
+        rf"videos/{WRIST}/chunk-000/file-000\.mp4",
+    ),
+    (
+        lambda r: (r / f"videos/{WRIST}/chunk-000/file-001.mp4").unlink(),
+        [*range(8, 14)],
+        r"No such file",
+    ),
+]
+
+
+def spoil_row_group(path: Path) -> None:
+    """Overwrite the beginning of the first row group."""
+    content = bytearray(path.read_bytes())
+    content[4:40] = bytes(36)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("spoil", "rows", "says"), BAD, ids=[one[2] for one in BAD])
+def test_bad_frames(root: Path, spoil: Change, rows: list[int], says: str) -> None:
+    """A frame that contradicts itself is a bad sample, and its neighbours are sound."""
+    spoil(root)
+    entries = open_dataset(root).fetch(range(14))
+    bad = {entry.index: entry for entry in entries if isinstance(entry, BadSample)}
+
+    assert sorted(bad) == rows
+    for entry in bad.values():
+        assert re.search(says, entry.reason)
+        assert str(root) not in entry.reason
+
+
+def test_recognised_by_its_version(made: Path, tmp_path: Path) -> None:
+    """By the folder or its info.json; a folder meta with another info.json is no dataset of this kind."""
+    assert isinstance(open_dataset(made), LeRobotDataset)
+    assert open_dataset(made / "meta/info.json").fingerprint == open_dataset(made).fingerprint
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta/info.json").write_text('{"name": "photos"}')
+    with pytest.raises(SourceError) as caught:
+        open_dataset(tmp_path)
+    assert "LeRobot" not in str(caught.value)
+
+
+def test_little_memory_gives_the_same(made: Path) -> None:
+    """Row groups that are not kept are read again."""
+    options: dict[str, Any] = {"delta_timestamps": {"action": [-0.3, 0.0, 0.4]}}
+    kept = open_dataset(made, **options)
+    little = open_dataset(made, decoded_bytes=1, **options)
+    wanted = [13, 0, 5, 0, 7, 12]
+
+    assert [fields(one) for one in little.fetch(wanted)] == [
+        fields(one) for one in kept.fetch(wanted)
+    ]
+    again = pickle.loads(pickle.dumps(kept))
+    assert [fields(one) for one in again.fetch(wanted)] == [
+        fields(one) for one in kept.fetch(wanted)
+    ]
+    assert again.fingerprint == kept.fingerprint != little.take(3).fingerprint
+
+
+def fields(entry: Sample | BadSample) -> dict[str, bytes]:
+    assert isinstance(entry, Sample)
+    return {name: bytes(one) for name, one in entry.fields.items()}
+
+
+def test_declared_types_are_those_of_the_fields(made: Path) -> None:
+    """Every field that is said to be an array of a type and shape is one."""
+    deltas = {"done": [0.0, 0.1], "grid": [0.0], "note": [0.0, 0.1], TOP: [0.0, 0.1]}
+    dataset = open_dataset(made, delta_timestamps=deltas)
+    [entry] = dataset.fetch([13])
+    assert isinstance(entry, Sample)
+    arrays = {
+        name: np.load(io.BytesIO(one))
+        for name, one in entry.fields.items()
+        if bytes(one[:6]) == b"\x93NUMPY"
+    }
+
+    assert dataset.field_types == dataset.take(2).field_types
+    assert {n: (one.dtype.name, one.shape) for n, one in arrays.items()} == dataset.field_types
+    assert bytes(entry.fields["note"]) == b'["note 13", "note 13"]'
+    assert arrays["note_is_pad"].tolist() == [False, True]
+
+
+def test_distances_are_warned_of(root: Path) -> None:
+    """A loader makes 8 bits of a depth map; who takes it is told."""
+    features = {
+        TOP: {
+            "dtype": "video",
+            "shape": [48, 64, 3],
+            "names": ["height", "width", "channels"],
+            "info": {"video.is_depth_map": True},
+        }
+    }
+    told = {**_info(root)["features"], **features}
+    change_info(root, features=told)
+
+    with pytest.warns(UserWarning, match=rf"{TOP} .* holds distances"):
+        open_dataset(root)
+    open_dataset(root, cameras=WRIST)
+
+
+def _info(root: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((root / "meta/info.json").read_text())
+    return told
+
+
+def test_frames_are_not_packed(made: Path, tmp_path: Path) -> None:
+    """A shard would hold the whole video with every frame."""
+    with pytest.raises(PrepareError, match="whose frames no shard holds"):
+        pack(str(made), tmp_path / "shards")
