@@ -53,6 +53,8 @@ class Batch:
             dataset of videos share.
         fields: What ``Loader(fields=...)`` asked for, by name: a tensor [B, ...] on the loader's device where type
             and shape are known, else a list of B values.
+        camera_columns: Of datasets with named cameras (LeRobot), which of the T pictures are each one's; see
+            `cameras`.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)

@@ -44,7 +44,7 @@ class Loader:
 
     Args:
         dataset: What `readers.open_dataset` returns, or anything with its interface. `Clips` of a dataset of
-            videos, and selections and mixtures of them, give clips of T frames.
+            videos, and selections and mixtures of them, give clips of T frames, and so do LeRobot datasets.
         recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
             of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
             soft; which samples are mixed follows from the order alone. All images of a view must end with one

@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.jpegs import encode, picture
+from tests.support.lerobot import Robot
 from tests.support.videos import pan, write_video
 
 CLASSES = ("cat", "dog")
 
 
 def make_example_data(folder: Path) -> None:
-    """Write photos/, val/, more/, damaged/, videos/, train-{000000..000003}.tar, captions.tar and data.parquet."""
+    """Write photos/, val/, more/, damaged/, videos/, robot/, train-{000000..000003}.tar, captions.tar and data.parquet."""
     for name, count in (("photos", 18), ("val", 5), ("more", 6), ("damaged", 2)):
         for label, class_name in enumerate(CLASSES):
             (folder / name / class_name).mkdir(parents=True)
@@ -32,6 +33,7 @@ def make_example_data(folder: Path) -> None:
             write_video(folder / "videos" / class_name / f"{number}.mp4", frames)
     _write_captions(folder / "captions.tar")
     _write_parquet(folder / "data.parquet")
+    Robot().write(folder / "robot")
 
 
 def _jpeg(seed: int) -> bytes:

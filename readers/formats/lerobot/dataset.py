@@ -74,6 +74,14 @@ class LeRobotDataset(IndexedDataset):
 
     Raises:
         SourceError: It is missing, of another version, contradicts itself, or has no such episode or feature.
+
+    Example:
+        >>> robot = open_dataset("robot/", episodes=[0, 2], delta_timestamps={"action": [0.0, 0.1]})
+        >>> robot.cameras, robot.field_types["action"]
+        (('observation.images.top', 'observation.images.wrist'), ('float32', (2, 3)))
+        >>> [sample] = robot.fetch([7])
+        >>> sample.key, bytes(sample.fields["task"])
+        ('episode_000002#2', b'pick the cup')
     """
 
     def __init__(
