@@ -34,6 +34,7 @@ COMMANDS = {
     "dali_pipes.preview": ("preview_images",),
 }
 """What the commands do, as functions."""
+FORMATS = {"readers.formats.lerobot.dataset": ("LeRobotDataset",)}
 MARKS = {"from_dali": pytest.mark.needs_dali, "to_cupy": pytest.mark.needs_cuda}
 NEVER_MET = ("DecodeError",)
 """What a loader turns into something else before a user sees it."""
@@ -61,7 +62,11 @@ NAMES = [
     ),
     *(("gpu_aug", name) for name in OPERATIONS if examples_of(getattr(gpu_aug, name))),
     *(("dali_pipes", name) for name in dali_pipes.__all__ if name not in NEVER_MET),
-    *((module, name) for module, names in (INTEGRATIONS | COMMANDS).items() for name in names),
+    *(
+        (module, name)
+        for module, names in (INTEGRATIONS | COMMANDS | FORMATS).items()
+        for name in names
+    ),
 ]
 
 
