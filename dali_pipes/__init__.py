@@ -16,21 +16,28 @@ from dali_pipes.errors import (
 )
 from dali_pipes.fields import Field
 from dali_pipes.loader import Loader
+from dali_pipes.maps import Flow, NumberMap
+from dali_pipes.multi_scale import MultiScale
 from dali_pipes.state import LoaderState
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import ViewMean
+from readers.buckets import Buckets
 
 __all__ = [
     "BadRecord",
     "BadSampleError",
     "Batch",
+    "Buckets",
     "Clips",
     "DecodeError",
     "Field",
+    "Flow",
     "Loader",
     "LoaderError",
     "LoaderState",
     "MissingPackageError",
+    "MultiScale",
+    "NumberMap",
     "StateMismatchError",
     "Timings",
     "ViewMean",

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.journal import RANK, Journal
 from dali_pipes.pipeline.stages import Finished
 from dali_pipes.process_rank import Process
+from dali_pipes.schedule import total
 
 _MASK = (1 << 64) - 1
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # SplitMix64's
@@ -77,13 +78,18 @@ class Audit:
             )
 
     def begin(
-        self, epoch: int, consumed: int, process: Process, run: Callable[[], Mapping[str, Any]]
+        self,
+        epoch: int,
+        had: Sequence[tuple[int, int]],
+        process: Process,
+        run: Callable[[], Mapping[str, Any]],
     ) -> None:
         """A loop starts that does not follow from the one before: the first, or one of a loaded state.
 
         Args:
             epoch: Where it starts.
-            consumed: Positions of that epoch that were handed over before, to all ranks.
+            had: Positions of that epoch that were handed over before, to all ranks, start and stop (half open): of
+                each bucket, where there are buckets.
             process: Whose loop it is.
             run: Returns what identifies the run; asked only if a file needs it.
         """
@@ -91,7 +97,10 @@ class Audit:
         self._ranks = {"rank": process.rank, "world_size": process.world_size}
         if self._journal is not None:
             now = round(time.time(), 3)
+            consumed = sum(stop - start for start, stop in had)
             line = {"begin": [epoch, consumed], **self._ranks, "time": now, **run()}
+            if len(had) > 1:
+                line["had"] = [list(one) for one in had]
             self._journal.append([json.dumps(line)], process.rank)
 
     def count(self, finished: Finished) -> None:
@@ -99,7 +108,7 @@ class Audit:
         plan, before = finished.plan, self.tally
         rows = plan.rows[plan.valid]
         positions = plan.positions[rows]
-        start = int(positions[0]) if len(rows) else plan.consumed
+        start = int(positions[0]) if len(rows) else total(plan.consumed)
         stop = start + len(rows)
         kept = finished.kept[rows]
         rows, positions = rows[kept], positions[kept]

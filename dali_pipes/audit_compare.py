@@ -150,9 +150,9 @@ def compare_audits(first: str | Path, second: str | Path) -> AuditComparison:
 
 def compare_histories(first: History, second: History) -> AuditComparison:
     """Compare what is known of two runs; see `compare_audits`."""
-    lengths = first.run.get("length"), second.run.get("length")
+    ends = _ends(first), _ends(second)
     epochs = [
-        _compare_epoch(epoch, first.epochs.get(epoch, []), second.epochs.get(epoch, []), lengths)
+        _compare_epoch(epoch, first.epochs.get(epoch, []), second.epochs.get(epoch, []), ends)
         for epoch in sorted({*first.epochs, *second.epochs})
     ]
     return AuditComparison((first, second), epochs)
@@ -162,7 +162,7 @@ def _compare_epoch(
     epoch: int,
     first: Sequence[Part],
     second: Sequence[Part],
-    lengths: tuple[int | None, int | None],
+    ends: tuple[tuple[int, ...], tuple[int, ...]],
 ) -> EpochComparison:
     covered, doubled = zip(_coverage(first), _coverage(second), strict=True)
     stretches = list(_stretches(_without_overlap(first), _without_overlap(second)))
@@ -176,21 +176,36 @@ def _compare_epoch(
         (doubled[0], doubled[1]),
         _minus(both, [(stretch.start, stretch.stop) for stretch in stretches]),
         (
-            _is_dropped(first, missing[0], lengths[0]),
-            _is_dropped(second, missing[1], lengths[1]),
+            _is_dropped(first, missing[0], ends[0]),
+            _is_dropped(second, missing[1], ends[1]),
         ),
         (skipped[0], skipped[1]),
         _sums(first)[1] == _sums(second)[1],
     )
 
 
-def _is_dropped(parts: Sequence[Part], missing: Sequence[Range], length: int | None) -> bool:
-    """Whether all that is missing lies at the epoch's end, where less than another step is left."""
-    if length is None or not parts or not missing:
+def _ends(history: History) -> tuple[int, ...]:
+    """Where the positions of an epoch end, or those of each bucket; empty where nobody says."""
+    length = history.run.get("length")
+    return history.buckets or (() if length is None else (int(length),))
+
+
+def _is_dropped(parts: Sequence[Part], missing: Sequence[Range], ends: tuple[int, ...]) -> bool:
+    """Whether all that is missing lies at the epoch's end, or a bucket's, where less than another step is left."""
+    if not ends or not parts or not missing:
         return False
-    last = parts[-1]
-    step = (last.stop - last.start) * last.world_size
-    return missing[0][0] >= last.stop and length - last.stop < step
+    largest = max((part.stop - part.start) * part.world_size for part in parts)
+    start = 0
+    for end in ends:
+        own = [part for part in parts if start <= part.start < end]
+        lacking = [low for low, high in missing if low < end and high > start]
+        last = own[-1] if own else None
+        stop = start if last is None else last.stop
+        step = largest if last is None else (last.stop - last.start) * last.world_size
+        if lacking and (max(lacking[0], start) < stop or end - stop >= step):
+            return False
+        start = end
+    return True
 
 
 def _coverage(parts: Sequence[Part]) -> tuple[list[Range], list[Range]]:

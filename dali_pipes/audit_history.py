@@ -46,11 +46,12 @@ class Begin:
     """One line: a rank started, or went on with a state.
 
     Attributes:
-        start: Epoch and position.
+        start: Epoch, and how many of its positions came before.
         rank: The rank that wrote it.
         world_size: Number of ranks.
         time: Seconds since 1970.
         run: What identified the run.
+        had: These positions, start and stop (half open): of each bucket, where there are buckets.
     """
 
     start: tuple[int, int]
@@ -58,11 +59,18 @@ class Begin:
     world_size: int
     time: float
     run: dict[str, Any]
+    had: tuple[tuple[int, int], ...]
 
     @property
     def key(self) -> tuple[tuple[int, int], int]:
         """The same on all ranks that started together."""
         return self.start, self.world_size
+
+    def follows(self, part: Part) -> bool:
+        """Whether a step lies before this."""
+        if part.epoch != self.start[0]:
+            return part.epoch < self.start[0]
+        return any(low <= part.start < high for low, high in self.had)
 
 
 @dataclass
@@ -73,6 +81,7 @@ class History:
         name: Where it was read.
         epochs: Parts of each epoch, by position.
         run: What identified the run when it last began.
+        buckets: Where the positions of each bucket end; empty where there are no buckets.
         num_begins: How often a rank began.
         num_steps: Lines that count.
         num_superseded: Lines behind a state that the run went back to.
@@ -83,6 +92,7 @@ class History:
     name: str
     epochs: dict[int, list[Part]] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
+    buckets: tuple[int, ...] = ()
     num_begins: int = 0
     num_steps: int = 0
     num_superseded: int = 0
@@ -120,7 +130,11 @@ def read_history(source: str) -> History:
     history.num_superseded = written - len(kept)
     history.world_sizes = sorted({part.world_size for part in kept})
     if begins:
-        history.run = max(begins, key=lambda begin: begin.time).run
+        latest = max(begins, key=lambda begin: begin.time)
+        history.run = latest.run
+        # Buckets follow one another: each ends where the next one begins.
+        starts = [low for low, _ in latest.had] if len(latest.had) > 1 else []
+        history.buckets = (*starts[1:], int(latest.run.get("length", 0))) if starts else ()
     for part in sorted(kept, key=lambda part: (part.epoch, part.start, part.stop)):
         parts = history.epochs.setdefault(part.epoch, [])
         if part.start < part.stop:  # else it was a rank without a share of the last step
@@ -157,7 +171,9 @@ def _line(saved: dict[str, Any]) -> Begin | Part:
     if "begin" in saved:
         epoch, consumed = map(int, saved["begin"])
         run = {name: saved[name] for name in IDENTITY if name in saved}
-        return Begin((epoch, consumed), saved["rank"], saved["world_size"], saved["time"], run)
+        had = tuple((int(low), int(high)) for low, high in saved.get("had", [[0, consumed]]))
+        start = epoch, consumed
+        return Begin(start, saved["rank"], saved["world_size"], saved["time"], run, had)
     numbers = [int(saved[name]) for name in _NUMBERS]
     return Part(*numbers, *(int(saved[name], 16) for name in _HASHES))
 
@@ -176,12 +192,12 @@ def _remaining(lines: list[Begin | Part], begins: list[Begin]) -> list[Part]:
     own = {line.key for line in lines if isinstance(line, Begin)}
     foreign = [begin for begin in begins if begin.key not in own]
     kept: list[Part] = []
-    limit: tuple[float, float] | None = None
+    limit: Begin | None = None
     for line in lines:
         if isinstance(line, Begin):
-            kept = [part for part in kept if (part.epoch, part.start) < line.start]
-            later = [begin.start for begin in foreign if begin.time > line.time]
-            limit = min(later, default=None)
-        elif limit is None or (line.epoch, line.start) < limit:
+            kept = [part for part in kept if line.follows(part)]
+            later = [begin for begin in foreign if begin.time > line.time]
+            limit = min(later, key=lambda begin: begin.start, default=None)
+        elif limit is None or limit.follows(line):
             kept.append(line)
     return kept

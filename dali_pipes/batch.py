@@ -31,7 +31,9 @@ class Batch:
             torch.uint8. With several views it is the first of `views`.
         labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
             [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label
-            (int64 and -1 if neither the recipe nor the data has classes).
+            (int64 and -1 if neither the recipe nor the data has classes). Of a dataset whose labels are vectors
+            float32 [B, K], mixed like the images, or a list of B float32 [Ki] where their lengths differ; see
+            `readers.IndexedDataset.label_shape`.
         indices: int64 [B] on the CPU: the samples' indices in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
@@ -67,7 +69,7 @@ class Batch:
     """
 
     images: torch.Tensor
-    labels: torch.Tensor
+    labels: torch.Tensor | list[torch.Tensor]
     indices: torch.Tensor
     keys: list[str]
     valid: torch.Tensor
@@ -91,7 +93,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __iter__(self) -> Iterator[torch.Tensor]:
+    def __iter__(self) -> Iterator[Any]:
         """Give `images` and `labels`, for ``for images, labels in loader``."""
         return iter((self.images, self.labels))
 

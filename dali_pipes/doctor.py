@@ -16,6 +16,7 @@ _LIBRARIES = {
     "arrayrecord": "array_record",
     "remote": "obstore",
     "zstd": "zstandard",
+    "tiff": "tifffile",
 }
 """What the optional extras for formats bring."""
 
@@ -176,7 +177,7 @@ def _formats() -> Finding:
         extra for extra, name in _LIBRARIES.items() if importlib.util.find_spec(name) is None
     ]
     titles = [kind.title for kind in FORMATS.values() if kind.extra not in missing]
-    found = ", ".join(titles) + ("" if "remote" in missing else "; s3://, gs://, http(s)://")
+    found = ", ".join(titles) + ("" if "remote" in missing else "; s3://, gs://, az://, http(s)://")
     advice = f"pip install 'gpu-aug[{','.join(missing)}]' reads more" if missing else ""
     return Finding("formats", found, advice)
 

@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Generator
 from typing import Any
 
-from dali_pipes.schedule import Schedule
+from dali_pipes.schedule import AnySteps, Consumed, total
 
 
 class Epochs:
@@ -20,22 +20,23 @@ class Epochs:
     """
 
     def __init__(self) -> None:
-        self.epoch = self.consumed = self.loop = 0
+        self.epoch = self.loop = 0
+        self.consumed: Consumed = 0
         self.began = False
         self.ended: int | None = None
         self._num_taken = 0
         self._warned = False
         self._live: weakref.ref[Generator[Any]] | None = None
 
-    def upcoming(self, schedule: Schedule) -> tuple[int, int]:
+    def upcoming(self, steps: AnySteps) -> tuple[int, Consumed]:
         """Epoch and consumed positions of the next loop."""
-        if self.began or schedule.num_steps(self.consumed) <= 0:
+        if self.began or steps.num_steps(self.consumed) <= 0:
             return self.epoch + 1, 0
         return self.epoch, self.consumed
 
-    def begin(self, schedule: Schedule) -> int:
+    def begin(self, steps: AnySteps) -> int:
         """Begin the next loop; returns its number."""
-        self.epoch, self.consumed = self.upcoming(schedule)
+        self.epoch, self.consumed = self.upcoming(steps)
         self.began, self.ended, self._num_taken = True, None, 0
         self.loop += 1
         return self.loop
@@ -49,7 +50,7 @@ class Epochs:
         loop: Any = None if self._live is None else self._live()
         return None if loop is None or loop.gi_frame is None else loop
 
-    def move_to(self, epoch: int, consumed: int, ended: int | None = None) -> None:
+    def move_to(self, epoch: int, consumed: Consumed, ended: int | None = None) -> None:
         """Let the next loop go on elsewhere; `ended` is the epoch at whose end the loaded state was taken."""
         self.epoch, self.consumed, self.began, self.ended = epoch, consumed, False, ended
         self.loop += 1  # a loop that is still under way has no say any more
@@ -65,7 +66,7 @@ class Epochs:
         if epoch != self.epoch or self.began:
             self.move_to(epoch, 0)
 
-    def count(self, consumed: int) -> None:
+    def count(self, consumed: Consumed) -> None:
         """Count a step of the latest loop."""
         self.consumed = consumed
         self._num_taken += 1
@@ -73,11 +74,11 @@ class Epochs:
     def warn_of_a_short_loop(self, length: int) -> None:
         """Say once that a look at the first batch of an epoch of `length` positions has used it up."""
         left = self.began and self.live() is None and self._num_taken == 1
-        if left and self.consumed < length and not self._warned:
+        if left and total(self.consumed) < length and not self._warned:
             self._warned = True
             warnings.warn(
                 f"the loop before this one was left after its first batch, and every loop is an epoch, so epoch "
                 f"{self.epoch} is over and this is epoch {self.epoch + 1}; to look at a batch use loader.peek(), to go "
                 f"on within an epoch keep the iterator",
-                stacklevel=3,
+                stacklevel=4,
             )

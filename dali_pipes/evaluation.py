@@ -1,16 +1,16 @@
 """What an evaluation needs of a loader's arguments, and what is likely a mistake: training's arguments for one."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.schedule import Schedule
+from dali_pipes.schedule import AnySteps
+from dali_pipes.variants import Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.ops import Operation
 from gpu_aug.ops.foreign.foreign import Foreign
-from gpu_aug.views import Views
 from readers import Dataset
 from readers.order import AnyOrder
 
@@ -48,23 +48,26 @@ def require_all_once(dataset: Dataset, order: AnyOrder) -> None:
     Raises:
         LoaderError: It is a mixture by weights, or balanced.
     """
-    if order.name != "none":
+    if order.name.partition(" ")[0] != "none":  # the shuffle, in front of the buckets
         raise LoaderError(
             f"{type(dataset).__name__} says itself how often each sample comes, and Loader.eval takes each once; "
             f"evaluate on the datasets that it is made of"
         )
 
 
-def random_steps(recipe: Recipe | Views) -> list[Operation]:
-    """Return the operations of all views that draw numbers, also those that could but happen not to."""
-    views = recipe.recipes if isinstance(recipe, Views) else (recipe,)
-    return [step for view in views for step in view.operations if any(step.slots)]
+def random_steps(recipes: Sequence[Recipe]) -> list[Operation]:
+    """Return the operations of recipes that draw numbers, also those that could but happen not to."""
+    return [step for recipe in recipes for step in recipe.operations if any(step.slots)]
 
 
-def warn_of_draws(recipe: Recipe | Views) -> None:
+def warn_of_draws(variants: Variants) -> None:
     """Warn of an evaluation on pictures that are drawn at random."""
     # What steps of other libraries do is not known.
-    names = [type(step).__name__ for step in random_steps(recipe) if not isinstance(step, Foreign)]
+    names = [
+        type(step).__name__
+        for step in random_steps(variants.recipes)
+        if not isinstance(step, Foreign)
+    ]
     if names:
         warnings.warn(
             f"the recipe of an evaluation draws at random ({', '.join(dict.fromkeys(names))}), so that every loop has "
@@ -74,17 +77,17 @@ def warn_of_draws(recipe: Recipe | Views) -> None:
 
 
 def warn_of_training(
-    dataset: Dataset, views: Views, order: AnyOrder, schedule: Schedule, *, stacklevel: int
+    dataset: Dataset, variants: Variants, order: AnyOrder, steps: AnySteps, *, stacklevel: int
 ) -> None:
     """Warn where a recipe for evaluation is shuffled and loses samples, as the arguments for training do."""
-    left_out = schedule.length % schedule.global_batch
-    if schedule.last_batch != "drop" or not left_out or order.name == "none":
+    left_out = steps.left_out
+    if not left_out or order.name.partition(" ")[0] == "none":
         return
-    if random_steps(views) or isinstance(dataset, Clips):
+    if random_steps(variants.recipes) or isinstance(dataset, Clips):
         return
     warnings.warn(
         f"the recipe draws nothing at random, as for an evaluation, but this loader shuffles, and leaves "
-        f"{left_out} of {schedule.length} samples out of each epoch; to evaluate, use Loader.eval(dataset, recipe, "
+        f"{left_out} of {steps.length} samples out of each epoch; to evaluate, use Loader.eval(dataset, recipe, "
         f'batch_size=...), to train, say last_batch="partial" or "pad"',
         stacklevel=stacklevel,
     )

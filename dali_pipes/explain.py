@@ -4,39 +4,41 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import Schedule
-from dali_pipes.state_words import name_of, steps_of
+from dali_pipes.schedule import AnySteps, BucketSteps
+from dali_pipes.state_words import name_of, shown_sizes, steps_of
 from dali_pipes.targets import KINDS
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
+from readers.label_vector import described
 from readers.plural import counted
 from readers.video import VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
 from readers.video.video_warnings import told
 
 
-def explain(setup: Setup, schedule: Schedule, ranks: Ranks) -> str:
+def explain(setup: Setup, steps: AnySteps, ranks: Ranks) -> str:
     """Return one line for each choice, stage and setting."""
-    return "\n".join(_lines(setup, schedule, ranks))
+    return "\n".join(_lines(setup, steps, ranks))
 
 
-def describe(setup: Setup, schedule: Schedule | None, epoch: int) -> str:
-    """Return a loader's words for itself; its schedule may have been replaced."""
+def describe(setup: Setup, steps: AnySteps | None, epoch: int) -> str:
+    """Return a loader's words for itself; its steps may have been replaced."""
     options, choice, order = setup.options, setup.choice, setup.fetcher.order
     batch_size, last_batch = options.batch_size, options.last_batch
-    if schedule is not None:
-        batch_size, last_batch = schedule.batch_size, schedule.last_batch
+    if steps is not None:
+        batch_size, last_batch = steps.batch_size, steps.last_batch
     return (
-        f"Loader({name_of(options.dataset)}, [{steps_of(options.recipe)}], {batch_size=}, "
+        f"Loader({name_of(options.dataset)}, [{steps_of(setup.fetcher.variants)}], {batch_size=}, "
         f"shuffle={order.name!r}, {last_batch=}, epoch={epoch}, "
         f"{choice.decoder}+{choice.engine} on {choice.device})"
     )
 
 
-def _lines(setup: Setup, schedule: Schedule, ranks: Ranks) -> Iterator[str]:
+def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
     fetcher, views, clips = setup.fetcher, setup.views, setup.fetcher.clips
     yield from setup.choice.reasons
     if len(views) > 1:
@@ -45,36 +47,74 @@ def _lines(setup: Setup, schedule: Schedule, ranks: Ranks) -> Iterator[str]:
             f"are those of the first"
         )
     if clips is not None:
-        steps = ", then ".join(map(repr, views[0].recipe.temporal_operations))
-        yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(steps)}{steps}"
+        chosen = ", then ".join(map(repr, views[0].recipe.temporal_operations))
+        yield f"clips: {clips.num_frames} frames each{', chosen with ' * bool(chosen)}{chosen}"
         for name, columns in clips.cameras.items():
             yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
         yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
-    for view in views:
-        yield from _stages(view)
-    if schedule.group > 1:
-        shape = [schedule.batch_size, setup.num_classes]
+    if not fetcher.images.is_usual:
+        yield f"images: {fetcher.images}"
+    yield from _recipes(setup)
+    if steps.group > 1:
+        shape = [steps.batch_size, setup.num_classes]
         labels = f"float32 {shape}" if setup.num_classes else "as they are"
         yield (
-            f"mixing: among {schedule.group} neighbours in the order, the same on any number of ranks; "
+            f"mixing: among {steps.group} neighbours in the order, the same on any number of ranks; "
             f"labels: {labels}"
         )
+    if fetcher.label_shape != ():
+        yield f"labels: {described(fetcher.label_shape)}, float32"
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
-    yield _order(schedule, fetcher.order.name, "image" if clips is None else "clip")
+    yield from _sizes(setup, steps)
+    yield _order(steps, fetcher.order.name, "image" if clips is None else "clip")
     if (other := ranks.other()) is not None:
         yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)
     yield _threads(setup)
 
 
-def _order(schedule: Schedule, name: str, unit: str) -> str:
-    left_out = schedule.length % schedule.global_batch
+def _recipes(setup: Setup) -> Iterator[str]:
+    """Say what happens to an image; of recipes that a function made for many sizes, those of the first are shown."""
+    variants = setup.fetcher.variants
+    schedule = variants.schedules[0]
+    size = ""
+    if variants.sizes is not None:
+        others = len(variants.sizes) - 1
+        size = f" for {shown_sizes(variants.sizes.sizes[:1])}"
+        size += f", and likewise for {counted(others, 'other size')}" if others else ""
+    for epoch in schedule.first_epochs:
+        since = f" from epoch {epoch} on" if len(schedule) > 1 else ""
+        if size or since:
+            yield f"recipe{since}{size}:"
+        for view in setup.variants[variants.at(epoch)]:
+            yield from _stages(view)
+
+
+def _sizes(setup: Setup, steps: AnySteps) -> Iterator[str]:
+    """Say what chooses the size of a step."""
+    sizes = setup.fetcher.variants.sizes
+    if isinstance(sizes, MultiScale):
+        yield (
+            f"sizes: {shown_sizes(sizes.sizes)}; every {counted(sizes.every, 'sample')} another one is drawn"
+        )
+    if isinstance(steps, BucketSteps):
+        of_each = [
+            f"{height}x{width}: {counted(length, 'sample')}, {batch} a step"
+            for (height, width), length, batch in zip(
+                steps.order.buckets.sizes, steps.order.lengths, steps.batch_sizes, strict=True
+            )
+        ]
+        yield f"buckets: {'; '.join(of_each)}"
+
+
+def _order(steps: AnySteps, name: str, unit: str) -> str:
+    batch = "" if isinstance(steps, BucketSteps) else f" of {counted(steps.global_batch, unit)}"
     return (
-        f"order: {counted(schedule.length, 'sample')}, shuffle: {name}, "
-        f"{counted(schedule.num_steps(), 'step')} of {counted(schedule.global_batch, unit)}, "
-        f"rank {schedule.rank} of {schedule.world_size}, last batch: {schedule.last_batch}"
-        + (f", which leaves {left_out} out" if schedule.last_batch == "drop" and left_out else "")
+        f"order: {counted(steps.length, 'sample')}, shuffle: {name}, "
+        f"{counted(steps.num_steps(), 'step')}{batch}, "
+        f"rank {steps.rank} of {steps.world_size}, last batch: {steps.last_batch}"
+        + (f", which leaves {steps.left_out} out" if steps.left_out else "")
     )
 
 
@@ -116,13 +156,14 @@ def _threads(setup: Setup) -> str:
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
     decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
-    canvas = "of several sizes" if size is None else str([*size, 3])
+    kind = view.kind
+    canvas = "of several sizes" if size is None else str([*size, kind.channels])
     after = recipe.image_operations[len(recipe.decode_operations) :]
     batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
     return [
-        f"decode stage: {decode} -> uint8 {canvas}",
-        f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
+        f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}",
+        f"batch stage: {batch} -> {dtype} {[kind.channels, *recipe.fixed_size]}{one_by_one}",
     ]

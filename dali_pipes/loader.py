@@ -1,14 +1,14 @@
 """Loader: what a training script loops over, and the state of its run."""
 
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import torch
 
-from dali_pipes import arguments, evaluation, names
+from dali_pipes import arguments, evaluation, names, sizing
 from dali_pipes.assemble import assemble, bad_ones
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.bad_samples import BadRecord, Ledger, Policy
@@ -17,18 +17,21 @@ from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
+from dali_pipes.maps import Flow, NumberMap
+from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import LastBatch, Schedule
+from dali_pipes.schedule import AnySteps, Consumed, LastBatch, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
 from dali_pipes.targets import Kind
-from gpu_aug import Recipe
+from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
-from gpu_aug.views import Views
+from gpu_aug.image_kind import Depth
 from readers import Dataset
+from readers.buckets import BucketOrder, Buckets, Size
 from readers.order import Shuffle
 
 
@@ -48,8 +51,15 @@ class Loader:
         recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
             of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
             soft; which samples are mixed follows from the order alone. All images of a view must end with one
-            size.
-        batch_size: Samples per rank and step.
+            size. A `Schedule` has recipes by epoch. With `buckets` or `sizes` a function of the size (height,
+            width) that returns one of these.
+        batch_size: Samples per rank and step; with `buckets` also a number for each size, such as
+            ``buckets.batch_sizes(pixels=...)``.
+        buckets: Sizes of which each sample has the one that suits its shape; all samples of a step are of one
+            bucket, on all ranks. What "drop", "partial" and "pad" say holds for each bucket. Sizes that the data
+            does not tell are read from the headers, once.
+        sizes: Sizes that change within an epoch, for training at several scales; after a resume with another
+            batch size the step before the next change can be smaller.
         device: Where the batches are returned and the engine runs; "auto" takes a GPU if there is one: torch's
             current one, or before torch.cuda.set_device the one that LOCAL_RANK names, as torchrun sets it.
         decoder: "dali"; or "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for
@@ -103,6 +113,20 @@ class Loader:
             text (``json`` as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to what it
             reads: ``{"caption": str, "meta": "json", "tokens": tokenize}``. A field that cannot be read makes the
             sample a bad one.
+        channels: Channels of an image as it is stored: 1 for gray, 3 for RGB, 4 for RGBA, any for TIFF and NumPy
+            files. With 3 and a depth of 8, gray images become RGB and alpha is left out, which a warning says;
+            else an image of another number is a bad sample. `images` are then [B, channels, H, W].
+        depth: Bits of a channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, which become floats in [0, 1];
+            "float32" for TIFF and NumPy files of float16 or float32, whose values stay as they are. With 8 and 3
+            channels the upper 8 bits are kept, which a warning says; else an image of another depth is a bad sample.
+            The recipe's operations must take such images, or are refused by name.
+        images: Which fields of a sample are its images: one, such as "left.png", or several, as a list or as a
+            dictionary from names to fields. All are of one kind and size and get the same draws. The first is
+            `batch.images`, and all are in `batch.fields` by their names: ``batch["right"]``. None takes the first
+            image of a sample.
+        maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
+            `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
+            that lacks one, or has one of another size than its image, is a bad sample. Clips have none.
         helper_process: Whether a separate process reads, decodes and, on a CPU, augments with `num_threads`
             threads of its own. This process takes finished batches out of shared memory, so Python code that
             computes here does not slow the loader down. The batches are the same. The process is started by the
@@ -115,7 +139,7 @@ class Loader:
         decoder: The decoder that was chosen.
         engine: The engine that was chosen.
         timings: How long reading, decoding, augmenting, copying and waiting took in the current epoch.
-        schedule: The steps of an epoch. Replacing it changes them from the next loop on. No other attribute can
+        steps: The steps of an epoch. Replacing it changes them from the next loop on. No other attribute can
             be set: make another loader.
 
     Raises:
@@ -141,9 +165,11 @@ class Loader:
     def __init__(
         self,
         dataset: Dataset,
-        recipe: Recipe | Views,
+        recipe: AnyRecipe | RecipeOf,
         *,
-        batch_size: int,
+        batch_size: int | Mapping[Size, int],
+        buckets: Buckets | None = None,
+        sizes: MultiScale | None = None,
         device: str | torch.device = "auto",
         decoder: DecoderName | DaliDecoder = "auto",
         engine: EngineChoice = "auto",
@@ -166,6 +192,10 @@ class Loader:
         max_pixels: int = 100_000_000,
         targets: Literal["auto"] | Collection[Kind] = "auto",
         fields: Iterable[str] | Mapping[str, Any] | None = None,
+        channels: int = 3,
+        depth: Depth = 8,
+        images: str | Iterable[str] | Mapping[str, str] | None = None,
+        maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name != "self"})
@@ -174,25 +204,26 @@ class Loader:
         choice, order = setup.choice, setup.fetcher.order
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self._ranks = Ranks(rank, world_size)
-        self._schedule: Schedule | None = None
+        self._steps: AnySteps | None = None
         # What cannot work is said at once, though the rank is settled by the first use.
         process = self._ranks.guess()
         budget = arguments.budget_of(max_bad_samples, len(dataset))
         self._ledger = Ledger(on_bad_sample, budget, ledger, process.rank)
         self._audit = Audit(audit, process.rank)
-        schedule = setup.schedule(process)
+        steps = setup.steps(process)
         self._audit.require_own_file(process)
-        evaluation.warn_of_training(dataset, setup.fetcher.views, order, schedule, stacklevel=4)
-        self._production = Production(setup, schedule.largest)
+        evaluation.warn_of_training(dataset, setup.fetcher.variants, order, steps, stacklevel=4)
+        sizing.warn_of_small_buckets(steps, stacklevel=4)
+        self._production = Production(setup, steps)
         self._epochs = Epochs()
 
     @classmethod
     def eval(
         cls,
         dataset: Dataset,
-        recipe: Recipe | Views,
+        recipe: AnyRecipe | RecipeOf,
         *,
-        batch_size: int,
+        batch_size: int | Mapping[Size, int],
         last_batch: Literal["partial", "pad"] = "partial",
         **options: Any,
     ) -> Self:
@@ -227,21 +258,33 @@ class Loader:
             last_batch=last_batch,
             **options,
         )
-        evaluation.require_all_once(dataset, loader._setup.fetcher.order)
-        evaluation.warn_of_draws(recipe)
+        fetcher = loader._setup.fetcher
+        evaluation.require_all_once(dataset, fetcher.order)
+        sizing.require_no_change(fetcher.variants)
+        evaluation.warn_of_draws(fetcher.variants)
         return loader
 
     def __len__(self) -> int:
         """Steps of a whole epoch, on this and every other rank."""
-        return self.schedule.num_steps()
+        return self.steps.num_steps()
 
-    def __iter__(self) -> Iterator[Batch]:
-        """Begin the next epoch, or go on where a loaded state stands."""
-        process, epochs, schedule = self._ranks.settle(), self._epochs, self.schedule
-        epochs.warn_of_a_short_loop(schedule.length)
-        follows, number = epochs.began, epochs.begin(schedule)
+    def __iter__(self) -> Generator[Batch]:
+        """Begin the next epoch with the first batch, or go on where a loaded state stands.
+
+        A loop of which nobody takes a batch is none: trainers make such loops.
+        """
+        yield from self._begin()
+
+    def _begin(self) -> Generator[Batch]:
+        process, epochs, steps = self._ranks.settle(), self._epochs, self.steps
+        epochs.warn_of_a_short_loop(steps.length)
+        follows, number = epochs.began, epochs.begin(steps)
         if not follows:
-            self._audit.begin(epochs.epoch, epochs.consumed, process, lambda: self._identity)
+            order = self._setup.fetcher.order
+            had = [(0, total(epochs.consumed))]
+            if isinstance(order, BucketOrder):
+                had = order.had(epochs.consumed)
+            self._audit.begin(epochs.epoch, had, process, lambda: self._identity)
         loop = self._run(epochs.epoch, epochs.consumed, number)
         epochs.go_on(loop)
         LOOPS.add(loop)
@@ -257,9 +300,9 @@ class Loader:
             BadSampleError: As in that loop.
             LoaderError: The loader decodes by `from_dali`, whose pipeline is in use by a loop.
         """
-        schedule = self._expected
-        plan = next(schedule.plans(*self._epochs.upcoming(schedule)))
-        producer = self._production.start(schedule.largest)
+        steps = self._expected
+        plan = next(steps.plans(*self._epochs.upcoming(steps)))
+        producer = self._production.start(steps.largest)
         try:
             producer.submit(plan)
             finished, images = producer.take()
@@ -275,17 +318,17 @@ class Loader:
         return batch
 
     @property
-    def schedule(self) -> Schedule:
+    def steps(self) -> AnySteps:
         """The steps of an epoch on this rank."""
         process = self._ranks.settle()
-        if self._schedule is None:
+        if self._steps is None:
             self._audit.require_own_file(process)
-            self._schedule = self._setup.schedule(process)
-        return self._schedule
+            self._steps = self._setup.steps(process)
+        return self._steps
 
-    @schedule.setter
-    def schedule(self, schedule: Schedule) -> None:
-        self._schedule = schedule
+    @steps.setter
+    def steps(self, steps: AnySteps) -> None:
+        self._steps = steps
 
     @property
     def epoch(self) -> int:
@@ -300,12 +343,16 @@ class Loader:
     def state_dict(self) -> LoaderState:
         """Where the run stands: what was handed over, not what is under way."""
         self._ranks.settle()
-        return {
+        consumed = self._epochs.consumed
+        state: dict[str, Any] = {
             **self._identity,
             "epoch": self._epochs.epoch,
-            "consumed": self._epochs.consumed,
+            "consumed": total(consumed),
             "about": self._about,
         }
+        if isinstance(order := self._setup.fetcher.order, BucketOrder):
+            state["buckets"] = [stop - start for start, stop in order.had(consumed)]
+        return cast(LoaderState, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next loop go on where the state was taken, on any number of ranks.
@@ -317,8 +364,10 @@ class Loader:
         Raises:
             StateMismatchError: If the state belongs to another dataset, recipe, seed or version.
         """
-        epoch, consumed = check_state(state, self.state_dict())
-        if self.schedule.num_steps(consumed) > 0:
+        order = self._setup.fetcher.order
+        lengths = order.lengths if isinstance(order, BucketOrder) else ()
+        epoch, consumed = check_state(state, self.state_dict(), lengths)
+        if self.steps.num_steps(consumed) > 0:
             self._epochs.move_to(epoch, consumed)
         else:
             self._epochs.move_to(epoch + 1, 0, ended=epoch)
@@ -347,12 +396,12 @@ class Loader:
         self._production.close()
 
     def __repr__(self) -> str:
-        return describe(self._setup, self._schedule, self.epoch)
+        return describe(self._setup, self._steps, self.epoch)
 
     def __setattr__(self, name: str, value: Any) -> None:
         first = name in ("device", "decoder", "engine", "timings") and name not in vars(self)
         own = type(self) is not Loader and not names.is_known(Loader, name)
-        if not (name.startswith("_") or first or own or name == "schedule"):
+        if not (name.startswith("_") or first or own or name == "steps"):
             names.refuse_attribute(self, name, value)
         super().__setattr__(name, value)
 
@@ -373,22 +422,22 @@ class Loader:
 
     @cached_property
     def _about(self) -> About:
-        return about(self._setup.options.dataset, self._setup.options.recipe)
+        return about(self._setup.options.dataset, self._setup.fetcher.variants)
 
     @property
-    def _expected(self) -> Schedule:
+    def _expected(self) -> AnySteps:
         """The steps as they are, or will be if this process has its present rank when the loader is first used."""
-        if self._schedule is not None:
-            return self.schedule
-        return self._setup.schedule(self._ranks.expected())
+        if self._steps is not None:
+            return self.steps
+        return self._setup.steps(self._ranks.expected())
 
-    def _run(self, epoch: int, consumed: int, number: int) -> Generator[Batch]:
+    def _run(self, epoch: int, consumed: Consumed, number: int) -> Generator[Batch]:
         self.timings.reset()
-        schedule, production = self.schedule, self._production
-        producer = production.start(schedule.largest)
+        steps, production = self.steps, self._production
+        producer = production.start(steps.largest)
         under_way = 0
         try:
-            for plan in schedule.plans(epoch, consumed):
+            for plan in steps.plans(epoch, consumed):
                 producer.submit(plan)
                 under_way += 1
                 if under_way > producer.capacity:

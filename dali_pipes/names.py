@@ -80,6 +80,6 @@ def refuse_attribute(loader: Any, name: str, value: Any) -> NoReturn:
             obj=loader,
         )
     else:
-        known = [*arguments, "epoch", "schedule", *(one for one in dir(loader) if one[0] != "_")]
+        known = [*arguments, "epoch", "steps", *(one for one in dir(loader) if one[0] != "_")]
         said = f"a loader has no {name!r}{meant(name, known)}"
     raise AttributeError(f"loader.{name} = ... would change nothing: {said}", name=name, obj=loader)

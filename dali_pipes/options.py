@@ -7,22 +7,28 @@ from typing import Any, Literal
 
 import torch
 
-from dali_pipes import arguments
+from dali_pipes import arguments, sizing
 from dali_pipes.batch import Timings
 from dali_pipes.choose import Choice, DecoderName, choose
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.fields import as_reader, require_there
+from dali_pipes.fields import FieldReader, as_reader, require_there
+from dali_pipes.image_fields import ImageFields, as_image_fields
+from dali_pipes.maps import Flow, MapReader, NumberMap, as_map_reader
+from dali_pipes.multi_scale import MultiScale
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
-from dali_pipes.schedule import LastBatch, Schedule
+from dali_pipes.schedule import AnySteps, LastBatch
 from dali_pipes.targets import Kind, TargetReader
+from dali_pipes.variants import AnyRecipe, RecipeOf, make_variants
 from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
-from gpu_aug import Recipe, compile_engine
+from gpu_aug import compile_engine
 from gpu_aug.engines.choose import EngineChoice, EngineName
+from gpu_aug.image_kind import Depth
 from gpu_aug.views import Views
 from readers import Dataset
+from readers.buckets import Buckets, Size
 from readers.cores import usable_cores
 from readers.order import Shuffle
 
@@ -32,8 +38,10 @@ class Options:
     """The arguments of a Loader, which tells what they mean."""
 
     dataset: Dataset
-    recipe: Recipe | Views
-    batch_size: int
+    recipe: AnyRecipe | RecipeOf
+    batch_size: int | Mapping[Size, int]
+    buckets: Buckets | None
+    sizes: MultiScale | None
     device: str | torch.device
     decoder: DecoderName | DaliDecoder
     engine: EngineChoice
@@ -56,6 +64,10 @@ class Options:
     max_pixels: int
     targets: Literal["auto"] | Collection[Kind]
     fields: Iterable[str] | Mapping[str, Any] | None
+    channels: int
+    depth: Depth
+    images: str | Iterable[str] | Mapping[str, str] | None
+    maps: Mapping[str, NumberMap | Flow] | None
     helper_process: bool
 
     @property
@@ -77,8 +89,10 @@ class Options:
         arguments.require_dataset(self.dataset)
         given = self.num_threads
         threads: dict[str, Any] = {} if given is None else {"num_threads": given}
+        sizing.check_batch_size(self.batch_size, self.buckets)
+        if not isinstance(self.batch_size, Mapping):
+            threads["batch_size"] = self.batch_size
         arguments.require_positive(
-            batch_size=self.batch_size,
             prefetch=self.prefetch,
             max_pixels=self.max_pixels,
             **threads,
@@ -109,7 +123,7 @@ class Setup:
         options: Its arguments.
         choice: What was chosen for every "auto".
         fetcher: The first stage of its pipelines.
-        views: What is made of every sample.
+        variants: What is made of every sample under each of the run's recipes.
         num_threads: Decoding and augmenting threads.
         num_classes: How many classes mixed labels have; None where that need not be known.
     """
@@ -117,19 +131,30 @@ class Setup:
     options: Options
     choice: Choice
     fetcher: Fetcher
-    views: tuple[View, ...]
+    variants: tuple[tuple[View, ...], ...]
     num_threads: int
     num_classes: int | None
 
-    def schedule(self, process: Process) -> Schedule:
+    @property
+    def views(self) -> tuple[View, ...]:
+        """What is made of every sample under the first recipe."""
+        return self.variants[0]
+
+    def steps(self, process: Process) -> AnySteps:
         """Return the steps of an epoch on a process.
 
         Raises:
             LoaderError: There are none.
         """
-        options, length = self.options, len(self.fetcher.order)
-        group = self.fetcher.views.group
-        return arguments.schedule(length, options.batch_size, options.last_batch, group, process)
+        options, fetcher = self.options, self.fetcher
+        return sizing.make_steps(
+            fetcher.order,
+            fetcher.variants,
+            options.batch_size,
+            options.last_batch,
+            fetcher.seed,
+            process,
+        )
 
 
 def make_setup(options: Options, timings: Timings) -> Setup:
@@ -141,54 +166,77 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         gpu_aug.RecipeError: A recipe whose images can have different sizes.
         gpu_aug.EngineError: A recipe that the engine cannot carry out exactly.
     """
+    sizes = sizing.sizes_of(options.buckets, options.sizes)
     options.check()
-    views = arguments.as_views(options.recipe)
-    arguments.require_dtype(options.dtype, views)
+    variants = make_variants(options.recipe, sizes)
     clips = find_clips(options.dataset)
+    sizing.require_images(variants, clips=clips is not None)
     _require_fits_clips(clips, targets=options.targets, decode=options.decode)
-    require_clips(views, clips)
-    require_fits_cameras(views, clips, options.decoder)
-    arguments.check_labels_of_views(views)
+    sizing.check_variants(variants)
+    for views in variants.views:
+        arguments.require_dtype(options.dtype, views)
+        require_clips(views, clips)
+        require_fits_cameras(views, clips, options.decoder)
+        arguments.check_labels_of_views(views)
     kinds = arguments.target_kinds(options.targets if clips is None else [])
-    choice = choose(options.device, options.decoder, options.engine)
+    images = as_image_fields(options.images, options.channels, options.depth)
+    for views in variants.views:
+        arguments.require_kind(images.kind, views, options.dtype)
+        _require_fits_images(images, options, views, clips)
+    choice = choose(options.device, options.decoder, options.engine, images)
     if clips is not None and clips.cameras:
         choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
     fields = as_reader(options.fields, getattr(options.dataset, "field_types", None))
     require_there(options.dataset, fields)
+    maps = as_map_reader(options.maps, [views.recipes[0] for views in variants.views])
+    _require_no_clips_with_maps(maps, clips)
+    _require_other_names(images, fields, maps)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
+    if options.buckets is not None:
+        order = sizing.order_in_buckets(
+            options.dataset, order, options.buckets, seed=seed, shuffle=options.shuffle
+        )
     fetcher = Fetcher(
         options.dataset,
-        views,
+        variants,
         order,
         seed,
         options.on_bad_sample,
         options.max_pixels,
-        TargetReader(views.recipes[0], kinds),
+        TargetReader(variants.first, kinds, maps),
         timings,
         fields,
+        images,
     )
     num_threads = options.num_threads or usable_cores()
-    num_classes = arguments.num_classes_of(views.recipes[0], options.dataset)
+    labelled = [views.recipes[0] for views in variants.views]
+    num_classes = arguments.num_classes_of(labelled, options.dataset)
     compiled = make_views(options, fetcher, choice.engine, choice.device)
     return Setup(options, choice, fetcher, compiled, num_threads, num_classes)
 
 
 def make_views(
     options: Options, fetcher: Fetcher, engine: EngineName, device: torch.device
-) -> tuple[View, ...]:
-    """Make what carries out the recipe of every view on a device."""
+) -> tuple[tuple[View, ...], ...]:
+    """Make what carries out the recipe of every view on a device, for each of the run's recipes."""
     memory_format = torch.channels_last if options.channels_last else torch.contiguous_format
     return tuple(
-        View(
-            recipe,
-            compile_engine(engine, recipe, device=device, exact=options.exact),
-            options.dtype,
-            memory_format,
-            device,
-            fetcher.num_frames,
+        tuple(
+            View(
+                recipe,
+                compile_engine(
+                    engine, recipe, device=device, exact=options.exact, kind=fetcher.images.kind
+                ),
+                options.dtype,
+                memory_format,
+                device,
+                fetcher.images_per_row,
+                fetcher.images.kind,
+            )
+            for recipe in views.recipes
         )
-        for recipe in fetcher.views.recipes
+        for views in fetcher.variants.views
     )
 
 
@@ -206,3 +254,41 @@ def _require_fits_clips(clips: ClipSource | None, *, targets: object, decode: st
             'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use '
             'decode="exact"'
         )
+
+
+def _require_fits_images(
+    images: ImageFields, options: Options, views: Views, clips: ClipSource | None
+) -> None:
+    """Refuse what cannot be done with other images than one RGB image of 8 bits."""
+    if images.is_usual:
+        return
+    if clips is not None:
+        raise LoaderError(
+            f"frames of clips are RGB of 8 bits, and asked for is {images}; leave channels, depth and images out"
+        )
+    if options.decode == "fast":
+        raise LoaderError(
+            f'decode="fast" is for one RGB image of 8 bits, and asked for is {images}; use decode="exact"'
+        )
+    if images.names and len(views.recipes) > 1:
+        raise LoaderError(
+            f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
+            "recipe, or one field"
+        )
+
+
+def _require_no_clips_with_maps(maps: MapReader, clips: ClipSource | None) -> None:
+    if maps and clips is not None:
+        raise LoaderError(
+            "maps are not supported for clips, whose frames would have one each; leave maps out"
+        )
+
+
+def _require_other_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:
+    """Refuse one name for two things in a batch."""
+    names = [*images.names, *fields.fields, *(name for name, _ in maps.maps)]
+    for name in names:
+        if names.count(name) > 1:
+            raise LoaderError(
+                f"{name!r} is twice among the names of images, fields and maps; give one of them another name"
+            )

@@ -7,11 +7,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.multi_scale import MultiScale
+from dali_pipes.variants import Variants
 from readers import part
+from readers.buckets import BucketOrder, num_turns, take_turns
 
 LastBatch = Literal["drop", "partial", "pad"]
 MAX_EPOCH = 2**32 - 1
 """Nobody trains for so long, but damaged files say so."""
+
+Consumed = int | tuple[int, ...]
+"""Positions that all ranks together have had of an epoch: of each bucket, where there are buckets; 0 for none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class Plan:
         valid: bool [B]: False where a position is repeated to fill up the last batch.
         consumed: Positions of the epoch that all ranks together have had after this step.
         rank: The rank to which the step belongs.
+        variant: Which of the run's recipes makes its images; see Variants.
+        bucket: The bucket of its samples; 0 where there are none.
     """
 
     epoch: int
@@ -34,16 +42,20 @@ class Plan:
     positions: NDArray[np.int64]
     rows: NDArray[np.int64]
     valid: NDArray[np.bool_]
-    consumed: int
+    consumed: Consumed
     rank: int = 0
+    variant: int = 0
+    bucket: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class Steps:
     """The steps of an epoch, the same number on every rank.
 
     A step stands for the next `batch_size * world_size` positions, the global batch; each rank has a
-    contiguous share of it. So the samples of a step do not depend on how many ranks share them.
+    contiguous share of it. So the samples of a step do not depend on how many ranks share them. Where sizes change
+    within the epoch no step lies on both sides of a change, so that after a resume with another batch size one step
+    can be smaller.
 
     Attributes:
         length: Positions of an epoch; most often the number of samples in the dataset.
@@ -54,6 +66,8 @@ class Schedule:
             shares out what is left, so that ranks may differ by one sample and one may have none.
             "pad" fills up with samples from the start of the epoch's order, marked as not valid.
         group: How many neighbouring positions of the order are mixed: 1, 2 or 4.
+        seed: Seed of the changes of size.
+        variants: The recipes of the run; None where there is one.
     """
 
     length: int
@@ -62,6 +76,8 @@ class Schedule:
     world_size: int
     last_batch: LastBatch
     group: int = 1
+    seed: int = 0
+    variants: Variants | None = None
 
     @property
     def global_batch(self) -> int:
@@ -69,32 +85,180 @@ class Schedule:
         return self.batch_size * self.world_size
 
     @property
+    def left_out(self) -> int:
+        """Samples that an epoch leaves out."""
+        return self.length % self.global_batch if self.last_batch == "drop" else 0
+
+    @property
     def largest(self) -> int:
         """The most positions that a plan can have."""
         return self.batch_size + 2 * (self.group - 1)
 
-    def num_steps(self, consumed: int = 0) -> int:
-        """Steps that are left in an epoch of which some positions are consumed."""
-        left = self.length - consumed
-        if self.last_batch == "drop":
-            return left // self.global_batch
-        return -(-left // self.global_batch)
+    def largest_of(self, variant: int) -> int:
+        """The most positions that a plan of a variant can have."""
+        del variant
+        return self.largest
 
-    def plans(self, epoch: int, consumed: int) -> Iterator[Plan]:
+    def num_steps(self, consumed: Consumed = 0) -> int:
+        """Steps that are left in an epoch of which some positions are consumed."""
+        start = _whole(consumed)
+        # Up to the next change of size, from where on changes and steps go together.
+        change = min(self._change_after(start), self.length)
+        left = self.length - start
+        if change == self.length:
+            return num_turns(left, self.global_batch, drop=self.last_batch == "drop")
+        first = num_turns(change - start, self.global_batch, drop=False)
+        rest = num_turns(self.length - change, self.global_batch, drop=self.last_batch == "drop")
+        return first + rest
+
+    def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
         """The steps that are left in an epoch, in order."""
-        num_steps = self.num_steps(consumed)
+        num_steps, start = self.num_steps(consumed), _whole(consumed)
         for step in range(num_steps):
-            start = consumed + step * self.global_batch
-            full = start + self.global_batch
+            full = min(start + self.global_batch, self._change_after(start))
             stop = min(full, self.length)
+            variant, group = self._variant_at(epoch, start)
             low, high = part(
                 start, full if self.last_batch == "pad" else stop, self.rank, self.world_size
             )
             share = np.arange(low, high, dtype=np.int64)
-            positions, rows = whole_groups(share % self.length, self.group, self.length)
+            positions, rows = whole_groups(share % self.length, group, self.length)
             # What "drop" leaves out is consumed with the last step, so that the epoch is over.
             had = self.length if step == num_steps - 1 else stop
-            yield Plan(epoch, step, positions, rows, share < self.length, had, self.rank)
+            valid = share < self.length
+            yield Plan(epoch, step, positions, rows, valid, had, self.rank, variant)
+            start = stop
+
+    def _change_after(self, position: int) -> int:
+        """The first change of size behind a position; somewhere behind the epoch where there is none."""
+        sizes = None if self.variants is None else self.variants.sizes
+        if not isinstance(sizes, MultiScale):
+            return max(self.length, position) + self.global_batch
+        return position - position % sizes.every + sizes.every
+
+    def _variant_at(self, epoch: int, position: int) -> tuple[int, int]:
+        """The variant of a step, and how many neighbours it mixes."""
+        if self.variants is None:
+            return 0, self.group
+        sizes = self.variants.sizes
+        size = sizes.at(self.seed, epoch, position) if isinstance(sizes, MultiScale) else 0
+        variant = self.variants.at(epoch, size)
+        return variant, self.variants.views[variant].group
+
+
+@dataclass(frozen=True, slots=True)
+class BucketSteps:
+    """The steps of an epoch whose samples are in buckets: each takes the next samples of one bucket.
+
+    All ranks take their steps in the same order; see `readers.buckets.take_turns`. What was said of Steps holds
+    within each bucket.
+
+    Attributes:
+        order: The buckets.
+        batch_sizes: Samples per rank and step, of each bucket.
+        rank: This rank, 0 <= rank < world_size.
+        world_size: Number of ranks.
+        last_batch: What becomes of a last global batch of a bucket that is not full; see Steps.
+        variants: The recipes of the run.
+    """
+
+    order: BucketOrder
+    batch_sizes: tuple[int, ...]
+    rank: int
+    world_size: int
+    last_batch: LastBatch
+    variants: Variants
+
+    @property
+    def length(self) -> int:
+        """Positions of an epoch."""
+        return len(self.order)
+
+    @property
+    def batch_size(self) -> int:
+        """The largest batch of all buckets."""
+        return max(self.batch_sizes)
+
+    @property
+    def group(self) -> int:
+        """How many neighbouring positions of the order are mixed: 1, 2 or 4."""
+        return self.variants.group
+
+    @property
+    def left_out(self) -> int:
+        """Samples that an epoch leaves out."""
+        if self.last_batch != "drop":
+            return 0
+        pairs = zip(self.order.lengths, self._global_batches, strict=True)
+        return sum(length % batch for length, batch in pairs)
+
+    @property
+    def largest(self) -> int:
+        """The most positions that a plan can have."""
+        return self.batch_size + 2 * (self.group - 1)
+
+    def largest_of(self, variant: int) -> int:
+        """The most positions that a plan of a variant can have."""
+        sizes = [self.batch_sizes[size] for size in self.variants.sizes_of(variant)]
+        return max(sizes) + 2 * (self.group - 1)
+
+    def num_steps(self, consumed: Consumed = 0) -> int:
+        """Steps that are left in an epoch of which some positions are consumed."""
+        drop = self.last_batch == "drop"
+        return sum(
+            num_turns(length - had, batch, drop=drop)
+            for length, had, batch in zip(
+                self.order.lengths, self._of_each(consumed), self._global_batches, strict=True
+            )
+        )
+
+    def plans(self, epoch: int, consumed: Consumed = 0) -> Iterator[Plan]:
+        """The steps that are left in an epoch, in order."""
+        had = list(self._of_each(consumed))
+        drop = self.last_batch == "drop"
+        turns = take_turns(self.order, epoch, had, self._global_batches, drop=drop)
+        for step, (bucket, start) in enumerate(turns.tolist()):
+            first, end = self.order.stretch(bucket)
+            full = first + start + self._global_batches[bucket]
+            stop = min(full, end)
+            variant = self.variants.at(epoch, bucket)
+            low, high = part(
+                first + start,
+                full if self.last_batch == "pad" else stop,
+                self.rank,
+                self.world_size,
+            )
+            share = np.arange(low, high, dtype=np.int64)
+            within = (share - first) % (end - first)
+            group = self.variants.views[variant].group
+            positions, rows = whole_groups(within, group, end - first)
+            had[bucket] = stop - first
+            # What "drop" leaves out is consumed with the last step, so that the epoch is over.
+            after = self.order.lengths if step == len(turns) - 1 else tuple(had)
+            valid = share < end
+            yield Plan(
+                epoch, step, first + positions, rows, valid, after, self.rank, variant, bucket
+            )
+
+    @property
+    def _global_batches(self) -> tuple[int, ...]:
+        return tuple(size * self.world_size for size in self.batch_sizes)
+
+    def _of_each(self, consumed: Consumed) -> tuple[int, ...]:
+        return (0,) * len(self.batch_sizes) if isinstance(consumed, int) else consumed
+
+
+AnySteps = Steps | BucketSteps
+
+
+def total(consumed: Consumed) -> int:
+    """Positions that are consumed together."""
+    return consumed if isinstance(consumed, int) else sum(consumed)
+
+
+def _whole(consumed: Consumed) -> int:
+    assert isinstance(consumed, int)  # there are no buckets
+    return consumed
 
 
 def whole_groups(

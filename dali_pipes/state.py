@@ -8,7 +8,7 @@ import numpy as np
 
 from dali_pipes.errors import StateMismatchError
 from dali_pipes.options import Setup
-from dali_pipes.schedule import MAX_EPOCH
+from dali_pipes.schedule import MAX_EPOCH, Consumed
 from dali_pipes.state_words import About, explain_dataset, explain_recipe
 
 VERSION = 1
@@ -49,6 +49,7 @@ class LoaderState(RunIdentity):
     Attributes:
         epoch: Counts from 0.
         consumed: Positions of the epoch's order that all ranks together have received.
+        buckets: The same of each bucket, in the order of their sizes, where samples are in buckets.
         about: Dataset and recipe in words, to say what is different; not compared.
 
     Example:
@@ -60,6 +61,7 @@ class LoaderState(RunIdentity):
 
     epoch: int
     consumed: int
+    buckets: NotRequired[list[int]]
     about: NotRequired[About]
 
 
@@ -72,8 +74,8 @@ def identity_of(setup: Setup) -> RunIdentity:
     return {
         "version": VERSION,
         "dataset": options.dataset.fingerprint,
-        "length": len(order),  # a schedule that was replaced may end an epoch earlier
-        "recipe": options.recipe.fingerprint,
+        "length": len(order),  # steps that were replaced may end an epoch earlier
+        "recipe": setup.fetcher.variants.fingerprint,
         "seed": setup.fetcher.seed,
         "shuffle": order.name,
         "order": order_check(lambda positions: order.places(0, positions), len(order)),
@@ -94,12 +96,15 @@ def order_check(look_up: Callable[[np.ndarray], Sequence[np.ndarray]], length: i
     return digest.hexdigest()[:16]
 
 
-def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, int]:
+def check_state(
+    state: Mapping[str, Any], own: Mapping[str, Any], lengths: Sequence[int] = ()
+) -> tuple[int, Consumed]:
     """Compare a saved state with a loader's own and return its epoch and consumed count.
 
     Args:
         state: The saved state.
         own: The loader's present state; only what identifies the run is compared.
+        lengths: Samples in each bucket, if there are buckets.
 
     Raises:
         StateMismatchError: If the state is incomplete or belongs to another run.
@@ -131,7 +136,38 @@ def check_state(state: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[int, 
             f"whole numbers with 0 <= epoch <= {MAX_EPOCH} and 0 <= consumed <= {own['length']}; the file may be "
             f"damaged"
         )
-    return epoch, consumed
+    return epoch, _of_buckets(state, consumed, lengths) if lengths else consumed
+
+
+def consumed_in(state: Mapping[str, Any]) -> Consumed:
+    """Return what a state that fits says of the consumed positions."""
+    return tuple(state["buckets"]) if "buckets" in state else int(state["consumed"])
+
+
+def at_start_of(state: Mapping[str, Any], epoch: int) -> dict[str, Any]:
+    """Return a state of the same run that stands at the start of an epoch."""
+    moved = {**state, "epoch": epoch, "consumed": 0}
+    return moved | ({"buckets": [0] * len(state["buckets"])} if "buckets" in state else {})
+
+
+def _of_buckets(state: Mapping[str, Any], consumed: int, lengths: Sequence[int]) -> Consumed:
+    """Return how many samples of each bucket are consumed."""
+    given = state.get("buckets")
+    counts = given if isinstance(given, list | tuple) else ()
+    whole = len(counts) == len(lengths) and all(type(count) is int for count in counts)
+    if not whole or not all(
+        0 <= count <= length for count, length in zip(counts, lengths, strict=True)
+    ):
+        raise StateMismatchError(
+            f"the state's buckets are impossible: buckets={_short(given)}, allowed are {len(lengths)} whole numbers, "
+            f"none larger than its bucket; the file may be damaged"
+        )
+    if sum(counts) != consumed:
+        raise StateMismatchError(
+            f"the state's position is impossible: consumed={consumed}, but its buckets have {sum(counts)} together; the "
+            f"file may be damaged"
+        )
+    return tuple(counts)
 
 
 def _equal(theirs: Any, ours: Any) -> bool:

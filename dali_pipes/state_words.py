@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import Any, TypedDict
 
+from dali_pipes.variants import Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
 from gpu_aug.ops.foreign.foreign import Foreign
@@ -21,6 +22,7 @@ _KEY_CHARS = 80
 _VALUE_CHARS = 48
 _LINE_CHARS = 160
 _DATASET_CHARS = 300
+_MOST_SIZES = 5
 _RECIPE_CHARS = 1260  # a state stays below 2 kB
 _CALL = re.compile(r"(.*?)(\w+)\((.*)\)", re.DOTALL)
 _OWN_STEP = (
@@ -42,9 +44,9 @@ class About(TypedDict):
     recipe: list[str]
 
 
-def about(dataset: Dataset, recipe: Recipe | Views) -> About:
+def about(dataset: Dataset, variants: Variants) -> About:
     """Describe a run's dataset, whose first sample is read for its name, and its recipe."""
-    return {"dataset": describe_dataset(dataset), "recipe": describe_recipe(recipe)}
+    return {"dataset": describe_dataset(dataset), "recipe": describe_recipe(variants)}
 
 
 def describe_dataset(dataset: Dataset) -> str:
@@ -74,30 +76,36 @@ def name_of(dataset: Dataset) -> str:
     )
 
 
-def steps_of(recipe: Recipe | Views) -> str:
-    """Return the names of a recipe's operations, of views those of the first."""
-    views = recipe.recipes if isinstance(recipe, Views) else (recipe,)
+def steps_of(variants: Variants) -> str:
+    """Return the names of the first recipe's operations, of views those of the first."""
+    views = variants.views[0].recipes
     names = ", ".join(type(operation).__name__ for operation in views[0].operations)
-    return _cut(f"{len(views)} views, first {names}" if len(views) > 1 else names, _LINE_CHARS)
+    names = f"{len(views)} views, first {names}" if len(views) > 1 else names
+    more = f"; {len(variants.views)} recipes in all" if len(variants.views) > 1 else ""
+    return _cut(names, _LINE_CHARS - len(more)) + more
 
 
-def describe_recipe(recipe: Recipe | Views) -> list[str]:
+def describe_recipe(variants: Variants) -> list[str]:
     """Return a line for each operation, as ``HorizontalFlip(p=0.3)``; defaults are left out."""
-    views = recipe.recipes if isinstance(recipe, Views) else (recipe,)
-    lines: list[str] = []
-    done = 0
-    for _, group in groupby(views, lambda view: view.fingerprint):
-        same = list(group)
-        who = f"view {done}" if len(same) == 1 else f"views {done} to {done + len(same) - 1}"
-        head = f"{who}: " if len(views) > 1 else ""
-        lines += [head + line for line in _lines(same[0])]
-        done += len(same)
+    schedule, lines = variants.schedules[0], list[str]()
+    if variants.sizes is not None:
+        lines.append(f"sizes {shown_sizes(variants.sizes.sizes)}, of which the first has:")
+    for epoch, recipe in zip(schedule.first_epochs, schedule.recipes, strict=True):
+        if len(schedule) > 1:
+            lines.append(f"from epoch {epoch} on:")
+        lines += _lines_of_views(recipe.recipes if isinstance(recipe, Views) else (recipe,))
     kept = [_cut(line, _LINE_CHARS) for line in lines]
     while sum(map(len, kept)) > _RECIPE_CHARS:
         kept.pop()
     if len(kept) < len(lines):
         kept.append(f"and {len(lines) - len(kept)} more")
     return kept
+
+
+def shown_sizes(sizes: Sequence[tuple[int, int]]) -> str:
+    """Return sizes as 448x576, height first, and how many more there are."""
+    shown = " ".join(f"{height}x{width}" for height, width in sizes[:_MOST_SIZES])
+    return shown + (f" and {len(sizes) - _MOST_SIZES} more" if len(sizes) > _MOST_SIZES else "")
 
 
 def explain_dataset(theirs: str, ours: str) -> str:
@@ -125,6 +133,16 @@ def _kinds_of(kind: type[Any]) -> Iterator[type[Any]]:
     yield kind
     for narrower in kind.__subclasses__():
         yield from _kinds_of(narrower)
+
+
+def _lines_of_views(views: Sequence[Recipe]) -> Iterator[str]:
+    done = 0
+    for _, group in groupby(views, lambda view: view.fingerprint):
+        same = list(group)
+        who = f"view {done}" if len(same) == 1 else f"views {done} to {done + len(same) - 1}"
+        head = f"{who}: " if len(views) > 1 else ""
+        yield from (head + line for line in _lines(same[0]))
+        done += len(same)
 
 
 def _lines(recipe: Recipe) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """What belongs to an image and moves with it: read from a sample's fields, moved, put into a batch."""
 
-import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,14 +9,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.errors import told
+from dali_pipes.maps import MapReader
+from dali_pipes.mask_files import read_mask
 from gpu_aug import Draws, Recipe
 from gpu_aug.errors import TargetsError
+from gpu_aug.targets.maps import move_maps
 from gpu_aug.targets.move_batch import check_targets, move_batch
 from gpu_aug.targets.targets import Targets
-from readers import HeaderError, read_header
 from readers.formats.columns import LABEL_LIMIT
-from readers.sample import Payload, mask_number
+from readers.sample import MASK_VALUES, Payload, mask_number
 
 Kind = Literal["masks", "boxes", "keypoints"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -27,8 +27,6 @@ _NAMES = {
     "boxes": {"boxes": "boxes", "labels": "box_labels", "box_labels": "box_labels"},
     "keypoints": {"keypoints": "keypoints", "keypoint_labels": "keypoint_labels"},
 }
-# Pillow stretches grey values of 2 and 4 bits to 0..255.
-_STRETCHED = {2: 85, 4: 17}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +36,12 @@ class Found:
     Attributes:
         targets: Empty where there are none.
         numbered: Whether its masks have numbers, so that there may be any number of them.
+        maps: float32 [M, height, width]; None where none are read.
     """
 
     targets: Targets = field(default_factory=Targets)
     numbered: bool = False
+    maps: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +49,33 @@ class TargetReader:
     """Reads targets from the fields of a sample. All are in the coordinates of the upright image.
 
     Masks are integer PNGs of one channel and the image's size, of a palette PNG the numbers of its
-    colours: one `mask.png` or `seg.png`, or several `mask.0.png`, `mask.1.png` and so on. The rest stands
+    colours: one `mask.png` or `seg.png`, or several `mask.0.png`, `mask.1.png` and so on; GIF, BMP and TIFF
+    are taken as well (see `read_mask`), and a field `mask_values.json` says what values mean. The rest stands
     in the field `json`: {"boxes": [[x, y, x, y], ...], "labels": [1, ...], "keypoints": [[x, y], ...],
     "keypoint_labels": [0, ...]}, other names in it do not count. Boxes have the recipe's form.
 
     Args:
         recipe: Says how boxes and keypoints are written down.
         kinds: What is read; anything else is passed over.
+        maps: Reads the maps.
     """
 
     recipe: Recipe
     kinds: frozenset[str]
+    maps: MapReader = field(default_factory=MapReader)
 
     def wants(self, fields: Mapping[str, Payload]) -> bool:
         """Whether a sample may have targets; asking is cheap."""
-        return bool(self.kinds) and any(map(self.reads, fields))
+        return bool(self.maps) or (bool(self.kinds) and any(map(self._may_hold, fields)))
 
     def reads(self, name: str) -> bool:
         """Whether a field of this name may be looked at."""
-        return bool(self.kinds) and (name == "json" or mask_number(name) is not None)
+        return self.maps.reads(name) or self._may_hold(name)
+
+    def _may_hold(self, name: str) -> bool:
+        """Whether a field of this name may hold masks, boxes or keypoints."""
+        is_target = name in ("json", MASK_VALUES) or mask_number(name) is not None
+        return bool(self.kinds) and is_target
 
     def read(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
         """Read the targets of a sample.
@@ -79,6 +87,10 @@ class TargetReader:
         Raises:
             TargetsError: They cannot be read, or do not fit the image.
         """
+        found = self._read_targets(fields, size)
+        return replace(found, maps=self.maps.read(fields, size)) if self.maps else found
+
+    def _read_targets(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
         read = _read_json(fields["json"], self.kinds) if "json" in fields else {}
         masks = {}
         if "masks" in self.kinds:
@@ -90,7 +102,10 @@ class TargetReader:
         if len(names) > 1 and (not numbered or masks[names[0]] < 0):
             raise TargetsError(f"masks must be one, or all have numbers, got {', '.join(names)}")
         if names:
-            read["masks"] = np.stack([_read_mask(name, fields[name], size) for name in names])
+            meaning = fields.get(MASK_VALUES, b"")
+            read["masks"] = np.stack(
+                [read_mask(name, fields[name], size, meaning) for name in names]
+            )
         targets = Targets(**read)
         check_targets(self.recipe, targets, size)
         return Found(targets, numbered)
@@ -106,15 +121,34 @@ class BatchTargets(TypedDict):
     keypoint_labels: list[torch.Tensor] | None
 
 
-def move(recipe: Recipe, draws: Draws, found: Sequence[Found], keys: Sequence[str]) -> list[Found]:
+def move(
+    recipe: Recipe,
+    draws: Draws,
+    found: Sequence[Found],
+    keys: Sequence[str],
+    vectors: Sequence[int] = (),
+) -> list[Found]:
     """Return the targets of some samples as a recipe moves them.
+
+    Args:
+        recipe: The recipe.
+        draws: What was drawn for them.
+        found: Their targets.
+        keys: Their names for people.
+        vectors: The first layers of maps of vectors.
 
     Raises:
         RecipeError: The recipe cannot move what there is.
         TargetsError: The recipe mixes samples of which one has what another lacks.
     """
+    found = [
+        one
+        if one.maps is None
+        else replace(one, maps=move_maps(recipe, draws, row, one.maps, vectors))
+        for row, one in enumerate(found)
+    ]
     if not any(one.targets for one in found):
-        return list(found)
+        return found
     try:
         moved = move_batch(recipe, draws, [one.targets for one in found])
     except TargetsError as error:
@@ -195,35 +229,6 @@ def _is_whole(labels: Any) -> bool:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _read_mask(name: str, data: Payload, size: tuple[int, int]) -> NDArray[np.int32]:
-    from PIL import Image
-
-    try:
-        header = read_header(data)
-    except HeaderError as error:
-        raise TargetsError(f"{name} must be a png: {error}") from error
-    if header.format != "png":
-        raise TargetsError(f"{name} must be a png, got {header.format}")
-    try:
-        with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:
-            if opened.size != size[::-1]:
-                got = f"{opened.height}x{opened.width}"
-                raise TargetsError(
-                    f"{name} must be as large as the upright image, {size[0]}x{size[1]}, got {got}"
-                )
-            mask = np.asarray(opened)
-            stretched = _STRETCHED.get(bytes(data[24:25])[0], 1) if opened.mode == "L" else 1
-    except TargetsError:
-        raise
-    except Exception as error:  # Pillow's readers let through what damaged bytes make of them
-        raise TargetsError(f"{name} cannot be decoded: {told(error)}") from error
-    if mask.ndim != 2:
-        raise TargetsError(
-            f"{name} must have one channel, whole numbers or a palette, got {mask.shape[2]} channels"
-        )
-    return mask.astype(np.int32) // stretched
 
 
 def _masks(

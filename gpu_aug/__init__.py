@@ -9,11 +9,13 @@ from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import compile_engine
 from gpu_aug.engines.engine import Engine
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
+from gpu_aug.image_kind import ImageKind
 from gpu_aug.names import missing as _missing
 from gpu_aug.ops import *
 from gpu_aug.presets import PRESETS
 from gpu_aug.recipe import Recipe
 from gpu_aug.resampling.crops import Crops
+from gpu_aug.schedule import Schedule
 from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.targets import BoxParams, KeypointParams, Targets
 from gpu_aug.transform import Transform

@@ -5,7 +5,7 @@ The functions know `Recipe`; so that it need not know them, they are attached he
 
 from gpu_aug.convert import from_albumentations, from_torchvision, to_albumentations, to_kornia
 from gpu_aug.engines.choose import explain_recipe
-from gpu_aug.files.schema import load_single
+from gpu_aug.files.schema import load_schedule, load_single
 from gpu_aug.presets import (
     imagenet_eval,
     imagenet_train,
@@ -13,6 +13,7 @@ from gpu_aug.presets import (
     make_preset,
 )
 from gpu_aug.recipe import Recipe
+from gpu_aug.schedule import Schedule
 from gpu_aug.transform import make_transform
 
 Recipe.preset = staticmethod(make_preset)
@@ -20,6 +21,7 @@ Recipe.imagenet_train = staticmethod(imagenet_train)
 Recipe.imagenet_train_jitter = staticmethod(imagenet_train_jitter)
 Recipe.imagenet_eval = staticmethod(imagenet_eval)
 Recipe.load = staticmethod(load_single)
+Schedule.load = staticmethod(load_schedule)
 Recipe.from_albumentations = staticmethod(from_albumentations)
 Recipe.from_torchvision = staticmethod(from_torchvision)
 Recipe.to_albumentations = to_albumentations

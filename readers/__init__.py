@@ -7,6 +7,7 @@
 Nothing is decoded here.
 """
 
+from readers.buckets import Buckets
 from readers.dataset import Balanced, IndexedDataset, Subset
 from readers.formats.folder import FolderDataset, ListDataset
 from readers.formats.tar import TarDataset
@@ -29,6 +30,7 @@ from readers.sample import (
 __all__ = [
     "BadSample",
     "Balanced",
+    "Buckets",
     "Dataset",
     "FolderDataset",
     "Header",

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.label_vector import LabelShape, described, label_shape_of
 from readers.order import AnyOrder, Order, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, checked_shares, seed_of_group
@@ -36,7 +37,8 @@ class Mixture(IndexedDataset):
 
     Attributes:
         datasets: Its parts.
-        weights: How often each comes, 1 together; empty where each sample comes once an epoch.
+        weights: How often each comes in epoch 0, 1 together; empty where each sample comes once an epoch.
+        later_weights: The same for later epochs, with the epoch from which on each holds.
 
     Example:
         >>> both = mix([open_dataset("photos/"), open_dataset("more/")])
@@ -47,7 +49,7 @@ class Mixture(IndexedDataset):
     def __init__(
         self,
         datasets: Sequence[Dataset],
-        weights: Sequence[float] | None = None,
+        weights: Sequence[float] | Mapping[int, Sequence[float]] | None = None,
         *,
         length: int | None = None,
         names: Sequence[str] | None = None,
@@ -65,8 +67,10 @@ class Mixture(IndexedDataset):
         self._starts = list(accumulate(map(len, self.datasets), initial=0))
         if weights is None and length is not None:
             weights = [len(dataset) for dataset in self.datasets]
-        self.weights = () if weights is None else checked_shares(weights, len(self.datasets))
+        (_, self.weights), *later = _checked_weights(weights, len(self.datasets))
+        self.later_weights = tuple(later)
         self._num_positions = checked_length(length, self._starts[-1])
+        self._label_shape = _common_shape(self.datasets, labels)
         self._class_names, self._offsets = _merged_classes(self.datasets, labels)
 
     def __len__(self) -> int:
@@ -79,6 +83,9 @@ class Mixture(IndexedDataset):
             shown.append(f"and {more} more")
         weights = ", ".join(f"{weight:.3g}" for weight in self.weights[:_MAX_SHOWN])
         said = f", weights={weights}{', ...' * (more > 0)}" if weights else ""
+        if self.later_weights:
+            epochs = ", ".join(str(epoch) for epoch, _ in self.later_weights)
+            said += f" and others from epoch {epochs}"
         return f"Mixture({counted(len(self), 'sample')}: {', '.join(shown)}{said})"
 
     @cached_property
@@ -86,6 +93,7 @@ class Mixture(IndexedDataset):
         """32 hex digits over the fingerprints of the datasets, their weights and the mapping of labels."""
         parts = [dataset.fingerprint for dataset in self.datasets]
         text = f"mix {parts} {list(self.weights)} {self._num_positions} {self._offsets}"
+        text += "".join(f" {epoch} {list(weights)}" for epoch, weights in self.later_weights)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
@@ -102,6 +110,11 @@ class Mixture(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Class names shared by the datasets, or all names, one dataset after the other."""
         return self._class_names
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """That which all datasets have; None where they have vectors of several lengths."""
+        return self._label_shape
 
     @property
     def block_size(self) -> int:
@@ -150,6 +163,7 @@ class Mixture(IndexedDataset):
         if not self.weights:
             return super().order(seed=seed, shuffle=shuffle, shuffle_window=shuffle_window)
         orders: list[Order] = []
+        phases = [self.weights, *(weights for _, weights in self.later_weights)]
         if shuffle == "block":
             orders = [
                 make_order(
@@ -158,7 +172,7 @@ class Mixture(IndexedDataset):
                     "block",
                     block_size=_block_size(dataset),
                     shuffle_window=shuffle_window
-                    and math.ceil(shuffle_window * self.weights[number]),
+                    and math.ceil(shuffle_window * max(weights[number] for weights in phases)),
                 )
                 for number, dataset in enumerate(self.datasets)
             ]
@@ -169,6 +183,7 @@ class Mixture(IndexedDataset):
             self.weights,
             orders=tuple(orders),
             shuffled=shuffle != "none",
+            later=self.later_weights,
         )
 
     @property
@@ -179,13 +194,15 @@ class Mixture(IndexedDataset):
         key = sample.key if self._names is None else f"{self._names[number]}/{sample.key}"
         if isinstance(sample, BadSample):
             return replace(sample, index=index, key=key)
-        label = sample.label + self._offsets[number] if sample.label >= 0 else sample.label
+        label, offset = sample.label, self._offsets[number]
+        if not isinstance(label, np.ndarray) and label >= 0:
+            label += offset
         return replace(sample, index=index, key=key, label=label)
 
 
 def mix(
     datasets: Sequence[Dataset],
-    weights: Sequence[float] | None = None,
+    weights: Sequence[float] | Mapping[int, Sequence[float]] | None = None,
     *,
     length: int | None = None,
     names: Sequence[str] | None = None,
@@ -198,7 +215,9 @@ def mix(
         weights: Relative frequency of each dataset. Every stretch of the order has them in these
             proportions. A dataset is gone through completely, in a new order each time, before one of its
             samples comes again; that continues from epoch to epoch. A sample that comes again within an epoch
-            is augmented differently. None: every sample once an epoch, all shuffled together.
+            is augmented differently. A dictionary has weights by epoch, {0: [0.9, 0.1], 10: [0.5, 0.5]}, of which
+            some may be 0; going through a dataset continues over their changes. None: every sample once an epoch,
+            all shuffled together.
         length: Samples in an epoch; None is as many as the datasets have together.
         names: Names of the datasets; each is put before the keys of its samples.
         labels: "same" keeps class numbers, for datasets with one list of classes, or without names of
@@ -213,6 +232,35 @@ def mix(
         (0.7, 0.3)
     """
     return Mixture(datasets, weights, length=length, names=names, labels=labels)
+
+
+def _checked_weights(weights: Any, count: int) -> list[tuple[int, tuple[float, ...]]]:
+    """Return weights by the epoch from which on they hold; without weights () for epoch 0.
+
+    Raises:
+        SelectionError: They cannot be.
+    """
+    if weights is None:
+        return [(0, ())]
+    if not isinstance(weights, Mapping):
+        return [(0, checked_shares(weights, count))]
+    epochs = list(weights)
+    whole = all(isinstance(one, int | np.integer) and type(one) is not bool for one in epochs)
+    if not epochs or not whole or min(epochs) != 0:
+        raise SelectionError(
+            f"mix() has weights for the epochs {epochs}; give weights for epoch 0, and for whole numbers above it"
+        )
+    by_epoch = [
+        (int(epoch), checked_shares(weights[epoch], count, zeros=True)) for epoch in sorted(epochs)
+    ]
+    for number in range(count):
+        if not any(shares[number] for _, shares in by_epoch):
+            raise SelectionError(
+                f"mix() gives dataset {number} the weight 0 in every epoch; leave it out"
+            )
+    if len(by_epoch) == 1:
+        return [(0, checked_shares(weights[epochs[0]], count))]
+    return by_epoch
 
 
 def _check_datasets(datasets: Sequence[Dataset]) -> None:
@@ -234,6 +282,27 @@ def _check_datasets(datasets: Sequence[Dataset]) -> None:
 
 def _block_size(dataset: Dataset) -> int:
     return int(getattr(dataset, "block_size", 256))
+
+
+def _common_shape(datasets: Sequence[Dataset], labels: Literal["same", "offset"]) -> LabelShape:
+    """Return the shape of the labels of all datasets.
+
+    Raises:
+        SelectionError: Some have class numbers and others vectors, or vectors that differ in length, or vectors shall be
+            moved.
+    """
+    shapes = list(dict.fromkeys(map(label_shape_of, datasets)))
+    if labels == "offset" and shapes != [()]:
+        shape = next(shape for shape in shapes if shape != ())
+        raise SelectionError(
+            f'mix(labels="offset") moves class numbers, but the labels of a dataset are {described(shape)}; leave it out'
+        )
+    if len(shapes) > 1 and (() in shapes or None not in shapes):
+        raise SelectionError(
+            f"mix() got datasets whose labels are {described(shapes[0])} and {described(shapes[1])}; give all of them labels "
+            "of one kind with with_labels()"
+        )
+    return shapes[0] if len(shapes) == 1 else None
 
 
 def _merged_classes(

@@ -5,13 +5,17 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
 from readers.formats.folder_warnings import doubts
+from readers.formats.hub.repository import find_repository
+from readers.formats.path_table.detect import is_path_table
 from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
+from readers.formats.split_classes import told_of_other_classes
 from readers.formats.splits import (
     canonical,
     choose_split,
@@ -21,6 +25,7 @@ from readers.formats.splits import (
     split_of,
 )
 from readers.formats.unused_annotations import unread
+from readers.given_labels import GivenLabels
 from readers.sample import PathLike, SourceError
 from readers.storage.paths import find_paths, has_wildcards, is_url
 from readers.storage.unreadable import unreadable
@@ -29,13 +34,16 @@ if TYPE_CHECKING:
     from readers.formats.stream import TarStream
     from readers.storage.remote import StorageOptions
 
+Source = PathLike | Sequence[PathLike] | Sequence[tuple[PathLike, Any]]
+
 
 @overload
 def open_dataset(
-    source: PathLike | Sequence[PathLike],
+    source: Source,
     *,
     format: FormatName | None = None,
     split: str | None = None,
+    labels: GivenLabels | None = None,
     **options: object,
 ) -> IndexedDataset: ...
 @overload
@@ -44,13 +52,15 @@ def open_dataset(
     *,
     format: Literal["stream"],
     split: str | None = None,
+    labels: None = None,
     **options: object,
 ) -> "TarStream": ...
 def open_dataset(
-    source: PathLike | Sequence[PathLike],
+    source: Source,
     *,
     format: str | None = None,
     split: str | None = None,
+    labels: GivenLabels | None = None,
     **options: object,
 ) -> "IndexedDataset | TarStream":
     """Open a dataset and detect its format.
@@ -58,7 +68,8 @@ def open_dataset(
     Args:
         source: One of
             a folder: of images or class folders, of videos, of files of one format (.tar, .parquet,
-            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face); also
+            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face) or that a tool for
+            annotations did (Pascal VOC, YOLO, LabelMe); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,
             a file of any format in `readers.formats.registry.FORMATS`, among them lists of images, of videos and
@@ -66,13 +77,17 @@ def open_dataset(
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
             in object stores (HTTP servers cannot be listed: braces alone),
             a video,
-            a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``http://``, ``https://``,
-            a sequence of files or patterns of one format, of image files, or of videos.
+            a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``az://``, ``abfss://``, ``http://``,
+            ``https://``,
+            a sequence of files or patterns of one format, of image files, or of videos,
+            a sequence of pairs of an image or a video and its label, as for `labels`: ``[("a.jpg", "cat"), ...]``.
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
             forward only, which is all that compressed ones, pipes and some servers allow.
         split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
             ``val/``), by Hugging Face's rules (see `readers.formats.splits`). Several splits are never opened as one
             without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
+        labels: Labels in the place of those that the data has, as for `IndexedDataset.with_labels`: one for each sample in
+            the order of the dataset, an array, or a dictionary by key; ``classes=`` names their classes.
         options: Options of the format's class, such as ``image="photo"`` to name a column; for URLs also those
             of `readers.storage.remote.StorageOptions`, such as ``cache_bytes=0``.
 
@@ -93,26 +108,95 @@ def open_dataset(
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
+    pairs = _pairs_of(source)
+    if pairs is not None:
+        source, labels = _from_pairs(pairs, labels)
+    classes = options.pop("classes", None) if labels is not None else None
+    format = format or next((k.name for k in FORMATS.values() if options.keys() & k.told_by), None)
     many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
+    repository = _of_repository(names, format, split, options)
+    if repository is not None:
+        return repository
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]
     if not paths:
         raise SourceError("the list of sources is empty: give paths of shards or of images")
-    kind, paths = detect_named(format, paths, split) if format else detect(paths, split)
+    found = detect_named(format, paths, split) if format else detect(paths, split)
+    kind, paths, options = found.format, found.paths, {**found.options, **options}
     if kind.name == "stream" and format is None:
         raise SourceError(
             f"{paths[0]} can only be read forward: decompress it or make shards of it "
             "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
         )
+    if format is None and len(paths) == 1 and is_path_table(paths[0], options):
+        kind = FORMATS["csv"]
+    if kind.own_splits and split is not None:
+        options = {**options, "split": split}
     with unreadable(paths[0]):
         made = _made(kind, paths, many or len(paths) > 1, options)
     beside = [*unread(kind, paths[0]), *(doubts(kind, paths[0]) if format is None else ())]
+    beside += [] if "classes" in options else told_of_other_classes(kind, paths[0])
     for remark in [*getattr(made, "remarks", ()), *beside]:
         warnings.warn(remark, UserWarning, stacklevel=2)
-    return made
+    if labels is None:
+        return made
+    if not isinstance(made, IndexedDataset):
+        raise SourceError(
+            f"{kind.title} is read forward and takes no labels=: make shards of it (gpu-aug pack)"
+        )
+    return made.with_labels(labels, classes=classes)  # type: ignore[arg-type]
 
 
-def _texts_of(source: PathLike | Sequence[PathLike]) -> list[str]:
+def _of_repository(
+    names: list[str], format: str | None, split: str | None, options: dict[str, object]
+) -> IndexedDataset | None:
+    """Open a repository of the Hugging Face Hub, None where these names are of none."""
+    config = options.pop("config", None)
+    if config is not None and not isinstance(config, str):
+        raise SourceError(f"config={config!r} is no name: give that of a config of the repository")
+    repository = find_repository(names, format)
+    if repository is not None:
+        from readers.formats.hub.dataset import open_repository
+
+        opened = partial(open_dataset, format=format)
+        return open_repository(repository, split, config, options, opened)
+    if config is not None:
+        raise SourceError(
+            f"config={config!r} is for repositories of the Hugging Face Hub, which {names[0]} is not: leave it out"
+        )
+    return None
+
+
+def _pairs_of(source: Any) -> list[tuple[PathLike, Any]] | None:
+    """Return pairs of a path and a label; None where the source is something else."""
+    if isinstance(source, (str, os.PathLike)) or not isinstance(source, Sequence):
+        return None
+    are_pairs = [isinstance(one, tuple | list) for one in source]
+    if not any(are_pairs):
+        return None
+    for number, one in enumerate(source):
+        is_path = are_pairs[number] and len(one) == 2 and isinstance(one[0], (str, os.PathLike))
+        if not is_path:
+            raise SourceError(
+                f"source[{number}] is no pair of a path and a label, as others in the list are: give (path, label) for each"
+            )
+    return [(one[0], one[1]) for one in source]
+
+
+def _from_pairs(
+    pairs: list[tuple[PathLike, Any]], labels: object
+) -> tuple[list[PathLike], list[Any]]:
+    if labels is not None:
+        raise SourceError(
+            "labels= and pairs of a path and a label are given: leave one of them out"
+        )
+    wild = next((path for path, _ in pairs if has_wildcards(os.fspath(path))), None)
+    if wild is not None:
+        raise SourceError(f"{wild} is a pattern, and a pair names one file: give a pair for each")
+    return [path for path, _ in pairs], [label for _, label in pairs]
+
+
+def _texts_of(source: Any) -> list[str]:
     items = [source] if isinstance(source, (str, os.PathLike)) else source
     try:
         return [os.fspath(item) for item in items]

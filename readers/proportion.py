@@ -1,6 +1,7 @@
 """Orders that go through several groups of samples at a time, in fixed proportions: pure arithmetic."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -48,6 +49,21 @@ class Proportions:
                 nodes += [(low, middle), (middle, high)]
         self._num_groups = len(exact)
 
+    def count(self, slots: int) -> NDArray[np.int64]:
+        """Return how many of so many first slots belong to each group, int64 [d]."""
+        counts = np.zeros(self._num_groups, np.int64)
+        nodes = [(0, self._num_groups, slots)]
+        while nodes:
+            low, high, both = nodes.pop()
+            if high - low == 1:
+                counts[low] = both
+                continue
+            middle = (low + high) // 2
+            share = self._shares[middle : middle + 1]
+            left = int(_count_left(np.array([both], np.int64), share)[0])
+            nodes += [(low, middle, left), (middle, high, both - left)]
+        return counts
+
     def locate(
         self, slots: NDArray[np.int64], since: Sequence[int]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -93,12 +109,14 @@ class Interleaving:
         seed: >= 0.
         weights: Weight of each group, > 0.
         shuffled: Whether groups are shuffled among `stretch` neighbouring positions.
+        first_epoch: The epoch with which the sequence begins.
     """
 
     length: int
     seed: int
     weights: tuple[float, ...]
     shuffled: bool
+    first_epoch: int = 0
     _proportions: Proportions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -124,7 +142,7 @@ class Interleaving:
 
     def locate_page(self, epoch: int, page: int) -> NDArray[np.int64]:
         """Do the same for all positions of a page, which has to be known to count within a stretch."""
-        first, since = page * self._page_size, epoch * self.length
+        first, since = page * self._page_size, (epoch - self.first_epoch) * self.length
         positions = np.arange(first, min(first + self._page_size, self.length))
         slots = since + self._scattered(epoch, positions)
         groups, (before_page, before_epoch) = self._proportions.locate(
@@ -135,6 +153,10 @@ class Interleaving:
         ranks = np.empty_like(groups)
         ranks[by_group] = np.arange(len(groups)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.stack([groups, before_page + ranks, before_epoch])
+
+    def count(self, num_epochs: int) -> NDArray[np.int64]:
+        """Return how often each group comes in so many first epochs, int64 [d]."""
+        return self._proportions.count(num_epochs * self.length)
 
     @property
     def _page_size(self) -> int:
@@ -147,6 +169,44 @@ class Interleaving:
         starts = stretches * self.stretch
         sizes = np.minimum(self.stretch, self.length - starts)
         return starts + permute(within, sizes, make_keys(self.seed, epoch, _SCATTERED), stretches)
+
+
+class Phases:
+    """Interleavings that follow one another: each has its weights from some epoch on, and 0 leaves a group out.
+
+    Args:
+        length: Positions of an epoch.
+        seed: >= 0.
+        weights: The first epoch of each phase, ascending from 0, and the weight of each group, >= 0.
+        shuffled: As for `Interleaving`.
+    """
+
+    def __init__(
+        self,
+        length: int,
+        seed: int,
+        weights: Sequence[tuple[int, tuple[float, ...]]],
+        *,
+        shuffled: bool,
+    ) -> None:
+        self._first_epochs = [epoch for epoch, _ in weights]
+        self._phases: list[tuple[Interleaving, NDArray[np.int64], NDArray[np.int64]]] = []
+        before = np.zeros(len(weights[0][1]), np.int64)
+        for number, (epoch, shares) in enumerate(weights):
+            present = np.flatnonzero(np.array(shares) > 0)
+            own = tuple(shares[group] for group in present.tolist())
+            phase = Interleaving(length, seed, own, shuffled, epoch)
+            self._phases.append((phase, present, before.copy()))
+            if number + 1 < len(weights):
+                before[present] += phase.count(weights[number + 1][0] - epoch)
+
+    def locate(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """See `Interleaving.locate`; what came before counts from epoch 0."""
+        number = bisect_right(self._first_epochs, epoch) - 1
+        phase, present, before = self._phases[number]
+        located = phase.locate(epoch, positions)
+        groups = present[located[0]]
+        return np.stack([groups, located[1] + before[groups], located[2] + before[groups]])
 
 
 @lru_cache(maxsize=8)
@@ -169,6 +229,8 @@ class ProportionalOrder:
         seed: >= 0.
         sizes: Samples in each group.
         weights: Weight of each group, > 0.
+        later: Further weights, with the epoch from which on each holds, ascending; where there are any, 0 leaves a
+            group out until it has another weight.
         members: Index of every sample, group by group; None where they follow one another.
         orders: For "block": the order of each group, of which cycles are the epochs.
         shuffled: Whether the shuffle is not "none".
@@ -181,11 +243,16 @@ class ProportionalOrder:
     members: NDArray[Any] | None = None
     orders: tuple[Order, ...] = ()
     shuffled: bool = True
+    later: tuple[tuple[int, tuple[float, ...]], ...] = ()
     _starts: NDArray[np.int64] = field(init=False, repr=False)
-    _groups: Interleaving = field(init=False, repr=False)
+    _groups: Interleaving | Phases = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        groups = Interleaving(self.length, self.seed, self.weights, self.shuffled)
+        groups: Interleaving | Phases = (
+            Phases(self.length, self.seed, ((0, self.weights), *self.later), shuffled=self.shuffled)
+            if self.later
+            else Interleaving(self.length, self.seed, self.weights, self.shuffled)
+        )
         object.__setattr__(self, "_groups", groups)
         object.__setattr__(self, "_starts", np.cumsum(self.sizes) - self.sizes)
 
@@ -237,15 +304,20 @@ def seed_of_group(seed: int, group: int) -> int:
     return int(make_keys(seed, group, _INNER)[0])
 
 
-def checked_shares(weights: Sequence[float], count: int) -> tuple[float, ...]:
-    """Return weights that are 1 together."""
-    if len(weights) != count or not all(is_number(weight) and weight > 0 for weight in weights):
+def checked_shares(
+    weights: Sequence[float], count: int, *, zeros: bool = False
+) -> tuple[float, ...]:
+    """Return weights that are 1 together; where zeros are allowed some of them may be 0."""
+    numbers = len(weights) == count and all(is_number(weight) for weight in weights)
+    if not numbers or min(weights) < 0 or (min(weights) == 0 and not zeros) or not any(weights):
+        least = "from 0 (but not all 0)" if zeros else "above 0"
         raise SelectionError(
-            f"weights={list(weights)} are not allowed; give one number above 0 for each of the {count}"
+            f"weights={list(weights)} are not allowed; give one number {least} for each of the {count}"
         )
-    if max(weights) > _LARGEST_RATIO * min(weights):
+    least_weight = min(weight for weight in weights if weight)
+    if max(weights) > _LARGEST_RATIO * least_weight:
         raise SelectionError(
-            f"weights go from {min(weights)} to {max(weights)}; none may be more than {_LARGEST_RATIO} times "
+            f"weights go from {least_weight} to {max(weights)}; none may be more than {_LARGEST_RATIO} times "
             f"another"
         )
     total = math.fsum(weights)

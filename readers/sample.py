@@ -16,6 +16,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.label_vector import Label, same_label
+
 PathLike = str | os.PathLike[str]
 
 IMAGE_FIELDS = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "gif", "ppm", "pgm")
@@ -31,7 +33,9 @@ VIDEO_FIELDS = (
 """
 
 _VIDEO_NAME = "video"  # what columns of tables are called
-_MASK = re.compile(r"(?:mask|seg)(?:\.([0-9]{1,9}))?\.png")
+_MASK = re.compile(r"(?:mask|seg)(?:\.([0-9]{1,9}))?\.(?:png|gif|bmp|tiff?)")
+MASK_VALUES = "mask_values.json"
+"""Field that says what the values of a sample's masks mean; see `readers.formats.mask_folder`."""
 
 ColumnName = Literal["label", "height", "width", "num_bytes"]
 COLUMNS: tuple[ColumnName, ...] = ("label", "height", "width", "num_bytes")
@@ -104,7 +108,8 @@ class Sample:
         index: Index in the dataset, 0 <= index < len(dataset).
         key: Name for people, such as ``train-0003.tar/n01440764_10026``.
         fields: Encoded bytes by field name (lower case, no leading dot), in stored order.
-        label: Class number, -1 when the data has none.
+        label: Class number, -1 when the data has none; or a vector, float32 [K]: several classes at once, shares of
+            classes, or numbers to regress. See `IndexedDataset.label_shape`.
         size: (height, width) in pixels after EXIF orientation, None when the dataset does not
             know it without reading the header.
         restarts: Where the restart intervals of `image` lie, as `readers.image.restarts.restart_offsets`
@@ -121,10 +126,20 @@ class Sample:
     index: int
     key: str
     fields: Mapping[str, Payload]
-    label: int = -1
+    label: Label = -1
     size: tuple[int, int] | None = None
     restarts: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     image_field: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether everything is the same, but for `restarts`."""
+        if not isinstance(other, Sample):
+            return NotImplemented
+        mine, others = self._compared(), other._compared()
+        return mine == others and same_label(self.label, other.label)
+
+    def _compared(self) -> tuple[object, ...]:
+        return self.index, self.key, self.fields, self.size, self.image_field
 
     @property
     def video_field(self) -> str | None:
@@ -199,7 +214,7 @@ class Dataset(Protocol):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, empty when the data does not name its classes."""
+        """Name of each class number, or of each number of a vector; empty when the data does not name its classes."""
 
     def __len__(self) -> int: ...
 
@@ -233,9 +248,9 @@ def is_video_field(name: str) -> bool:
 def mask_number(name: str) -> int | None:
     """The number of the mask that a field holds: 3 for ``mask.3.png``, -1 for ``mask.png``.
 
-    ``seg.png`` is the same as ``mask.png``. None when it holds something else.
+    ``seg`` is the same as ``mask``, and png may be gif, bmp, tif or tiff. None when it holds something else.
     """
-    found = _MASK.fullmatch(name) if name.endswith(".png") else None
+    found = _MASK.fullmatch(name) if name.startswith(("mask.", "seg.")) else None
     return found and int(found[1] or -1)
 
 

@@ -34,7 +34,13 @@ COMMANDS = {
     "dali_pipes.preview": ("preview_images",),
 }
 """What the commands do, as functions."""
-FORMATS = {"readers.formats.lerobot.dataset": ("LeRobotDataset",)}
+READERS = {
+    "readers.formats.lerobot.dataset": ("LeRobotDataset",),
+    "readers.formats.voc": ("VocDataset",),
+    "readers.formats.yolo": ("YoloDataset",),
+    "readers.formats.labelme": ("LabelMeDataset",),
+}
+"""Classes of formats that are opened by `open_dataset`."""
 MARKS = {"from_dali": pytest.mark.needs_dali, "to_cupy": pytest.mark.needs_cuda}
 NEVER_MET = ("DecodeError",)
 """What a loader turns into something else before a user sees it."""
@@ -64,7 +70,7 @@ NAMES = [
     *(("dali_pipes", name) for name in dali_pipes.__all__ if name not in NEVER_MET),
     *(
         (module, name)
-        for module, names in (INTEGRATIONS | COMMANDS | FORMATS).items()
+        for module, names in (INTEGRATIONS | COMMANDS | READERS).items()
         for name in names
     ),
 ]

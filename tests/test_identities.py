@@ -105,8 +105,8 @@ def test_sources_are_the_same_under_every_python(python: tuple[str, str]) -> Non
     ("name", "identity"),
     [
         ("tar", "tar 1"),
-        ("tfrecord", "tfrecord 2"),
-        ("tfrecord with columns", 'tfrecord 2 {"columns": ["image/encoded"], "verify": true}'),
+        ("tfrecord", "tfrecord 3"),
+        ("tfrecord with columns", 'tfrecord 3 {"columns": ["image/encoded"], "verify": true}'),
         ("lmdb", "lmdb 2"),
     ],
 )

@@ -20,6 +20,7 @@ from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Loader
 from dali_pipes.evaluation import random_steps
 from dali_pipes.preview.pairs import pair_name
+from dali_pipes.variants import make_variants
 from readers import Dataset
 from readers.plural import counted
 from readers.prepare.source import open_at_random
@@ -65,7 +66,7 @@ def run_epochs(
     }
     described["ledger"] = settings.ledger and str(settings.ledger)
     described |= {"data": source, "recipe": recipe, "device": str(loader.device)}
-    described["batch_size"] = loader.schedule.batch_size
+    described["batch_size"] = loader.steps.batch_size
     save_result(json_path, console, "run", described, [row])
 
 
@@ -94,7 +95,7 @@ def _loader(
         ledger=settings.ledger,
         num_threads=settings.threads,
         # As the loader's own, but a recipe for evaluation leaves nothing out.
-        last_batch="drop" if random_steps(chosen) else "partial",
+        last_batch="drop" if random_steps(make_variants(chosen, None).recipes) else "partial",
     )
 
 

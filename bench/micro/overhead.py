@@ -41,7 +41,7 @@ def measure_overhead(
         decoder="cpu",
         num_threads=num_threads,
     )
-    loader._production = _IdleProduction(loader._setup, loader.schedule.largest)
+    loader._production = _IdleProduction(loader._setup, loader.steps)
     next(_rates(loader))
     rates: list[float] = []
     until = clock() + seconds
@@ -88,6 +88,6 @@ class _IdleProduction(Production):
         setup, fetcher = self._setup, self._setup.fetcher
         views = [replace(view, engine=_Nothing()) for view in setup.views]
         workers = Workers(fetcher, setup.num_threads)
-        spawn = Augmenter(Engines(views, fetcher.timings), workers).spawn
+        spawn = Augmenter([Engines(views, fetcher.timings)], workers).spawn
         decoder = _IdleDecoder(fetcher, spawn, setup.options.prefetch)
         return Pipeline(fetcher, decoder, workers)

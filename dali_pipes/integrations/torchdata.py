@@ -8,6 +8,7 @@ import torch.utils.data
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.loader import Loader
+from dali_pipes.state import at_start_of
 
 try:
     from torchdata.nodes import BaseNode
@@ -60,7 +61,7 @@ class LoaderNode(BaseNode[Batch]):  # type: ignore[misc]  # torchdata is not typ
         if initial_state is None:
             state = self._loader.state_dict()
             epoch = state["epoch"] + (state["consumed"] > 0)
-            initial_state = {**state, "epoch": epoch, "consumed": 0}
+            initial_state = at_start_of(state, epoch)
         self._loader.load_state_dict(initial_state)
         if self._loader.epoch > initial_state["epoch"]:  # it was taken at the end of its epoch
             self._loop, self._exhausted = iter(()), dict(initial_state)

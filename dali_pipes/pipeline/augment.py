@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,29 +88,35 @@ class Augmenter:
     """Goes on from fetched samples with a function that renders them: on the CPU in chunks, on a GPU with the step.
 
     Args:
-        engines: The engines that augment.
+        variants: The engines of each of the run's recipes.
         workers: The threads that render.
         memory: Returns where the finished images of a step go; None takes new memory.
 
     Attributes:
-        engines: As given.
+        device: Device of the engines.
         workers: As given.
     """
 
     def __init__(
         self,
-        engines: Engines,
+        variants: Sequence[Engines],
         workers: Workers,
         memory: Callable[[Fetched], Images] | None = None,
     ) -> None:
-        self.engines, self.workers = engines, workers
-        self._memory = memory or (lambda fetched: engines.empty(len(fetched)))
+        self._variants, self.workers = tuple(variants), workers
+        self.device = self._variants[0].device
+        self._memory = memory or (lambda fetched: self.engines_of(fetched).empty(len(fetched)))
+
+    def engines_of(self, fetched: Fetched) -> Engines:
+        """The engines of a step's recipe."""
+        return self._variants[fetched.plan.variant]
 
     def spawn(self, fetched: Fetched, render: Render) -> Pending:
         """Start rendering the canvases of a step, and on the CPU augmenting them."""
-        if self.engines.device.type == "cpu":
-            return self._spawn_on_cpu(fetched, render, self._memory(fetched))
-        engines, canvases = self.engines, self.engines.canvases(len(fetched))
+        engines = self.engines_of(fetched)
+        if self.device.type == "cpu":
+            return self._spawn_on_cpu(engines, fetched, render, self._memory(fetched))
+        canvases = engines.canvases(len(fetched))
 
         def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
             finished = join(fetched, parts).finished()
@@ -117,41 +124,50 @@ class Augmenter:
 
         return Pending(finish, self.workers.render(fetched, render, canvases))
 
-    def _spawn_on_cpu(self, fetched: Fetched, render: Render, images: Images) -> Pending:
+    def _spawn_on_cpu(
+        self, engines: Engines, fetched: Fetched, render: Render, images: Images
+    ) -> Pending:
         def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
             return join(fetched, parts).finished(), images
 
-        if not self.engines.one_by_one:
-            return Pending(finish, [self._augment_together(fetched, render, images)])
+        if not engines.one_by_one:
+            return Pending(finish, [self._augment_together(engines, fetched, render, images)])
         submit, chunks = self.workers.pool.submit, self.workers.chunks(len(fetched))
-        parts = [submit(self._augment_chunk, fetched, render, images, *one) for one in chunks]
+        chunk = partial(self._augment_chunk, engines, fetched, render, images)
+        parts = [submit(chunk, *one) for one in chunks]
         return Pending(finish, parts)
 
     def _augment_chunk(
-        self, fetched: Fetched, render: Render, images: Images, start: int, stop: int
+        self,
+        engines: Engines,
+        fetched: Fetched,
+        render: Render,
+        images: Images,
+        start: int,
+        stop: int,
     ) -> Decoded:
         """Render and augment the rows start to stop (half open), while their canvases are in the cache."""
-        canvases, timings = self.engines.canvases(stop - start), self.workers.timings
+        canvases, timings = engines.canvases(stop - start), self.workers.timings
         with timings.measure("decode"):
             decoded = render(fetched.rows(start, stop), canvases, start)
         with timings.measure("augment"):
             rows, times = decoded.fetched, canvases.times
             out = tuple(view[start * times : stop * times] for view in images)
-            self.engines.run(rows.mixed_draws(), rows.kept(), canvases.views, out)
+            engines.run(rows.mixed_draws(), rows.kept(), canvases.views, out)
             return self.workers.move_targets(decoded)
 
     def _augment_together(
-        self, fetched: Fetched, render: Render, images: Images
+        self, engines: Engines, fetched: Fetched, render: Render, images: Images
     ) -> Future[Decoded]:
         """Augment a whole step once it is rendered, for a function of the user takes it together."""
-        canvases = self.engines.canvases(len(fetched))
+        canvases = engines.canvases(len(fetched))
         parts = self.workers.render(fetched, render, canvases)
 
         def augment() -> Decoded:
             decoded = join(fetched, [part.result() for part in parts])
             with self.workers.timings.measure("augment"):
                 rows = decoded.fetched
-                self.engines.run(rows.mixed_draws(), rows.kept(), canvases.views, images)
+                engines.run(rows.mixed_draws(), rows.kept(), canvases.views, images)
             return decoded
 
         # Tasks begin in their order: when this one does, the others are done or have a thread.

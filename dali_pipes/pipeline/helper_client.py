@@ -9,6 +9,7 @@ import sys
 import time
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -99,13 +100,13 @@ class ProcessProducer:
 
     Args:
         helper: Serves this producer alone, until all that is under way is taken.
-        engines: Have the memory of the batches; on a GPU they augment what the helper rendered. Their timings get
-            what the helper spent.
+        variants: The engines of each of the run's recipes. They have the memory of the batches; on a GPU they augment
+            what the helper rendered. Their timings get what the helper spent.
     """
 
-    def __init__(self, helper: Helper, engines: Engines) -> None:
+    def __init__(self, helper: Helper, variants: Sequence[Engines]) -> None:
         self.capacity, self.reusable = helper.capacity, helper
-        self._helper, self._engines, self._timings = helper, engines, engines.timings
+        self._helper, self._variants, self._timings = helper, variants, variants[0].timings
         self._under_way: deque[int] = deque()
 
     def submit(self, plan: Plan) -> None:
@@ -122,15 +123,16 @@ class ProcessProducer:
             raise reply.error
         ring, step = self._helper.ring, self._under_way.popleft()
         finished: Finished = pickle.loads(ring.read_note(step, reply.num_bytes))
-        count = len(finished) * self._engines.views[0].images_per_row
-        return finished, self._copy(finished, ring.images(step, count))
+        variant = finished.plan.variant
+        count = len(finished) * self._variants[variant].views[0].images_per_row
+        return finished, self._copy(finished, ring.images(step, count, variant))
 
     def close(self) -> None:
         """Do nothing: closing the helper cancels pending work."""
 
     def _copy(self, finished: Finished, slot: Images) -> Images:
         """Copy a step out of its slot, which is used anew once this returns."""
-        engines = self._engines
+        engines = self._variants[finished.plan.variant]
         if engines.device.type == "cpu":
             with self._timings.measure("copy"):
                 images = engines.empty(len(finished))

@@ -35,11 +35,11 @@ _LOOK_SECONDS = 1.0  # how often it is asked whether the training process still 
 def build(job: Job, ring: Ring) -> Pipeline:
     """Build the pipeline of a job, whose results go straight into the slots of a ring."""
     setup, fetcher = job.setup, job.setup.fetcher
-    times = fetcher.num_frames or 1
+    times = fetcher.images_per_row
     workers = Workers(fetcher, setup.num_threads)
 
     def slot(fetched: Fetched) -> Images:
-        return ring.images(fetched.plan.step, len(fetched) * times)
+        return ring.images(fetched.plan.step, len(fetched) * times, fetched.plan.variant)
 
     def render_alone(fetched: Fetched, render: Render) -> Pending:
         images = slot(fetched)
@@ -47,15 +47,16 @@ def build(job: Job, ring: Ring) -> Pipeline:
         def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
             return join(fetched, parts).finished(), images
 
-        canvases = Canvases(images, times, pinned=False)
+        canvases = Canvases(images, times, pinned=False, kind=fetcher.images.kind)
         return Pending(finish, workers.render(fetched, render, canvases))
 
     spawn = render_alone
     if not job.canvases:
-        views = make_views(setup.options, fetcher, setup.choice.engine, _CPU)
-        spawn = Augmenter(Engines(views, fetcher.timings), workers, slot).spawn
+        variants = make_views(setup.options, fetcher, setup.choice.engine, _CPU)
+        engines = [Engines(views, fetcher.timings) for views in variants]
+        spawn = Augmenter(engines, workers, slot).spawn
     fused = setup.choice.engine == "fused" and not job.canvases
-    compile_ahead(fetcher.views.recipes if fused else ())
+    compile_ahead(fetcher.variants.recipes if fused else ())
     prefetch, fast = setup.options.prefetch, setup.options.fast
     return Pipeline(fetcher, CpuDecoder(fetcher, spawn, prefetch, fast=fast), workers)
 
@@ -151,10 +152,10 @@ def _unpickle(data: bytes) -> Job:
 
 def _num_draws(job: Job) -> int:
     """How many views there are of which the training process needs the draws: for a GPU, or for the labels of mixing."""
-    recipes = job.setup.fetcher.views.recipes
+    variants = job.setup.fetcher.variants
     if job.canvases:
-        return len(recipes)
-    return int(recipes[0].group > 1)
+        return len(variants.views[0])
+    return int(variants.mixing is not None)
 
 
 def _spent(timings: Timings) -> dict[Stage, float]:

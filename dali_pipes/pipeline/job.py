@@ -14,6 +14,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.shared_memory import Frame
+from dali_pipes.schedule import AnySteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +22,14 @@ class Job:
     """The first message to the helper process, sent before any plan.
 
     Attributes:
-        setup: The configuration of the loader, without its views.
+        setup: The configuration of the loader, without its views and, of several recipes, all but one.
         canvases: Whether it stops at the canvases of the decode stage, which go on to a GPU.
-        frames: What the slots of the ring hold; it has one more than `prefetch`.
+        frames: What the slots of the ring hold for each of the run's recipes; it has one more than `prefetch`.
     """
 
     setup: Setup
     canvases: bool
-    frames: tuple[Frame, ...]
+    frames: tuple[tuple[Frame, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +49,32 @@ class Reply:
     compiling: float = 0.0
 
 
-def make_job(setup: Setup, largest: int) -> Job:
+def make_job(setup: Setup, steps: AnySteps) -> Job:
     """Return what a helper process is told.
 
     Args:
         setup: The configuration of the loader.
-        largest: The most samples that are worked on in a step.
+        steps: Say how many samples are worked on in a step.
 
     Raises:
         LoaderError: This cannot be done by a helper process.
     """
     _require_helper_process(setup.choice.decoder)
-    for name in ("dataset", "views", "order"):
-        pickled(getattr(setup.fetcher, name), name)  # refused now, not in the first loop
-    frames = tuple(frame_of(view, largest) for view in setup.views)
-    return Job(replace(setup, views=()), setup.choice.device.type == "cuda", frames)
+    fetcher = setup.fetcher
+    for part, name in (
+        (fetcher.dataset, "dataset"),
+        (fetcher.variants.views, "recipe"),
+        (fetcher.order, "order"),
+    ):
+        pickled(part, name)  # refused now, not in the first loop
+    frames = tuple(
+        tuple(frame_of(view, steps.largest_of(number)) for view in views)
+        for number, views in enumerate(setup.variants)
+    )
+    # A function that makes recipes need not be pickled: the fetcher has what it made.
+    options = replace(setup.options, recipe=fetcher.variants.first)
+    job = replace(setup, options=options, variants=())
+    return Job(job, setup.choice.device.type == "cuda", frames)
 
 
 def _require_helper_process(decoder: str) -> None:
@@ -97,10 +109,11 @@ def frame_of(view: View, count: int) -> Frame:
                 f"helper_process=True on {view.device} needs recipes that begin with a crop or resize "
                 f"to one size, got {view.recipe!r}; begin so, or leave helper_process out"
             )
-        return Frame((count, *size, 3), torch.uint8, permuted=False)
+        return Frame((count, *size, view.kind.channels), view.kind.dtype, permuted=False)
     size = view.recipe.fixed_size
     last = view.memory_format == torch.channels_last
-    shape = (count, *size, 3) if last else (count, 3, *size)
+    channels = view.kind.channels
+    shape = (count, *size, channels) if last else (count, channels, *size)
     return Frame(shape, view.dtype, permuted=last)
 
 

@@ -10,12 +10,14 @@ from dali_pipes.decode.dali.feed import Feed, FeedOptions
 from dali_pipes.decode.dali.image_decoder import DaliImageDecoder
 from dali_pipes.decode.dali.user_decoder import UserImageDecoder
 from dali_pipes.decode.threaded import CpuDecoder
+from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Augmenter, Engines
 from dali_pipes.pipeline.helper_client import Helper, ProcessProducer
 from dali_pipes.pipeline.job import Job, make_job
 from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
 from dali_pipes.pipeline.threads import Workers
+from dali_pipes.schedule import AnySteps
 from dali_pipes.video.dali.clip_decoder import DaliClipDecoder
 from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.warm import compile_ahead
@@ -31,26 +33,26 @@ class Production:
 
     Args:
         setup: The configuration of the loader.
-        largest: The most samples that are worked on in a step.
+        steps: Say how many samples are worked on in a step.
 
     Raises:
         LoaderError: A helper process, or the user's pipeline, cannot do this.
     """
 
-    def __init__(self, setup: Setup, largest: int) -> None:
+    def __init__(self, setup: Setup, steps: AnySteps) -> None:
         self._setup = setup
         self._kept: Feed | ClipFeed | Helper | None = None
         self._job: Job | None = None
         options = setup.options
         if (pipeline := options.user_pipeline) is not None:
-            pipeline.require_fits(largest, clips=setup.fetcher.clips is not None)
+            pipeline.require_fits(steps.largest, clips=setup.fetcher.clips is not None)
         if options.helper_process:
-            self._job = make_job(setup, largest)
+            self._job = make_job(setup, steps)
 
     def start(self, largest: int) -> Producer:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
         setup, (kept, self._kept) = self._setup, (self._kept, None)
-        engines = Engines(setup.views, setup.fetcher.timings)
+        engines = [Engines(views, setup.fetcher.timings) for views in setup.variants]
         if self._job is not None:
             return ProcessProducer(kept if isinstance(kept, Helper) else Helper(self._job), engines)
         decoder = setup.choice.decoder
@@ -89,8 +91,8 @@ class Production:
             decoder = DaliImageDecoder(fetcher, augmenter, kept)
         else:
             decoder = CpuDecoder(fetcher, augmenter.spawn, options.prefetch, fast=options.fast)
-            fused = self._setup.choice.engine == "fused" and augmenter.engines.device.type == "cpu"
-            compile_ahead(fetcher.views.recipes if fused else ())
+            fused = self._setup.choice.engine == "fused" and augmenter.device.type == "cpu"
+            compile_ahead(fetcher.variants.recipes if fused else ())
         return Pipeline(fetcher, decoder, augmenter.workers, kept)
 
     def _feed(self, largest: int) -> Feed | ClipFeed:
@@ -104,15 +106,32 @@ class Production:
         return Feed(
             FeedOptions(
                 batch_size=largest,
-                antialias=tuple(view.recipe.antialias for view in setup.views),
+                antialias=_antialias_of(setup, on_gpu=on_gpu),
                 device=device,
                 canvases=on_gpu,
-                canvas=tuple(view.recipe.decode_size for view in setup.views),
+                canvas=tuple(
+                    tuple(view.recipe.decode_size for view in views) for views in setup.variants
+                ),
                 device_id=device_id,
                 num_threads=setup.num_threads,
                 depth=depth,
             )
         )
+
+
+def _antialias_of(setup: Setup, *, on_gpu: bool) -> tuple[bool, ...]:
+    """Say for each view whether shrinking is low-pass filtered; on a GPU a pipeline of DALI does it in one way.
+
+    Raises:
+        LoaderError: The run's recipes do it in different ways, and DALI does it.
+    """
+    found = [tuple(view.recipe.antialias for view in views) for views in setup.variants]
+    if on_gpu and len(set(found)) > 1:
+        raise LoaderError(
+            'decoder="dali" on a GPU needs recipes that all shrink with antialias, or all without; give them one '
+            'antialias=, or use decoder="cpu"'
+        )
+    return found[0]
 
 
 @cache

@@ -45,7 +45,7 @@ class Ring:
     memory is given back.
 
     Args:
-        frames: The layout of a slot, one entry per view.
+        frames: The layouts of a slot, one entry for each of the run's recipes; each has one entry per view.
         num_slots: How many batches there is room for.
         descriptor: The file descriptor of a ring that was made by another process; None makes one.
 
@@ -57,20 +57,26 @@ class Ring:
     """
 
     def __init__(
-        self, frames: Sequence[Frame], num_slots: int, descriptor: int | None = None
+        self, frames: Sequence[Sequence[Frame]], num_slots: int, descriptor: int | None = None
     ) -> None:
         self._frames = tuple(frames)
         self._num_slots = num_slots
-        self._slot_bytes = sum(frame.size_bytes for frame in frames)
+        self._slot_bytes = max(sum(frame.size_bytes for frame in layout) for layout in frames)
         size_bytes = self._slot_bytes * num_slots
         self.descriptor = _make(size_bytes) if descriptor is None else descriptor
         self._memory = torch.frombuffer(mmap.mmap(self.descriptor, size_bytes), dtype=torch.uint8)
 
-    def images(self, step: int, count: int) -> tuple[torch.Tensor, ...]:
-        """Return the first `count` images of a step's slot, per view, without a copy."""
+    def images(self, step: int, count: int, layout: int = 0) -> tuple[torch.Tensor, ...]:
+        """Return the first `count` images of a step's slot, per view, without a copy.
+
+        Args:
+            step: Number of the step.
+            count: How many images.
+            layout: Which of the layouts the slot has.
+        """
         start = step % self._num_slots * self._slot_bytes
         views = []
-        for frame in self._frames:
+        for frame in self._frames[layout]:
             num_bytes = prod(frame.shape) * frame.dtype.itemsize
             memory = self._memory[start : start + num_bytes].view(frame.dtype)
             images = memory.view(frame.shape)[:count]

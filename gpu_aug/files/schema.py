@@ -11,7 +11,8 @@ A file holds a version and the operations, each in full or short::
     - OneOf: [GaussianBlur: 5, Grayscale: 1]
 
 ``views``, a list of such lists of operations, takes the place of ``operations`` where each sample
-is to give several pictures. ``Recipe.save`` writes the full form.
+is to give several pictures. ``schedule`` is a list of recipes or views by epoch, each with its ``from_epoch``.
+``Recipe.save`` writes the full form.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from gpu_aug.files.limits import Keys
 from gpu_aug.names import closest, hint
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import FORMAT_VERSION, Recipe
+from gpu_aug.schedule import Schedule, in_order
 from gpu_aug.targets.targets import BoxParams, KeypointParams
 from gpu_aug.views import Views
 
@@ -70,6 +72,51 @@ def load_single(path: str | PathLike[str], *, functions: Functions | None = None
 def build_recipe(document: Document, *, functions: Functions | None = None) -> Recipe | Views:
     """Build what a document describes; see load_recipe."""
     value = document.value
+    _check_version(document)
+    if "schedule" in value:
+        raise document.fault(
+            ("schedule",), "the file holds recipes by epoch: read it with Schedule.load(path)"
+        )
+    return _recipe_or_views(document, (), value, functions or {}, ("version",))
+
+
+def load_schedule(path: str | PathLike[str], *, functions: Functions | None = None) -> Schedule:
+    """Read recipes by epoch that ``save`` wrote or that were written by hand; one recipe alone is a schedule, too.
+
+    Args:
+        path: A YAML or JSON file; see gpu_aug.files.schema.
+        functions: Name -> the function or module that the file names; files hold no code.
+
+    Raises:
+        RecipeError: The file is missing, or no schedule; ``file:line`` says where.
+    """
+    document = read_document(path)
+    value = document.value
+    if not isinstance(value, dict) or "schedule" not in value:
+        return Schedule({0: build_recipe(document, functions=functions)})
+    _check_version(document)
+    _check_keys(document, (), value, ("version", "schedule"), "a file of a schedule")
+    parts = value["schedule"]
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise document.fault(
+            ("schedule",), f"schedule must be a list of recipes with from_epoch, got {parts!r}"
+        )
+    known = ("from_epoch",)
+    made = [
+        (
+            part.get("from_epoch"),
+            _recipe_or_views(document, ("schedule", number), part, functions or {}, known),
+        )
+        for number, part in enumerate(parts)
+    ]
+    try:
+        return Schedule(in_order(made))
+    except RecipeError as error:
+        raise document.fault(("schedule",), str(error)) from error
+
+
+def _check_version(document: Document) -> None:
+    value = document.value
     version = value.get("version") if isinstance(value, dict) else type(value).__name__
     if not isinstance(value, dict) or version != FORMAT_VERSION or isinstance(version, bool):
         raise document.fault(
@@ -77,17 +124,23 @@ def build_recipe(document: Document, *, functions: Functions | None = None) -> R
             f"recipe version must be {FORMAT_VERSION}, got {version!r}: write version: "
             f"{FORMAT_VERSION} beside operations",
         )
+
+
+def _recipe_or_views(
+    document: Document, at: Keys, value: Any, functions: Functions, known: Sequence[str]
+) -> Recipe | Views:
+    """Build a recipe, or views where the dictionary has them; it may have the `known` keys besides."""
     if "views" not in value:
-        return _recipe(document, (), value, functions or {}, ("version", "operations"))
-    _check_keys(document, (), value, ("version", "views"), "a file of views")
+        return _recipe(document, at, value, functions, (*known, "operations"))
+    _check_keys(document, at, value, (*known, "views"), "a file of views")
     views = value["views"]
     if not isinstance(views, list) or not views:
         raise document.fault(
-            ("views",), f"views must be a list of lists of operations, got {views!r}"
+            (*at, "views"), f"views must be a list of lists of operations, got {views!r}"
         )
     return Views(
         [
-            _recipe(document, ("views", number), view, functions or {}, ("operations",))
+            _recipe(document, (*at, "views", number), view, functions, ("operations",))
             for number, view in enumerate(views)
         ]
     )

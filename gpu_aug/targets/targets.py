@@ -16,8 +16,18 @@ from gpu_aug.ops import validation
 from gpu_aug.ops.operation import describe
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+BoxAlias = Literal["pascal_voc", "albumentations", "coco", "yolo"]
 KINDS = ("boxes", "keypoints", "masks")
 BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
+BOX_ALIASES: Mapping[str, tuple[str, bool]] = MappingProxyType(
+    {
+        "pascal_voc": ("xyxy", False),
+        "albumentations": ("xyxy", True),
+        "coco": ("xywh", False),
+        "yolo": ("cxcywh", True),
+    }
+)
+"""Albumentations' names of box formats -> format and normalized of BoxParams."""
 
 _LARGEST = float(np.finfo(np.float32).max)  # what is handed over is float32
 _EXAMPLES = {
@@ -83,7 +93,9 @@ class BoxParams(metaclass=Called):
 
     Args:
         format: "xyxy" (left, top, right, bottom), "xywh" (left, top, width, height) or "cxcywh"
-            (centre, width, height).
+            (centre, width, height). Albumentations' names stand for one of these and for ``normalized``:
+            "pascal_voc" is "xyxy" and "coco" is "xywh", both in pixels; "albumentations" is "xyxy" and "yolo" is
+            "cxcywh", both normalized. Which name was given is forgotten: the recipe is the same.
         normalized: Whether coordinates are shares of the image's width and height.
         min_area: Smaller boxes are dropped.
         min_visibility: Boxes of which a smaller share of the area is left are dropped: the part
@@ -103,14 +115,15 @@ class BoxParams(metaclass=Called):
             still be seen, as in Albumentations.
         instance_masks: Whether ``masks`` has one layer per box, which is dropped with its box.
 
-    Source: Albumentations BboxParams. Its "pascal_voc" is "xyxy", "coco" is "xywh", "albumentations"
-    is "xyxy" normalized, and "yolo" is "cxcywh" normalized.
+    Source: Albumentations BboxParams.
 
     Example:
         >>> recipe = Recipe([RandomResizedCrop(64)], boxes=BoxParams("cxcywh", normalized=True, min_area=16))
+        >>> BoxParams("yolo") == BoxParams("cxcywh", normalized=True)
+        True
     """
 
-    format: BoxFormat = "xyxy"
+    format: BoxFormat | BoxAlias = "xyxy"
     normalized: bool = False
     min_area: float = 0.0
     min_visibility: float = 0.0
@@ -126,8 +139,10 @@ class BoxParams(metaclass=Called):
 
     def __post_init__(self) -> None:
         name = "BoxParams"
+        _spell_out(self)
         if self.format not in BOX_FORMATS:
-            raise validation.fault(name, "format", self.format, f"one of {', '.join(BOX_FORMATS)}")
+            allowed = ", ".join((*BOX_FORMATS, *BOX_ALIASES))
+            raise validation.fault(name, "format", self.format, f"one of {allowed}")
         for field in ("min_area", "min_visibility", "min_width", "min_height"):
             value = validation.number(name, field, getattr(self, field))
             if value < 0 or (field == "min_visibility" and value > 1):
@@ -223,6 +238,21 @@ def _from_dict(cls: Any, saved: Any) -> Any:
         if name not in known:
             raise RecipeError(f"{cls.__name__} has no field {name!r}; it has: {', '.join(known)}")
     return cls(**saved)
+
+
+def _spell_out(params: BoxParams) -> None:
+    """Put format and normalized in the place of a name that stands for both."""
+    meant = BOX_ALIASES.get(params.format) if isinstance(params.format, str) else None
+    if meant is None:
+        return
+    form, normalized = meant
+    if params.normalized and not normalized:
+        raise RecipeError(
+            f"BoxParams format {params.format!r} means boxes in pixels, got normalized=True: give "
+            f"format={form!r} with normalized=True for shares of the image"
+        )
+    object.__setattr__(params, "format", form)
+    object.__setattr__(params, "normalized", normalized)
 
 
 def _check_switches(params: Any, besides: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -6,6 +6,7 @@ from readers.formats.detect_files import Detected, detect_files, is_tfrecord
 from readers.formats.detect_folder import detect_folder, folder_of_split
 from readers.formats.registry import FORMATS, format_of
 from readers.formats.splits import choose_split
+from readers.formats.tar.listed import shards_of_index
 from readers.storage.paths import is_url
 
 
@@ -19,6 +20,8 @@ def detect(paths: list[str], split: str | None) -> Detected:
     Raises:
         SourceError: They are of no known format or of several, or hold several splits.
     """
+    if len(paths) == 1 and not is_url(paths[0]) and (shards := shards_of_index(Path(paths[0]))):
+        return detect_files(shards, split)
     if len(paths) == 1 and not is_url(paths[0]) and Path(paths[0]).is_dir():
         return detect_folder(Path(paths[0]), split)
     return detect_files(paths, split)
@@ -27,6 +30,8 @@ def detect(paths: list[str], split: str | None) -> Detected:
 def detect_named(format: str, paths: list[str], split: str | None) -> Detected:
     """Return the format that the caller named; of a folder the files that are of it are taken."""
     kind = FORMATS[format]
+    if kind.own_splits:
+        return Detected(kind, paths)
     if len(paths) > 1 or is_url(paths[0]) or not Path(paths[0]).is_dir():
         return Detected(kind, paths if split is None else choose_split(paths, split, paths[0]))
     folder = Path(paths[0])

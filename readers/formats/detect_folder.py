@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.boxes.detect import detect_annotated
 from readers.formats.detect_files import (
     MDS_INDEX,
     NO_VIDEO,
@@ -19,8 +20,11 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
+from readers.formats.detect_stores import detect_store
 from readers.formats.lerobot.detect import is_lerobot
+from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
 from readers.formats.registry import FORMATS, format_of
+from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
     canonical,
     choose_split,
@@ -31,10 +35,13 @@ from readers.formats.splits import (
     split_alone,
     split_of,
 )
+from readers.formats.tar.listed import finished_shards
+from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
 _PACKED = "manifest.json"  # of gpu-aug pack
+_ROBOFLOW = "_annotations.coco.json"  # of the images beside it
 _SAVED = "dataset_info.json"
 _SAVED_SPLITS = "dataset_dict.json"
 # Files that say what the folder around them is.
@@ -47,6 +54,10 @@ _MOST_SHOWN = 5
 
 def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
+    if store := detect_store(folder):
+        if split is not None and not FORMATS[store].own_splits:
+            raise SourceError(no_such_split(str(folder), split, []))
+        return Detected(FORMATS[store], [str(folder)])
     if is_lerobot(folder, split):
         return Detected(FORMATS["lerobot"], [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
@@ -59,6 +70,17 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         marker = None  # TensorFlow Datasets calls a file of its own so
     if marker:
         return _detect_by_marker(folder, marker, split)
+    if _ROBOFLOW in files and split is None:
+        return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
+    annotated = detect_annotated(folder, folders, files)
+    laid_out = [FORMATS[annotated]] if annotated else []
+    if annotated != "yolo" or not names_masks(folder):  # which are no folder of masks besides
+        laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
+    if len(laid_out) > 1:
+        ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)
+        raise SourceError(f"{folder} is laid out in several ways: say {ways}")
+    if laid_out and (annotated or split is not None or _METADATA not in files):
+        return Detected(laid_out[0], [str(folder)])
     splits = folder_splits(folders)
     if splits:
         if split is None:
@@ -68,11 +90,17 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
                 f"{several_splits(str(folder), names, f'the folder {folder / first}')}; where they are classes, "
                 "say format='folder'"
             )
-        return detect_folder(folder_of_split(folder, list(splits), split), None)
+        chosen = folder_of_split(folder, list(splits), split)
+        return with_classes_of_train(detect_folder(chosen, None), folder, splits)
+    metadata = find_metadata(folder, files)
+    if metadata is not None and (metadata.name != _METADATA or has_named_files(metadata)):
+        return Detected(FORMATS["csv"], [str(metadata)])
     if _METADATA in files and split is None:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
     if _PACKED in files:
         _require_finished(folder)
+    if tars := finished_shards(folder, files):
+        return detect_files(choose_split(tars, split, str(folder)), None)
     others = sorted([name for name in files if is_image_file(name)] + folders)
     if shards and others and not all("=" in name for name in others):
         raise SourceError(
@@ -140,6 +168,11 @@ def _detect_media(
 def _detect_without_media(
     folder: Path, folders: list[str], files: list[str], split: str | None
 ) -> Detected:
+    stores = [name for name in folders if detect_store(folder / name)]
+    if stores:
+        raise SourceError(
+            f"{folder} holds {', '.join(stores[:_MOST_SHOWN])}: give one of these folders"
+        )
     found = [str(folder / name) for name in files if is_tfrecord(folder / name)]
     if found:  # train-00000-of-01024
         return Detected(FORMATS["tfrecord"], choose_split(found, split, str(folder)))

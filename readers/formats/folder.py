@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from readers.classes import Classes, read_classes
 from readers.formats.columns import to_label
 from readers.formats.files import FileDataset, Sidecars
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
@@ -61,18 +62,27 @@ class FolderDataset(FileDataset):
     Links are followed. Unlike ImageFolder this passes over names that begin with a dot
     (``.ipynb_checkpoints``, ``._photo.jpg``), and counts gif as an image.
 
+    Args:
+        root: The folder.
+        classes: Names of the classes in the order of their numbers, or a file of them, one per line; some may have no
+            folder here. None takes the folders. `open_dataset` with ``split="val"`` gives the folders of ``train`` beside
+            ``val``.
+
     Raises:
         SourceError: There are no images, a class has none (leaving it out would renumber those
-            behind it), or images lie in root and in its folders as well.
+            behind it) and ``classes`` does not name it, a folder is none of ``classes``, or images lie in root and in its
+            folders as well.
 
     Example:
         >>> FolderDataset("photos/")
         FolderDataset(36 samples, 2 classes)
+        >>> FolderDataset("val/", classes=["bird", "cat", "dog"]).column("label")[-3:]
+        array([2, 2, 2])
     """
 
-    def __init__(self, root: PathLike) -> None:
+    def __init__(self, root: PathLike, *, classes: Classes | None = None) -> None:
         root = Path(root).absolute()
-        super().__init__(root, *find_files(root, _IMAGES))
+        super().__init__(root, *find_files(root, _IMAGES, read_classes(classes)))
 
 
 class ListDataset(FileDataset):
@@ -125,11 +135,16 @@ def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:
     return root, [path[len(str(root).rstrip("/")) + 1 :] for path in paths]
 
 
-def find_files(root: Path, kind: FileKind) -> FilesFound:
+def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = None) -> FilesFound:
     """Find files of a kind: in class folders at any depth, or in the folder itself, without classes.
 
+    Args:
+        root: The folder.
+        kind: Which files.
+        classes: Names of the classes in the order of their numbers; None numbers the folders in sorted order.
+
     Raises:
-        SourceError: There are none, a class has none, or they lie in both.
+        SourceError: There are none, a class has none or is none of ``classes``, or they lie in both.
     """
     _, entries, files = next(os.walk(root, onerror=_raise))
     folders, what = _visible(entries), kind.plural
@@ -146,22 +161,51 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
         raise SourceError(
             f"{root} holds no {what}: put files there that end in {extensions}{kind.instead}"
         )
+    if classes is not None:
+        return _of_classes(root, kind, classes, {} if loose else inside, sidecars)
     if loose:
         return FilesFound(loose, [-1] * len(loose), (), sidecars)
     if len(filled) < len(folders):
         empty = next(name for name in folders if not inside[name])
         if empty.lower() in _ANNOTATIONS:
             raise SourceError(
-                f"{root} holds {what} ({filled[0]}) and annotations ({empty}), which are not read from there: give "
-                f"the folder {root / filled[0]}, or a COCO file"
+                f"{root} holds {what} ({filled[0]}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
+                "for text files of YOLO or format='voc' for XML of Pascal VOC, give the file of COCO's annotations, or the "
+                f"folder {root / filled[0]} to have the {what} alone"
             )
         raise SourceError(
             f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
-            f"if folders are no classes there, give the one with the {what}, or a list file"
+            f"if the numbers of the classes are known, say them with classes=[...]; if folders are no classes there, give the "
+            f"one with the {what}, or a list file"
         )
     names = [name for folder in filled for name in inside[folder]]
     labels = [label for label, folder in enumerate(filled) for _ in inside[folder]]
     return FilesFound(names, labels, tuple(filled), sidecars)
+
+
+def _of_classes(
+    root: Path,
+    kind: FileKind,
+    classes: tuple[str, ...],
+    inside: dict[str, list[str]],
+    sidecars: Sidecars,
+) -> FilesFound:
+    """The files of class folders whose numbers are given."""
+    if not any(inside.values()):
+        raise SourceError(
+            f"{root} holds {kind.plural} without class folders, and classes= names {len(classes)} of those: leave it out, or "
+            "give labels="
+        )
+    numbers = {name: number for number, name in enumerate(classes)}
+    other = next((name for name in inside if name not in numbers), None)
+    if other is not None:
+        raise SourceError(
+            f"{root} has the class {other!r}, and the classes are {', '.join(classes[:10])}{', ...' * (len(classes) > 10)}: move "
+            "its images, or give classes= with all names"
+        )
+    names = [name for found in inside.values() for name in found]
+    labels = [numbers[folder] for folder, found in inside.items() for _ in found]
+    return FilesFound(names, labels, classes, sidecars)
 
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:

@@ -3,6 +3,7 @@
 import importlib
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from readers.sample import SourceError
 FormatName = Literal[
     "folder",
     "list",
+    "csv",
     "video-folder",
     "clip-list",
     "frame-folder",
@@ -25,7 +27,17 @@ FormatName = Literal[
     "npy",
     "manifest",
     "coco",
+    "voc",
+    "yolo",
+    "labelme",
+    "mask-folder",
+    "imagenet",
+    "openimages",
     "lerobot",
+    "lance",
+    "delta",
+    "iceberg",
+    "energon",
 ]
 """Those that are read at random."""
 
@@ -44,6 +56,9 @@ class Format:
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
+        fits: ``module:function`` that tells by what is in a folder, or a file of its own ending, whether it is of this format.
+        told_by: Options of its class that no other has, so that giving one says the format.
+        own_splits: Its class takes ``split``, as its files say themselves what a split is.
     """
 
     name: str
@@ -55,11 +70,23 @@ class Format:
     random_access: bool = True
     remote: bool = False
     zero_copy: bool = False
+    fits: str = ""
+    told_by: tuple[str, ...] = ()
+    own_splits: bool = False
 
     def load(self) -> Any:
         """Return the class that reads it."""
-        module, _, name = self.reader.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return _imported(self.reader)
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a folder, or a file where the class takes one, is as `fits` knows it."""
+        is_folder = self.takes == "folder"
+        return bool(self.fits) and path.is_dir() == is_folder and _imported(self.fits)(path)
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 FORMATS = {
@@ -74,6 +101,14 @@ FORMATS = {
             (".txt", ".lst", ".tsv"),
         ),
         Format(
+            "csv",
+            "CSV, TSV or Parquet of paths",
+            "readers.formats.path_table.dataset:PathTableDataset",
+            "file",
+            (".csv",),
+            own_splits=True,
+        ),
+        Format(
             "video-folder",
             "video folders",
             "readers.video.files:VideoFolderDataset",
@@ -85,7 +120,6 @@ FORMATS = {
             "list of videos or clips",
             "readers.video.files:ClipListDataset",
             "file",
-            (".csv",),
             zero_copy=True,
         ),
         Format(
@@ -185,6 +219,52 @@ FORMATS = {
         ),
         Format("coco", "COCO json", "readers.formats.coco.dataset:CocoDataset", "file", (".json",)),
         Format(
+            "voc",
+            "Pascal VOC",
+            "readers.formats.voc.dataset:VocDataset",
+            "folder",
+            own_splits=True,
+        ),
+        Format(
+            "yolo",
+            "Ultralytics YOLO",
+            "readers.formats.yolo.dataset:YoloDataset",
+            "file",
+            (".yaml", ".yml"),
+            own_splits=True,
+        ),
+        Format(
+            "labelme",
+            "LabelMe",
+            "readers.formats.labelme.dataset:LabelMeDataset",
+            "folder",
+            own_splits=True,
+        ),
+        Format(
+            "mask-folder",
+            "folders of images and masks",
+            "readers.formats.mask_folder:MaskFolderDataset",
+            "folder",
+            fits="readers.formats.mask_folder.layout:fits",
+            own_splits=True,
+        ),
+        Format(
+            "imagenet",
+            "ImageNet with its development kit",
+            "readers.formats.imagenet:ImageNetDataset",
+            "folder",
+            fits="readers.formats.imagenet.dataset:fits",
+            told_by=("devkit",),
+            own_splits=True,
+        ),
+        Format(
+            "openimages",
+            "OpenImages",
+            "readers.formats.openimages:OpenImagesDataset",
+            "file",
+            fits="readers.formats.openimages.rows:fits",
+        ),
+        Format(
             "lerobot",
             "LeRobot v3.0",
             "readers.formats.lerobot.dataset:LeRobotDataset",
@@ -192,6 +272,40 @@ FORMATS = {
             ("/meta/info.json",),
             "arrow",
             zero_copy=True,
+        ),
+        Format(
+            "lance",
+            "Lance",
+            "readers.formats.lance.dataset:LanceDataset",
+            "folder",
+            (".lance",),
+            "lance",
+        ),
+        Format(
+            "delta",
+            "Delta table",
+            "readers.formats.delta.dataset:DeltaDataset",
+            "folder",
+            (),
+            "delta",
+            zero_copy=True,
+        ),
+        Format(
+            "iceberg",
+            "Iceberg table",
+            "readers.formats.iceberg.dataset:IcebergDataset",
+            "folder",
+            (".metadata.json",),
+            "iceberg",
+            zero_copy=True,
+        ),
+        Format(
+            "energon",
+            "WebDataset of Energon",
+            "readers.formats.energon.dataset:EnergonDataset",
+            "folder",
+            zero_copy=True,
+            own_splits=True,
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""Warnings about label and box files beside images that no reader uses."""
+"""Warnings about label and box files beside images that are not read, and how they are."""
 
 import re
 from collections.abc import Iterator
@@ -6,15 +6,19 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.path_table.detect import tables_about
+from readers.formats.path_table.image_files import find_image_files
+from readers.formats.path_table.metadata_folder import about_files, image_column, read_json_lines
 from readers.formats.registry import Format
-from readers.sample import is_image_file
+from readers.formats.voc.annotation import looks_like_annotation
+from readers.formats.yolo.config import looks_like_config
+from readers.sample import SourceError, is_image_file
 
 _YOLO = re.compile(r"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
 _LOOKED_AT = 64  # names of a folder
-_INSTEAD = (
-    'to train on them write PHOTO.json beside each PHOTO.jpg, {"boxes": [[x1, y1, x2, y2]], "labels": [1]} in pixels, '
-    "or a COCO file"
-)
+_HEAD_BYTES = 4096
+_METADATA = "metadata.jsonl"
+_MOST_BYTES = 1 << 25  # of a file that is read for a warning
 
 
 def unread(kind: Format, folder: str) -> list[str]:
@@ -27,6 +31,8 @@ def unread(kind: Format, folder: str) -> list[str]:
         kind: The kind of dataset that was opened.
         folder: Its path.
     """
+    if kind.name == "manifest" and Path(folder).name == _METADATA:
+        return _unnamed(Path(folder).absolute())
     if kind.name != "folder":
         return []
     root = Path(folder).absolute()
@@ -34,19 +40,36 @@ def unread(kind: Format, folder: str) -> list[str]:
     for inside, image in _first_images(root):
         beside = _annotation(inside, image)
         if beside:
-            found.append(f"{root} is read without {beside}: {_INSTEAD}")
+            found.append(f"{root} is read without {beside}")
             break
     for name in ("metadata.csv", "metadata.parquet"):
         if (root / name).is_file():
             found.append(
-                f"{root} is read without {root / name}: to have what it says of the images, write it as {root}/metadata.jsonl"
+                f"{root} is read without {root / name}: to have what it says of the images, name them in a column file_name"
             )
+    for path in tables_about(root):
+        where = "" if path.parent == root else f", root={str(root)!r}"
+        found.append(
+            f"{root} is read without the rows of {path}: open that file to have them, open_dataset({str(path)!r}{where})"
+        )
     for path in _coco_files(root):
         found.append(
             f"{root} is read without the objects in {path}: open that file to have them, "
             f"open_dataset({str(path)!r})"
         )
     return found
+
+
+def _unnamed(path: Path) -> list[str]:
+    """A sentence about images that a metadata.jsonl does not name, and names without an image."""
+    if path.stat().st_size > _MOST_BYTES:
+        return []
+    try:
+        table = read_json_lines(path)
+        names = find_image_files(table, image_column(table), path.parent, strict=False)
+    except SourceError:  # of another kind, or with bad lines, which are bad samples
+        return []
+    return about_files(path.parent, str(path), names)
 
 
 def _first_images(root: Path) -> Iterator[tuple[Path, str]]:
@@ -62,21 +85,38 @@ def _first_images(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _annotation(folder: Path, image: str) -> str:
-    """Say what belongs to an image in the manner of Pascal VOC or YOLO, "" for nothing."""
+    """Say what belongs to an image in the manner of Pascal VOC or YOLO and how to open it, "" for nothing."""
     stem = image.rpartition(".")[0]
-    for path in (folder / f"{stem}.xml", folder.parent / "Annotations" / f"{stem}.xml"):
-        if path.is_file():
-            return f"the boxes of Pascal VOC ({path} and its like)"
-    texts = [folder / f"{stem}.txt"]
+    for path, root in (
+        (folder / f"{stem}.xml", folder),
+        (folder.parent / "Annotations" / f"{stem}.xml", folder.parent),
+    ):
+        if _is_voc(path):
+            return f"the boxes of Pascal VOC ({path} and its like): {_opened(root, 'voc')}"
+    texts = [(folder / f"{stem}.txt", folder)]
     parts = list(folder.parts)
     if "images" in parts:  # .../images/train/a.jpg has .../labels/train/a.txt
         last = len(parts) - 1 - parts[::-1].index("images")
-        texts.append(Path(*parts[:last], "labels", *parts[last + 1 :], f"{stem}.txt"))
-    for path in texts:
+        root = Path(*parts[:last])
+        texts.append((Path(root, "labels", *parts[last + 1 :], f"{stem}.txt"), root))
+    for path, root in texts:
         with suppress(OSError, UnicodeDecodeError), path.open(encoding="utf-8") as file:
             if _YOLO.fullmatch(file.readline(1000)):
-                return f"the boxes of YOLO ({path} and its like)"
+                return f"the boxes of YOLO ({path} and its like): {_opened(root, 'yolo')}"
     return ""
+
+
+def _is_voc(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return looks_like_annotation(file.read(_HEAD_BYTES))
+    return False
+
+
+def _opened(root: Path, format: str) -> str:
+    """Say how the objects are opened."""
+    has_classes = format == "voc" or any(map(looks_like_config, root.glob("*.y*ml")))
+    classes = "" if has_classes else ", classes=['cat', 'dog']"
+    return f"to train on them use open_dataset({str(root)!r}, format={format!r}{classes})"
 
 
 def _coco_files(root: Path) -> list[Path]:

@@ -122,6 +122,21 @@ class ShardDataset(IndexedDataset):
         """Path or URL of every shard."""
         return [blob.location for blob in self._blobs]
 
+    @property
+    def members(self) -> frozenset[str]:
+        """Names of all members that entries have, as `Scan.find` gave them."""
+        kinds = (kind for found in self._found for kind in found.head.kinds)
+        return frozenset(name for kind in kinds for name in kind[0])
+
+    def samples_of(self, shard: int) -> int:
+        """Return how many samples a shard holds."""
+        return self._contents[shard].num_samples
+
+    def keys_of(self, shard: int) -> list[str]:
+        """Return the keys of its samples, in stored order; of a damaged index what stands for them."""
+        found, _, _ = self._locate(shard, list(range(self.samples_of(shard))))
+        return [row.key for row in found]
+
     def __len__(self) -> int:
         return self._starts[-1]
 

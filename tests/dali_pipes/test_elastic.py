@@ -1,6 +1,6 @@
 """Resume into other numbers of ranks and other batch sizes: every sample once, in one order, with the same pixels.
 
-Two levels. `Schedule` alone, which is all that decides who gets which positions, for big worlds and whole tables
+Two levels. `Steps` alone, which is all that decides who gets which positions, for big worlds and whole tables
 of them; and real loaders that decode, for the numbers of ranks 1, 2, 3, 4, 7 and 8. Scenarios whose
 names say so follow those of other projects' tests of elastic resume.
 """
@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from dali_pipes import Loader
-from dali_pipes.schedule import LastBatch, Schedule
+from dali_pipes.schedule import LastBatch, Steps
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from readers import Dataset, Order, open_dataset
 from tests.support.adapters import write_tar
@@ -37,7 +37,7 @@ def steps_of(
 ) -> Iterator[tuple[list[int], int]]:
     """The positions of each step of a stage, over all ranks and in their order, and the state after it."""
     ranks = [
-        Schedule(length, stage.batch_size, rank, stage.world_size, last_batch).plans(0, consumed)
+        Steps(length, stage.batch_size, rank, stage.world_size, last_batch).plans(0, consumed)
         for rank in range(stage.world_size)
     ]
     for plans in itertools.islice(zip(*ranks, strict=True), stage.steps):
@@ -148,7 +148,7 @@ def test_order_is_a_permutation_for_any_share(length: int) -> None:
     for seed, epoch, world_size in itertools.product((0, 1, 2**40), (0, 1, 77), (1, 4, 7, 13)):
         order = Order(length, seed=seed)
         plans = [
-            next(Schedule(length, length, rank, world_size, "partial").plans(epoch, 0))
+            next(Steps(length, length, rank, world_size, "partial").plans(epoch, 0))
             for rank in range(world_size)
         ]
         shares = [order.indices(plan.epoch, plan.positions) for plan in plans]

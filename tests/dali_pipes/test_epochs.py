@@ -222,3 +222,11 @@ def test_batches_come_apart_into_images_and_labels(dataset: SmallDataset) -> Non
         assert torch.equal(labels, batch.labels)
         break
     assert len(batch) == 4
+
+
+def test_a_loop_of_which_nobody_takes_a_batch_is_none(dataset: SmallDataset) -> None:
+    """Trainers make iterators that they never read."""
+    loader = load(dataset)
+    iter(loader)
+    next(iter(loader))
+    assert loader.epoch == 0

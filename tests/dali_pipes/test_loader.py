@@ -220,6 +220,7 @@ class TestResume:
         """An earlier iterator that is still used does not move the state of a later one."""
         loader = load(dataset)
         earlier, later = iter(loader), iter(loader)
+        next(earlier)
         next(later)
         list(itertools.islice(earlier, 3))
 

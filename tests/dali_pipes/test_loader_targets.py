@@ -284,7 +284,10 @@ NOISE = np.random.default_rng(0).integers(0, 256, (30, 40), np.uint8)
 FINE = png(np.zeros((30, 40), np.uint8))
 BAD_TARGETS = {
     "size": ({"mask.png": png(np.zeros((40, 30), np.uint8))}, "as large as .* 30x40, got 40x30"),
-    "channels": ({"mask.png": png(np.zeros((30, 40, 3), np.uint8))}, "one channel, .* got 3 ch"),
+    "channels": (
+        {"mask.png": png(np.full((30, 40, 3), (1, 2, 3), np.uint8))},
+        "one channel, .* got colours in 3 ch",
+    ),
     "no png": ({"mask.png": b"GIF89a"}, "mask.png must be a png"),
     "damaged": ({"mask.png": png(NOISE)[:700]}, "mask.png cannot be decoded"),
     "two": ({"mask.png": FINE, "seg.png": FINE}, "masks must be one, or all have numbers"),

@@ -54,14 +54,14 @@ def load(dataset: Dataset, **options: Any) -> Loader:
 
 
 def place(loader: Loader) -> tuple[int, int]:
-    return loader.schedule.rank, loader.schedule.world_size
+    return loader.steps.rank, loader.steps.world_size
 
 
 FIRST_USES: dict[str, Callable[[Loader], object]] = {
     "len": len,
     "loop": iter,
     "state": Loader.state_dict,
-    "schedule": lambda loader: loader.schedule,
+    "steps": lambda loader: loader.steps,
     "load": lambda loader: loader.load_state_dict({**loader.state_dict()}),
 }
 LOOKS: list[Callable[[Loader], object]] = [Loader.explain, Loader.peek]

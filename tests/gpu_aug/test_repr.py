@@ -46,7 +46,7 @@ def test_loaders(folder: IndexedDataset, jpeg: Callable[..., bytes]) -> None:
         "Loader(FolderDataset(6 samples, 2 classes), [RandomResizedCrop, HorizontalFlip], batch_size=4, "
         "shuffle='global', last_batch='drop', epoch=0, cpu+fused on cpu)"
     )
-    loader.schedule = replace(loader.schedule, batch_size=2, last_batch="partial")
+    loader.steps = replace(loader.steps, batch_size=2, last_batch="partial")
     assert "batch_size=2, shuffle='global', last_batch='partial'" in repr(loader)
     plain = MemoryDataset([jpeg(20, 24)], 1000)
     views = Loader(plain, Views([RECIPE, RECIPE]), batch_size=4, device="cpu", decoder="cpu")

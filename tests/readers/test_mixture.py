@@ -19,6 +19,12 @@ from readers.sample import BadSample, Sample, SelectionError
 from tests.support.memory import peak_bytes
 from tests.support.small import HugeDataset, SmallDataset, make_small
 
+GOLDEN_BY_EPOCH = [
+    [1, 4, 0, 2, 3, 5, 2],
+    [6, 1, 0, 3, 2, 1, 0],
+    [4, 6, 5, 6, 5, 4, 6],
+    [3, 2, 0, 4, 1, 5, 4],
+]
 RECIPE = Recipe([RandomResizedCrop(12), HorizontalFlip()])
 
 
@@ -164,6 +170,80 @@ class TestOrder:
             classes.places(9, np.arange(256))
 
         assert peak_bytes(work) < 10**7
+
+
+class TestWeightsByEpoch:
+    @pytest.mark.parametrize("shuffle", ["global", "block", "none"])
+    def test_each_epoch_has_its_weights(self, shuffle: Any) -> None:
+        """Epochs have their own proportions, and a dataset is gone through before it repeats, over all changes."""
+        weights = {0: [5, 0, 5], 3: [2, 2, 6], 4: [0, 1, 0], 9: [1, 1, 1]}
+        mixture = mix([HugeDataset(50), HugeDataset(7), HugeDataset(300)], weights, length=100)
+        found = epochs_of(mixture.order(seed=3, shuffle=shuffle, shuffle_window=None), 12)
+        groups = groups_of(mixture, found)
+
+        for epoch in range(12):
+            shares = np.array(weights[max(first for first in weights if first <= epoch)])
+            counts = np.bincount(groups[100 * epoch : 100 * (epoch + 1)], minlength=3)
+            assert abs(counts - 100 * shares / shares.sum()).max() <= 2
+            assert not counts[shares == 0].any()
+        for group, (start, size) in enumerate([(0, 50), (50, 7), (57, 300)]):
+            own = found[groups == group] - start
+            cycles = [own[begin : begin + size].tolist() for begin in range(0, len(own), size)]
+            whole = [cycle for cycle in cycles if len(cycle) == size]
+            assert len(whole) > 0
+            assert all(sorted(cycle) == list(range(size)) for cycle in whole)
+
+    def test_repeats_tell_the_times_apart(self) -> None:
+        """No pair of index and repeat comes twice in an epoch, also after weights have changed."""
+        order = mix([HugeDataset(5), HugeDataset(100)], {0: [3, 1], 2: [1, 3], 3: [1, 0]}).order()
+        for epoch in range(5):
+            indices, repeats = order.places(epoch, np.arange(105))
+            assert len(set(zip(indices.tolist(), repeats.tolist(), strict=True))) == 105
+            assert repeats.min() == 0
+
+    def test_golden_order(self) -> None:
+        """Stored runs depend on these numbers; the epochs before a change are those without it."""
+        weights = {0: [3, 1], 2: [0, 1], 3: [1, 1]}
+        order = mix([HugeDataset(4), HugeDataset(3)], weights).order(seed=5)
+        assert epochs_of(order, 4).reshape(4, 7).tolist() == GOLDEN_BY_EPOCH
+        plain = mix([HugeDataset(4), HugeDataset(3)], [3, 1]).order(seed=5)
+        assert epochs_of(plain, 2).reshape(2, 7).tolist() == GOLDEN_BY_EPOCH[:2]
+
+    def test_it_is_said(self) -> None:
+        """Other weights or epochs are another fingerprint, weights of epoch 0 alone are plain ones."""
+        both = [HugeDataset(5), HugeDataset(5)]
+        prints = [
+            mix(both, weights).fingerprint
+            for weights in (
+                [1, 1],
+                {0: [1, 1], 1: [2, 1]},
+                {0: [1, 1], 2: [2, 1]},
+                {0: [1, 1], 1: [2, 1], 2: [1, 1]},
+            )
+        ]
+        assert len(set(prints)) == 4
+        assert mix(both, {0: [1, 1]}).fingerprint == prints[0]
+        assert "and others from epoch 2, 7" in repr(mix(both, {0: [1, 1], 7: [1, 0], 2: [2, 1]}))
+
+    @pytest.mark.parametrize(
+        ("weights", "message"),
+        [
+            ({}, r"for the epochs \[\]; give weights for epoch 0"),
+            ({1: [1, 1]}, "give weights for epoch 0"),
+            ({0: [1, 1], -1: [1, 1]}, "give weights for epoch 0"),
+            ({0: [1, 1], 1.5: [1, 1]}, "whole numbers"),
+            ({0: [1, 1], 1: [1]}, "give one number from 0"),
+            ({0: [1, 1], 1: [0, 0]}, r"from 0 \(but not all 0\)"),
+            ({0: [1, 1], 1: [1, -1]}, "from 0"),
+            ({0: [1, 0], 1: [1, 0]}, "dataset 1 the weight 0 in every epoch"),
+            ({0: [1, 0]}, "dataset 1 the weight 0 in every epoch"),
+        ],
+        ids=str,
+    )
+    def test_refused(self, weights: Any, message: str) -> None:
+        """What cannot work is named when the mixture is made."""
+        with pytest.raises(SelectionError, match=message):
+            mix([HugeDataset(5), HugeDataset(5)], weights)
 
 
 class TestMixture:
@@ -385,6 +465,10 @@ RUNS: dict[str, tuple[Callable[[SmallDataset, SmallDataset], IndexedDataset], di
     "mixture of blocks": (
         lambda small, tiny: mix([small, tiny], [0.6, 0.4]),
         {"shuffle": "block", "shuffle_window": 10},
+    ),
+    "weights by epoch": (
+        lambda small, tiny: mix([small, tiny], {0: [0.6, 0.4], 1: [1, 0], 2: [0.2, 0.8]}),
+        {},
     ),
     "mixture in order": (lambda small, tiny: mix([small, tiny], [3, 1]), {"shuffle": "none"}),
     "balanced": (lambda small, _tiny: small.balanced({2: 3}), {}),

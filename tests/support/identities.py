@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import gpu_aug
+from dali_pipes import Buckets, MultiScale
+from dali_pipes.variants import Variants, make_variants
 from dali_pipes.video.clips import Clips
-from gpu_aug import BoxParams, CenterCrop, HorizontalFlip, Normalize, Operation, Recipe
+from gpu_aug import BoxParams, CenterCrop, HorizontalFlip, Normalize, Operation, Recipe, Schedule
 from gpu_aug.views import Views
 from readers import mix, open_dataset
 
@@ -20,6 +22,8 @@ FOLDER = DATA / "identities"
 SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "folder": ("folder", {}),
     "list": ("list.txt", {}),
+    "csv": ("photos.csv", {}),
+    "csv with several classes": ("photos.csv", {"label_separator": " "}),
     "video-folder": ("video-folder", {}),
     "clip-list": ("clip-list.csv", {}),
     "frame-folder": ("frame-folder", {"format": "frame-folder"}),
@@ -41,12 +45,34 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "npy": ("npy/photos.npy", {}),
     "manifest": ("manifest/train.jsonl", {}),
     "coco": ("coco/annotations/instances_train.json", {}),
+    "mask-folder": ("mask_folder", {}),
+    "mask-folder with values": ("mask_folder", {"mask_values": {3: 0, 4: 1, 5: 255}}),
+    "imagenet": ("imagenet", {}),
+    "openimages": ("openimages/oidv6-train-annotations-bbox.csv", {}),
     "lerobot": ("lerobot", {}),
     "lerobot with windows": (
         "lerobot",
         {"episodes": [1], "delta_timestamps": {"action": [-0.1, 0.0]}},
     ),
+    "lance": ("lance/photos.lance", {}),
+    "lance at a version": ("lance/photos.lance", {"version": 1}),
+    "delta": ("delta/photos", {}),
+    "delta at a version": ("delta/photos", {"version": 0}),
+    "iceberg": ("iceberg/photos", {}),
+    "energon": ("energon", {}),
     "coco with masks": ("coco/annotations/instances_train.json", {"masks": True, "crowd": True}),
+    "voc": ("voc/VOCdevkit", {}),
+    "voc with options": (
+        "voc/VOCdevkit",
+        {"split": "train", "coords": "zero-based", "difficult": False, "outside": "clip"},
+    ),
+    "yolo": ("yolo", {}),
+    "yolo with options": ("yolo/data.yaml", {"task": "detect", "outside": "clip"}),
+    "labelme": ("labelme/pictures", {"classes": ["class-0", "class-1", "class-2"]}),
+    "labelme with masks": (
+        "labelme/pictures",
+        {"classes": ["class-0", "class-1", "class-2"], "masks": True},
+    ),
 }
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "CenterCrop": {"size": 8},
@@ -89,7 +115,11 @@ def of_data(folder: Path) -> dict[str, str]:
         "split": tar.split(0.7, 0.3, seed=3)[1],
         "balanced": tar.balanced({0: 2.5}, length=9),
         "mix": mix([tar, files], [0.25, 0.75], length=11),
+        "labels": files.with_labels(["b", "a", "b"]),
+        "labels that are vectors": files.with_labels([[0.5, 2], [1, 0], [0, 0]]),
+        "labels of several lengths": files.with_labels([[0.5], [1, 0], []]),
         "mix with offsets": mix([files, files], labels="offset"),
+        "mix by epoch": mix([tar, files], {0: [1, 0], 3: [0.25, 0.75]}),
     }
     return {name: dataset.fingerprint for name, dataset in opened.items()}
 
@@ -115,10 +145,16 @@ def of_clips(folder: Path) -> dict[str, str]:
 
 def of_recipes() -> dict[str, str]:
     """Fingerprints of every preset, every operation, views, and what is said of targets."""
-    recipes: dict[str, Recipe | Views] = {name: Recipe.preset(name) for name in gpu_aug.PRESETS}
+    recipes: dict[str, Recipe | Views | Schedule | Variants] = {
+        name: Recipe.preset(name) for name in gpu_aug.PRESETS
+    }
     recipes |= {name: Recipe([CenterCrop(16), one]) for name, one in _operations().items()}
     two = [Recipe([HorizontalFlip()]), Recipe([Normalize()])]
     recipes["views"] = Views(two)
+    recipes["schedule"] = Schedule({0: two[0], 3: two[1]})
+    squares = [(8, 8), (9, 9)]
+    for name, sizes in (("buckets", Buckets(squares)), ("sizes", MultiScale(squares, every=6))):
+        recipes[name] = make_variants(lambda size: Recipe([CenterCrop(size)]), sizes)
     recipes["boxes"] = Recipe([HorizontalFlip()], boxes=BoxParams(format="cxcywh", clip=False))
     return {name: recipe.fingerprint for name, recipe in recipes.items()}
 

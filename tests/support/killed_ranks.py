@@ -3,7 +3,7 @@
     python tests/support/killed_ranks.py launch FOLDER [SEED]   forks, kills and restarts ranks on other numbers of ranks
     python -m torch.distributed.run ... tests/support/killed_ranks.py torchrun FOLDER    a rank that kills itself
 
-FOLDER holds train.tar. A rank writes what it trained on into trained-LIFE-RANK.jsonl, its audit into
+FOLDER holds train.tar, and a file named buckets where its images have several sizes. A rank writes what it trained on into trained-LIFE-RANK.jsonl, its audit into
 audit/rank-RANK.jsonl, and rank 0 keeps checkpoint.json.
 """
 
@@ -26,8 +26,8 @@ os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 import torch
 import torch.distributed as dist
 
-from dali_pipes import Loader
-from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
+from dali_pipes import Buckets, Loader
+from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe, Schedule
 from readers import open_dataset
 
 SEED = 11
@@ -35,22 +35,30 @@ BATCH_SIZE = 2
 NUM_KILLS = 22
 WORLDS = (1, 2, 3, 4, 7, 8)
 RECIPE = Recipe([RandomResizedCrop(8), HorizontalFlip()])
+BUCKETS = Buckets([(8, 8), (6, 12), (12, 6)])
 KILLS_UNDER_TORCHRUN = {0: (1, 3), 1: (0, 4)}  # life -> which rank, before which step
 
 
 def make_loader(folder: Path, **options: Any) -> Loader:
     """The loader of the job; rank and number of ranks are those of the process group."""
+    sized = {"buckets": BUCKETS} if (folder / "buckets").exists() else {}
     return Loader(
         open_dataset(folder / "train.tar"),
-        RECIPE,
+        recipe_of if sized else RECIPE,
         seed=SEED,
         device="cpu",
         decoder="cpu",
         dtype=torch.uint8,
         last_batch="partial",
         num_threads=1,
-        **{"batch_size": BATCH_SIZE, **options},
+        **{"batch_size": BATCH_SIZE, **sized, **options},
     )
+
+
+def recipe_of(size: tuple[int, int]) -> Schedule:
+    """Another recipe in the second epoch."""
+    crop = RandomResizedCrop(size)
+    return Schedule({0: Recipe([crop, HorizontalFlip()]), 1: Recipe([crop])})
 
 
 def train(

@@ -30,7 +30,8 @@ class FeedOptions:
         device: Device on which DALI decodes.
         canvases: Whether it hands back finished canvases, one list of images per view, or one list of
             cuts: of each image the part that holds its crops of all views.
-        canvas: For each view height and width of all its canvases, None where they differ.
+        canvas: For each of the run's recipes, and for each of its views, height and width of all its canvases, None
+            where they differ.
         antialias: For each view, whether shrinking to the canvas is low-pass filtered.
         device_id: The GPU for "mixed", None for "cpu".
         num_threads: DALI's own threads.
@@ -40,7 +41,7 @@ class FeedOptions:
     batch_size: int
     device: Literal["cpu", "mixed"]
     canvases: bool
-    canvas: tuple[tuple[int, int] | None, ...]
+    canvas: tuple[tuple[tuple[int, int] | None, ...], ...]
     antialias: tuple[bool, ...]
     device_id: int | None
     num_threads: int
@@ -105,10 +106,15 @@ class Feed:
             graph.placeholder() if hide else np.frombuffer(payload, np.uint8)
             for payload, hide in zip(data, covered.tolist(), strict=True)
         ]
-        return {"encoded": encoded, **self._rects(fetched.draws, covered, origins)}
+        rects = self._rects(fetched.draws, covered, origins, fetched.plan.variant)
+        return {"encoded": encoded, **rects}
 
     def _rects(
-        self, draws: Sequence[Draws], covered: NDArray[np.bool_], origins: NDArray[np.int32]
+        self,
+        draws: Sequence[Draws],
+        covered: NDArray[np.bool_],
+        origins: NDArray[np.int32],
+        variant: int,
     ) -> dict[str, NDArray[np.int32]]:
         """The pairs that the graph needs, int32 [B, 2] each; rows that are covered get a placeholder's.
 
@@ -116,6 +122,7 @@ class Feed:
             draws: One entry per view.
             covered: bool [B].
             origins: int32 [B, 2]: top and left of what DALI is given, in the whole image.
+            variant: Which of the run's recipes.
         """
         options = self.options
         start, shape = needed_part(draws)
@@ -128,7 +135,7 @@ class Feed:
         sound = ~covered[:, None]
         return {
             name: np.ascontiguousarray(np.where(sound, rects[name], value), np.int32)
-            for name, value in _placeholder_rects(options).items()
+            for name, value in _placeholder_rects(options, variant).items()
         }
 
 
@@ -166,12 +173,12 @@ def cut_tiles(
     return cuts.data, cuts.origins
 
 
-def _placeholder_rects(options: FeedOptions) -> dict[str, NDArray[np.int32]]:
+def _placeholder_rects(options: FeedOptions, variant: int = 0) -> dict[str, NDArray[np.int32]]:
     """The names of the pairs that the graph needs, with what suits an image of one pixel."""
     ones, zeros = np.ones((1, 2), np.int32), np.zeros((1, 2), np.int32)
     # On "mixed" the whole image is decoded; DALI leaves out inputs that nothing needs, and refuses to be fed them.
     pairs = {"start": zeros, "shape": ones} if options.device == "cpu" else {}
-    for view, canvas in enumerate(options.canvas if options.canvases else ()):
+    for view, canvas in enumerate(options.canvas[variant] if options.canvases else ()):
         pairs |= {f"start{view}": zeros, f"shape{view}": ones, f"resize{view}": ones}
         pairs |= {f"paste{view}": zeros, f"canvas{view}": np.array([canvas or (1, 1)], np.int32)}
     return pairs

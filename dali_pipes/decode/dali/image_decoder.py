@@ -80,7 +80,7 @@ class DaliImageDecoder:
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, feed: Feed) -> None:
         self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
         self._pool, self._timings = augmenter.workers.pool, augmenter.workers.timings
-        self._side = SideStream(augmenter.engines.device)
+        self._side = SideStream(augmenter.device)
         self._under_way: deque[Pushed] = deque()
         # Crops are resampled by our threads, one step ahead of the one that is waited for.
         self.lookahead = 1 if feed.options.canvases else 2
@@ -131,7 +131,7 @@ class DaliImageDecoder:
     def _render(self, fetched: Fetched, rows: set[int]) -> Rendering:
         """Start rendering the canvases of rows."""
         ordered = sorted(rows)
-        canvases = self._augmenter.engines.canvases(len(ordered))
+        canvases = self._augmenter.engines_of(fetched).canvases(len(ordered))
         tasks = [
             self._pool.submit(render_whole, self._fetcher, fetched, row, canvases, number)
             for number, row in enumerate(ordered)
@@ -188,7 +188,7 @@ class DaliImageDecoder:
             rendering = self._render(decoded.fetched, set(others))
             decoded = rendering.wait(decoded)
         decoded = self._augmenter.workers.move_all_targets(decoded)
-        finished, engines = decoded.finished(), self._augmenter.engines
+        finished, engines = decoded.finished(), self._augmenter.engines_of(decoded.fetched)
 
         def augment() -> Sequence[torch.Tensor]:
             rendered = engines.upload(rendering.canvases)

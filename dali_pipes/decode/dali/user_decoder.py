@@ -36,7 +36,7 @@ class UserImageDecoder:
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, decoder: DaliDecoder) -> None:
         self._fetcher, self._augmenter, self._decoder = fetcher, augmenter, decoder
         self._workers = augmenter.workers
-        self._side = SideStream(augmenter.engines.device)
+        self._side = SideStream(augmenter.device)
         # What lies on the CPU is read by the host, which waits for it.
         self._stream = None if decoder.device_id is None else self._side.stream
         self._under_way: deque[tuple[Fetched, list[int]]] = deque()
@@ -119,7 +119,7 @@ class UserImageDecoder:
 
     def _augment(self, decoded: Decoded, pictures: Pictures) -> Pending:
         """Go on from images on the engines' device."""
-        engines = self._augmenter.engines
+        engines = self._augmenter.engines_of(decoded.fetched)
         finished = self._workers.move_all_targets(decoded).finished()
 
         def augment() -> Sequence[torch.Tensor]:

@@ -9,7 +9,7 @@ import torch
 
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError
-from dali_pipes.integrations.dali.loaders import as_loaders, reschedule
+from dali_pipes.integrations.dali.loaders import as_loaders, plain_steps, reschedule
 from dali_pipes.integrations.dali.policy import LastBatchPolicy, last_batch_of, resets_itself
 from dali_pipes.loader import Loader
 from dali_pipes.state import LoaderState
@@ -44,7 +44,7 @@ class DALIGenericIterator:
         output_map: Names of the outputs. "masks" or "mask", "boxes", "valid", "indices" and the other names
             of a Batch's attributes are these, wherever they stand, but for "images", "views" and "labels". Of
             all other names the first are the recipe's views, so "data" for one recipe; the next is the
-            labels, int32 [B, 1] (float32 [B, num_classes] where samples are mixed).
+            labels, int32 [B, 1] (float32 [B, num_classes] where samples are mixed; vectors as a Batch has them).
         size: Samples of an epoch on these loaders together; -1 for all there are. A smaller number ends
             each epoch early. The whole of it divided by the number of ranks is taken as all, however it was
             rounded. A fraction is cut off.
@@ -98,8 +98,8 @@ class DALIGenericIterator:
         self._resets_itself = resets_itself(auto_reset)
         self._loaders = as_loaders(pipelines)
         reschedule(self._loaders, last_batch_of(last_batch_policy, fill_last_batch), size)
-        self._schedule = self._loaders[0].schedule
-        self.batch_size = self._schedule.batch_size
+        self._steps = plain_steps(self._loaders[0])
+        self.batch_size = self._steps.batch_size
         self._size = self._whole_size() if size == -1 else size
         self._began = False
         self._prepared: tuple[list[LoaderState], list[dict[str, Any]]] | None = None
@@ -115,7 +115,7 @@ class DALIGenericIterator:
     def __len__(self) -> int:
         """Steps of a whole epoch."""
         self._require_same_ranks()
-        return self._schedule.num_steps()
+        return self._steps.num_steps()
 
     def __iter__(self) -> Self:
         """Begin the next epoch if one is over; within an epoch go on with it, as DALI does."""
@@ -175,23 +175,23 @@ class DALIGenericIterator:
         return [{**state, "consumed": consumed} for state in states]
 
     def _whole_size(self) -> int:
-        least, rest = divmod(self._schedule.length, self._schedule.world_size)
-        return least if self._schedule.last_batch == "drop" else least + (rest > 0)
+        least, rest = divmod(self._steps.length, self._steps.world_size)
+        return least if self._steps.last_batch == "drop" else least + (rest > 0)
 
     def _begin(self) -> None:
         """Stand where the loaders stand, at the end of an epoch at the beginning of the next."""
         self._began = False
-        self._left: int = self._schedule.num_steps(self._loaders[0].state_dict()["consumed"])
+        self._left: int = self._steps.num_steps(self._loaders[0].state_dict()["consumed"])
         if self._left <= 0:
             for loader in self._loaders:
                 loader.set_epoch(loader.epoch + 1)
-            self._left = self._schedule.num_steps()
+            self._left = self._steps.num_steps()
         self._loops: list[Iterator[Batch]] = []
 
     def _require_same_ranks(self) -> None:
-        """Refuse to go on if the process group was made after this: asking for a schedule does that."""
+        """Refuse to go on if the process group was made after this: asking for the steps does that."""
         for loader in self._loaders:
-            loader.schedule  # noqa: B018 - raises
+            loader.steps  # noqa: B018 - raises
 
     def _take(self) -> list[dict[str, Any]]:
         self._left -= 1
@@ -271,6 +271,8 @@ class DALIClassificationIterator(DALIGenericIterator):
         return super()._named(batch)
 
 
-def _column(labels: torch.Tensor) -> torch.Tensor:
-    """Labels as DALI's readers give them: class numbers int32 [B, 1], shares of classes as they are."""
+def _column(labels: torch.Tensor | list[torch.Tensor]) -> torch.Tensor | list[torch.Tensor]:
+    """Labels as DALI's readers give them: class numbers int32 [B, 1], vectors as they are."""
+    if isinstance(labels, list):
+        return labels
     return labels if labels.is_floating_point() else labels.to(torch.int32)[:, None]

@@ -6,7 +6,7 @@ from typing import Any
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.loader import Loader
-from dali_pipes.schedule import LastBatch, Schedule
+from dali_pipes.schedule import LastBatch, Steps
 
 
 def as_loaders(pipelines: Any) -> list[Loader]:
@@ -25,13 +25,26 @@ def as_loaders(pipelines: Any) -> list[Loader]:
         )
     for loader in loaders[1:]:
         _require_same_run(loaders[0], loader)
-    ranks = [loader.schedule.rank for loader in loaders]
+    ranks = [loader.steps.rank for loader in loaders]
     if len(set(ranks)) < len(ranks):
         raise LoaderError(
             f"the loaders must be different ranks of one run, got {ranks=}; make them with rank=0, 1, ... "
             f"and world_size={len(ranks)}"
         )
     return loaders
+
+
+def plain_steps(loader: Loader) -> Steps:
+    """Return the steps of a loader without buckets.
+
+    Raises:
+        LoaderError: It has buckets.
+    """
+    if not isinstance(loader.steps, Steps):
+        raise LoaderError(
+            "an iterator of DALI's has batches of one size, and this loader has buckets; loop over the loader itself"
+        )
+    return loader.steps
 
 
 def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> None:
@@ -45,20 +58,20 @@ def reschedule(loaders: Sequence[Loader], last_batch: LastBatch, size: int) -> N
     Raises:
         LoaderError: The epoch has no steps, or `size` cannot be had.
     """
-    # Not the schedule's length, which an earlier iterator may have cut short.
-    schedule = replace(loaders[0].schedule, length=loaders[0].state_dict()["length"])
-    length = schedule.length if size == -1 else _length_of(size, schedule, len(loaders))
-    schedule = replace(schedule, last_batch=last_batch, length=length)
-    if schedule.num_steps() == 0:
+    # Not the length of these steps, which an earlier iterator may have cut short.
+    steps = replace(plain_steps(loaders[0]), length=loaders[0].state_dict()["length"])
+    length = steps.length if size == -1 else _length_of(size, steps, len(loaders))
+    steps = replace(steps, last_batch=last_batch, length=length)
+    if steps.num_steps() == 0:
         raise LoaderError(
-            f"an epoch has no full batch: {length} samples, batch_size={schedule.batch_size}, "
-            f"world_size={schedule.world_size}; use a smaller batch, or LastBatchPolicy.PARTIAL or FILL"
+            f"an epoch has no full batch: {length} samples, batch_size={steps.batch_size}, "
+            f"world_size={steps.world_size}; use a smaller batch, or LastBatchPolicy.PARTIAL or FILL"
         )
     for loader in loaders:
-        loader.schedule = replace(schedule, rank=loader.schedule.rank)
+        loader.steps = replace(steps, rank=loader.steps.rank)
 
 
-def _length_of(size: int, whole: Schedule, num_loaders: int) -> int:
+def _length_of(size: int, whole: Steps, num_loaders: int) -> int:
     """Return how many positions of the order are an epoch, if `size` of them are on `num_loaders` ranks."""
     least, rest = divmod(whole.length * num_loaders, whole.world_size)
     most = least + (rest > 0)
@@ -79,7 +92,7 @@ def _length_of(size: int, whole: Schedule, num_loaders: int) -> int:
 
 def _require_same_run(first: Loader, other: Loader) -> None:
     for name in ("batch_size", "world_size"):
-        theirs, ours = getattr(other.schedule, name), getattr(first.schedule, name)
+        theirs, ours = getattr(other.steps, name), getattr(first.steps, name)
         if theirs != ours:
             raise LoaderError(
                 f"all loaders must have the same {name}, got {ours} and {theirs}; make them alike"

@@ -58,7 +58,7 @@ class DaliClipDecoder:
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, feed: ClipFeed) -> None:
         self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
         self._pool, self._timings = augmenter.workers.pool, augmenter.workers.timings
-        self._side = SideStream(augmenter.engines.device)
+        self._side = SideStream(augmenter.device)
         self._under_way: deque[Prepared] = deque()
         self._unpushed: deque[list[Excerpt]] = deque()
         self.capacity = feed.options.depth + 1
@@ -141,7 +141,7 @@ class DaliClipDecoder:
     def _go_on(self, fetched: Fetched, rendered: Rendered) -> Pending:
         """Render the other rows on the CPU, and go on to the engines."""
         others = [row for row in range(len(fetched)) if row not in rendered]
-        engines = self._augmenter.engines
+        engines = self._augmenter.engines_of(fetched)
         canvases = engines.canvases(len(others))
         renderer = ClipRenderer(self._fetcher, fetched, others)
 

@@ -17,7 +17,7 @@ from gpu_aug.ops.foreign.transforms import AlbumentationsTransform
 from gpu_aug.ops.identity import Identity
 from gpu_aug.ops.operation import Operation
 from gpu_aug.recipe import Recipe
-from gpu_aug.targets.targets import BoxParams, KeypointParams
+from gpu_aug.targets.targets import BOX_ALIASES, BoxParams, KeypointParams
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "Affine": ("ShiftScaleRotate",),
@@ -59,12 +59,7 @@ CHOSEN: dict[str, list[dict[str, Any]]] = {
 
 _INTERPOLATIONS = {"nearest_floor": 0, "bilinear": 1, "bicubic": 2, "area": 3, "nearest": 6}
 _BORDERS = {"constant": 0, "edge": 1, "symmetric": 2, "reflect": 4}  # cv2.BORDER_*
-_FORMATS = {
-    ("xyxy", False): "pascal_voc",
-    ("xyxy", True): "albumentations",
-    ("xywh", False): "coco",
-    ("cxcywh", True): "yolo",
-}
+_FORMATS = {meant: name for name, meant in BOX_ALIASES.items()}
 
 
 def to_albumentations(recipe: Recipe) -> Any:

@@ -5,14 +5,8 @@ from typing import Any
 from gpu_aug.convert.albumentations.node import Node
 from gpu_aug.convert.report import Walk
 from gpu_aug.errors import RecipeError
-from gpu_aug.targets.targets import BoxParams, KeypointParams
+from gpu_aug.targets.targets import BOX_ALIASES, BoxParams, KeypointParams
 
-_FORMATS = {
-    "pascal_voc": ("xyxy", False),
-    "albumentations": ("xyxy", True),
-    "coco": ("xywh", False),
-    "yolo": ("cxcywh", True),
-}
 _FILTERS = (
     "min_area",
     "min_visibility",
@@ -66,10 +60,10 @@ def _read_settings(root: Node, walk: Walk) -> None:
 
 
 def _read_boxes(given: dict[str, Any], p: float) -> BoxParams:
-    box_format = given.get("format")
-    if box_format not in _FORMATS:
-        raise RecipeError(f"format must be one of {', '.join(_FORMATS)}, got {box_format!r}")
-    shape, normalized = _FORMATS[box_format]
+    box_format = str(given.get("format"))
+    if box_format not in BOX_ALIASES:
+        raise RecipeError(f"format must be one of {', '.join(BOX_ALIASES)}, got {box_format!r}")
+    shape, normalized = BOX_ALIASES[box_format]
     ratio = given.get("max_accept_ratio")
     if p < 1 and (ratio is not None or any(given.get(name) for name in _FILTERS)):
         raise RecipeError(

@@ -2,23 +2,26 @@
 
 import hashlib
 import json
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.formats.coco.lists import CAPTION, IMAGE, SEGMENTS, find_images
 from readers.formats.coco.masks import rasterise, write_png
-from readers.formats.columns import shorten, to_payload
+from readers.formats.coco.parse import are_categories, file_name, is_box, parse
+from readers.formats.coco.targets import objects_to_json, segments_to_json
+from readers.formats.columns import to_payload
 from readers.formats.files.beside import FilesBelow
 from readers.formats.registry import require
+from readers.plural import counted
 from readers.sample import (
+    MASK_VALUES,
     BadSample,
     ColumnName,
     PathLike,
@@ -27,13 +30,12 @@ from readers.sample import (
     SourceError,
     is_image_file,
 )
-from readers.storage.blob import Content, open_blob
+from readers.storage.blob import open_blob
 from readers.storage.blob.content_hash import pin_content
-from readers.storage.index import Entry, Scan
+from readers.storage.index import Scan
 from readers.storage.shards import ShardDataset
 from readers.storage.unreadable import unreadable
 
-_SPACE = re.compile(r"[ \t\r\n]*")
 _NUM_SIZES = 4096
 
 
@@ -48,10 +50,15 @@ class CocoDataset(IndexedDataset):
       has their names;
     - ``keypoints``, ``keypoint_labels``: where an object has keypoints, those that are labelled (v > 0), of
       all objects, and each one's number in its category's list;
+    - ``keypoint_visibility``: 1 for those that are hidden, 2 for those that are seen;
     - ``iscrowd``, ``area``: as in the file, one for each box.
 
     Images without objects have empty lists. The label of a sample is -1: an image has no one class. An
-    object without a box that has a width and a height is left out.
+    object without a box that has a width and a height is left out. Categories whose ids are text are sorted as text.
+
+    Of captions, an image's are a JSON list in the field ``captions``; there is no field json. Of a panoptic file, the mask is the
+    field ``mask.png``, which the loader makes a semantic mask of by the field ``mask_values.json``: the classes of
+    segments, 255 where there is none. Its things are the objects of the field ``json``, with ``segment_ids``.
 
     The file is indexed once (see `readers.storage.index`), in the memory of about three times its size; objects
     are read when they are fetched.
@@ -64,6 +71,8 @@ class CocoDataset(IndexedDataset):
         masks: Each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where it is,
             else 0. Polygons need the package pycocotools (the extra ``coco``).
         crowd: Regions that hold several objects (``iscrowd``) count as objects.
+        box_format: What the four numbers of a box are: "xywh" as in COCO, or "xyxy", as some tools write them.
+        panoptic: Folder of the masks of a panoptic file. None takes the one beside the file that is called as the file.
 
     Raises:
         SourceError: The file is missing, cut off, no JSON of this kind or lists no images; no folder
@@ -77,13 +86,27 @@ class CocoDataset(IndexedDataset):
         images: PathLike | None = None,
         masks: bool = False,
         crowd: bool = False,
+        box_format: Literal["xywh", "xyxy"] = "xywh",
+        panoptic: PathLike | None = None,
     ) -> None:
+        if box_format not in ("xywh", "xyxy"):
+            raise SourceError(f"box_format={box_format!r} is not known: give 'xywh' or 'xyxy'")
         images = None if images is None else Path(images).absolute()
+        panoptic = None if panoptic is None else Path(panoptic).absolute()
         self._options: dict[str, Any] = {"images": images, "masks": masks, "crowd": crowd}
-        self._stored = ShardDataset([annotations], Scan("coco", 1, find_images))
+        self._options |= {"box_format": box_format, "panoptic": panoptic}
+        self._stored = ShardDataset([annotations], Scan("coco", 2, find_images))
         path = Path(self._stored.shards[0])
         root = images or _find_images(path, self._first())
         self._files = FilesBelow(root, "the folder of the images")
+        members = self._stored.members
+        self._holds_captions = any(name.startswith(CAPTION) for name in members)
+        self._notes = max(name for name in members if name.startswith(IMAGE)).removeprefix(IMAGE)
+        self._masks: FilesBelow | None = None
+        if any(name.startswith(SEGMENTS) for name in members):
+            self._masks = FilesBelow(
+                _find_masks(path, panoptic), "the folder of the panoptic masks"
+            )
         if masks:
             require("pycocotools.mask", extra="coco")
 
@@ -99,9 +122,26 @@ class CocoDataset(IndexedDataset):
         """Names of the categories, in the order of their numbers in the file."""
         return tuple(str(category.get("name", "")) for category in self._categories.values())
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`; they were found when the file was indexed."""
+        told = json.loads(self._notes or "{}")
+        name, found = self._stored.shards[0], []
+        if told.get("lost"):
+            found.append(
+                f"{name} has {counted(told['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
+                "that images and annotations belong together"
+            )
+        if told.get("beyond") and self._options["box_format"] == "xywh":
+            found.append(
+                f"{name}: bbox looks like x, y, x, y: x + w or y + h exceeds the image in {told['beyond']}% of the boxes; say "
+                "box_format='xyxy' if that is so"
+            )
+        return tuple(found)
+
     @cached_property
     def fingerprint(self) -> str:
-        """32 hex digits over the file's name and content, the sizes of 4096 images, and crowd and masks.
+        """32 hex digits over the file's name and content, the sizes of 4096 images, and crowd, masks and box_format.
 
         See `pin_content` for the content. The images are spread evenly over the list.
         """
@@ -112,6 +152,8 @@ class CocoDataset(IndexedDataset):
         names = [_name_or_key(entry) for entry in self._stored.fetch(rows)]
         digest.update(repr(self._files.sizes(names)).encode())
         digest.update(repr((self._options["masks"], self._options["crowd"])).encode())
+        if self._options["box_format"] != "xywh":
+            digest.update(self._options["box_format"].encode())
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -131,33 +173,52 @@ class CocoDataset(IndexedDataset):
         try:
             name = _name(entry)
             image = name.rpartition(".")[2].lower() if is_image_file(name) else "jpg"
-            objects = [
-                one
-                for field, text in entry.fields.items()
-                if field not in ("image", "categories") and self._counts(one := _parse(text))
-            ]
             fields: dict[str, Payload] = {image: self._files.read(name)}
-            fields["json"] = to_payload(_targets(objects, self._categories))
-            if self._options["masks"]:
-                height, width = entry.size or (0, 0)
-                for number, one in enumerate(objects):
-                    mask = rasterise(one.get("segmentation"), height, width)
-                    fields[f"mask.{number}.png"] = write_png(mask)
+            if self._masks is not None:
+                fields |= self._panoptic(entry, self._masks)
+            elif self._holds_captions:
+                fields["captions"] = to_payload(_captions(entry))
+            else:
+                fields |= self._objects(entry)
         except (ValueError, SourceError) as error:
             return BadSample(entry.index, entry.key, "read", str(error))
         # Not the size: the file says it for people, and an image of another size shall be found out.
         return Sample(entry.index, entry.key, fields, image_field=image)
 
-    def _counts(self, one: Mapping[str, Any]) -> bool:
-        return (
-            "bbox" in one
-            and _is_box(one["bbox"])
-            and (self._options["crowd"] or not one.get("iscrowd"))
+    def _objects(self, entry: Sample) -> dict[str, Payload]:
+        annotations = [parse(text) for name, text in entry.fields.items() if name.isdigit()]
+        objects = [one for one in annotations if self._counts(one)]
+        told = objects_to_json(objects, self._categories, self._options["box_format"])
+        fields: dict[str, Payload] = {"json": to_payload(told)}
+        if self._options["masks"]:
+            height, width = entry.size or (0, 0)
+            for number, one in enumerate(objects):
+                mask = rasterise(one.get("segmentation"), height, width)
+                fields[f"mask.{number}.png"] = write_png(mask)
+        return fields
+
+    def _panoptic(self, entry: Sample, masks: FilesBelow) -> dict[str, Payload]:
+        names = [name for name in entry.fields if name.startswith(SEGMENTS)]
+        if not names:
+            return {}
+        if len(names) > 1:
+            raise ValueError(f"it has {len(names)} panoptic masks, and one is allowed")
+        one = parse(entry.fields[names[0]])
+        told, colors = segments_to_json(
+            one["segments_info"], self._categories, crowd=self._options["crowd"]
         )
+        mask = masks.read(str(one.get("file_name", "")))
+        return {"mask.png": mask, MASK_VALUES: colors, "json": to_payload(told)}
+
+    def _counts(self, one: Mapping[str, Any]) -> bool:
+        if not is_box(one.get("bbox")) or (one.get("iscrowd") and not self._options["crowd"]):
+            return False
+        x, y, right, bottom = one["bbox"]
+        return self._options["box_format"] == "xywh" or bool(right > x and bottom > y)
 
     @cached_property
-    def _categories(self) -> dict[int, dict[str, Any]]:
-        """Number in the file -> category, sorted by number."""
+    def _categories(self) -> dict[int | str, dict[str, Any]]:
+        """Id in the file -> category, sorted by id."""
         entry = self._first()
         listed: Any = []
         if "categories" in entry.fields:
@@ -165,9 +226,9 @@ class CocoDataset(IndexedDataset):
             with suppress(ValueError, RecursionError):
                 # A wrong byte in a name is no reason to lose all objects.
                 listed = json.loads(str(entry.fields["categories"], "utf-8", "replace"))
-        if not _are_categories(listed):
+        if not are_categories(listed):
             raise SourceError(f"{self._stored.shards[0]} has changed since it was opened")
-        return {one["id"]: one for one in sorted(listed, key=lambda one: int(one["id"]))}
+        return {one["id"]: one for one in sorted(listed, key=lambda one: one["id"])}
 
     def _first(self) -> Sample:
         """Return the first entry that can be read; a scan makes sure that there is one."""
@@ -178,139 +239,8 @@ class CocoDataset(IndexedDataset):
         raise SourceError(f"{self._stored.shards[0]} lists no image that can be read")
 
 
-def find_images(content: Content, name: str) -> Iterator[Entry]:
-    """Yield the images of a COCO file, and where their objects and the categories lie."""
-    lists = _Lists(content, name)
-    categories = (("categories", *lists.categories),) if lists.categories else ()
-    any_sound = False
-    for number, (start, stop) in enumerate(lists.images):
-        try:
-            image = _parse(content[start:stop])
-            file = _file_name(image)
-        except ValueError as error:
-            yield Entry(f"images[{number}]", (), fault=f"images[{number}]: {error}")
-            continue
-        any_sound = True
-        found = enumerate(lists.objects.get(image["id"], ()))
-        members = (("image", start, stop), *categories, *((str(i), *span) for i, span in found))
-        size: Any = (image.get("height"), image.get("width"))
-        known = all(type(length) is int and 0 < length < 1 << 31 for length in size)
-        key = f"images[{number}]" if file.startswith("/") else file
-        yield Entry(key, members, size=size if known else None)
-    if not any_sound:
-        raise SourceError(f"{name} lists no images: give a file with images and their annotations")
-
-
-class _Lists:
-    """Where the elements of COCO's three lists lie in a file.
-
-    Attributes:
-        images: (start, stop) of each, in bytes.
-        objects: Number of an image -> (start, stop) of its annotations.
-        categories: (start, stop) of the whole list, or None.
-    """
-
-    def __init__(self, content: Content, name: str) -> None:
-        self.images: list[tuple[int, int]] = []
-        self.objects: dict[int, list[tuple[int, int]]] = {}
-        self.categories: tuple[int, int] | None = None
-        # One letter a byte: offsets in the text are offsets in the file, and JSON's own signs are ASCII.
-        self._text = str(content[0 : len(content)], "latin-1")
-        self._decode = json.JSONDecoder().raw_decode
-        advice = "give a file of COCO's instances or keypoints, a JSON object with the list images"
-        try:
-            self._walk()
-        except (ValueError, IndexError, RecursionError) as error:
-            raise SourceError(
-                f"{name} is cut off or no JSON that can be read ({error}): {advice}"
-            ) from None
-        if not self.images:
-            raise SourceError(f"{name} lists no images: {advice}")
-
-    def _walk(self) -> None:
-        offset = self._skip(3 if self._text.startswith("\xef\xbb\xbf") else 0, "{")
-        while self._text[offset] != "}":
-            name, offset = self._decode(self._text, offset)
-            offset = self._skip(offset, ":")
-            start = offset
-            if name in ("images", "annotations") and self._text[offset] == "[":
-                offset = self._walk_list(offset, name)
-            else:
-                value, offset = self._decode(self._text, offset)
-                if name == "categories" and _are_categories(value):
-                    self.categories = (start, offset)
-            offset = self._behind(offset, "}")
-
-    def _walk_list(self, offset: int, name: str) -> int:
-        offset = self._skip(offset, "[")
-        while self._text[offset] != "]":
-            start = offset
-            value, offset = self._decode(self._text, offset)
-            if name == "images":
-                self.images.append((start, offset))
-            elif isinstance(value, dict) and type(image := value.get("image_id")) is int:
-                self.objects.setdefault(image, []).append((start, offset))
-            offset = self._behind(offset, "]")
-        return offset + 1
-
-    def _skip(self, offset: int, sign: str) -> int:
-        """Return the offset of what follows a sign that must come."""
-        offset = self._space(offset)
-        if self._text[offset] != sign:
-            raise ValueError(f"{sign} is missing at byte {offset}")
-        return self._space(offset + 1)
-
-    def _behind(self, offset: int, end: str) -> int:
-        """Return the offset of the next element, or of the sign that ends them."""
-        offset = self._space(offset)
-        return offset if self._text[offset] == end else self._skip(offset, ",")
-
-    def _space(self, offset: int) -> int:
-        found = _SPACE.match(self._text, offset)
-        return found.end() if found else offset
-
-
-def _are_categories(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, dict) and type(one.get("id")) is int for one in value
-    )
-
-
-def _parse(text: Payload) -> dict[str, Any]:
-    """Read an image or an object.
-
-    Raises:
-        ValueError: It is no JSON in UTF-8, or no object.
-    """
-    try:
-        parsed = json.loads(str(text, "utf-8"))
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it has a byte that is not UTF-8 ({error.reason})") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from None
-    if not isinstance(parsed, dict):
-        raise ValueError(f"it is no JSON object but {shorten(parsed)}")
-    return parsed
-
-
-def _file_name(image: Mapping[str, Any]) -> str:
-    """Return the name of an image's file.
-
-    Raises:
-        ValueError: The image lacks it or its number, or no file can have it.
-    """
-    name = image.get("file_name")
-    if not isinstance(name, str) or not name or type(image.get("id")) is not int:
-        raise ValueError("it has no file_name or no id that is a whole number")
-    try:
-        os.fsencode(name)
-    except UnicodeEncodeError:
-        raise ValueError(f"its file_name {shorten(name)} can be no file's") from None
-    return name
-
-
 def _name(entry: Sample) -> str:
-    return _file_name(_parse(entry.fields["image"]))
+    return file_name(parse(next(iter(entry.fields.values()))))
 
 
 def _name_or_key(entry: Sample | BadSample) -> str:
@@ -321,39 +251,19 @@ def _name_or_key(entry: Sample | BadSample) -> str:
     return entry.key
 
 
-def _is_box(box: Any) -> bool:
-    numbers = isinstance(box, list) and len(box) == 4
-    return numbers and all(isinstance(x, int | float) for x in box) and min(box[2:]) > 0
+def _captions(entry: Sample) -> list[str]:
+    found = [parse(text) for name, text in entry.fields.items() if name.startswith(CAPTION)]
+    return [str(one["caption"]) for one in found]
 
 
-def _targets(
-    objects: Sequence[Mapping[str, Any]], categories: Mapping[int, Mapping[str, Any]]
-) -> dict[str, list[Any]]:
-    """Return what the field json holds; see `CocoDataset`."""
-    labels = {number: label for label, number in enumerate(categories)}
-    found: dict[str, list[Any]] = {"boxes": [], "labels": [], "iscrowd": [], "area": []}
-    for one in objects:
-        x, y, width, height = one["bbox"]
-        number = one.get("category_id")
-        if type(number) is not int or (labels and number not in labels):
-            raise ValueError(f"an object has the category_id {number!r}, which categories lacks")
-        found["boxes"].append([x, y, x + width, y + height])
-        found["labels"].append(labels.get(number, number))
-        found["iscrowd"].append(int(bool(one.get("iscrowd"))))
-        found["area"].append(one.get("area", width * height))
-    if any("keypoints" in category for category in categories.values()):
-        points = [point for one in objects for point in _keypoints(one.get("keypoints", []))]
-        found["keypoints"] = [[x, y] for x, y, _ in points]
-        found["keypoint_labels"] = [number for _, _, number in points]
-    return found
-
-
-def _keypoints(flat: Any) -> list[tuple[float, float, int]]:
-    """Return x, y and number in the list of an object's labelled keypoints."""
-    if not isinstance(flat, list) or len(flat) % 3:
-        raise ValueError("an object's keypoints must be x, y and v of each")
-    triples = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-    return [(x, y, number) for number, (x, y, seen) in enumerate(triples) if seen]
+def _find_masks(path: Path, asked: Path | None) -> Path:
+    """Return the folder of a panoptic file's masks."""
+    folder = path.parent / path.stem if asked is None else asked
+    if not folder.is_dir():
+        raise SourceError(
+            f"{path} names panoptic masks, and there is no folder {folder}: say panoptic="
+        )
+    return folder
 
 
 def _find_images(path: Path, first: Sample) -> Path:

@@ -89,9 +89,16 @@ class FileDataset(IndexedDataset):
             return sizes
         return np.zeros(len(self), np.int64)
 
+    def keys(self) -> list[str]:
+        """See `IndexedDataset.keys`."""
+        return [self._key(index) for index in range(len(self))]
+
+    def _key(self, index: int) -> str:
+        return self._names[index]
+
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read whole files, several at a time where they are slow to come; see `Dataset.fetch`."""
-        return _mapped(self._fetch_one, checked_indices(indices, len(self)))
+        return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
 
     def _fetch_one(self, index: int) -> Sample | BadSample:
         name = self._names[index]
@@ -169,19 +176,24 @@ def _open_regular(path: str) -> int:
 Fetch = Callable[[int], Sample | BadSample]
 
 
-def _mapped(fetch: Fetch, indices: list[int]) -> list[Sample | BadSample]:
-    """Fetch each, in order; by threads as soon as the storage turns out to be slow."""
+def fetch_each(fetch: Fetch, indices: list[int]) -> list[Sample | BadSample]:
+    """Fetch each, in order; by threads as soon as the storage turns out to be slow.
+
+    Args:
+        fetch: Reads one sample, in any thread.
+        indices: Those that are wanted.
+    """
     entries: list[Sample | BadSample] = []
     while len(entries) < len(indices):
         begun = time.perf_counter()
         entries += [fetch(index) for index in indices[len(entries) : len(entries) + _PROBE]]
         rest = indices[len(entries) :]
         if len(rest) >= _FEW and time.perf_counter() - begun > _PROBE * _SLOW_SECONDS:
-            return entries + _mapped_by_threads(fetch, rest)
+            return entries + _each_by_threads(fetch, rest)
     return entries
 
 
-def _mapped_by_threads(fetch: Fetch, indices: list[int]) -> list[Sample | BadSample]:
+def _each_by_threads(fetch: Fetch, indices: list[int]) -> list[Sample | BadSample]:
     from readers.storage.remote.requests import pool
 
     def fetch_some(some: list[int]) -> list[Sample | BadSample]:

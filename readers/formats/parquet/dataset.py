@@ -106,6 +106,21 @@ class ParquetDataset(IndexedDataset):
         """See `IndexedDataset.remarks`."""
         return self._layout.remarks
 
+    @property
+    def label_column(self) -> str | None:
+        """The column that labels are taken from."""
+        return self._layout.label
+
+    def has_column(self, name: str) -> bool:
+        """Whether a column of this name is read."""
+        return name in self._layout.columns
+
+    @property
+    def file_starts(self) -> NDArray[np.int64]:
+        """Index of the first sample of each file, and the number of all, int64 [files + 1]."""
+        starts: NDArray[np.int64] = self._file_starts
+        return starts
+
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the names of the files, their footers, and which columns are read.

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.formats.detect_stores import refuse_parts_of_tables
 from readers.formats.parquet.decoded_size import OWN_CODECS
 from readers.formats.parquet.footer import ColumnChunk, Group, read_groups
 from readers.formats.parquet.pages import Chunk, Read
@@ -67,11 +68,14 @@ def find_files(files: PathLike | Sequence[PathLike | Location]) -> list[Location
         SourceError: A folder holds none, or several splits of a dataset.
     """
     given: list[Any] = [files] if isinstance(files, str | os.PathLike) else list(files)
-    found = [
-        location
-        for item in given
-        for location in ([item] if isinstance(item, Location) else _find(os.fspath(item)))
-    ]
+    found: list[Location] = []
+    for item in given:
+        if isinstance(item, Location):
+            found.append(item)
+            continue
+        there = _find(os.fspath(item))
+        refuse_parts_of_tables(one.text for one in there if not is_url(one.text))
+        found += there
     if not found:
         raise SourceError("the list of Parquet files is empty: give paths of .parquet files")
     return found

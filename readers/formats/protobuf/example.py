@@ -28,6 +28,10 @@ from readers.storage.blob.mapped import copied
 _NUMBERS, _SEVERAL = "\0", "\1"
 _MAX_KEY_CHARACTERS = 256
 _MAX_LABEL_BYTES = 64
+_LISTS_OR_LABELS = (
+    *FURTHER_LABEL_NAMES,
+    "image/class/label",
+)  # several classes of one image are none
 
 
 class Example(NamedTuple):
@@ -119,7 +123,7 @@ class ExampleReader:
         if image is not None and all(member[0] != image for member in members):
             image = f"{image}.0"
         label = features.get(roles.label) if roles.label is not None else None
-        if label and roles.label in FURTHER_LABEL_NAMES and self.label is None:
+        if label and roles.label in _LISTS_OR_LABELS and self.label is None:
             label = label if _is_one(record, label) else None  # a list has another meaning
         key = features.get(roles.key) if roles.key is not None else None
         return Example(

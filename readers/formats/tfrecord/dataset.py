@@ -1,10 +1,12 @@
 """TFRecord shards, read at random: tf.train.Example without TensorFlow, or records of any other kind."""
 
+import hashlib
 import re
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +16,14 @@ from readers.formats.columns import find_roles, remarks_on
 from readers.formats.protobuf.example import ExampleReader, decode_fields, is_decoded
 from readers.formats.protobuf.wire import WireError
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
+from readers.formats.tfrecord.label_map import Classes, LabelMap, find_label_map, read_classes
+from readers.formats.tfrecord.objects import add_objects, holds_objects
 from readers.image.header import image_size
 from readers.image.restarts import restart_offsets
-from readers.sample import BadSample, ColumnName, PathLike, Payload, SourceError
+from readers.sample import BadSample, ColumnName, PathLike, Payload, Sample, SourceError
 from readers.storage.blob import Content, open_blob
 from readers.storage.index import Entry, Scan
+from readers.storage.paths import is_url
 from readers.storage.shards import ShardDataset
 
 _HEAD = struct.Struct("<QI")  # length of the record, masked CRC-32C of these eight bytes
@@ -173,6 +178,17 @@ class TfRecordDataset(ShardDataset):
     and int64 features become JSON, a number where there is one value and a list otherwise. Features without
     a value are left out. The label is an int64 feature of one value, or a number in text.
 
+    Records of TensorFlow's object detection, that is with the features ``image/object/bbox/xmin`` and so on and
+    ``image/object/class/text`` or ``label``, also have the fields
+
+    - ``json``, in which the loader looks for targets: ``boxes`` x, y, x, y in pixels of the upright image, ``labels``,
+      and where they are stored ``iscrowd``, ``difficult``, ``area``, ``truncated``, ``group_of``, ``weight``;
+    - ``mask.0.png`` and so on in the order of the boxes, which are ``image/object/mask``.
+
+    Classes count from 0 in the order of the numbers in the label map, by text where there is text, which must agree
+    with the number. Without a label map they are the numbers in the records, and a warning says so. The label of such a sample is
+    -1 unless ``label=`` is given. Features whose numbers of values do not agree make a bad sample.
+
     Where the first record is no Example, each record is one field ``record``, which is the image where
     it begins like one. Labels and keys it has none.
 
@@ -191,9 +207,12 @@ class TfRecordDataset(ShardDataset):
         key: Likewise, a name for people; where there is none the record's number is the key.
         columns: The features that become fields; None takes all.
         verify: Whether the checksum of every record is compared when the shard is indexed.
+        classes: For object detection the label map: the path of a ``.pbtxt``, the names of the numbers 1, 2, ..., or
+            number -> name. None takes ``label_map.pbtxt``, or the only such file, beside the first shard.
+        crowd: Regions that hold several objects (``is_crowd``, ``group_of``) count as objects.
 
     Raises:
-        SourceError: A shard is missing, empty, compressed or no TFRecord file, holds SequenceExamples,
+        SourceError: The label map cannot be read; a shard is missing, empty, compressed or no TFRecord file, holds SequenceExamples,
             or its first record lacks a feature that was asked for.
         IndexFileError: No folder for the index can be written to.
     """
@@ -207,6 +226,8 @@ class TfRecordDataset(ShardDataset):
         key: str | None = None,
         columns: Sequence[str] | None = None,
         verify: bool = False,
+        classes: Classes | None = None,
+        crowd: bool = False,
     ) -> None:
         chosen = None if columns is None else tuple(columns)
         self._reader = ExampleReader(image, label, key, chosen)
@@ -217,12 +238,41 @@ class TfRecordDataset(ShardDataset):
             "columns": chosen,
             "verify": verify,
         }
+        self._crowd = crowd
         find = _Records(self._reader, verify)
-        super().__init__(shards, Scan("tfrecord", 2, find, self._options))
+        super().__init__(shards, Scan("tfrecord", 3, find, self._options))
+        self._has_objects = holds_objects(self.members)
+        self._labels = self._read_labels(classes) if self._has_objects else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process opens the shards itself."""
-        return partial(type(self), **self._options), (self.shards,)
+        classes = None if self._labels is None else dict(self._labels.names)
+        return partial(type(self), **self._options, classes=classes, crowd=self._crowd), (
+            self.shards,
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """As of `ShardDataset`; with a label map also over its numbers and names."""
+        # By its function: the property of the base would be kept under our name, and seen by other threads.
+        stored: str = vars(ShardDataset)["fingerprint"].func(self)
+        if self._labels is None and not self._crowd:
+            return stored
+        names = sorted(self._labels.names.items()) if self._labels else []
+        text = f"{stored} {names}{' crowd' if self._crowd else ''}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the label map, in the order of their numbers; empty without one."""
+        return () if self._labels is None else tuple(self._labels.names.values())
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the samples; see `ShardDataset.fetch`."""
+        found = super().fetch(indices)
+        if not self._has_objects or self._reader.label is not None:
+            return found
+        return [replace(one, label=-1) if isinstance(one, Sample) else one for one in found]
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -240,6 +290,8 @@ class TfRecordDataset(ShardDataset):
             whole=numbers,
         )
         boxes = sorted(name for name in numbers if _BOXES.search(name))
+        if self._has_objects:
+            return () if self._labels else (_without_label_map(self.shards[0]),)
         if boxes:
             found += (
                 f"{self.shards[0]} has boxes in the features {', '.join(boxes[:4])}, which are not read as targets: "
@@ -250,6 +302,8 @@ class TfRecordDataset(ShardDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; ``num_bytes`` is -1 in a shard whose samples have fields of numbers."""
         result = super().column(name)
+        if name == "label" and self._has_objects and self._reader.label is None:
+            result[:] = -1
         if name == "num_bytes":
             for found, start, stop in zip(
                 self._found, self._starts, self._starts[1:], strict=False
@@ -275,13 +329,30 @@ class TfRecordDataset(ShardDataset):
                     yield BadSample(index, f"{blob.name}/{number}", "read", fault)
                 index += 1
 
-    @staticmethod
-    def _decode(
-        fields: dict[str, Payload],
-        size: tuple[int, int] | None,  # noqa: ARG004
+    def _decode(  # type: ignore[override]  # ours needs the label map
+        self, fields: dict[str, Payload], size: tuple[int, int] | None
     ) -> dict[str, Payload]:
-        """Make JSON of the features that hold numbers."""
+        """Make JSON of the features that hold numbers, and targets of those of object detection."""
         try:
-            return decode_fields(fields)
+            decoded = decode_fields(fields)
         except WireError as error:
             raise ValueError(f"a feature cannot be read: {error}") from None
+        return (
+            add_objects(decoded, size, self._labels, crowd=self._crowd)
+            if self._has_objects
+            else decoded
+        )
+
+    def _read_labels(self, classes: Classes | None) -> LabelMap | None:
+        if classes is not None:
+            return read_classes(classes)
+        first = self.shards[0]
+        beside = None if is_url(first) else find_label_map(Path(first).parent)
+        return None if beside is None else read_classes(beside)
+
+
+def _without_label_map(shard: str) -> str:
+    return (
+        f"{shard} has objects and no label map beside it, so their classes are the numbers in the records, which mostly "
+        "begin at 1: say classes='label_map.pbtxt', or classes=['person', ...] for 1, 2, ..."
+    )

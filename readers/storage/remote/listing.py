@@ -6,7 +6,14 @@ from functools import partial
 from glob import has_magic
 
 from readers.sample import SourceError
-from readers.storage.remote.options import Address, StorageOptions, Url, options_of, shown
+from readers.storage.remote.options import (
+    BUCKETS,
+    Address,
+    StorageOptions,
+    Url,
+    options_of,
+    shown,
+)
 from readers.storage.remote.requests import Connection, attempt
 
 
@@ -18,7 +25,7 @@ def list_remote(url: str, options: StorageOptions | None = None) -> list[str]:
     """
     options = options_of(url, options)
     address = Address.of(url)
-    if address.scheme not in ("s3", "gs"):
+    if address.scheme not in BUCKETS:
         raise SourceError(
             f"{shown(url)} is a folder on an HTTP server, which cannot be listed: name its files, or "
             "give a pattern such as train-{000..099}.tar"

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 from readers.sample import SourceError
 
-SCHEMES = ("s3", "gs", "http", "https")
+AZURE = ("az", "abfs", "abfss")
+BUCKETS = ("s3", "gs", *AZURE)
+"""Schemes of stores with buckets or containers, which can be listed."""
+SCHEMES = (*BUCKETS, "http", "https")
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,11 @@ class StorageOptions:
         timeout_seconds: Longest time for one request, its answer included.
         deadline_seconds: Longest time for one read with all its attempts.
         concurrency: Requests under way at once, per process.
-        endpoint: URL of a server that speaks S3 or GCS and is not the provider's own; None takes
-            ``AWS_ENDPOINT_URL`` for S3.
+        endpoint: URL of a server that speaks S3, GCS or Azure and is not the provider's own; None takes
+            ``AWS_ENDPOINT_URL`` for S3 and ``AZURE_STORAGE_ENDPOINT`` for Azure.
         anonymous: Whether requests go out unsigned, for public buckets.
         settings: Further settings of obstore's store, such as (("region", "eu-west-1"),). Credentials
-            are better left in the usual environment variables (AWS_ACCESS_KEY_ID, ...).
+            are better left in the usual environment variables (AWS_ACCESS_KEY_ID, AZURE_STORAGE_ACCOUNT_KEY, ...).
     """
 
     cache_folder: str | None = None
@@ -124,7 +127,7 @@ class Address(NamedTuple):
         if not is_remote(url):
             kinds = ", ".join(f"{name}://" for name in SCHEMES)
             raise SourceError(f"{shown(url)} cannot be read: give a URL that begins with {kinds}")
-        if scheme.lower() in ("s3", "gs"):
+        if scheme.lower() in BUCKETS:
             bucket, _, path = rest.partition("/")
             return cls(scheme.lower(), bucket, path)
         parts = urllib.parse.urlsplit(url)

@@ -3,6 +3,8 @@
 import errno
 import re
 
+from readers.storage.remote.options import AZURE
+
 STATUS = re.compile(r"status code: (\d{3})\s?([A-Za-z' -]*)")
 _CODE = re.compile(r"<Code>([A-Za-z.]{1,60})</Code>")
 # Where machines of a provider are asked for credentials when the environment has none.
@@ -12,6 +14,7 @@ _AWS = (
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN where they are temporary)"
 )
 _GOOGLE = "GOOGLE_APPLICATION_CREDENTIALS, the path of a service account's JSON file"
+_AZURE = "AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN (or those of a service principal, AZURE_CLIENT_ID, ...)"
 _PUBLIC = "or give anonymous=True for public data"
 _NEW_TOKEN = f"get new temporary credentials and set {_AWS}"
 _REGION = "set AWS_REGION to the region of the bucket"
@@ -25,6 +28,13 @@ _ADVICE = {
     "AuthorizationHeaderMalformed": f"the request was signed for another region: {_REGION}",
     "PermanentRedirect": f"the bucket lies in another region: {_REGION}",
     "IllegalLocationConstraintException": f"the bucket lies in another region: {_REGION}",
+    "AuthenticationFailed": f"the key, token or signature is not that of the account: set {_AZURE} anew",
+    "AuthorizationFailure": "let this machine through the account's firewall, or get a token for its blobs",
+    "AuthorizationPermissionMismatch": (
+        "give the identity the role Storage Blob Data Reader, or the token the permissions r and l"
+    ),
+    "NoAuthenticationInformation": f"no credentials were found: set {_AZURE}, or give anonymous=True for public data",
+    "PublicAccessNotPermitted": f"the account is not public: set {_AZURE}",
     "RequestTimeTooSkewed": "the clock of this machine is wrong: set it",
 }
 
@@ -54,8 +64,10 @@ def refusal(error: Exception, scheme: str, *, reached: bool = False) -> OSError 
         return None
     told = f"{status} {found[2].strip()}" if found else "no reason given"
     code = _CODE.search(text)
-    if code and code[1] == "NoSuchBucket":
-        return FileNotFoundError(errno.ENOENT, "there is no such bucket: correct its name")
+    if code and code[1] in ("NoSuchBucket", "ContainerNotFound"):
+        return FileNotFoundError(
+            errno.ENOENT, "there is no such bucket or container: correct its name"
+        )
     if code and code[1] in _ADVICE:
         return PermissionError(errno.EACCES, f"{told}, {code[1]}: {_ADVICE[code[1]]}")
     if code:
@@ -68,6 +80,8 @@ def refusal(error: Exception, scheme: str, *, reached: bool = False) -> OSError 
 def _nothing_found(scheme: str) -> str:
     if scheme == "gs":
         return f"no credentials were found: set {_GOOGLE}, {_PUBLIC}"
+    if scheme in AZURE:
+        return f"no credentials were found: set {_AZURE}, {_PUBLIC}"
     return (
         f"no credentials were found (files in ~/.aws are not read): set {_AWS}, {_PUBLIC}; "
         "aws configure export-credentials prints them"
@@ -78,6 +92,8 @@ def _usual(scheme: str, status: str) -> str:
     """The most frequent remedy, for stores that give no reason."""
     if scheme == "gs":
         return f"give the account leave to read the bucket, or set {_GOOGLE}, {_PUBLIC}"
+    if scheme in AZURE:
+        return f"give the identity leave to read and list the container, or set {_AZURE}, {_PUBLIC}"
     if scheme != "s3":
         return "get a new URL where it is signed, or put USER:PASSWORD@ before the host"
     if status == "400":

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from readers.formats.registry import require
 from readers.sample import Payload, SourceError
-from readers.storage.remote.options import Address, StorageOptions, shown
+from readers.storage.remote.azure import azure_settings
+from readers.storage.remote.options import AZURE, BUCKETS, Address, StorageOptions, shown
 from readers.storage.remote.refusals import STATUS, refusal
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ class Connection:
 
     def head(self, path: str) -> State:
         """Ask for the state of an object, without its bytes."""
-        if self._address.scheme in ("s3", "gs"):
+        if self._address.scheme in BUCKETS:
             try:
                 return State.of(_obstore().head(self._store(), path))
             except Exception as error:
@@ -122,6 +123,10 @@ def _make_store(address: Address, options: StorageOptions, *, endless: bool) -> 
     if options.anonymous:
         settings["skip_signature"] = True
     endpoint = options.endpoint
+    if address.scheme in AZURE:
+        container, settings = azure_settings(address.root, endpoint, settings)
+        client["allow_http"] = str(settings.get("endpoint", "")).startswith("http://")
+        return stores.AzureStore(container, client_options=client, retry_config=once, **settings)
     if address.scheme == "gs":
         if endpoint := endpoint or _emulator():
             settings.setdefault("base_url", endpoint)

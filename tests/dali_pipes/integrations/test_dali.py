@@ -421,7 +421,7 @@ def test_a_loader_that_was_cut_short_has_everything_again(folders):
 def test_a_state_has_the_length_of_the_order(folders):
     """So that it fits loaders whose epochs end elsewhere."""
     (loader,) = our_loaders(folders[7])
-    loader.schedule = replace(loader.schedule, length=3)
+    loader.steps = replace(loader.steps, length=3)
     assert loader.state_dict()["length"] == 7
     assert len(list(loader)) == len(loader) == 2
 

@@ -37,6 +37,7 @@ class Noting(torch.nn.Module):
         self.seen: list[float] = []
 
     def forward(self, pixel_values: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Note the sum of the images, and return a loss."""
         self.seen.append(float(pixel_values.double().sum()))
         scores = self.layer(pixel_values.flatten(1))
         return {"loss": torch.nn.functional.cross_entropy(scores, labels.clamp(0, 1))}
@@ -46,6 +47,7 @@ class LoaderTrainer(Trainer):  # type: ignore[misc]
     loader: Loader
 
     def get_train_dataloader(self) -> Any:
+        """Return the loader."""
         return Dictionaries(self.loader, pixel_values="images", labels="labels")
 
 

@@ -131,6 +131,24 @@ def test_resume_from_every_checkpoint(dataset: Dataset, tmp_path: Path, at: str)
         assert fit(tmp_path, make, path).steps == whole[num_steps:], path.name
 
 
+def test_a_plain_loader_resumes_within_an_epoch(dataset: Dataset, tmp_path: Path) -> None:
+    """``trainer.fit(model, loader)`` without a DataModule: epochs 0, 1, 2, and checkpoints with the state."""
+
+    def fit_plain(resume: Path | None = None) -> list[Any]:
+        model = Model()
+        callbacks = [keep_all(tmp_path, every_n_train_steps=NUM_STEPS + 2)]
+        trainer = make_trainer(tmp_path, callbacks=callbacks)
+        trainer.fit(model, make_loader(dataset), ckpt_path=resume, weights_only=True)
+        return model.steps
+
+    whole = fit_plain()
+    with make_loader(dataset) as bare:
+        expected = [(epoch, batch.indices.tolist()) for epoch in range(3) for batch in bare]
+    assert [step[:2] for step in whole] == expected
+    [path] = tmp_path.glob(f"*step={NUM_STEPS + 2}.ckpt")
+    assert fit_plain(path) == whole[NUM_STEPS + 2 :]
+
+
 def test_resume_counted_in_steps(dataset: Dataset, tmp_path: Path) -> None:
     """Under max_steps the epoch goes on, too, from a checkpoint in its middle and from one at its end."""
 

@@ -27,6 +27,16 @@ FORMATS = (
     "npy",
     "manifest",
     "coco",
+    "voc",
+    "yolo",
+    "labelme",
+    "mask_folder",
+    "imagenet",
+    "openimages",
+    "lance",
+    "delta",
+    "iceberg",
+    "energon",
 )
 
 

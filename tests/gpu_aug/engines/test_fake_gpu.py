@@ -308,8 +308,8 @@ def test_clips(
 
 
 IMAGES: dict[str, Any] = {
-    "one size": {"canvas": ((32, 32),), "antialias": (True,)},
-    "several views and sizes": {"canvas": ((32, 32), None), "antialias": (True, False)},
+    "one size": {"canvas": (((32, 32),),), "antialias": (True,)},
+    "several views and sizes": {"canvas": (((32, 32), None),), "antialias": (True, False)},
 }
 
 

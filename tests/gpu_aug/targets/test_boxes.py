@@ -9,7 +9,7 @@ from albumentations.core.bbox_utils import (
     filter_bboxes,
 )
 
-from gpu_aug import BoxParams
+from gpu_aug import BoxParams, HorizontalFlip, Recipe
 from gpu_aug.targets.boxes import (
     clip,
     from_xyxy,
@@ -22,6 +22,7 @@ from gpu_aug.targets.boxes import (
 )
 
 SIZE = (61, 84)
+SHAPE = {"height": SIZE[0], "width": SIZE[1]}
 FORMATS = {
     "pascal_voc": BoxParams(),
     "coco": BoxParams(format="xywh"),
@@ -63,13 +64,12 @@ def around(image: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("name", FORMATS)
 def test_formats_are_albumentations(name):
     """Each of its formats comes in and goes out with its numbers."""
-    shape = {"height": SIZE[0], "width": SIZE[1]}
     corners = random_boxes(0)
     normalized = corners / [SIZE[1], SIZE[0], SIZE[1], SIZE[0]]
     theirs = normalized
     if name != "albumentations":
-        theirs = convert_bboxes_from_albumentations(normalized, name, shape)
-        back = convert_bboxes_to_albumentations(theirs, name, shape)
+        theirs = convert_bboxes_from_albumentations(normalized, name, SHAPE)
+        back = convert_bboxes_to_albumentations(theirs, name, SHAPE)
         np.testing.assert_allclose(back, normalized, atol=1e-6)
 
     np.testing.assert_allclose(to_xyxy(theirs, FORMATS[name], SIZE), corners, atol=1e-9)
@@ -92,10 +92,9 @@ def test_the_same_boxes_are_kept_as_in_albumentations(limits):
     boxes = random_boxes(1, 200, beyond=30)
     normalized = boxes / [SIZE[1], SIZE[0], SIZE[1], SIZE[0]]
     labelled = np.concatenate([normalized, np.arange(200.0)[:, None]], axis=1)
-    shape = {"height": SIZE[0], "width": SIZE[1]}
     defaults = {"min_width": 0.0, "min_height": 0.0}
     # Twice, as in Compose: a box wholly outside only goes the second time.
-    theirs = filter_bboxes(filter_bboxes(labelled, shape, **defaults | limits), shape, **defaults)
+    theirs = filter_bboxes(filter_bboxes(labelled, SHAPE, **defaults | limits), SHAPE, **defaults)
 
     clipped, kept = keep(boxes, BoxParams(**limits), SIZE)
 
@@ -186,3 +185,22 @@ def test_nothing_moves_without_boxes_or_points():
     assert move_boxes_along(none, field).shape == (0, 4)
     assert move_points_along(np.zeros((0, 2)), field).shape == (0, 2)
     assert keep(none, BoxParams(min_area=3), SIZE)[1].shape == (0,)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_albumentations_names_are_aliases(name):
+    """A name gives the boxes that Albumentations reads under it, and the recipe and file of our own words."""
+    params = BoxParams(name)
+    boxes = random_boxes(3)
+    given = boxes / np.tile(SIZE[::-1], 2)
+    if name != "albumentations":
+        given = convert_bboxes_from_albumentations(given, name, SHAPE)
+
+    assert np.allclose(to_xyxy(given, params, SIZE), boxes)
+    assert params == FORMATS[name]
+    assert repr(params) == repr(FORMATS[name])
+    assert BoxParams.from_dict({"format": name, "min_area": 4}) == BoxParams(name, min_area=4)
+    recipes = [Recipe([HorizontalFlip()], boxes=one) for one in (params, FORMATS[name])]
+    assert recipes[0].fingerprint == recipes[1].fingerprint
+    others = [BoxParams(other) for other in FORMATS if other != name]
+    assert not any(np.allclose(to_xyxy(given, one, SIZE), boxes) for one in others)

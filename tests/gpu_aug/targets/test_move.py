@@ -506,7 +506,14 @@ class TestBadTargets:
     @pytest.mark.parametrize(
         ("params", "match"),
         [
-            ({"format": "coco"}, "BoxParams format must be one of xyxy, xywh, cxcywh"),
+            (
+                {"format": "xyhw"},
+                "BoxParams format must be one of xyxy, xywh, cxcywh, pascal_voc, .* got 'xyhw'",
+            ),
+            (
+                {"format": "coco", "normalized": True},
+                "'coco' means boxes in pixels, got normalized=True",
+            ),
             ({"min_visibility": 2}, "min_visibility must be a number from 0 to 1"),
             ({"min_area": -1}, "min_area must be a number from 0"),
             ({"max_accept_ratio": 0.5}, "max_accept_ratio must be None or a number from 1"),

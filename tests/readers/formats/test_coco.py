@@ -100,6 +100,7 @@ def test_objects(folder: Path) -> None:
         "area": [12.75],
         "keypoints": [[1, 2], [5, 6]],
         "keypoint_labels": [0, 2],
+        "keypoint_visibility": [2, 1],
     }
     assert told(second)["boxes"] == []
     assert told(third)["boxes"] == [[1, 2, 4, 6]]

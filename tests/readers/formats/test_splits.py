@@ -170,3 +170,21 @@ def test_classes_that_are_no_splits(names: list[str]) -> None:
 def test_one_file_of_two_splits() -> None:
     """Nothing is told apart where all files are of the same splits."""
     assert splits_of(["train-val-0.tar", "train-val-1.tar"]) == [{"train", "validation"}] * 2
+
+
+def test_classes_of_a_split_are_those_of_train(tmp_path: Path) -> None:
+    """A class that validation lacks moves no number; one that only validation has is refused."""
+    for name in ("train/ant/1.jpg", "train/bee/1.jpg", "train/cow/1.jpg", "val/cow/1.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"\xff\xd8")
+    val = open_dataset(tmp_path, split="val")
+
+    assert val.class_names == ("ant", "bee", "cow")
+    assert [entry.label for entry in val.fetch([0])] == [2]
+    assert open_dataset(tmp_path, split="train").class_names == val.class_names
+    with pytest.warns(UserWarning, match=r"so that their numbers differ: open_dataset\(.*'val'\)"):
+        assert open_dataset(tmp_path / "val").class_names == ("cow",)
+    (tmp_path / "val" / "dog").mkdir()
+    (tmp_path / "val" / "dog" / "1.jpg").write_bytes(b"\xff\xd8")
+    with pytest.raises(SourceError, match="has the class 'dog', and the classes are ant, bee, cow"):
+        open_dataset(tmp_path, split="val")

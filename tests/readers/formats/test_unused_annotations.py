@@ -5,6 +5,7 @@ import re
 import tarfile
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,17 @@ def put(root: Path, files: dict[str, bytes]) -> Path:
     ("images", "beside", "match"),
     [
         ("JPEGImages/a.jpg", {"Annotations/a.xml": b"<annotation/>"}, "boxes of Pascal VOC"),
-        ("photos/a.jpg", {"photos/a.xml": b"<annotation/>"}, "boxes of Pascal VOC"),
+        ("photos/cat/a.jpg", {"photos/cat/a.xml": b"<annotation/>"}, "boxes of Pascal VOC"),
         ("images/train/a.jpg", {"labels/train/a.txt": b"0 0.5 0.5 0.25 1\n"}, "boxes of YOLO"),
         ("images/a.jpg", {"labels/a.txt": b"12 0.5 .5 0.25 0.1 0.3 0.2\n"}, "boxes of YOLO"),
         ("photos/a.jpg", {"photos/a.txt": b"3 0.1 0.2 0.3 0.4"}, "boxes of YOLO"),
-        ("photos/a.jpg", {"photos/metadata.csv": b"file_name,label\n"}, "metadata.csv: .*jsonl"),
+        (
+            "photos/a.jpg",
+            {"photos/metadata.csv": b"photo,label\n"},
+            "metadata.csv: .*column file_name",
+        ),
+        ("a/p.jpg", {"a/labels.csv": b"image,label\np.jpg,cat\n"}, "rows of .*labels.csv"),
+        ("a/p.jpg", {"a.csv": b"id,label\np,cat\n"}, r"rows of .*a.csv: .*a.csv', root="),
         ("val/a.jpg", {"annotations/instances_val.json": b"{}"}, "objects in .*instances_val"),
     ],
 )
@@ -42,9 +49,52 @@ def test_annotations_that_nobody_reads(
     """Of Pascal VOC, YOLO, COCO and Hugging Face: one warning that says what to do; the images are there."""
     put(tmp_path, {images: jpeg(9, 8), **beside})
 
-    with pytest.warns(UserWarning, match=f"is read without .*{match}"):
-        dataset = open_dataset((tmp_path / images).parent)
+    folder = tmp_path / images.split("/")[0] if "cat" in images else (tmp_path / images).parent
+    with pytest.warns(UserWarning, match=f"is read without .*{match}") as warned:
+        dataset = open_dataset(folder)
     assert isinstance(dataset.fetch([0])[0], Sample)
+    if not any(name in match for name in ("metadata", "instances", "rows")):
+        [call] = re.findall(r"use open_dataset(\(.*\))$", str(warned[0].message))
+        options = {"classes": ["cat"]} if "voc" in call else {"task": "detect"}
+        opened = eval(f"opener{call}", {"opener": partial(open_dataset, **options)})
+        assert type(opened).__name__ in ("VocDataset", "YoloDataset")
+
+
+@pytest.mark.parametrize(
+    ("names", "match"),
+    [
+        (["a.jpg", "a_mask.png", "b.jpg"], "holds a_mask.png beside a.jpg.* call it a.mask.png"),
+        (["x/a.jpg", "x/a-seg.PNG", "y/b.jpg"], "holds a-seg.PNG beside a.jpg"),
+        (
+            ["gt/1.png", "gt/2.png", "gt/3.png", "in/1.jpg", "in/2.jpg", "in/3.jpg"],
+            "two classes with the same names of files, in/1.jpg and gt/1.png.*NAME.mask.png",
+        ),
+        (["images/a.jpg", "masks/b.png"], "has the class 'masks': its images are taken"),
+    ],
+)
+def test_masks_that_are_taken_for_images(
+    tmp_path: Path, jpeg: Jpeg, names: list[str], match: str
+) -> None:
+    """Pictures that differ from others in name or kind alone are said to be read as images."""
+    with pytest.warns(UserWarning, match=match) as said:
+        open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.jpg", "dog/2.jpg", "dog/3.jpg"],
+        ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.png", "dog/2.png", "dog/4.png"],
+        ["cat/gas_mask.jpg", "dog/b.jpg"],
+        ["cat/1.jpg", "results.csv"],
+    ],
+)
+def test_classes_that_are_none(tmp_path: Path, jpeg: Jpeg, names: list[str]) -> None:
+    """Numbered pictures of two classes, and a picture of a mask, are said nothing of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))
 
 
 @pytest.mark.parametrize("name", ["Annotations/a.xml", "labels/a.txt"])
@@ -52,7 +102,9 @@ def test_a_folder_of_annotations_is_no_class(tmp_path: Path, jpeg: Jpeg, name: s
     """Beside the folder of images: the error says which of them to open."""
     root = put(tmp_path, {"images/a.jpg": jpeg(9, 8), name: b"0 0.5 0.5 0.25 1"})
 
-    with pytest.raises(SourceError, match=r"annotations .* not read from there: give .*/images"):
+    with pytest.raises(
+        SourceError, match=r"annotations .*: say format='yolo', classes=.*/images to"
+    ):
         open_dataset(root)
 
 
@@ -204,7 +256,7 @@ def photographs(folder: Path, *names: str) -> None:
             "the class 'test', which is called like a split",
         ),
         (
-            ["images/a.jpg", "masks/a.png"],
+            ["images/a.jpg", "masks/b.png"],
             "the class 'masks': its images are taken for photographs",
         ),
         (["data/cat/a.jpg", "data/dog/a.jpg"], "the one class 'data', whose images lie in folders"),

@@ -1,0 +1,158 @@
+"""Schedule: recipes that take turns, by epoch."""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gpu_aug.argument_errors import Called
+from gpu_aug.errors import RecipeError
+from gpu_aug.files.document import write_document
+from gpu_aug.recipe import FORMAT_VERSION, Recipe
+from gpu_aug.views import Views
+
+
+@dataclass(frozen=True, init=False)
+class Schedule(metaclass=Called):
+    """Which recipe is used in which epoch, such as one without Mosaic in the last epochs.
+
+    Args:
+        recipes: From which epoch on, counted from 0, which recipe, or which views, are used. One of them begins with
+            epoch 0. All have the same number of views.
+
+    Raises:
+        RecipeError: No recipes, something that is not a recipe, an epoch that is none, or none for epoch 0.
+
+    Example:
+        >>> train = Recipe([RandomResizedCrop(64), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize()])
+        >>> plain = Recipe([RandomResizedCrop(64), Normalize()])
+        >>> schedule = Schedule({0: train, 290: plain})
+        >>> schedule.at(289) == train, schedule.at(290) == plain
+        (True, True)
+    """
+
+    first_epochs: tuple[int, ...]
+    recipes: tuple[Recipe | Views, ...]
+
+    # Made in a module that imports this one: gpu_aug/recipe_methods.py attaches it.
+    load: ClassVar[Callable[..., "Schedule"]]
+
+    def __init__(self, recipes: Mapping[int, Recipe | Views]) -> None:
+        if not isinstance(recipes, Mapping) or not recipes:
+            raise RecipeError(
+                f"a schedule must be a dictionary of epochs and recipes, got {recipes!r}: write "
+                "Schedule({0: first, 100: second})"
+            )
+        for epoch, recipe in recipes.items():
+            if isinstance(epoch, bool) or not isinstance(epoch, int | np.integer) or epoch < 0:
+                raise RecipeError(
+                    f"the epochs of a schedule must be whole numbers from 0, got {epoch!r}: give the epoch from "
+                    "which on a recipe is used"
+                )
+            if not isinstance(recipe, Recipe | Views):
+                raise RecipeError(
+                    f"a schedule must have a Recipe or Views for each epoch, got {recipe!r} for epoch {epoch}: give "
+                    "Recipe([...])"
+                )
+        epochs = sorted(recipes)
+        if epochs[0] != 0:
+            raise RecipeError(
+                f"a schedule must say which recipe epoch 0 has, but its first is for epoch {epochs[0]}: begin with 0"
+            )
+        object.__setattr__(self, "first_epochs", tuple(int(epoch) for epoch in epochs))
+        object.__setattr__(self, "recipes", tuple(recipes[epoch] for epoch in epochs))
+        numbers = [_num_views(recipe) for recipe in self.recipes]
+        if len(set(numbers)) > 1:
+            raise RecipeError(
+                f"the recipes of a schedule must all have the same number of views, got {numbers}: a training loop "
+                "gets one form of batches"
+            )
+
+    def __len__(self) -> int:
+        return len(self.recipes)
+
+    def at(self, epoch: int) -> Recipe | Views:
+        """Return the recipe, or the views, of an epoch, at least 0."""
+        return self.recipes[bisect_right(self.first_epochs, epoch) - 1]
+
+    def explain(self, device: str = "cpu", *, exact: bool = False) -> str:
+        """Say for every recipe how the fused engine carries it out; see Recipe.explain."""
+        return "\n".join(
+            f"from epoch {epoch}: {recipe.explain(device=device, exact=exact)}"
+            for epoch, recipe in zip(self.first_epochs, self.recipes, strict=True)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schedule as plain values, ready for JSON."""
+        parts = [{k: v for k, v in one.to_dict().items() if k != "version"} for one in self.recipes]
+        return {
+            "version": FORMAT_VERSION,
+            "schedule": [
+                {"from_epoch": epoch, **part}
+                for epoch, part in zip(self.first_epochs, parts, strict=True)
+            ],
+        }
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the schedule to a YAML or JSON file, by its ending."""
+        write_document(self.to_dict(), path)
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> Self:
+        """Build the schedule that ``to_dict`` described.
+
+        Raises:
+            RecipeError: Another version, an unknown operation, or a bad field.
+        """
+        parts = saved.get("schedule") if isinstance(saved, dict) else None
+        if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+            raise RecipeError(
+                f"schedule must be a list of recipes with from_epoch, got {parts!r}: write it again with "
+                "Schedule.save(path)"
+            )
+        return cls(
+            in_order(
+                [
+                    (part.get("from_epoch"), _built({**part, "version": saved.get("version")}))
+                    for part in parts
+                ]
+            )
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 in hex over the epochs and the fingerprints of the recipes; one recipe alone keeps its own."""
+        if len(self) == 1:
+            return self.recipes[0].fingerprint
+        parts = zip(self.first_epochs, self.recipes, strict=True)
+        prints = ",".join(f"{epoch}:{recipe.fingerprint}" for epoch, recipe in parts)
+        return hashlib.sha256(f"schedule:{prints}".encode()).hexdigest()
+
+
+def in_order(parts: list[tuple[Any, Recipe | Views]]) -> dict[Any, Recipe | Views]:
+    """Return recipes by epoch.
+
+    Raises:
+        RecipeError: An epoch has two.
+    """
+    by_epoch = dict(parts)
+    if len(by_epoch) < len(parts):
+        epochs = [epoch for epoch, _ in parts]
+        raise RecipeError(
+            f"a schedule must have one recipe for an epoch, got {epochs}: leave one out"
+        )
+    return by_epoch
+
+
+def _built(part: dict[str, Any]) -> Recipe | Views:
+    part = {name: value for name, value in part.items() if name != "from_epoch"}
+    return Views.from_dict(part) if "views" in part else Recipe.from_dict(part)
+
+
+def _num_views(recipe: Recipe | Views) -> int:
+    return len(recipe) if isinstance(recipe, Views) else 1

@@ -1,0 +1,222 @@
+"""Pictures of which each has a file of annotations: reading both, their identity, their columns."""
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import IndexedDataset
+from readers.formats.columns import to_payload
+from readers.formats.files.beside import FilesBelow
+from readers.formats.files.dataset import fetch_each
+from readers.image.header import Header, read_header
+from readers.sample import (
+    IMAGE_FIELDS,
+    BadSample,
+    ColumnName,
+    HeaderError,
+    Payload,
+    Sample,
+    SourceError,
+    checked_indices,
+)
+from readers.storage.limits import check_bytes
+
+_NUM_CONTENTS = 4096  # annotations of which the fingerprint sees every byte
+_PARSED_BYTES = 100  # that a byte of XML or of rows becomes: 9 MB of nested XML took 900
+
+
+class Entry(NamedTuple):
+    """A picture and its annotation.
+
+    Attributes:
+        key: Names the sample.
+        image: Name of the picture below the dataset's folder, "" where only the annotation tells it.
+        annotation: Name of the file of its objects, "" where it has none.
+        label: Class number of the whole picture, -1 for none.
+    """
+
+    key: str
+    image: str
+    annotation: str
+    label: int = -1
+
+
+class Picture(NamedTuple):
+    """What was read of an entry.
+
+    Attributes:
+        data: Encoded bytes of the picture.
+        field: Name of its field, such as ``jpg``.
+        header: What its first bytes say.
+        targets: Content of the field ``json``, None where the sample has none.
+        fields: Further fields.
+    """
+
+    data: Payload
+    field: str
+    header: Header
+    targets: Mapping[str, Any] | None
+    fields: Mapping[str, Payload]
+
+
+class AnnotatedDataset(IndexedDataset):
+    """Pictures below a folder, each with a file of annotations; the formats differ in how they find and read them.
+
+    Args:
+        root: The folder.
+        entries: The samples.
+        class_names: Name of each class number.
+        options: What further decides what a sample holds, in plain values, for the fingerprint.
+        remarks: Sentences for the one who opens it.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        entries: Sequence[Entry],
+        class_names: Sequence[str],
+        options: Mapping[str, Any],
+        remarks: Sequence[str] = (),
+    ) -> None:
+        self._root = root
+        self._files = AnnotationFiles(root)
+        self._entries = entries
+        self._set_classes(class_names)
+        self._options = dict(options)
+        self._remarks = tuple(remarks)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Name of each class number."""
+        return self._class_names
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._remarks
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over names, sizes and labels of all files, 4096 annotations, classes and options.
+
+        The content of annotations that are spread evenly over the samples counts: of all where there are no more.
+        """
+        settings = json.dumps([self._class_names, self._options], sort_keys=True)
+        digest = hashlib.sha256(f"pictures with annotations, 1: {settings}\n".encode())
+        for one in self._entries:
+            sizes = self._files.sizes([one.image or one.annotation, one.annotation or one.image])
+            line = "\0".join(map(str, (*one, *sizes)))
+            digest.update(f"{line}\n".encode("utf-8", "surrogateescape"))
+        rows = np.linspace(0, len(self) - 1, min(len(self), _NUM_CONTENTS)).astype(np.int64)
+        for row in np.unique(rows).tolist():
+            digest.update(hashlib.sha256(self._content(self._entries[row])).digest())
+        return digest.hexdigest()[:32]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; the sizes of files are not known without reading."""
+        if name == "label":
+            return np.array([one.label for one in self._entries], np.int64)
+        if name == "num_bytes":
+            return np.full(len(self), -1, np.int64)
+        return self._stated_sizes[:, 0 if name == "height" else 1].copy()
+
+    def keys(self) -> list[str]:
+        """Name of every sample."""
+        return [one.key for one in self._entries]
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read pictures and annotations, several at a time where they are slow to come; see `Dataset.fetch`."""
+        return fetch_each(self._fetch_one, checked_indices(indices, len(self)))
+
+    @abstractmethod
+    def _read(self, entry: Entry) -> Picture:
+        """Read a picture and its objects.
+
+        Raises:
+            HeaderError: The picture does not begin like one.
+            ValueError: Something else is wrong; the text is a short reason that names the file.
+        """
+
+    def _set_classes(self, names: Sequence[str]) -> None:
+        self._class_names = tuple(names)
+        self._numbers = {name: number for number, name in enumerate(self._class_names)}
+
+    def _sizes_of(self, entry: Entry) -> tuple[int, int]:
+        """(height, width) as an annotation states it, zeros where it does not."""
+        del entry
+        return 0, 0
+
+    @cached_property
+    def _stated_sizes(self) -> NDArray[np.int64]:
+        found = np.zeros((len(self), 2), np.int64)
+        for row, entry in enumerate(self._entries):
+            found[row] = self._sizes_of(entry)
+        return found
+
+    def _fetch_one(self, index: int) -> Sample | BadSample:
+        entry = self._entries[index]
+        try:
+            found = self._read(entry)
+        except HeaderError as error:
+            return BadSample(index, entry.key, "header", str(error))
+        except (ValueError, SourceError) as error:
+            return BadSample(index, entry.key, "read", str(error))
+        fields: dict[str, Payload] = {found.field: found.data}
+        if found.targets is not None:
+            fields["json"] = to_payload(found.targets)
+        fields |= found.fields
+        size = found.header.height, found.header.width
+        return Sample(index, entry.key, fields, entry.label, size, image_field=found.field)
+
+    def _content(self, entry: Entry) -> bytes:
+        try:
+            return self._files.read_annotation(entry.annotation) if entry.annotation else b""
+        except ValueError:
+            return b""
+
+
+class AnnotationFiles(FilesBelow):
+    """The files of a dataset, by names relative to its folder."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, "the folder of the dataset")
+
+    def read_annotation(self, name: str, parsed_bytes: int = _PARSED_BYTES) -> bytes:
+        """Read a file of annotations.
+
+        Args:
+            name: Relative to the folder.
+            parsed_bytes: What a byte of it takes in memory, at most.
+
+        Raises:
+            ValueError: It cannot be read, or takes too much memory.
+        """
+        [size] = self.sizes([name])
+        check_bytes(parsed_bytes * size, name)
+        return bytes(self.read(name))
+
+    def read_picture(self, name: str) -> tuple[Payload, str, Header]:
+        """Read a picture: its bytes, the name of its field, and its header.
+
+        Raises:
+            HeaderError: It does not begin like one.
+            ValueError: It cannot be read.
+        """
+        data = self.read(name)
+        return data, image_field(name), read_header(data)
+
+
+def image_field(name: str) -> str:
+    """The name of a picture among the fields of its sample."""
+    ending = name.rpartition(".")[2].lower()
+    return ending if ending in IMAGE_FIELDS else IMAGE_FIELDS[0]

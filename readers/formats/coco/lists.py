@@ -1,0 +1,175 @@
+"""The lists of a COCO file: where images, their annotations and the categories lie in its bytes."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from readers.formats.coco.parse import are_categories, file_name, is_box, is_id, parse
+from readers.sample import SourceError
+from readers.storage.blob import Content
+from readers.storage.index import Entry
+
+CAPTION, SEGMENTS = "caption.", "segments."
+"""What the names of members begin with that are no objects: captions, and the segments of a panoptic mask."""
+IMAGE = "image"
+"""What the name of the member begins with that is the image; it comes first.
+
+An index keeps samples alone: what is to be said of the whole file stands behind it, in the first sample. Names of members are no
+part of a dataset's fingerprint.
+"""
+_SHARE_BEYOND = (
+    0.25  # of boxes; of x, y, x, y taken for x, y, w, h about three quarters leave their images
+)
+_FEW_BOXES = 16  # of which a share says nothing
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def find_images(content: Content, name: str) -> Iterator[Entry]:
+    """Yield the images of a COCO file, and where their objects and the categories lie."""
+    lists = _Lists(content, name)
+    categories = (("categories", *lists.categories),) if lists.categories else ()
+    notes = lists.notes()
+    any_sound = False
+    for number, (start, stop) in enumerate(lists.images):
+        try:
+            image = parse(content[start:stop])
+            file = file_name(image)
+        except ValueError as error:
+            yield Entry(f"images[{number}]", (), fault=f"images[{number}]: {error}")
+            continue
+        found = enumerate(lists.objects.get(image["id"], ()))
+        objects = ((f"{one.kind}{i}", one.start, one.stop) for i, one in found)
+        said = notes if not any_sound else ""
+        members = ((IMAGE + said, start, stop), *categories, *objects)
+        any_sound = True
+        size: Any = (image.get("height"), image.get("width"))
+        known = all(type(length) is int and 0 < length < 1 << 31 for length in size)
+        key = f"images[{number}]" if file.startswith("/") else file
+        yield Entry(key, members, size=size if known else None)
+    if not any_sound:
+        raise SourceError(f"{name} lists no images: give a file with images and their annotations")
+
+
+class _Annotation(NamedTuple):
+    """One annotation: what it is, where it lies, and how far its box reaches, 0 without one."""
+
+    kind: str
+    start: int
+    stop: int
+    right: float = 0
+    bottom: float = 0
+
+
+class _Lists:
+    """Where the elements of COCO's three lists lie in a file.
+
+    Attributes:
+        images: (start, stop) of each, in bytes.
+        sizes: Id of an image -> its width and height, None where they are not said.
+        objects: Id of an image -> its annotations.
+        categories: (start, stop) of the whole list, or None.
+    """
+
+    def __init__(self, content: Content, name: str) -> None:
+        self.images: list[tuple[int, int]] = []
+        self.sizes: dict[int | str, tuple[float, float] | None] = {}
+        self.objects: dict[int | str, list[_Annotation]] = {}
+        self.categories: tuple[int, int] | None = None
+        # One letter a byte: offsets in the text are offsets in the file, and JSON's own signs are ASCII.
+        self._text = str(content[0 : len(content)], "latin-1")
+        self._decode = json.JSONDecoder().raw_decode
+        advice = "give a file of COCO's instances or keypoints, a JSON object with the list images"
+        try:
+            self._walk()
+        except (ValueError, IndexError, RecursionError) as error:
+            raise SourceError(
+                f"{name} is cut off or no JSON that can be read ({error}): {advice}"
+            ) from None
+        if not self.images:
+            raise SourceError(f"{name} lists no images: {advice}")
+
+    def _walk(self) -> None:
+        offset = self._skip(3 if self._text.startswith("\xef\xbb\xbf") else 0, "{")
+        while self._text[offset] != "}":
+            name, offset = self._decode(self._text, offset)
+            offset = self._skip(offset, ":")
+            start = offset
+            if name in ("images", "annotations") and self._text[offset] == "[":
+                offset = self._walk_list(offset, name)
+            else:
+                value, offset = self._decode(self._text, offset)
+                if name == "categories" and are_categories(value):
+                    self.categories = (start, offset)
+            offset = self._behind(offset, "}")
+
+    def _walk_list(self, offset: int, name: str) -> int:
+        offset = self._skip(offset, "[")
+        while self._text[offset] != "]":
+            start = offset
+            value, offset = self._decode(self._text, offset)
+            if name == "images":
+                self.images.append((start, offset))
+                self._keep_size(value)
+            elif isinstance(value, dict) and is_id(value.get("image_id")):
+                found = _annotation(value, start, offset)
+                self.objects.setdefault(_as_utf8(value["image_id"]), []).append(found)
+            offset = self._behind(offset, "]")
+        return offset + 1
+
+    def _keep_size(self, image: Any) -> None:
+        if isinstance(image, dict) and is_id(image.get("id")):
+            width, height = image.get("width"), image.get("height")
+            self.sizes[_as_utf8(image["id"])] = None
+            if isinstance(width, int | float) and isinstance(height, int | float):
+                self.sizes[_as_utf8(image["id"])] = width, height
+
+    def notes(self) -> str:
+        """Return what is to be said of the whole file, as JSON: lost annotations, and boxes that leave their images."""
+        lost = sum(len(some) for image, some in self.objects.items() if image not in self.sizes)
+        boxes = beyond = 0
+        for image, size in self.sizes.items():
+            some = [one for one in self.objects.get(image, ()) if one.right] if size else []
+            boxes += len(some)
+            if size:
+                beyond += sum(one.right > size[0] + 1 or one.bottom > size[1] + 1 for one in some)
+        told = {"lost": lost} if lost else {}
+        if boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes:
+            told["beyond"] = round(100 * beyond / boxes)
+        return json.dumps(told) if told else ""
+
+    def _skip(self, offset: int, sign: str) -> int:
+        """Return the offset of what follows a sign that must come."""
+        offset = self._space(offset)
+        if self._text[offset] != sign:
+            raise ValueError(f"{sign} is missing at byte {offset}")
+        return self._space(offset + 1)
+
+    def _behind(self, offset: int, end: str) -> int:
+        """Return the offset of the next element, or of the sign that ends them."""
+        offset = self._space(offset)
+        return offset if self._text[offset] == end else self._skip(offset, ",")
+
+    def _space(self, offset: int) -> int:
+        found = _SPACE.match(self._text, offset)
+        return found.end() if found else offset
+
+
+def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:
+    if "segments_info" in value:
+        return _Annotation(SEGMENTS, start, stop)
+    if "caption" in value and "bbox" not in value:
+        return _Annotation(CAPTION, start, stop)
+    box = value.get("bbox")
+    if isinstance(box, list) and is_box(box):
+        return _Annotation("", start, stop, box[0] + box[2], box[1] + box[3])
+    return _Annotation("", start, stop)
+
+
+def _as_utf8(value: int | str) -> int | str:
+    """Return an id that was read with one letter a byte as it is in UTF-8."""
+    if isinstance(value, str):
+        with suppress(UnicodeError):
+            return value.encode("latin-1").decode()
+    return value

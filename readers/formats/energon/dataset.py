@@ -1,0 +1,131 @@
+"""WebDataset shards that Megatron-Energon has prepared: its splits, exclusions and names of fields."""
+
+import hashlib
+import os
+import struct
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import Subset
+from readers.formats.energon.fields import FieldMap
+from readers.formats.energon.metadata import FOLDER, Prepared, read_metadata
+from readers.formats.tar.dataset import TarDataset
+from readers.plural import counted
+from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError
+from readers.selection import Picked, pick_taken
+
+_END = bytes(1024)  # two blocks of zeros end a tar
+_AT_ONCE = 1024
+
+
+class EnergonDataset(Subset):
+    """Samples of a folder with ``.nv-meta``, as Megatron-Energon would hand them out.
+
+    The shards are those of the split, without the samples that are excluded. Where ``dataset.yaml`` has a
+    ``field_map``, the part that it calls image (or video) is the image, that it calls label the label, and others
+    become further fields under their names, such as ``caption``; all stored fields are kept. Code that
+    ``dataset.yaml`` names is never run. The shards are indexed by this package; what ``energon prepare`` noted of
+    them is compared.
+
+    Args:
+        source: The folder.
+        split: Which split; None where there is but one.
+
+    Raises:
+        SourceError: The metadata is damaged, holds several splits or not this one, or excludes a sample that is not there.
+    """
+
+    def __init__(self, source: PathLike, *, split: str | None = None) -> None:
+        root = Path(os.fspath(source)).absolute()
+        self._told = read_metadata(root, split)
+        whole = TarDataset([str(root / name) for name in self._told.shards])
+        self._fields = FieldMap(self._told.fields)
+        self._replaced = [
+            name
+            for number, name in enumerate(self._told.shards)
+            if not _is_as_prepared(root / name, whole.samples_of(number), self._told.counts[name])
+        ]
+        super().__init__(whole, _pick(root, whole, self._told))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the shards, the samples that are left, and the names of fields."""
+        text = f"energon 1 {self.whole.fingerprint} {self._picked.identity} {self._fields.identity}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        found = []
+        if self._told.loader:
+            found.append(
+                f"{FOLDER}/dataset.yaml makes samples by {self._told.loader}, which is never run: the fields are those that "
+                "are stored"
+            )
+        if self._replaced:
+            found.append(
+                f"of {counted(len(self._told.shards), 'shard')} {len(self._replaced)} (first {self._replaced[0]}) was "
+                "replaced after prepare, and is read as it is now: run energon prepare again"
+            )
+        return tuple(found)
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; labels that the field_map takes from elsewhere are read with their samples."""
+        if name == "num_bytes" and self._fields.adds_fields:
+            return np.full(len(self), -1, np.int64)
+        if name != "label" or self._fields.label in ("", "cls"):
+            return super().column(name)
+        result = np.full(len(self), -1, np.int64)
+        for start in range(0, len(self), _AT_ONCE):
+            samples = self.fetch(range(start, min(start + _AT_ONCE, len(self))))
+            result[start : start + len(samples)] = [
+                -1 if isinstance(one, BadSample) else one.label for one in samples
+            ]
+        return result
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read samples; see `Dataset.fetch`."""
+        return [self._fields.apply(sample) for sample in super().fetch(indices)]
+
+
+def _is_as_prepared(shard: Path, num_samples: int, count: int) -> bool:
+    """Whether a shard has the samples that it had, and its .idx, where there is one, tells where it ends now."""
+    index = shard.with_name(f"{shard.name}.idx")
+    if num_samples != count:
+        return False
+    try:
+        data = index.read_bytes()
+    except OSError:
+        return True
+    if len(data) != 8 * (count + 1):
+        return False
+    (end,) = struct.unpack("<Q", data[-8:])
+    with shard.open("rb") as file:
+        file.seek(min(end, shard.stat().st_size))
+        return file.read(len(_END)) == _END
+
+
+def _pick(root: Path, whole: TarDataset, told: Prepared) -> Picked:
+    keeps = np.ones(len(whole), bool)
+    start = 0
+    for number, name in enumerate(told.shards):
+        stop = start + whole.samples_of(number)
+        if out := told.excluded.get(name):
+            keys = whole.keys_of(number)
+            missing = sorted(out.difference(keys))
+            if missing:
+                raise SourceError(
+                    f"{FOLDER}/split.yaml of {root} excludes {name}/{missing[0]}, and no sample there has this key: write keys, "
+                    "numbers of samples are not compared"
+                )
+            keeps[start:stop] = [key not in out for key in keys]
+        start = stop
+    if keeps.all():
+        return pick_taken(range(len(keeps)), len(keeps))
+    if not keeps.any():
+        raise SourceError(f"all samples of {root} are excluded by {FOLDER}/split.yaml: correct it")
+    return pick_taken(np.flatnonzero(keeps), len(keeps))

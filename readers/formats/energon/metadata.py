@@ -1,0 +1,154 @@
+"""The folder .nv-meta that ``energon prepare`` writes: shards, splits, and which field is what.
+
+Format: https://nvidia.github.io/Megatron-Energon/
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from readers.formats.splits import canonical, in_order, no_such_split, several_splits
+from readers.sample import SourceError
+from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.paths import expand_braces
+from readers.storage.unreadable import reason_of
+
+FOLDER = ".nv-meta"
+_ENTRY = re.compile(r"(.+?\.tar)(?:/(.+))?")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What .nv-meta tells of one split.
+
+    Attributes:
+        shards: Names of its tars below the folder, in order.
+        counts: Samples of each shard when it was prepared.
+        excluded: Keys of samples that are left out, by shard. (Its documentation says numbers; Energon compares keys.)
+        fields: What the samples' parts are called: ``{"image": "jpg", "caption": "json[text]"}``.
+        loader: The Python file that makes samples instead, "" where there is none. It is never run.
+    """
+
+    shards: tuple[str, ...]
+    counts: Mapping[str, int]
+    excluded: Mapping[str, frozenset[str]]
+    fields: Mapping[str, str]
+    loader: str
+
+
+def read_metadata(root: Path, split: str | None) -> Prepared:
+    """Read it.
+
+    Args:
+        root: Folder of the dataset.
+        split: Which split; None where there is but one.
+
+    Raises:
+        SourceError: It is damaged, holds several splits or not this one, or names files outside of its folder.
+    """
+    info = _read(root, ".info")
+    counts = info and info.get("shard_counts")
+    if not isinstance(counts, dict) or not counts:
+        raise SourceError(
+            f"{root / FOLDER} tells of no shards: run energon prepare again, or give the tars as a pattern"
+        )
+    for name in counts:
+        _require_inside(root, name)
+    told = _read(root, "split") or {}
+    shards = _shards(root, told, list(counts), split)
+    excluded, whole = _excluded(root, told.get("exclude") or [])
+    data = _read(root, "dataset") or {}
+    fields = data.get("field_map") or {}
+    if not isinstance(fields, dict) or not all(isinstance(one, str) for one in fields.values()):
+        raise SourceError(
+            f"the field_map in {root / FOLDER}/dataset.yaml is no mapping of names: correct it"
+        )
+    kept = tuple(name for name in shards if name not in whole)
+    if not kept:
+        raise SourceError(f"all shards of {root} are excluded by {FOLDER}/split.yaml: correct it")
+    loader = str(data.get("sample_loader") or "")
+    return Prepared(kept, {name: int(counts[name]) for name in kept}, excluded, fields, loader)
+
+
+def _read(root: Path, name: str) -> dict[str, Any] | None:
+    """Return what NAME.yaml or NAME.json holds, None where neither is there."""
+    found = [
+        path for end in ("yaml", "json") if (path := root / FOLDER / f"{name}.{end}").is_file()
+    ]
+    if not found:
+        return None
+    if len(found) > 1 and name != ".info":
+        raise SourceError(f"{root / FOLDER} holds {found[0].name} and {found[1].name}: delete one")
+    path = found[-1]
+    try:
+        check_bytes(path.stat().st_size, "it")
+        text = path.read_text("utf-8")
+        value = json.loads(text) if path.suffix == ".json" else _yaml(text)
+    except (OSError, TooLargeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else error
+        raise SourceError(f"{path} cannot be read: {reason}") from None
+    except Exception as error:  # noqa: BLE001, of the parser
+        reason = str(error).partition("\n")[0][:150]
+        raise SourceError(f"{path} cannot be read: {reason}") from None
+    if not isinstance(value, dict):
+        raise SourceError(f"{path} holds no mapping: run energon prepare again")
+    return value
+
+
+def _yaml(text: str) -> Any:
+    from ruamel.yaml import YAML
+
+    return YAML(typ="safe", pure=True).load(text)
+
+
+def _shards(root: Path, told: dict[str, Any], every: list[str], split: str | None) -> list[str]:
+    parts = told.get("split_parts")
+    if not parts:
+        if split is not None:
+            raise SourceError(no_such_split(str(root), split, []))
+        return every
+    if not isinstance(parts, dict):
+        raise SourceError(f"split_parts in {root / FOLDER}/split.yaml is no mapping: correct it")
+    named = {str(name): patterns for name, patterns in parts.items() if patterns}
+    if split is None:
+        if len(named) > 1:
+            raise SourceError(several_splits(str(root), in_order(named), ""))
+        split = next(iter(named), "train")
+    by_word = {canonical(name): name for name in named}
+    wanted = split if split in named else by_word.get(canonical(split), "")
+    if not wanted:
+        raise SourceError(no_such_split(str(root), split, in_order(named)))
+    shards = [str(name) for pattern in named[wanted] for name in expand_braces(str(pattern))]
+    unknown = [name for name in shards if name not in every]
+    if unknown:
+        raise SourceError(
+            f"the split {wanted} of {root} names {unknown[0]}, which {FOLDER}/.info.json does not know: run energon prepare "
+            "again"
+        )
+    return list(dict.fromkeys(shards))
+
+
+def _excluded(root: Path, entries: list[Any]) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
+    """Return the samples that are left out by shard, and the shards that are left out whole."""
+    samples: dict[str, set[str]] = {}
+    shards = set()
+    for text in (name for entry in entries for name in expand_braces(str(entry))):
+        found = _ENTRY.fullmatch(text)
+        if not found:
+            raise SourceError(
+                f"{root / FOLDER}/split.yaml excludes {text!r}: write SHARD.tar, or SHARD.tar/KEY for a sample"
+            )
+        if found[2] is None:
+            shards.add(found[1])
+        else:
+            samples.setdefault(found[1], set()).add(found[2])
+    return {name: frozenset(keys) for name, keys in samples.items()}, frozenset(shards)
+
+
+def _require_inside(root: Path, name: str) -> None:
+    parts = PurePosixPath(name).parts
+    if "://" in name or name.startswith("/") or ".." in parts:
+        raise SourceError(f"{root / FOLDER} names {name!r}, which does not lie in its folder")

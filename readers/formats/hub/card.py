@@ -1,0 +1,154 @@
+"""The card of a repository, README.md: which files are which split, and the names of classes.
+
+Format: https://huggingface.co/docs/hub/datasets-manual-configuration
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from readers.sample import SourceError
+from readers.storage.limits import TooLargeError, check_bytes
+
+NAME = "README.md"
+_HEAD = re.compile(r"\A\ufeff?---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
+_MEANT = re.compile(r"""^["']?(configs|dataset_info)["']?\s*:""", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Config:
+    """One configuration.
+
+    Attributes:
+        name: Its name.
+        files: Patterns of the files of each split; empty where the names of files tell.
+        folder: Where they lie, "" for the whole repository.
+        class_names: For each column of classes their names.
+        is_default: It is the one to take where none is named.
+    """
+
+    name: str
+    files: Mapping[str, list[str]] = field(default_factory=dict)
+    folder: str = ""
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    is_default: bool = False
+
+
+def read_card(text: str, shown: str) -> dict[str, Config]:
+    """Return the configurations that a card tells of, by name; empty where it tells of none.
+
+    Args:
+        text: All of README.md.
+        shown: The repository, for errors.
+
+    Raises:
+        SourceError: It tells of some in a way that cannot be read.
+    """
+    head = _HEAD.match(text)
+    if not head or not _MEANT.search(head[1]):
+        return {}
+    try:
+        told = _parse(head[1])
+        names = _class_names_by_config(told.get("dataset_info"))
+        configs = {one["config_name"]: _config(one, names) for one in told.get("configs") or ()}
+    except SourceError:
+        raise
+    except Exception as error:  # noqa: BLE001, whatever stands there instead of what should
+        reason = str(error).partition("\n")[0][:150]
+        raise SourceError(
+            f"the configs in the {NAME} of {shown} cannot be read ({type(error).__name__}: {reason}): give the files "
+            "by their paths"
+        ) from None
+    for name, classes in names.items():
+        configs.setdefault(name, Config(name, class_names=classes))
+    return configs
+
+
+def choose_config(configs: Mapping[str, Config], name: str | None, shown: str) -> Config:
+    """Return the configuration of a name; without a name the default one, or the only one.
+
+    Raises:
+        SourceError: There is none of this name, or there are several and none is the default.
+    """
+    if name is not None:
+        if name not in configs:
+            told = ", ".join(configs) or "none"
+            raise SourceError(f"{shown} has no config {name!r}: it has {told}")
+        return configs[name]
+    if not configs:
+        return Config("default")
+    default = [one for one in configs.values() if one.is_default] or [
+        one for one in configs.values() if one.name == "default" or len(configs) == 1
+    ]
+    if not default:
+        raise SourceError(
+            f"{shown} has the configs {', '.join(configs)}: open one of them, open_dataset(..., "
+            f"config={next(iter(configs))!r})"
+        )
+    return default[0]
+
+
+def _parse(text: str) -> dict[str, Any]:
+    from ruamel.yaml import YAML
+
+    try:
+        check_bytes(len(text), "the head of the card")
+    except TooLargeError as error:
+        raise SourceError(str(error)) from None
+    found = YAML(typ="safe", pure=True).load(text)
+    return found if isinstance(found, dict) else {}
+
+
+def _config(told: Mapping[str, Any], names: Mapping[str, Any]) -> Config:
+    name = str(told["config_name"])
+    files = told.get("data_files")
+    folder = str(told.get("data_dir") or "").strip("/")
+    found = {} if files is None else _by_split(files)
+    if folder:
+        found = {split: [f"{folder}/{one}" for one in ones] for split, ones in found.items()}
+    return Config(name, found, folder, names.get(name, {}), told.get("default") is True)
+
+
+def _by_split(files: Any) -> dict[str, list[str]]:
+    """Patterns by split: one pattern or several are of the split train."""
+    if isinstance(files, str):
+        return {"train": [files]}
+    if isinstance(files, dict):
+        return {str(split): _listed(value) for split, value in files.items()}
+    if all(isinstance(one, str) for one in files):
+        return {"train": list(files)}
+    return {str(one["split"]): _listed(one["path"]) for one in files}
+
+
+def _listed(value: Any) -> list[str]:
+    found = [value] if isinstance(value, str) else list(value)
+    if not all(isinstance(one, str) for one in found):
+        raise TypeError("a path is no text")
+    return found
+
+
+def _class_names_by_config(told: Any) -> dict[str, dict[str, tuple[str, ...]]]:
+    infos = [told] if isinstance(told, dict) else list(told or ())
+    return {
+        str(info.get("config_name", "default")): {
+            str(one["name"]): names
+            for one in info.get("features") or ()
+            if (names := _class_names(one.get("dtype")))
+        }
+        for info in infos
+    }
+
+
+def _class_names(kind: Any) -> tuple[str, ...]:
+    """Names of a ``class_label``, which are a list or a mapping from "0" on; none for other types."""
+    label = kind.get("class_label") if isinstance(kind, dict) else None
+    if not isinstance(label, dict):
+        return ()
+    names = label.get("names") or ()
+    if isinstance(names, dict):
+        numbered = {int(number): str(name) for number, name in names.items()}
+        if sorted(numbered) != list(range(len(numbered))):
+            raise ValueError("the numbers of classes have gaps")
+        return tuple(numbered[number] for number in range(len(numbered)))
+    return tuple(map(str, names))

@@ -1,0 +1,172 @@
+"""Opening a repository: the files of a split, and what its card tells of their classes."""
+
+import hashlib
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from readers.dataset import IndexedDataset, Subset
+from readers.formats.detect_files import is_shard
+from readers.formats.hub.card import NAME, Config, choose_config
+from readers.formats.hub.patterns import matching, require_all_parts, visible
+from readers.formats.hub.repository import Repository
+from readers.formats.parquet.dataset import ParquetDataset
+from readers.formats.registry import NUMBERED
+from readers.formats.splits import canonical, choose_split, in_order, no_such_split, several_splits
+from readers.sample import SourceError
+from readers.selection import pick_taken
+
+Open = Callable[..., IndexedDataset]
+
+
+class HubDataset(Subset):
+    """All samples of files of a repository.
+
+    Attributes:
+        whole: The files, opened as what they are.
+        repository: ``NAMESPACE/NAME``, "" where it is not known.
+        commit: The commit they are of, 40 hex digits, "" where it is not known.
+    """
+
+    def __init__(
+        self, whole: IndexedDataset, repository: str, commit: str, class_names: tuple[str, ...]
+    ) -> None:
+        super().__init__(whole, pick_taken(range(len(whole)), len(whole)))
+        self.repository, self.commit, self._class_names = repository, commit, class_names
+
+    def __repr__(self) -> str:
+        """Its files, and where they are from."""
+        name = self.repository or "a repository"
+        return f"HubDataset({name}{f'@{self.commit[:7]}' if self.commit else ''}: {self.whole!r})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the files and classes, the repository and its commit."""
+        text = (
+            f"hub 1 {self.repository} {self.commit} {self._class_names!r} {self.whole.fingerprint}"
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Those of the files; where these name none, those of the card."""
+        return self._class_names
+
+    @property
+    def block_size(self) -> int:
+        """That of the files."""
+        return self.whole.block_size
+
+
+def open_repository(
+    repository: Repository,
+    split: str | None,
+    config: str | None,
+    options: dict[str, Any],
+    opened: Open,
+) -> IndexedDataset | None:
+    """Open the files of a split.
+
+    Args:
+        repository: Where they are.
+        split: Which split; None where there is but one.
+        config: Which configuration of the card; None is the default one.
+        options: Options of the files' format.
+        opened: Opens paths of this machine, as `readers.open_dataset` does.
+
+    Returns:
+        None for a folder whose files are none that hold many samples each: it is opened like any other.
+
+    Raises:
+        SourceError: There is no such split or configuration, there are several splits, or files are missing.
+    """
+    told = choose_config(repository.configs(), config, repository.shown)
+    names = _choose(repository, told, split)
+    if all(map(_holds_many, names)) and names:
+        if names != [repository.path] and not (repository.path and repository.is_all):
+            require_all_parts(names, repository.shown)
+        whole = _open_table(repository.fetch(names), told, options, opened)
+    else:
+        folder = _common_folder(repository, names)
+        if repository.is_local and not folder:
+            return None
+        repository.fetch(names or visible(repository.files))
+        inner = None if names else split
+        whole = opened(str(repository.root / folder), split=inner, **options)
+    class_names = _names_of(whole, told)
+    if not repository.commit and class_names == whole.class_names:
+        return whole
+    return HubDataset(whole, repository.name, repository.commit, class_names)
+
+
+def _choose(repository: Repository, told: Config, split: str | None) -> list[str]:
+    shown, there = repository.shown, repository.files
+    if repository.path:
+        found = matching([repository.path], there, shown)
+        return choose_split(found, split, shown)
+    if told.files:
+        if split is None and len(told.files) > 1:
+            raise SourceError(several_splits(shown, in_order(told.files), ""))
+        by_word = {canonical(name): name for name in told.files}
+        wanted = next(iter(told.files)) if split is None else split
+        wanted = wanted if wanted in told.files else by_word.get(canonical(wanted), "")
+        if not wanted:
+            raise SourceError(no_such_split(shown, split or "", in_order(told.files)))
+        return matching(told.files[wanted], there, shown)
+    below = f"{told.folder}/" if told.folder else ""
+    shards = [name for name in visible(there) if name.startswith(below) and _holds_many(name)]
+    return choose_split(shards, split, shown) if shards else []
+
+
+def _holds_many(name: str) -> bool:
+    base = name.rpartition("/")[2]
+    return is_shard(base) or NUMBERED.search(base) is not None
+
+
+def _open_table(
+    paths: Sequence[str], told: Config, options: dict[str, Any], opened: Open
+) -> IndexedDataset:
+    """Open shards; where they have no label of a usual name, with the one column that the card gives classes for."""
+    whole = opened(list(paths), **options)
+    classes = list(told.class_names)
+    if not isinstance(whole, ParquetDataset) or whole.label_column or len(classes) != 1:
+        return whole
+    if "label" in options or not whole.has_column(classes[0]):
+        return whole
+    return opened(list(paths), **options, label=classes[0])
+
+
+def _common_folder(repository: Repository, names: Sequence[str]) -> str:
+    """The folder that holds files which are no shards, such as images, and no others; "" for all of it.
+
+    Raises:
+        SourceError: Others lie beside them.
+    """
+    if not names:
+        return ""
+    folder = os.path.commonpath([f"/{name}" for name in names])
+    folder = folder.rpartition("/")[0] if folder[1:] in names else folder
+    below = [one for one in visible(repository.files) if f"/{one}".startswith(f"{folder}/")]
+    others = sorted({*below} - {*names, NAME})
+    if others:
+        raise SourceError(
+            f"{repository.shown} lists {len(names)} files of this split, which are no shards, and {others[0]} lies "
+            "beside them: give a folder that holds the split alone"
+        )
+    return folder[1:]
+
+
+def _names_of(whole: IndexedDataset, told: Config) -> tuple[str, ...]:
+    """Names of the classes: the files' own come first."""
+    column = whole.label_column if isinstance(whole, ParquetDataset) else None
+    of_card = told.class_names.get(column or "", ())
+    if whole.class_names and of_card and whole.class_names != of_card:
+        warnings.warn(
+            f"the classes of column {column!r} are called {', '.join(whole.class_names[:3])}, ... in the files and "
+            f"{', '.join(of_card[:3])}, ... in the README.md: the files' names are taken",
+            UserWarning,
+            stacklevel=4,
+        )
+    return whole.class_names or of_card

@@ -1,0 +1,198 @@
+"""A repository with its files: a folder of this machine, or one of the Hub at one commit."""
+
+import os
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from readers.formats.hub.address import SCHEME, HubAddress
+from readers.formats.hub.card import NAME, Config, read_card
+from readers.formats.registry import require
+from readers.sample import SourceError
+from readers.storage.unreadable import reason_of
+
+_THREADS = 8
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_FOLDER = re.compile(r"datasets--(.+)")
+_MOST_SHOWN = 3
+
+
+class Repository:
+    """Files of a repository.
+
+    Attributes:
+        shown: For messages.
+        name: ``NAMESPACE/NAME``, "" where it is not known.
+        commit: 40 hex digits, "" where it is not known.
+        path: The part of it that is meant, "" for all.
+        files: Names of all its files, with slashes.
+        is_local: It lies in a folder that was given as such.
+        is_all: The Hub has told these files; else they are those that are here.
+    """
+
+    def __init__(
+        self,
+        shown: str,
+        root: Path,
+        name: str,
+        commit: str,
+        path: str,
+        files: Sequence[str],
+        *,
+        is_local: bool = False,
+        is_all: bool = False,
+    ) -> None:
+        self.shown, self.root, self.name, self.commit = shown, root, name, commit
+        self.path, self.files, self.is_local, self.is_all = path, files, is_local, is_all
+
+    def configs(self) -> dict[str, Config]:
+        """What its card tells; see `read_card`."""
+        if NAME not in self.files:
+            return {}
+        [card] = self.fetch([NAME])
+        return read_card(Path(card).read_text("utf-8", "replace"), self.shown)
+
+    def fetch(self, names: Sequence[str]) -> list[str]:
+        """Return the paths of files, those that are not there yet downloaded into the Hub's cache.
+
+        Raises:
+            SourceError: One cannot be had.
+        """
+        if self.is_local:
+            return [str(self.root / name) for name in names]
+        hub = _hub()
+        missing: list[str] = []
+
+        def fetch(name: str) -> str:
+            try:
+                return str(
+                    hub.hf_hub_download(self.name, name, repo_type="dataset", revision=self.commit)
+                )
+            except hub.errors.LocalEntryNotFoundError:
+                missing.append(name)
+                return ""
+            except Exception as error:  # noqa: BLE001, of several libraries
+                raise SourceError(f"{self.shown}: {name} cannot be had: {_told(error)}") from None
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            paths = list(pool.map(fetch, names))
+        if missing:
+            told = ", ".join(sorted(missing)[:_MOST_SHOWN])
+            raise SourceError(
+                f"{self.shown} at commit {self.commit[:7]}: {len(missing)} of {len(names)} files ({told}) are not in the "
+                f"cache {hub.constants.HF_HUB_CACHE}: {_how_to_get()}"
+            )
+        return paths
+
+
+def find_repository(sources: Sequence[str], format: str | None) -> Repository | None:
+    """The repository that is meant, None where none is.
+
+    Args:
+        sources: What the caller gave.
+        format: Likewise; a folder of a named format is no repository.
+
+    Raises:
+        SourceError: It is not on the Hub or not in its cache, or there are several.
+    """
+    if any(one.startswith(SCHEME) for one in sources):
+        if len(sources) > 1:
+            raise SourceError(
+                f"a list must not hold {sources[0]}: open each repository of the Hub by itself and join them with "
+                "readers.mix"
+            )
+        return _on_hub(sources[0])
+    if len(sources) != 1 or format is not None or "://" in sources[0]:
+        return None
+    root = Path(sources[0])
+    return _in_folder(root) if root.is_dir() else None
+
+
+def _in_folder(root: Path) -> Repository | None:
+    """A folder that is a snapshot in a cache, or has a card that tells of its files."""
+    root = root.absolute()
+    name = commit = ""
+    owner = _FOLDER.fullmatch(root.parent.parent.name)
+    if owner and root.parent.name == "snapshots" and _COMMIT.fullmatch(root.name):
+        name, commit = owner[1].replace("--", "/"), root.name
+    try:
+        card = (root / NAME).read_text("utf-8", "replace") if (root / NAME).is_file() else ""
+    except OSError as error:
+        raise SourceError(f"{root / NAME} cannot be read: {reason_of(error)}") from None
+    if not commit and not read_card(card, str(root)):
+        return None
+    return Repository(str(root), root, name, commit, "", _walk(root), is_local=True)
+
+
+def _on_hub(url: str) -> Repository:
+    hub, address = _hub(), HubAddress.of(url)
+    offline, is_all = bool(hub.constants.HF_HUB_OFFLINE), True
+    options: dict[str, Any] = {"repo_type": "dataset", "revision": address.revision}
+    try:
+        commit = (
+            ""
+            if offline
+            else hub.HfApi().dataset_info(address.repository, revision=address.revision).sha
+        )
+        root = Path(
+            hub.snapshot_download(
+                address.repository, **options, allow_patterns=[NAME], local_files_only=offline
+            )
+        )
+        if commit and root.name != commit:
+            raise SourceError(f"{url} has changed just now: open it again")
+        try:
+            options["revision"] = root.name
+            files = [one.path for one in hub.get_cached_repo_tree(address.repository, **options)]
+        except hub.errors.CachedRepoTreeNotFoundError:
+            is_all = not offline
+            files = (
+                hub.HfApi().list_repo_files(address.repository, **options)
+                if is_all
+                else _walk(root)
+            )
+    except SourceError:
+        raise
+    except Exception as error:  # noqa: BLE001, of several libraries
+        raise SourceError(f"{url} cannot be opened: {_told(error)}") from None
+    return Repository(url, root, address.repository, root.name, address.path, files, is_all=is_all)
+
+
+def _hub() -> ModuleType:
+    hub = require("huggingface_hub", extra="hf")
+    for part in ("errors", "constants"):
+        require(f"huggingface_hub.{part}", extra="hf")
+    return hub
+
+
+def _told(error: Exception) -> str:
+    """A sentence for people, by the names of the Hub's errors."""
+    kind = type(error).__name__
+    access = "log in (hf auth login) or set HF_TOKEN where it is private"
+    if kind == "GatedRepoError":
+        return f"its owner must let you in: ask for access on its page, and {access}"
+    if kind in ("RepositoryNotFoundError", "LocalTokenNotFoundError"):
+        return f"there is no such dataset, or you may not see it: correct the name, or {access}"
+    if kind == "RevisionNotFoundError":
+        return "it has no such revision: give a branch, a tag or a commit behind @"
+    if kind in ("LocalEntryNotFoundError", "IncompleteSnapshotError", "OfflineModeIsEnabled"):
+        return f"it is not in the cache: {_how_to_get()}"
+    if kind == "HFValidationError":
+        return "this is no name of a dataset: write hf://datasets/NAMESPACE/NAME"
+    reason = str(error).partition("\n")[0].strip()[:200] or kind
+    return f"{reason}; with HF_HUB_OFFLINE=1 what is in the cache is read"
+
+
+def _how_to_get() -> str:
+    return "unset HF_HUB_OFFLINE to download, or get it with hf download --repo-type dataset"
+
+
+def _walk(root: Path) -> list[str]:
+    found = []
+    for folder, folders, files in os.walk(root, followlinks=False):
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        found += [Path(folder, name).relative_to(root).as_posix() for name in sorted(files)]
+    return found

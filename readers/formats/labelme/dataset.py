@@ -1,0 +1,198 @@
+"""LabelMe: pictures with a JSON file of shapes each."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from readers.formats.boxes.checks import (
+    Outside,
+    checked_classes,
+    class_number,
+    fit_box,
+    require_outside,
+    told_of_unpaired,
+)
+from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture, image_field
+from readers.formats.boxes.listing import files_below, inside_split, stem_of
+from readers.formats.coco.masks import write_png
+from readers.formats.labelme.document import Document, Shape, decode_base64, parse_document
+from readers.formats.labelme.objects import Instance, instances_of, mask_of
+from readers.formats.registry import require
+from readers.image.header import Header, read_header
+from readers.sample import PathLike, Payload, SourceError, is_image_file
+from readers.storage.limits import check_bytes
+from readers.storage.unreadable import unreadable
+
+_READ_BYTES = 2  # that a byte of such a file becomes as text
+_VALUE_BYTES = 100  # that a value of it becomes
+_FIELDS = {"jpeg": "jpg", "tiff": "tif"}
+
+
+class LabelMeDataset(AnnotatedDataset):
+    """The pictures of LabelMe's files, sorted by the names of the files, at any depth of a folder.
+
+    Each sample has the picture and the field ``json``, in which the loader looks for targets:
+
+    - ``boxes``, ``labels``: the extent and the class number of each object that has an area: rectangles, polygons,
+      circles, turned rectangles and masks. Shapes of one label and one ``group_id`` are one object;
+    - ``keypoints``, ``keypoint_labels``: points, and their class numbers; ``keypoint_objects`` is the box of the same
+      ``group_id``, -1 where none or several have it;
+    - ``shapes``, ``flags``: as written, but for the pixels of masks; lines are there alone.
+
+    Coordinates are pixels of the upright picture (turned by its EXIF tag). A picture that the file itself holds
+    counts before the one that it names. A size that is not the one stated makes the sample bad.
+
+    Args:
+        root: The folder.
+        split: Name of a split, where folders in root are called so.
+        classes: Names of the classes in the order of their numbers. None takes the labels of all files (of all
+            splits), sorted, and a warning says so; all files are read for it.
+        masks: Each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where it is, else 0.
+            They may cover each other. Needs the package pycocotools (the extra ``coco``).
+        outside: "raise" makes a box that leaves its picture a bad sample, "clip" cuts it.
+
+    Raises:
+        SourceError: There are no such files, several splits and none is asked for, or no such split.
+
+    Example:
+        >>> import json
+        >>> labelme = LabelMeDataset("labelme/", classes=["cat", "dog"])
+        >>> [sample] = labelme.fetch([0])
+        >>> json.loads(sample.fields["json"])["boxes"][0]
+        [8.0, 4.0, 40.0, 36.0]
+    """
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        split: str | None = None,
+        classes: Sequence[str] | None = None,
+        masks: bool = False,
+        outside: Outside = "raise",
+    ) -> None:
+        require_outside(outside)
+        if masks:
+            require("pycocotools.mask", extra="coco")
+        folder = Path(root).absolute()
+        with unreadable(str(folder)):
+            entries, everything, num_bare = _find_entries(folder, split)
+        names = checked_classes(classes)
+        options = {"format": "labelme", "masks": masks, "outside": outside}
+        super().__init__(folder, entries, names or (), options)
+        remarks = told_of_unpaired(folder, num_bare, 0, ".json")
+        if names is None:
+            self._set_classes(self._labels(everything))
+            remarks.append(
+                f"{folder} has no list of classes, so they are the labels of its files in sorted order "
+                f"({', '.join(self._class_names[:10])}): say classes= to fix their numbers"
+            )
+        self._remarks = tuple(remarks)
+
+    def _read(self, entry: Entry) -> Picture:
+        name = entry.annotation
+        found = self._document(name)
+        data, field, header = self._picture(found, name)
+        size = _checked_size(found, header, name)
+        instances, targets = self._targets(found, size, name)
+        fields: dict[str, Payload] = {}
+        if self._options["masks"]:
+            for number, one in enumerate(instances):
+                mask = mask_of(one, size, f"{name} shape {one.number}")
+                fields[f"mask.{number}.png"] = write_png(mask)
+        return Picture(data, field, header, targets, fields)
+
+    def _targets(
+        self, found: Document, size: tuple[int, int], name: str
+    ) -> tuple[list[Instance], dict[str, Any]]:
+        """Return the objects that have a box, and what the field json holds."""
+        for number, shape in enumerate(found.shapes, start=1):
+            class_number(self._numbers, shape.label, f"{name} shape {number}")
+        kept, boxes = [], []
+        for one in instances_of(found.shapes):
+            where = f"{name} shape {one.number}"
+            box = fit_box(one.box, size, self._options["outside"], where)
+            if box is not None:
+                kept.append(one)
+                boxes.append(box)
+        points = [shape for shape in found.shapes if shape.kind == "point"]
+        return kept, {
+            "boxes": boxes,
+            "labels": [self._numbers[one.label] for one in kept],
+            "keypoints": [list(shape.points[0]) for shape in points],
+            "keypoint_labels": [self._numbers[shape.label] for shape in points],
+            "keypoint_objects": [_owner(shape, kept) for shape in points],
+            "shapes": [shape.raw for shape in found.shapes],
+            "flags": found.flags,
+        }
+
+    def _picture(self, found: Document, name: str) -> tuple[Payload, str, Header]:
+        if not found.data:
+            return self._files.read_picture(found.image)
+        data = decode_base64(found.data, f"{name}: imageData")
+        header = read_header(data)
+        return data, image_field(f".{_FIELDS.get(header.format, header.format)}"), header
+
+    def _document(self, name: str) -> Document:
+        content = self._files.read_annotation(name, _READ_BYTES)
+        num_values = sum(
+            map(content.count, (b"[", b"{", b","))
+        )  # none of them stands in a picture's text
+        check_bytes(_READ_BYTES * len(content) + _VALUE_BYTES * num_values, name)
+        return parse_document(content, name)
+
+    def _labels(self, everything: Sequence[str]) -> list[str]:
+        """Return the labels of all files, sorted; those that cannot be read are passed over."""
+        labels: set[str] = set()
+        for name in everything:
+            with suppress(ValueError):
+                labels |= {shape.label for shape in self._document(name).shapes}
+        if not labels:
+            raise SourceError(
+                f"the files in {self._root} have no shapes: give the names of the classes, open_dataset(..., "
+                "classes=['cat', 'dog'])"
+            )
+        return sorted(labels)
+
+    def _sizes_of(self, entry: Entry) -> tuple[int, int]:
+        with suppress(ValueError):
+            return self._document(entry.annotation).size
+        return 0, 0
+
+
+def _find_entries(root: Path, split: str | None) -> tuple[list[Entry], list[str], int]:
+    """Return the samples of a split, the files of all splits, and how many pictures have none."""
+    images: dict[str, str] = {}
+    files: list[str] = []
+    for prefix, names in files_below(root):
+        images |= {stem_of(f"{prefix}{name}"): f"{prefix}{name}" for name in names if is_image_file(name)}  # fmt: skip
+        files += [f"{prefix}{name}" for name in names if name.lower().endswith(".json")]
+    if not files:
+        raise SourceError(f"{root} holds no .json files: give the folder in which LabelMe wrote")
+    inside = inside_split(root, files, split)
+    entries = [
+        Entry(stem_of(name), images.get(stem_of(name), ""), name) for name in sorted(filter(inside, files))
+    ]  # fmt: skip
+    bare = {key for key in images if inside(key)} - {one.key for one in entries}
+    return entries, sorted(files), len(bare)
+
+
+def _owner(shape: Shape, instances: Sequence[Instance]) -> int:
+    """Return the number of the one object of a point's group, -1 where there is none or several."""
+    if shape.group is None:
+        return -1
+    found = [number for number, one in enumerate(instances) if one.shapes[0].group == shape.group]
+    return found[0] if len(found) == 1 else -1
+
+
+def _checked_size(found: Document, header: Header, name: str) -> tuple[int, int]:
+    size = header.height, header.width
+    stated: Mapping[str, tuple[int, int]] = {
+        "imageHeight": (found.size[0], size[0]),
+        "imageWidth": (found.size[1], size[1]),
+    }
+    for field, (written, actual) in stated.items():
+        if written not in (0, actual):
+            raise ValueError(f"{name}: {field} is {written}, and that of the upright picture {actual}")  # fmt: skip
+    return size

@@ -1,0 +1,217 @@
+"""Lance datasets: rows at one version, read at random."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import IndexedDataset
+from readers.formats.lance.library import (
+    LanceError,
+    blob_columns,
+    fragments_of,
+    lance,
+    one_line_errors,
+    open_version,
+)
+from readers.formats.registry import require
+from readers.formats.tables.columns import Lost, column_of
+from readers.formats.tables.layout import Layout, find_layout
+from readers.formats.tables.values import make_samples
+from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
+from readers.storage.limits import TooLargeError, check_bytes
+
+_Values = dict[str, Sequence[Any]]
+
+
+class LanceDataset(IndexedDataset):
+    """Rows of a Lance dataset at one version.
+
+    The version is settled when the dataset is opened: what others commit later changes nothing here, in other
+    processes neither. Indices count the rows that are not deleted, in the order of a scan. Rows of a batch are read
+    in one go. Columns of blobs (``lance.blob_field``, or the mark ``lance-encoding:blob``) are read whole; only
+    these have a size that is checked before they are read (see `readers.storage.limits`).
+
+    lance keeps threads, which a fork leaves behind: a forked process is refused, start processes with spawn.
+
+    Args:
+        source: The folder, such as ``photos.lance``.
+        version: Number or tag of the version; None is the newest one.
+        image: Column of the image; None looks for the usual names, then for the only column of bytes.
+        label: Column of the class number, whole numbers or digits; None looks for the usual names.
+        key: Column that names the samples; None looks for the usual names, then counts rows.
+        columns: Which columns become fields; None for all. Others are not read.
+
+    Attributes:
+        version: Number of the version that is open.
+
+    Raises:
+        SourceError: It is no Lance dataset, or has no such version or column, or no rows.
+    """
+
+    def __init__(
+        self,
+        source: PathLike,
+        *,
+        version: int | str | None = None,
+        image: str | None = None,
+        label: str | None = None,
+        key: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        if isinstance(columns, str):
+            raise SourceError(
+                f"columns must be a sequence of names, got {columns!r}: write [{columns!r}]"
+            )
+        self._path = str(Path(os.fspath(source)).absolute())
+        self._lance = open_version(self._path, version)
+        self.version = int(self._lance.version)
+        self._name = Path(self._path).name
+        self._options: dict[str, Any] = {
+            "version": self.version,
+            "image": image,
+            "label": label,
+            "key": key,
+            "columns": None if columns is None else list(columns),
+        }
+        self._blobs = blob_columns(self._lance.schema)
+        self._layout = self._find_layout()
+        self._length = int(self._lance.count_rows())
+        if not self._length:
+            raise SourceError(f"{self._path} holds no rows at version {self.version}: open another")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the same version itself."""
+        return _reopen, (type(self), self._path, self._options, self.fingerprint)
+
+    def __repr__(self) -> str:
+        """As of other datasets, with the version."""
+        return f"{super().__repr__()[:-1]}, version {self.version})"
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """From Hugging Face's ClassLabel, where the schema holds it; else empty."""
+        return self._layout.class_names
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._layout.remarks
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the columns that are read, and the files and deletions that make up the version.
+
+        Names of Lance's files are drawn at random when they are written and never used again, so they stand for their
+        content. The number of the version is no part of it: a commit that changes no rows, such as a new index, makes
+        a new number for the same samples.
+        """
+        digest = hashlib.sha256(f"lance 1 {self._layout.identity}".encode())
+        for fragment in fragments_of(self._lance):
+            digest.update(json.dumps(fragment, sort_keys=True).encode())
+        return digest.hexdigest()[:32]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; labels are read from their column, sizes are not known.
+
+        Raises:
+            SourceError: The labels cannot be read.
+        """
+        label = self._layout.label
+        if name != "label" or label is None:
+            return np.full(len(self), -1 if name in ("label", "num_bytes") else 0, np.int64)
+        lance()
+        try:
+            with one_line_errors():
+                table = self._lance.scanner(columns=[label], scan_in_order=True).to_table()
+        except LanceError as error:
+            raise SourceError(f"the labels of {self._path} cannot be read: {error}") from None
+        return column_of(self._layout, label, table.column(label)).labels()
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read the rows in one go; see `Dataset.fetch`.
+
+        Raises:
+            SourceError: This process was forked from the one that opened the dataset.
+        """
+        wanted = np.array(checked_indices(indices, len(self)), np.int64)
+        if not len(wanted):
+            return []
+        lance()
+        rows, places = np.unique(wanted, return_inverse=True)
+        values = self._read(rows.tolist())
+        each = places.tolist()
+        spread = {name: [found[k] for k in each] for name, found in values.items()}
+        plain = wanted.tolist()
+        return make_samples(self._layout, plain, plain, self._name, spread)
+
+    def _find_layout(self) -> Layout:
+        pa = require("pyarrow", extra="lance")
+        fields = [
+            pa.field(field.name, pa.large_binary()) if field.name in self._blobs else field
+            for field in self._lance.schema
+        ]
+        return find_layout(
+            pa.schema(fields, self._lance.schema.metadata),
+            **{name: self._options[name] for name in ("image", "label", "key", "columns")},
+            source=self._path,
+        )
+
+    def _read(self, rows: list[int]) -> _Values:
+        """One value per row for each column; where that fails row by row, so that a bad row takes no other with it."""
+        try:
+            return self._take(rows)
+        except LanceError as error:
+            if len(rows) == 1:
+                lost = Lost(f"the row cannot be read: {error}")
+                return {name: [lost] for name in self._layout.columns}
+        alone = [self._read([row]) for row in rows]
+        return {name: [values[name][0] for values in alone] for name in self._layout.columns}
+
+    def _take(self, rows: list[int]) -> _Values:
+        plain = [name for name in self._layout.columns if name not in self._blobs]
+        values: _Values = {}
+        with one_line_errors():
+            if plain:
+                table = self._lance.take(rows, columns=plain)
+                for name in plain:
+                    column = column_of(self._layout, name, table.column(name))
+                    values[name] = column.values(range(len(rows)))
+            for name in self._layout.columns:
+                if name in self._blobs:
+                    files = self._lance.take_blobs(name, indices=rows)
+                    values[name] = [_content(file) for file in files]
+        return values
+
+
+def _content(blob: Any) -> "bytes | Lost | None":
+    """All of a lance.BlobFile, which is None where the value is null."""
+    if blob is None:
+        return None
+    try:
+        check_bytes(blob.size(), "the value")
+        with blob:
+            return bytes(blob.readall())
+    except TooLargeError as error:
+        return Lost(str(error))
+
+
+def _reopen(
+    kind: type[LanceDataset], path: str, options: dict[str, Any], fingerprint: str
+) -> LanceDataset:
+    dataset = kind(path, **options)
+    if dataset.fingerprint != fingerprint:
+        raise SourceError(
+            f"{path} has been written anew since it was opened, and version {dataset.version} is another one: "
+            "open it again"
+        )
+    return dataset

@@ -1,0 +1,137 @@
+"""Calls of the package lance: opening a version, errors in one line, and no calls in forked processes."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from readers.formats.registry import require
+from readers.sample import SourceError
+
+_BLOB_MARK, _BLOB_TYPE = b"lance-encoding:blob", "lance.blob.v2"
+_MOST_REASON = 160
+_is_inherited = False
+
+
+class LanceError(OSError):
+    """lance could not read; the text is its reason, in one line."""
+
+
+def lance() -> ModuleType:
+    """Return the package.
+
+    Raises:
+        SourceError: It is not installed, or this process was forked from one that has used it: its threads have
+            stayed behind.
+    """
+    if _is_inherited:
+        raise SourceError(
+            "Lance data cannot be read in a process that was forked from one that has opened some: start "
+            "processes with spawn or forkserver, such as DataLoader(multiprocessing_context='spawn')"
+        )
+    return require("lance", extra="lance")
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn whatever lance raises into a LanceError, its panics among them.
+
+    Raises:
+        LanceError: It raised something.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, SourceError):
+        raise
+    except BaseException as error:
+        is_panic = type(error).__name__ == "PanicException"
+        if not is_panic and not isinstance(error, Exception):
+            raise
+        # What follows the reason is the line of its source.
+        text = str(error).partition("\n")[0].partition(", /")[0].partition(", rust/")[0]
+        raise LanceError(text[:_MOST_REASON].strip(" :,") or type(error).__name__) from None
+
+
+def open_version(path: str, version: int | str | None) -> Any:
+    """Open a folder at a version.
+
+    Args:
+        path: The folder.
+        version: Number or tag; None is the newest.
+
+    Returns:
+        A lance.LanceDataset, which stays at this version.
+
+    Raises:
+        SourceError: There is no such dataset or version.
+    """
+    library = lance()
+    if not (Path(path) / "_versions").is_dir():
+        raise SourceError(
+            f"{path} is no Lance dataset: give the folder that holds _versions/ and data/"
+        )
+    try:
+        with one_line_errors():
+            newest = library.dataset(path)
+    except LanceError as error:
+        raise SourceError(f"{path} cannot be opened: {error}") from None
+    if version is None:
+        return newest
+    try:
+        with one_line_errors():
+            return library.dataset(path, version=version)
+    except LanceError:
+        raise SourceError(f"{path} has no version {version!r}: {_versions_of(newest)}") from None
+
+
+def blob_columns(schema: Any) -> frozenset[str]:
+    """Names of the columns whose values lie apart from the others, by either way of marking them.
+
+    Args:
+        schema: A pyarrow.Schema of lance.
+    """
+    return frozenset(
+        field.name
+        for field in schema
+        if (field.metadata or {}).get(_BLOB_MARK) == b"true"
+        or getattr(field.type, "extension_name", "") == _BLOB_TYPE
+    )
+
+
+def fragments_of(dataset: Any) -> list[dict[str, Any]]:
+    """What a version is made of: the files of each fragment, its rows, and which of them are deleted."""
+    found = []
+    for fragment in dataset.get_fragments():
+        told = fragment.metadata.to_json()
+        files = [
+            {name: file[name] for name in ("path", "fields", "file_size_bytes")}
+            for file in told["files"]
+        ]
+        gone = told["deletion_file"]
+        found.append(
+            {
+                "files": files,
+                "rows": told["physical_rows"],
+                "deleted": gone and [gone["read_version"], gone["id"], gone["num_deleted_rows"]],
+                "overlays": told.get("overlays") or [],
+            }
+        )
+    return found
+
+
+def _versions_of(dataset: Any) -> str:
+    numbers = [one["version"] for one in dataset.versions()]
+    tags = sorted(dataset.tags.list())
+    told = f"it has version {numbers[0]}" + (f" to {numbers[-1]}" if numbers[1:] else "")
+    return f"{told}, and the tags {', '.join(tags[:10])}" if tags else told
+
+
+def _after_fork() -> None:
+    global _is_inherited
+    _is_inherited = "lance" in sys.modules
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,159 @@
+"""Images in one folder and a mask of each in another one."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.formats.files import FileDataset, Sidecars
+from readers.formats.mask_folder.layout import Layout, find_layout, inside_split
+from readers.formats.mask_folder.pairing import find_pictures, pair, require_all
+from readers.formats.mask_folder.values import BINARY, seen, to_json
+from readers.plural import counted
+from readers.sample import MASK_VALUES, BadSample, ColumnName, PathLike, Sample, SourceError
+
+_NUM_LOOKED_AT = 8
+
+
+class MaskFolderDataset(FileDataset):
+    """Images and their semantic or instance masks, in two folders: ``images/a.jpg`` and ``masks/a.png``.
+
+    A sample has the image under its extension and the mask as ``mask.png`` (or gif, bmp, tif), as stored; its
+    label is -1. An image and its mask lie in the same place below their folders, at any depth, and have the same
+    stem but for suffixes. The folders are found by their names: images or img beside masks, annotations or labels;
+    train beside train_masks; Cityscapes' leftImg8bit beside gtFine or gtCoarse. Folders of splits may lie in
+    both (``images/training``, ``annotations/training``).
+
+    Masks hold class numbers: the indices of a PNG with a palette, grey levels of any other file. What they mean is
+    said by the caller and handed over in the field ``mask_values.json``, by which the loader numbers the classes; a value
+    that is not listed there makes a bad sample. Where the masks that are looked at (8, spread evenly) hold 0 and 255
+    alone, 255 is taken for class 1, and a warning says so.
+
+    Args:
+        root: The folder of the dataset.
+        split: Which split of it.
+        images: Folder of the images in root, if its name does not tell it; with ``masks``.
+        masks: Folder of the masks, likewise. It may be the same one if there is a ``mask_suffix``.
+        image_suffix: What the stems of images have more; None is ``_leftImg8bit`` for Cityscapes and nothing for others.
+        mask_suffix: What the stems of masks have more, such as ``_mask`` or ``_gtFine_labelIds``.
+        mask_values: Value in the file -> class; or "binary" (0 and 255), "ade20k" (0 becomes 255, all others one
+            less) or "cityscapes" (labelIds become train ids). {} takes the values as they are, also 0 and 255.
+        colors: (red, green, blue) -> class, for masks in colours.
+        ignore: The class of values or colours that are not listed, such as 255; None makes a bad sample.
+        unpaired: "leave out" passes over images without a mask and masks without an image, and a warning counts them.
+
+    Raises:
+        SourceError: There are no such folders; something has no partner, or two have the same; masks are JPEG, or
+            hold colours that nobody said the meaning of.
+    """
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        split: str | None = None,
+        images: PathLike | None = None,
+        masks: PathLike | None = None,
+        image_suffix: str | None = None,
+        mask_suffix: str = "",
+        mask_values: Mapping[int, int] | Literal["binary", "ade20k", "cityscapes"] | None = None,
+        colors: Mapping[tuple[int, int, int], int] | None = None,
+        ignore: int | None = None,
+        unpaired: Literal["refuse", "leave out"] = "refuse",
+    ) -> None:
+        if unpaired not in ("refuse", "leave out"):
+            raise SourceError(f"unpaired={unpaired!r} is not known: give 'refuse' or 'leave out'")
+        root = Path(root).absolute()
+        layout = _layout(root, split, images, masks)
+        suffix = layout.image_suffix if image_suffix is None else image_suffix
+        names, beside, self._remarks = _pairs(root, layout, suffix, mask_suffix, unpaired)
+        given = None if mask_values == {} else mask_values
+        self._values = to_json(given, colors, ignore)
+        if mask_values is None and colors is None:
+            self._values = self._look(root, list(beside.values()))
+        sidecars: Sidecars = {name: ((_field_of(mask), mask),) for name, mask in beside.items()}
+        super().__init__(root, names, [-1] * len(names), (), sidecars)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._remarks
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""
+        found = super().column(name)
+        return (
+            np.where(found < 0, found, found + len(self._values)) if name == "num_bytes" else found
+        )
+
+    def _fetch_one(self, index: int) -> Sample | BadSample:
+        entry = super()._fetch_one(index)
+        if isinstance(entry, Sample) and self._values:
+            return Sample(
+                entry.index, entry.key, {**entry.fields, MASK_VALUES: self._values}, entry.label
+            )
+        return entry
+
+    def _extra(self, index: int) -> str:
+        return self._values.decode() if index == 0 else ""
+
+    def _look(self, root: Path, masks: list[str]) -> bytes:
+        """Take masks of 0 and 255 alone for 0 and 1."""
+        rows = np.unique(
+            np.linspace(0, len(masks) - 1, min(len(masks), _NUM_LOOKED_AT)).astype(int)
+        )
+        values = seen(root / masks[row] for row in rows)
+        if values != {0, 255}:
+            return b""
+        self._remarks += (
+            f"{root} has masks of 0 and 255 alone ({len(rows)} of {len(masks)} were looked at), which are taken for the "
+            "classes 0 and 1: say mask_values='binary' for that, or mask_values={} where 255 is no class",
+        )
+        return to_json(BINARY, None, None)
+
+
+def _layout(
+    root: Path, split: str | None, images: PathLike | None, masks: PathLike | None
+) -> Layout:
+    if images is None and masks is None:
+        return find_layout(root, split)
+    if images is None or masks is None:
+        raise SourceError("images= and masks= name two folders together: give both")
+    named = [os.path.relpath(root / one, root) for one in (images, masks)]
+    for name in named:
+        if name.startswith("..") or not (root / name).is_dir():
+            raise SourceError(
+                f"{root} has no folder {name}: give images= and masks= as folders in it"
+            )
+    return inside_split(root, Layout(*named), split)
+
+
+def _pairs(
+    root: Path, layout: Layout, image_suffix: str, mask_suffix: str, unpaired: str
+) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
+    """Return the names of images, the mask of each, and remarks; all names are relative to root."""
+    where = f"{root} ({layout.images}/ and {layout.masks}/)"
+    pictures, of_masks = find_pictures(root / layout.images), find_pictures(root / layout.masks)
+    if layout.images == layout.masks:
+        if not mask_suffix:
+            raise SourceError(f"{where}: images and masks lie in one folder: say mask_suffix=")
+        pictures = [name for name in pictures if not name.rpartition(".")[0].endswith(mask_suffix)]
+    paired = pair(pictures, of_masks, image_suffix, mask_suffix, where)
+    remarks: tuple[str, ...] = ()
+    if unpaired == "refuse" or not paired.pairs:
+        require_all(paired, of_masks, image_suffix, where)
+    elif paired.images or paired.masks:
+        left = f"{counted(len(paired.images), 'image')} without a mask and {counted(len(paired.masks), 'mask')}"
+        remarks = (f"{where}: {left} without an image are left out",)
+    beside = {
+        os.path.normpath(f"{layout.images}/{image}"): os.path.normpath(f"{layout.masks}/{mask}")
+        for image, mask in paired.pairs
+    }
+    return list(beside), beside, remarks
+
+
+def _field_of(mask: str) -> str:
+    return f"mask.{mask.rpartition('.')[2].lower()}"

@@ -1,0 +1,140 @@
+"""Which folder holds the images and which their masks, by the names that datasets use."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from readers.formats.splits import canonical, in_order, no_such_split, several_splits, split_of
+from readers.sample import SourceError, is_image_file
+
+_IMAGES = ("images", "image", "imgs", "img")
+_MASKS = ("masks", "mask", "annotations", "labels")
+_CITYSCAPES = "leftImg8bit"
+_CITYSCAPES_MASKS = ("gtFine", "gtCoarse")
+_TAILS = ("_masks", "_mask", "_labels", "annot")  # train/ and train_masks/
+
+
+class Layout(NamedTuple):
+    """Two folders, each relative to the folder of the dataset.
+
+    Attributes:
+        images: Holds the images.
+        masks: Holds the masks, in the same folders below it.
+        image_suffix: The end of the images' stems that the masks' do not have.
+    """
+
+    images: str
+    masks: str
+    image_suffix: str = ""
+
+
+def fits(root: Path) -> bool:
+    """Whether a folder holds images and masks in two folders, by the name of one image and its mask."""
+    return any(_share_a_name(root, pair) for pair in _pairs(root))
+
+
+def find_layout(root: Path, split: str | None) -> Layout:
+    """Return the two folders.
+
+    Args:
+        root: The folder of the dataset.
+        split: Which split, None where there is but one.
+
+    Raises:
+        SourceError: There are no such folders or several, or there are several splits or no such one.
+    """
+    found = [pair for pair in _pairs(root) if _share_a_name(root, pair)] or list(_pairs(root))
+    by_tail = {pair.images: pair for pair in found if pair.masks.startswith(pair.images)}
+    if by_tail and len(by_tail) == len(found):
+        return by_tail[_choose(root, list(by_tail), split)]
+    if len(found) != 1:
+        said = " and ".join(f"{one.images}/ with {one.masks}/" for one in found)
+        raise SourceError(
+            f"{root} has {said or 'no folders images/ and masks/'}: say images= and masks=, two folders in it"
+        )
+    return inside_split(root, found[0], split)
+
+
+def inside_split(root: Path, pair: Layout, split: str | None) -> Layout:
+    """Return the folders of a split in both folders of a pair.
+
+    Raises:
+        SourceError: There are several splits, or no such one.
+    """
+    told = _splits(root / pair.images)
+    if split is None and len(told) < 2:
+        return pair
+    name = _choose(root / pair.images, list(told), split)
+    of_masks = _splits(root / pair.masks)
+    same = (
+        name if name in of_masks else next((n for n in of_masks if of_masks[n] == told[name]), "")
+    )
+    if not same:
+        raise SourceError(
+            f"{root / pair.images} has the split {name}, and {root / pair.masks} no folder of that name: move the masks "
+            "of the split into one"
+        )
+    return pair._replace(images=f"{pair.images}/{name}", masks=f"{pair.masks}/{same}")
+
+
+def _pairs(root: Path) -> Iterator[Layout]:
+    """Yield pairs of folders that are there, whatever is in them."""
+    names = _names(root)
+    yield from (
+        Layout(_CITYSCAPES, mask, f"_{_CITYSCAPES}")
+        for mask in _CITYSCAPES_MASKS
+        if _CITYSCAPES in names and mask in names
+    )
+    yield from (
+        Layout(image, mask)
+        for image in names
+        for mask in names
+        if (image.lower() in _IMAGES and mask.lower() in _MASKS and mask.lower() == mask)
+        or (mask.startswith(image) and mask[len(image) :] in _TAILS)
+    )
+
+
+def _share_a_name(root: Path, pair: Layout) -> bool:
+    """Whether the first image has a mask in the same place, of the same name or a longer one."""
+    first = _first_image(root / pair.images)
+    if first is None:
+        return False
+    inside, name = os.path.split(first)
+    stem = name.rpartition(".")[0].removesuffix(pair.image_suffix)
+    names = _names(root / pair.masks / inside, folders=False)
+    return any(name.startswith(stem) and is_image_file(name) for name in names)
+
+
+def _first_image(folder: Path) -> str | None:
+    for path, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        names = sorted(name for name in files if name[0] != "." and is_image_file(name))
+        if names:
+            return os.path.relpath(f"{path}/{names[0]}", folder)
+    return None
+
+
+def _choose(folder: Path, names: list[str], split: str | None) -> str:
+    told = {name: split_of(name) or name for name in names}
+    if split is None:
+        if len(names) == 1:
+            return names[0]
+        raise SourceError(several_splits(str(folder), in_order(told.values()), ""))
+    alike = [name for name in names if told[name] == canonical(split)]
+    wanted = [split] if split in names else alike
+    if len(wanted) != 1:
+        raise SourceError(no_such_split(str(folder), split, in_order(told.values())))
+    return wanted[0]
+
+
+def _splits(folder: Path) -> dict[str, str]:
+    return {name: split for name in _names(folder) if (split := split_of(name))}
+
+
+def _names(folder: Path, *, folders: bool = True) -> list[str]:
+    """Return the names of the folders, or of the files, in a folder; none where there is no such folder."""
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return sorted(one.name for one in entries if one.name[0] != "." and one.is_dir() == folders)

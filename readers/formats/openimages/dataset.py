@@ -1,0 +1,170 @@
+"""OpenImages' boxes, or labels of whole images, with the images beside the table."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import IndexedDataset
+from readers.formats.columns import to_payload
+from readers.formats.files.beside import FilesBelow
+from readers.formats.openimages.rows import (
+    SIDES,
+    find_images,
+    parse,
+    read_descriptions,
+    read_header_row,
+    to_boxes,
+    to_image_labels,
+)
+from readers.formats.splits import split_of
+from readers.image.header import image_size
+from readers.sample import BadSample, ColumnName, PathLike, Payload, Sample, SourceError
+from readers.storage.blob import open_blob
+from readers.storage.blob.content_hash import pin_content
+from readers.storage.index import Scan
+from readers.storage.shards import ShardDataset
+from readers.storage.unreadable import unreadable
+
+_NUM_SIZES = 4096
+_MOST_TRIED = 256
+_HEAD_BYTES = 4096
+
+
+class OpenImagesDataset(IndexedDataset):
+    """The images of a table of OpenImages, in the order in which they first come in it.
+
+    A sample has the image as ``jpg``; its label is -1. Of a table of boxes (``XMin`` and so on) the field ``json``, in which
+    the loader looks for targets, has ``boxes`` in pixels of the upright image, ``labels``, ``iscrowd`` (``IsGroupOf``),
+    and ``occluded``, ``truncated``, ``group_of``, ``depiction``, ``inside`` as stored: 1, 0, or -1 where it is not known.
+    Of a table of labels of images (``Confidence`` without boxes) the field ``image_labels`` is
+    ``{"present": [...], "absent": [...]}``, as people verified; a class in neither is not known, and not absent.
+
+    Classes count from 0 in the order of the table of descriptions. Images of which the table says nothing are no samples;
+    an image that is missing is a bad sample. Tables of segmentations are not read.
+
+    Args:
+        table: Such as ``oidv6-train-annotations-bbox.csv`` or ``train-annotations-human-imagelabels.csv``.
+        images: Folder of the images. None takes the first of these that holds one of the first images: the folder called as
+            the split in the table's name, or ``images``, beside the table or its folder, and the table's own.
+        descriptions: Table of labels and their names. None takes ``*class-descriptions*.csv`` beside the table, and of
+            several the one with ``boxable`` in its name for boxes and without for labels.
+        crowd: Boxes around groups of objects (``IsGroupOf``) count as objects.
+
+    Raises:
+        SourceError: Table, descriptions or images are missing, or the table is another one.
+    """
+
+    def __init__(
+        self,
+        table: PathLike,
+        *,
+        images: PathLike | None = None,
+        descriptions: PathLike | None = None,
+        crowd: bool = False,
+    ) -> None:
+        images = None if images is None else Path(images).absolute()
+        descriptions = None if descriptions is None else Path(descriptions).absolute()
+        self._options: dict[str, Any] = {"images": images, "descriptions": descriptions}
+        self._options["crowd"] = crowd
+        self._stored = ShardDataset([table], Scan("openimages", 1, find_images))
+        path = Path(self._stored.shards[0])
+        with path.open("rb") as file:
+            self._columns = read_header_row(file.read(_HEAD_BYTES))
+        self._has_boxes = SIDES[0] in self._columns
+        self._names = read_descriptions(descriptions or _find_descriptions(path, self._has_boxes))
+        self._labels = {label: number for number, label in enumerate(self._names)}
+        root = images or _find_images(path, self._first_keys())
+        self._files = FilesBelow(root, "the folder of the images")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process opens the table itself."""
+        return partial(type(self), **self._options), (self._stored.shards[0],)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the labels, in the order of the descriptions."""
+        return tuple(self._names.values())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the table's name and content, the labels, crowd, and the sizes of 4096 images."""
+        digest = hashlib.sha256(self._stored.fingerprint.encode())
+        with unreadable(str(self._stored.shards[0])):
+            digest.update(pin_content(open_blob(self._stored.shards[0])).encode())
+        rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_SIZES)).astype(np.int64))
+        names = [_file_of(entry) for entry in self._stored.fetch(rows)]
+        digest.update(repr(self._files.sizes(names)).encode())
+        digest.update(repr((list(self._names.items()), self._options["crowd"])).encode())
+        return digest.hexdigest()[:32]
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`; the sizes of the files are not known."""
+        if name == "num_bytes":
+            return np.full(len(self), -1, np.int64)
+        return self._stored.column(name)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read images and their rows; see `Dataset.fetch`."""
+        return [
+            entry if isinstance(entry, BadSample) else self._read(entry)
+            for entry in self._stored.fetch(indices)
+        ]
+
+    def _read(self, entry: Sample) -> Sample | BadSample:
+        try:
+            fields: dict[str, Payload] = {"jpg": self._files.read(_file_of(entry))}
+            rows = parse(self._columns, [bytes(piece) for piece in entry.fields.values()])
+            if self._has_boxes:
+                size = image_size(fields["jpg"])
+                if size is None:
+                    raise ValueError("its boxes are shares of an image whose size cannot be read")
+                told = to_boxes(rows, self._labels, size, crowd=self._options["crowd"])
+                fields["json"] = to_payload(told)
+            else:
+                fields["image_labels"] = to_payload(to_image_labels(rows, self._labels))
+        except ValueError as error:
+            return BadSample(entry.index, entry.key, "read", str(error))
+        return Sample(entry.index, entry.key, fields, image_field="jpg")
+
+    def _first_keys(self) -> list[str]:
+        first = self._stored.fetch(range(min(len(self), _MOST_TRIED)))
+        return [_file_of(entry) for entry in first]
+
+
+def _file_of(entry: Sample | BadSample) -> str:
+    """Return the name of an image's file; its key is the table's name and the image's id."""
+    return f"{entry.key.partition('/')[2]}.jpg"
+
+
+def _find_descriptions(path: Path, has_boxes: bool) -> Path:
+    found: list[Path] = sorted(path.parent.glob("*class-descriptions*.csv"))
+    fitting: list[Path] = [one for one in found if ("boxable" in one.name) == has_boxes] or found
+    if len(fitting) == 1:
+        return fitting[0]
+    raise SourceError(
+        f"{path} has {len(found) or 'no'} files class-descriptions*.csv beside it, and its labels need one: say descriptions="
+    )
+
+
+def _find_images(path: Path, names: Sequence[str]) -> Path:
+    """Return the folder that holds one of some images."""
+    split = split_of(path.stem.replace("-", " "))
+    words = {"validation": ("validation", "val")}.get(split or "", (split,) if split else ())
+    beside = (path.parent, path.parent.parent)
+    folders: list[Path] = [folder / name for name in (*words, "images") for folder in beside]
+    for folder in [*folders, path.parent]:
+        files = FilesBelow(folder, "the folder")
+        if any(size >= 0 for name in islice(names, _MOST_TRIED) for size in files.sizes([name])):
+            return folder
+    raise SourceError(
+        f"none of the usual folders beside {path} holds {names[0]} or one of the next images: name the folder with images="
+    )

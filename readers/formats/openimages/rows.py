@@ -1,0 +1,197 @@
+"""The rows of OpenImages' CSV files: where those of each image lie, and what they say."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from readers.sample import SourceError
+from readers.storage.blob import Content
+from readers.storage.index import Entry
+
+KEY, LABEL, CONFIDENCE = "ImageID", "LabelName", "Confidence"
+SIDES = ("XMin", "YMin", "XMax", "YMax")
+_FLAGS = {
+    "IsOccluded": "occluded",
+    "IsTruncated": "truncated",
+    "IsGroupOf": "group_of",
+    "IsDepiction": "depiction",
+    "IsInside": "inside",
+}
+_HEADERS = ("LabelName", "MID")  # some of the files of descriptions have a header
+_PIECE_BYTES = 1 << 22
+_HEAD_BYTES = 4096
+
+
+def fits(path: Path) -> bool:
+    """Whether a file is one of these tables, by its header."""
+    try:
+        with path.open("rb") as file:
+            columns = read_header_row(file.read(_HEAD_BYTES))
+    except OSError:
+        return False
+    return KEY in columns and LABEL in columns
+
+
+def read_header_row(head: bytes) -> list[str]:
+    """Return the names of the columns, none where the first row is no text."""
+    line = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].strip()
+    return [name.strip() for name in str(line, "utf-8", "replace").split(",")]
+
+
+def find_images(content: Content, name: str) -> Iterator[Entry]:
+    """Yield the images of a table, in the order in which they first come, and where their rows lie."""
+    columns = read_header_row(bytes(content[:_HEAD_BYTES]))
+    wanted = (KEY, LABEL, *(SIDES if SIDES[0] in columns else (CONFIDENCE,)))
+    missing = [column for column in wanted if column not in columns]
+    is_masks = "MaskPath" in columns
+    if missing or is_masks:
+        what = "masks, which are not read from it" if is_masks else f"no column {missing[0]}"
+        raise SourceError(
+            f"{name} has {what}: give OpenImages' table of boxes ({', '.join((KEY, LABEL, *SIDES))}) or of labels of images "
+            f"({', '.join((KEY, LABEL, CONFIDENCE))})"
+        )
+    place = columns.index(KEY)
+    runs: dict[bytes, list[list[int]]] = {}
+    last, header = b"", True
+    for start, line in _lines(content):
+        if header or not line.strip():
+            header = False
+            continue
+        image = line.split(b",", place + 1)[place].strip()
+        if image == last:
+            runs[image][-1][1] = start + len(line)
+        else:
+            runs.setdefault(image, []).append([start, start + len(line)])
+        last = image
+    if not runs:
+        raise SourceError(f"{name} has no rows: give a table with boxes or labels")
+    for image, some in runs.items():
+        key = str(image, "utf-8", "replace")
+        yield Entry(
+            key, tuple((f"rows.{at}", start, stop) for at, (start, stop) in enumerate(some))
+        )
+
+
+def read_descriptions(path: Path) -> dict[str, str]:
+    """Return label -> name, in the order of a table of descriptions, which mostly has no header.
+
+    Raises:
+        SourceError: It cannot be read, or has a label twice.
+    """
+    try:
+        rows = [row for row in csv.reader(path.read_text("utf-8-sig").splitlines()) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SourceError(f"{path} cannot be read as a table of descriptions: {error}") from None
+    rows = rows[1:] if rows and rows[0][0] in _HEADERS else rows
+    found = {row[0]: row[1] for row in rows if len(row) > 1}
+    if not found or len(found) < len(rows):
+        raise SourceError(
+            f"{path} must have rows of a label and its name, each label once: restore it"
+        )
+    return found
+
+
+def to_boxes(
+    rows: Sequence[Mapping[str, str]],
+    labels: Mapping[str, int],
+    size: tuple[int, int],
+    *,
+    crowd: bool,
+) -> dict[str, list[Any]]:
+    """Return what the field json holds; see `OpenImagesDataset`.
+
+    Raises:
+        ValueError: A row says no box, or a label that is not described.
+    """
+    found: dict[str, list[Any]] = {"boxes": [], "labels": [], "iscrowd": []}
+    flags = [column for column in _FLAGS if rows and column in rows[0]]
+    found |= {_FLAGS[column]: [] for column in flags}
+    height, width = size
+    for number, row in enumerate(rows):
+        x1, y1, x2, y2 = (_number(row, column) for column in SIDES)
+        for low, high, names in ((x1, x2, "XMin XMax"), (y1, y2, "YMin YMax")):
+            if not 0 <= low <= high <= 1:
+                one, other = names.split()
+                raise ValueError(
+                    f"box {number} has {one} {low}, {other} {high}, where 0 <= {one} <= {other} <= 1 must be (columns X X Y Y?)"
+                )
+        is_group = row.get("IsGroupOf", "").strip() == "1"
+        if is_group and not crowd:
+            continue
+        found["boxes"].append([x1 * width, y1 * height, x2 * width, y2 * height])
+        found["labels"].append(_class_of(row, labels))
+        found["iscrowd"].append(int(is_group))
+        for column in flags:
+            found[_FLAGS[column]].append(int(_number(row, column)))
+    return found
+
+
+def to_image_labels(
+    rows: Sequence[Mapping[str, str]], labels: Mapping[str, int]
+) -> dict[str, list[int]]:
+    """Return the classes that were verified to be there and not to be there; all others are not known.
+
+    Raises:
+        ValueError: A row has another confidence than 0 or 1, or a label that is not described.
+    """
+    found: dict[str, list[int]] = {"present": [], "absent": []}
+    for row in rows:
+        confidence = _number(row, CONFIDENCE)
+        if confidence not in (0, 1):
+            raise ValueError(
+                f"a label has the confidence {confidence}, and 1 (there) or 0 (not there) were verified: give the table of "
+                "labels that people verified"
+            )
+        found["present" if confidence else "absent"].append(_class_of(row, labels))
+    return found
+
+
+def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str]]:
+    """Return the rows of an image by their columns.
+
+    Raises:
+        ValueError: One has fewer columns.
+    """
+    text = str(b"\n".join(pieces), "utf-8", "replace")
+    rows = [row for row in csv.reader(text.splitlines()) if row]
+    if any(len(row) < len(columns) for row in rows):
+        raise ValueError(f"a row has {min(map(len, rows))} columns, the header {len(columns)}")
+    return [dict(zip(columns, row, strict=False)) for row in rows]
+
+
+def _class_of(row: Mapping[str, str], labels: Mapping[str, int]) -> int:
+    if row[LABEL] not in labels:
+        raise ValueError(f"the label {json.dumps(row[LABEL])} is not among the descriptions")
+    return labels[row[LABEL]]
+
+
+def _number(row: Mapping[str, str], column: str) -> float:
+    try:
+        value = float(row[column])
+    except (KeyError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{column} is {json.dumps(row.get(column))}, no number")
+    return value
+
+
+def _lines(content: Content) -> Iterator[tuple[int, bytes]]:
+    """Yield where each line begins, and the line without its line feed."""
+    offset, rest = 0, b""
+    while offset < len(content):
+        piece = rest + bytes(content[offset : offset + _PIECE_BYTES])
+        start = offset - len(rest)
+        offset = min(offset + _PIECE_BYTES, len(content))
+        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")).tolist()
+        begin = 0
+        for end in ends:
+            yield start + begin, piece[begin:end]
+            begin = end + 1
+        rest = piece[begin:]
+    if rest:
+        yield len(content) - len(rest), rest

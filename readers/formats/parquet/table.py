@@ -1,0 +1,125 @@
+"""Parquet files as a table format lists them: some of their rows may be deleted."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.dataset import Subset
+from readers.formats.parquet.dataset import ParquetDataset
+from readers.formats.parquet.files import Location
+from readers.plural import counted
+from readers.sample import SourceError
+from readers.selection import Picked, pick_taken
+
+
+@dataclass(frozen=True, eq=False)
+class TableFile:
+    """One file of a version of a table.
+
+    Attributes:
+        location: Where it lies, with the values of partition columns.
+        num_rows: Rows that it holds, deleted ones among them, as the table tells; None where it does not.
+        keeps: bool [at most num_rows], which rows are valid, those beyond its end as well; None for all.
+    """
+
+    location: Location
+    num_rows: int | None = None
+    keeps: NDArray[np.bool_] | None = None
+
+
+class TableDataset(Subset):
+    """Rows of one version of a table whose data are Parquet files.
+
+    The files are settled when it is opened: what is written to the table later changes nothing. A file that is
+    deleted since (a vacuum) gives BadSamples.
+
+    Attributes:
+        version: Number of the version, or of the snapshot.
+    """
+
+    _kind, _number_is = "", "version"
+
+    def __init__(
+        self, root: str, version: int, files: Sequence[TableFile], options: Mapping[str, Any]
+    ) -> None:
+        if not files:
+            raise SourceError(f"{root} holds no rows at {self._number_is} {version}: open another")
+        gone = [file.location.name for file in files if not Path(file.location.text).is_file()]
+        if gone:
+            raise SourceError(
+                f"{root} lacks {gone[0]} of its {self._number_is} {version}: open a newer one where files of old ones "
+                "were cleaned up (vacuum), else copy the table again"
+            )
+        self.version = version
+        self._all = ParquetDataset([file.location for file in files], **options)
+        super().__init__(self._all, _pick_valid(root, self._all, files))
+
+    def __repr__(self) -> str:
+        """As of other datasets, with the version."""
+        classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
+        return f"{type(self).__name__}({counted(len(self), 'sample')}{classes}, {self._number_is} {self.version})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the valid files and rows; the number of the version is no part of it.
+
+        A commit that changes no rows makes a new number for the same samples.
+        """
+        text = f"{self._kind} 1 {self._all.fingerprint} {self._picked.identity}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See `IndexedDataset.remarks`."""
+        return self._all.remarks
+
+
+def inside(root: str, path: str) -> str:
+    """Return the name of a table's file below its folder.
+
+    Raises:
+        SourceError: It leads out of the folder.
+    """
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or "://" in path or ".." in parts:
+        raise SourceError(
+            f"{root} names the file {path!r}, which does not lie in its folder: copy the table with its files"
+        )
+    return path
+
+
+def partition_text(value: Any) -> str | None:
+    """The value of a partition column as text, as in names of folders."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _pick_valid(root: str, whole: ParquetDataset, files: Sequence[TableFile]) -> Picked:
+    starts = whole.file_starts
+    kept = []
+    for number, file in enumerate(files):
+        num_rows = int(starts[number + 1] - starts[number])
+        keeps = np.ones(num_rows, bool)
+        given = keeps[:0] if file.keeps is None else file.keeps
+        if file.num_rows not in (None, num_rows) or len(given) > num_rows:
+            raise SourceError(
+                f"{file.location.name} of {root} holds {num_rows} rows, and the table tells of "
+                f"{max(file.num_rows or 0, len(given))}: it was replaced, write the table again"
+            )
+        keeps[: len(given)] = given
+        kept.append(keeps)
+    valid = np.concatenate(kept)
+    if valid.all():
+        return pick_taken(range(len(valid)), len(valid))
+    if not valid.any():
+        raise SourceError(f"all {len(valid)} rows of {root} are deleted: open another version")
+    return pick_taken(np.flatnonzero(valid), len(valid))

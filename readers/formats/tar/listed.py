@@ -1,0 +1,100 @@
+"""Tar shards that files beside them tell of: the index of wids, and the statistics of img2dataset."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from readers.sample import SourceError
+from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.paths import is_url
+
+INDEX = "index.json"
+_KIND = "wids-shard-index-v1"
+_LOOKED_AT = 4096
+_STATS = "_stats.json"
+
+
+def shards_of_index(path: Path) -> list[str] | None:
+    """Return the shards that an index of wids lists, None for other files.
+
+    Args:
+        path: A local file, or a folder with an index.json.
+
+    Raises:
+        SourceError: It is damaged, names files outside of its folder, or a shard is not as long as it was.
+    """
+    file = path / INDEX if path.is_dir() else path
+    if file.suffix != ".json" or not file.is_file() or not _is_index(file):
+        return None
+    try:
+        check_bytes(file.stat().st_size, "the index")
+        shards = json.loads(file.read_bytes())["shardlist"]
+        told = [(str(shard["url"]), shard.get("filesize")) for shard in shards]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = error if isinstance(error, TooLargeError) else f"{type(error).__name__}: {error}"
+        raise SourceError(f"{file} is a damaged index of wids ({reason}): write it again") from None
+    if not told:
+        raise SourceError(f"{file} lists no shards: write it again")
+    return [_shard(file, url, size) for url, size in told]
+
+
+def finished_shards(folder: Path, files: Sequence[str]) -> list[str] | None:
+    """Return the tars in a folder of img2dataset, None for other folders.
+
+    The Parquet files beside them have a row for each image that was asked for, in another order, and are left out.
+
+    Args:
+        folder: The folder.
+        files: Names of the files in it.
+
+    Raises:
+        SourceError: A tar was not finished: its statistics are written last.
+    """
+    there = set(files)
+    tars = sorted(name for name in files if name.endswith(".tar"))
+    done = [name for name in tars if name.removesuffix(".tar") + _STATS in there]
+    if not done or not _is_statistics(folder / (done[0].removesuffix(".tar") + _STATS)):
+        return None
+    begun = [name for name in tars if name not in done]
+    if begun:
+        raise SourceError(
+            f"{folder} holds {len(begun)} of {len(tars)} shards that img2dataset has not finished ({begun[0]} has no "
+            f"{begun[0].removesuffix('.tar')}{_STATS}): run it again, or give the finished ones as a list"
+        )
+    return [str(folder / name) for name in done]
+
+
+def _is_index(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return _KIND.encode() in opened.read(_LOOKED_AT)
+    except OSError:
+        return False
+
+
+def _shard(file: Path, url: str, size: Any) -> str:
+    if is_url(url):
+        return url
+    if url.startswith(("/", "pipe:")) or ".." in PurePosixPath(url).parts:
+        raise SourceError(
+            f"{file} lists {url!r}, which does not lie in its folder: give the shards as a list"
+        )
+    path = file.parent / url
+    if not path.is_file():
+        raise SourceError(
+            f"{file} lists {url}, which is not there: copy it, or write the index again"
+        )
+    if isinstance(size, int) and path.stat().st_size != size:
+        raise SourceError(
+            f"{path} holds {path.stat().st_size} bytes, and {file.name} tells of {size}: copy it, or write the index again"
+        )
+    return str(path)
+
+
+def _is_statistics(file: Path) -> bool:
+    try:
+        told = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and {"count", "successes"} <= told.keys()

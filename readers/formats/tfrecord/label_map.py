@@ -1,0 +1,159 @@
+"""Label maps of TensorFlow's object detection: numbers and names of classes in a ``.pbtxt`` file."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from readers.sample import PathLike, SourceError
+
+Classes = PathLike | Sequence[str] | Mapping[int, str]
+"""What callers give: the path of a ``.pbtxt`` file, names of the numbers 1, 2, ..., or number -> name."""
+
+_USUAL_NAME = "label_map.pbtxt"
+_MAX_BYTES = 1 << 26
+_TOKEN = re.compile(
+    r"""\s+|\#[^\n]*|(?P<sign>[{}:;,<>])|"(?P<double>(?:[^"\\\n]|\\.)*)"|'(?P<single>(?:[^'\\\n]|\\.)*)'|(?P<word>[-+.\w]+)"""
+)
+_ESCAPED = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """Classes by the numbers and names in records; a class counts from 0 in the order of the numbers.
+
+    Attributes:
+        names: Number in records -> name, sorted by number.
+        source: What it was read from, for errors.
+    """
+
+    names: Mapping[int, str]
+    source: str
+
+    @cached_property
+    def of_number(self) -> dict[int, int]:
+        """Number in records -> class."""
+        return {number: label for label, number in enumerate(self.names)}
+
+    @cached_property
+    def number_of(self) -> dict[str, int]:
+        """Name -> number in records."""
+        return {name: number for number, name in self.names.items()}
+
+    def to_class(self, number: int | None, text: str) -> int:
+        """Return the class of an object, by its name if it has one.
+
+        Raises:
+            ValueError: Number or name is not in the map, or they are those of two classes.
+        """
+        if text and text not in self.number_of:
+            raise ValueError(f"the class {text!r} is not in {self.source}")
+        if number is not None and number not in self.of_number:
+            raise ValueError(f"the label {number} is not in {self.source}")
+        if text and number is not None and self.number_of[text] != number:
+            raise ValueError(
+                f"the class {text!r} has the number {self.number_of[text]} in {self.source}, and the label is {number}"
+            )
+        return self.of_number[self.number_of[text] if number is None else number]
+
+
+def read_classes(classes: Classes) -> LabelMap:
+    """Return the label map that the caller means.
+
+    Raises:
+        SourceError: It is none.
+    """
+    if isinstance(classes, Mapping):
+        return _checked(list(classes.items()), "classes=")
+    if not isinstance(classes, str) and isinstance(classes, Sequence):
+        return _checked(list(enumerate(classes, 1)), "classes=")
+    path = Path(classes)
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise SourceError(f"{path} is too large for a label map: give one of less than 64 MiB")
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read as a label map: {error}") from None
+    try:
+        return _checked(list(_items(_tokens(text))), path.name)
+    except ValueError as error:
+        raise SourceError(
+            f"{path} is no label map ({error}): it has lines such as item {{ id: 1 name: 'person' }}"
+        ) from None
+
+
+def find_label_map(folder: Path) -> Path | None:
+    """Return the label map in a folder: the one of the usual name, else the only ``.pbtxt``.
+
+    Raises:
+        SourceError: There are several.
+    """
+    found = sorted(folder.glob("*.pbtxt"))
+    usual = [path for path in found if path.name == _USUAL_NAME]
+    if len(usual or found) > 1:
+        raise SourceError(
+            f"{folder} has several label maps ({found[0].name}, {found[1].name}): name one with classes="
+        )
+    return next(iter(usual or found), None)
+
+
+def _checked(pairs: Sequence[tuple[int, str]], source: str) -> LabelMap:
+    for number, name in pairs:
+        if type(number) is not int or number < 0 or not isinstance(name, str) or not name:
+            raise SourceError(
+                f"{source} must have whole numbers from 0 and names, got {number!r}: {name!r}"
+            )
+    names = dict(sorted(pairs))
+    for kind, count in (("number", len(names)), ("name", len({*names.values()}))):
+        if count < len(pairs):
+            raise SourceError(f"{source} has the same {kind} for two classes: correct it")
+    if not names:
+        raise SourceError(f"{source} lists no classes: write an item for each")
+    return LabelMap(names, source)
+
+
+def _tokens(text: str) -> Iterator[str]:
+    """Yield signs and words; strings begin with a quotation mark."""
+    position = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise ValueError(f"character {position} is none of this kind of file")
+        position = found.end()
+        string = found["double"] if found["double"] is not None else found["single"]
+        if string is not None:
+            yield f'"{_ESCAPED.sub(_unescape, string)}'
+        elif found["sign"] or found["word"]:
+            yield found["sign"] or found["word"]
+
+
+def _unescape(found: re.Match[str]) -> str:
+    code = found[1]
+    if code[0] in "01234567":
+        return chr(int(code, 8))
+    return chr(int(code[1:], 16)) if code[0] == "x" and code[1:] else _LETTERS.get(code, code)
+
+
+def _items(tokens: Iterator[str]) -> Iterator[tuple[int, str]]:
+    """Yield number and name of each item; items within items (keypoints) are passed over."""
+    depth, field, item = 0, "", dict[str, str]()
+    for token in tokens:
+        if token in "{<":
+            depth += 1
+            item = {} if depth == 1 else item
+        elif token in "}>":
+            depth -= 1
+            if depth == 0:
+                if not item.get("id", "").isdigit() or item.get("name", "")[:1] != '"':
+                    raise ValueError("an item has no id or no name")
+                yield int(item["id"]), item["name"][1:]
+        elif token not in ":;," and depth == 1:
+            if field:
+                item[field] = token
+            field = "" if field else token
+        if token in "{<}>":
+            field = ""
+    if depth:
+        raise ValueError("it ends within an item")

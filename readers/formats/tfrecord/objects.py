@@ -1,0 +1,164 @@
+"""Boxes, classes and masks of TensorFlow's object detection, as the field json and fields of masks."""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from readers.formats.columns import to_payload
+from readers.formats.protobuf.example import is_decoded
+from readers.formats.tfrecord.label_map import LabelMap
+from readers.sample import Payload
+
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+_BOX = "image/object/bbox/"
+_TEXT, _LABEL = "image/object/class/text", "image/object/class/label"
+_MASK = "image/object/mask"
+# Feature -> name in the field json, of one value an object.
+_FURTHER = {
+    "image/object/is_crowd": "iscrowd",
+    "image/object/group_of": "group_of",
+    "image/object/area": "area",
+    "image/object/difficult": "difficult",
+    "image/object/truncated": "truncated",
+    "image/object/weight": "weight",
+}
+_ROUNDING = 1e-6  # of an edge divided by a size, in float32
+
+
+def holds_objects(members: Collection[str]) -> bool:
+    """Whether records are of object detection, by the names of their members.
+
+    ImageNet's have boxes too, but no classes of objects, and are left as they are.
+    """
+    names = {name[1:] if is_decoded(name) else name for name in members}
+    return all(_BOX + side in names for side in _SIDES) and bool({_TEXT, _LABEL} & names)
+
+
+def add_objects(
+    fields: Mapping[str, Payload],
+    size: tuple[int, int] | None,
+    labels: LabelMap | None,
+    *,
+    crowd: bool,
+) -> dict[str, Payload]:
+    """Return the fields of a record, with json and masks behind what is stored.
+
+    Args:
+        fields: As they are stored, lists of numbers as JSON.
+        size: Height and width of the upright image, None where its header cannot be read.
+        labels: Numbers of classes; None takes the numbers in the record as they are.
+        crowd: Whether regions that hold several objects count as objects.
+
+    Raises:
+        ValueError: They do not fit each other; the text is a short reason.
+    """
+    if "json" in fields:
+        return dict(fields)
+    boxes = _boxes(fields, size)
+    told: dict[str, Any] = {"boxes": boxes}
+    classes = _classes(fields, labels)
+    if classes or not boxes:
+        told["labels"] = _as_many("labels", classes, boxes)
+    for feature, name in _FURTHER.items():
+        values = _numbers(fields, feature)
+        if values:
+            told[name] = _as_many(feature, values, boxes)
+    masks = _as_many(_MASK, _several(fields, _MASK) or [b""] * len(boxes), boxes)
+    groups = zip(
+        *(told.get(name, [0] * len(boxes)) for name in ("iscrowd", "group_of")), strict=True
+    )
+    kept = [place for place, is_group in enumerate(groups) if crowd or not any(is_group)]
+    told = {name: [values[place] for place in kept] for name, values in told.items()}
+    found: dict[str, Payload] = {"json": to_payload(told)}
+    found |= {f"mask.{n}.png": masks[place] for n, place in enumerate(kept) if len(masks[place])}
+    stored = {name: fields[name] for name in fields if not _is_mask(name)}
+    return stored | found
+
+
+def _boxes(fields: Mapping[str, Payload], size: tuple[int, int] | None) -> list[list[float]]:
+    sides = {side: _numbers(fields, _BOX + side) for side in _SIDES}
+    counts = {side: len(values) for side, values in sides.items()}
+    if len({*counts.values()}) > 1:
+        raise ValueError(f"it has {', '.join(f'{n} {side}' for side, n in counts.items())}")
+    if not counts["xmin"]:
+        return []
+    if size is None:
+        raise ValueError("its boxes are shares of an image whose size cannot be read")
+    _require_upright(fields, size)
+    height, width = size
+    found = []
+    for place, box in enumerate(zip(*sides.values(), strict=True)):
+        x1, y1, x2, y2 = map(_share, box)
+        if not (x1 <= x2 and y1 <= y2):
+            raise ValueError(
+                f"object {place} has xmin {x1}, ymin {y1}, xmax {x2}, ymax {y2}: min exceeds max"
+            )
+        if max(map(abs, (x1, y1, x2, y2))) > 2:
+            raise ValueError(
+                f"object {place} has coordinates up to {max(x2, y2)}, where shares of the image must be"
+            )
+        found.append([x1 * width, y1 * height, x2 * width, y2 * height])
+    return found
+
+
+def _require_upright(fields: Mapping[str, Payload], size: tuple[int, int]) -> None:
+    """Refuse boxes of a picture that was annotated lying, as its stored height and width tell."""
+    stored = _numbers(fields, "image/height"), _numbers(fields, "image/width")
+    lying = size[::-1]
+    if size != lying and tuple(one[0] for one in stored if len(one) == 1) == lying:
+        raise ValueError(
+            f"image/height and image/width are {lying[0]}x{lying[1]}, the upright image is {size[0]}x{size[1]}: its "
+            "boxes were made without its EXIF orientation"
+        )
+
+
+def _share(value: float) -> float:
+    if -_ROUNDING < value < 0:
+        return 0.0
+    return 1.0 if 1 < value < 1 + _ROUNDING else value
+
+
+def _classes(fields: Mapping[str, Payload], labels: LabelMap | None) -> list[int]:
+    """Return the classes that numbers and names tell together, of which one may be missing."""
+    numbers = [int(number) for number in _numbers(fields, _LABEL)]
+    texts = [str(bytes(one), "utf-8", "replace") for one in _several(fields, _TEXT)]
+    if numbers and texts and len(numbers) != len(texts):
+        raise ValueError(f"it has {len(numbers)} labels, {len(texts)} {_TEXT}")
+    if labels is None:
+        if texts and not numbers:
+            raise ValueError(f"its classes have names alone ({_TEXT}): number them with classes=")
+        return numbers
+    if not numbers:
+        return [labels.to_class(None, text) for text in texts]
+    pairs = zip(numbers, texts or [""] * len(numbers), strict=True)
+    return [labels.to_class(number, text) for number, text in pairs]
+
+
+def _as_many(name: str, values: list[Any], boxes: list[Any]) -> list[Any]:
+    if len(values) != len(boxes):
+        raise ValueError(f"it has {len(boxes)} xmin, {len(values)} {name}")
+    return values
+
+
+def _numbers(fields: Mapping[str, Payload], name: str) -> list[float]:
+    if name not in fields:
+        return []
+    try:
+        read = json.loads(bytes(fields[name]))
+    except ValueError:
+        raise ValueError(f"{name} holds no numbers") from None
+    return read if isinstance(read, list) else [read]
+
+
+def _several(fields: Mapping[str, Payload], name: str) -> list[Payload]:
+    """Return the values of a feature of bytes: one is stored under its name, several with numbers."""
+    if name in fields:
+        return [fields[name]]
+    found: list[Payload] = []
+    while (numbered := f"{name}.{len(found)}") in fields:
+        found.append(fields[numbered])
+    return found
+
+
+def _is_mask(name: str) -> bool:
+    return name == _MASK or name.startswith(f"{_MASK}.")

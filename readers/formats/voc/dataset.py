@@ -1,0 +1,232 @@
+"""Pascal VOC: pictures with an XML file each, masks, and lists of splits."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from readers.formats.boxes.checks import (
+    Outside,
+    checked_classes,
+    class_number,
+    fit_box,
+    require_choice,
+    require_outside,
+)
+from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
+from readers.formats.voc.annotation import VocAnnotation, parse_annotation
+from readers.formats.voc.colors import in_colors, numbered, numbers_of_colors, palette
+from readers.formats.voc.layout import MASKS, Layout, find_layout, mask_name
+from readers.formats.voc.survey import (
+    BACKGROUND,
+    Color,
+    Coords,
+    choose_classes,
+    choose_coords,
+    read_labelmap,
+    survey,
+)
+from readers.image.header import Header
+from readers.sample import PathLike, Payload, SourceError
+from readers.storage.unreadable import unreadable
+
+Masks = Literal["class", "object"]
+
+
+class VocDataset(AnnotatedDataset):
+    """The pictures of a split of Pascal VOC with their objects.
+
+    The folder is ``VOC2012`` (with ``JPEGImages``, ``Annotations`` and ``ImageSets``) or one around it, what CVAT
+    exports so, or a folder in which ``a.xml`` lies beside ``a.jpg``. Each sample has the picture under its ending, and
+    the field ``json``, in which the loader looks for targets:
+
+    - ``boxes``: left, top, right, bottom in pixels, from 0, the right and bottom edges outside. Of coordinates that
+      count from 1 and include both ends, 1 is taken from xmin and ymin alone;
+    - ``labels``: class numbers; `class_names` has their names;
+    - ``difficult``, ``truncated``, ``pose``: as written, one for each box.
+
+    Parts of objects (heads, hands) are not read. A list of one class (``split="cat_train"``) gives the pictures
+    without ``json``: their label is 1 with the class, 0 without it, and -1 where only difficult objects show it.
+
+    Annotations have no rule about EXIF: where one states the size of the picture as it is stored, and the decoder
+    turns it, the sample is bad, as it is where the size is another one altogether.
+
+    All annotations of the folder are read once when it is opened, unless both classes and coords are given.
+
+    Args:
+        root: The folder.
+        split: A list of ``ImageSets`` (``Main``, with masks ``Segmentation``), or a folder called like a split.
+        classes: Names of the classes in the order of their numbers. None takes those of ``labelmap.txt``, else the 20
+            of Pascal VOC where all names are among them, else all names of the folder (of all its splits), sorted.
+        coords: "one-based" or "zero-based", from where coordinates count. None looks at all boxes: one that begins at
+            0 shows the second; one that ends at the width or height the first, which is also taken, with a
+            warning, where nothing shows it, as Pascal VOC defines it.
+        masks: "class" or "object": ``SegmentationClass`` or ``SegmentationObject`` is the field ``mask.png``. 0 is the
+            background, 255 what shall not count (``ignore_index=255`` of torch's losses); in "class" the class
+            ``class_names[k]`` has the value k + 1. Masks in colours, as CVAT exports them, become numbers by the colours
+            in ``labelmap.txt``; of "object" by those of Pascal VOC's palette.
+        difficult: Whether objects that are marked so are there.
+        outside: "raise" makes a box that leaves its picture a bad sample, "clip" cuts it.
+
+    Attributes:
+        coords: As given or found.
+
+    Raises:
+        SourceError: There are no such files, several splits and none is asked for, or no such split.
+
+    Example:
+        >>> import json
+        >>> voc = VocDataset("VOCdevkit/VOC2012", split="train")
+        >>> [sample] = voc.fetch([0])
+        >>> json.loads(sample.fields["json"])["boxes"]
+        [[8.0, 4.0, 40.0, 36.0], [0.0, 0.0, 64.0, 48.0]]
+    """
+
+    def __init__(
+        self,
+        root: PathLike,
+        *,
+        split: str | None = None,
+        classes: Sequence[str] | None = None,
+        coords: Coords | None = None,
+        masks: Masks | None = None,
+        difficult: bool = True,
+        outside: Outside = "raise",
+    ) -> None:
+        require_choice("coords", coords, (None, *get_args(Coords)))
+        require_choice("masks", masks, (None, *get_args(Masks)))
+        require_outside(outside)
+        folder = Path(root).absolute()
+        with unreadable(str(folder)):
+            found = find_layout(folder, split, masks)
+        _require_some(found, masks)
+        remarks = list(found.remarks)
+        listed = _labelmap(found.root)
+        names = checked_classes(classes) or (*(one for one in listed if one != BACKGROUND),) or None
+        if found.list_class:
+            names, coords = (f"not {found.list_class}", found.list_class), coords or "one-based"
+        self._has_objects = bool(found.annotations) and not found.list_class
+        if not found.annotations:
+            names, coords = names or (), coords or "one-based"
+        options = {"format": "voc", "masks": masks, "difficult": difficult, "outside": outside}
+        super().__init__(found.root, found.entries, names or (), options)
+        if names is None or coords is None:
+            seen = survey(self._files.read_annotation, found.annotations)
+            self._set_classes(names or choose_classes(seen, found.root))
+            if coords is None:
+                coords, remark = choose_coords(seen, found.root)
+                remarks += [remark] if remark else []
+        self._options["coords"] = self.coords = coords
+        self._colors = palette() if masks == "object" else numbers_of_colors(listed, names or ())
+        if masks == "class":
+            self._options["colors"] = sorted(
+                [*color, number] for color, number in self._colors.items()
+            )
+        self._remarks = tuple(remarks)
+
+    def _read(self, entry: Entry) -> Picture:
+        if not entry.image:
+            raise ValueError(f"there is no picture for {entry.key}")
+        data, field, header = self._files.read_picture(entry.image)
+        fields: dict[str, Payload] = {}
+        if self._options["masks"]:
+            fields["mask.png"] = self._mask(mask_name(entry, self._options["masks"]))
+        if not self._has_objects:
+            return Picture(data, field, header, None, fields)
+        if not entry.annotation:
+            raise ValueError(f"there is no annotation for {entry.key}")
+        found = self._annotation(entry)
+        size = _checked_size(found, header, entry.annotation)
+        return Picture(data, field, header, self._targets(found, size, entry.annotation), fields)
+
+    def _targets(
+        self, found: VocAnnotation, size: tuple[int, int], name: str
+    ) -> dict[str, list[Any]]:
+        targets: dict[str, list[Any]] = {
+            key: [] for key in ("boxes", "labels", "difficult", "truncated", "pose")
+        }
+        first = 1 if self.coords == "one-based" else 0
+        other = "zero" if first else "one"
+        for number, one in enumerate(found.objects, start=1):
+            where = f"{name} object {number}"
+            label = class_number(self._numbers, one.name, where)
+            left, top, right, bottom = one.box
+            box = fit_box(
+                (left - first, top - first, right, bottom),
+                size,
+                self._options["outside"],
+                where,
+                raw=one.box,
+                hint=f" ({other}-based? pass coords=)",
+            )
+            if box is None or (one.difficult and not self._options["difficult"]):
+                continue
+            values = (box, label, one.difficult, one.truncated, one.pose)
+            for key, value in zip(targets, values, strict=True):
+                targets[key].append(value)
+        return targets
+
+    def _mask(self, name: str) -> Payload:
+        mask = self._files.read(name)
+        if not in_colors(mask):
+            return mask
+        if not self._colors:
+            raise ValueError(
+                f"{name} is in colours, and no labelmap.txt says whose they are: store the numbers of the classes"
+            )
+        return numbered(mask, self._colors, name)
+
+    def _annotation(self, entry: Entry) -> VocAnnotation:
+        return parse_annotation(self._files.read_annotation(entry.annotation), entry.annotation)
+
+    def _sizes_of(self, entry: Entry) -> tuple[int, int]:
+        try:
+            return (entry.annotation and self._annotation(entry).size) or (0, 0)
+        except ValueError:
+            return 0, 0
+
+
+def _require_some(found: Layout, masks: str | None) -> None:
+    """Refuse a split of which nothing is there, and masks that are not."""
+    without = next((one.key for one in found.entries if not one.image), "")
+    if without and not any(one.image for one in found.entries):
+        raise SourceError(
+            f"{found.root} holds no picture of the split: {without} and all others miss"
+        )
+    is_bare = found.list_class or (masks and not found.annotations)
+    if not is_bare and not any(one.annotation for one in found.entries):
+        raise SourceError(
+            f"{found.root} has no annotation for any of the {len(found.entries)} pictures of the split: open the "
+            "folder of the pictures to have them without objects"
+        )
+    if masks and not (found.root / MASKS[masks]).is_dir():
+        raise SourceError(f"{found.root} has no folder {MASKS[masks]}: leave out masks={masks!r}")
+
+
+def _labelmap(root: Path) -> dict[str, Color | None]:
+    """Return the classes and colours of CVAT's list, {} where there is none."""
+    path = root / "labelmap.txt"
+    if not path.is_file():
+        return {}
+    try:
+        return read_labelmap(path.read_text("utf-8-sig"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read: {error}") from None
+
+
+def _checked_size(found: VocAnnotation, header: Header, name: str) -> tuple[int, int]:
+    """Return the size of the upright picture.
+
+    Raises:
+        ValueError: The annotation states another one.
+    """
+    size = header.height, header.width
+    if found.size in (None, size):
+        return size
+    assert found.size is not None
+    stated = f"{name} states the size {found.size[1]} x {found.size[0]} (width x height)"
+    if header.orientation >= 5 and found.size == size[::-1]:
+        raise ValueError(
+            f"{stated}, which the picture has as it is stored, but its EXIF orientation {header.orientation} turns it: its "
+            "boxes lie in another frame than its pixels; store the picture upright and without the tag"
+        )
+    raise ValueError(f"{stated}, and the picture has {size[1]} x {size[0]}")

@@ -1,0 +1,165 @@
+"""Where the pictures, annotations, masks and lists of Pascal VOC lie."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from readers.formats.boxes.checks import told_of_unpaired
+from readers.formats.boxes.dataset import Entry
+from readers.formats.boxes.listing import files_below, inside_split, stem_of
+from readers.formats.splits import canonical, in_order, no_such_split, several_splits
+from readers.formats.voc.lists import read_list, splits_in
+from readers.sample import SourceError, is_image_file
+
+IMAGES = ("JPEGImages", "images", "Images")
+ANNOTATIONS = ("Annotations/xmls", "annotations/xmls", "Annotations", "annotations")
+MASKS = {"class": "SegmentationClass", "object": "SegmentationObject"}
+
+
+class Layout(NamedTuple):
+    """The files of a dataset.
+
+    Attributes:
+        root: Folder that the names are relative to.
+        entries: The samples of the split, in its order.
+        annotations: Names of all annotations, of other splits too.
+        list_class: The class of which the split lists the pictures with and without it, "" for a split of all.
+        remarks: Sentences for people.
+    """
+
+    root: Path
+    entries: list[Entry]
+    annotations: list[str]
+    list_class: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+def find_layout(folder: Path, split: str | None, masks: str | None) -> Layout:
+    """Find the pictures of a split and their annotations.
+
+    Args:
+        folder: ``VOC2012`` with ``JPEGImages`` and ``Annotations``, one of the folders around it, or a folder in
+            which each annotation lies beside its picture.
+        split: Its name, None where there is but one.
+        masks: Which masks there shall be; then the lists are those of segmentation, where there are some.
+
+    Raises:
+        SourceError: There are none, there are several splits or years, or no such split.
+    """
+    root = find_devkit(folder)
+    return _flat(folder, split) if root is None else _devkit(root, split, masks)
+
+
+def find_devkit(folder: Path) -> Path | None:
+    """Return the folder with the pictures' and the annotations' folders, None where there is none.
+
+    Raises:
+        SourceError: There are several, of several years.
+    """
+    if _is_devkit(folder):
+        return folder
+    around = folder / "VOCdevkit" if (folder / "VOCdevkit").is_dir() else folder
+    years = sorted(path for path in around.glob("VOC20[0-9][0-9]") if path.is_dir())
+    if len(years) > 1:
+        raise SourceError(
+            f"{around} holds {', '.join(path.name for path in years)}: open one of them, such as {years[0]}"
+        )
+    return years[0] if years and _is_devkit(years[0]) else None
+
+
+def mask_name(entry: Entry, kind: str) -> str:
+    """Return the name of the mask of a picture; see `MASKS`."""
+    return f"{MASKS[kind]}/{stem_of(entry.image.partition('/')[2])}.png"
+
+
+def _is_devkit(folder: Path) -> bool:
+    return bool(_first(folder, IMAGES) and _first(folder, (*ANNOTATIONS, *MASKS.values())))
+
+
+def _first(folder: Path, names: Iterable[str]) -> str:
+    return next((name for name in names if (folder / name).is_dir()), "")
+
+
+def _devkit(root: Path, split: str | None, masks: str | None) -> Layout:
+    images = _by_stem(root, _first(root, IMAGES), is_image_file)
+    inside = _first(root, ANNOTATIONS)
+    annotations = _by_stem(root, inside, _is_xml) if inside else {}
+    sets = root / "ImageSets"
+    wanted = ("Segmentation", "Main") if masks else ("Main", "Segmentation")
+    lists = next((sets / name for name in wanted if (sets / name).is_dir()), None)
+    there = splits_in(lists) if lists else {}
+    if not there:
+        if split is not None:
+            raise SourceError(no_such_split(str(root), split, []))
+        return _paired(root, images, annotations, sorted(annotations.values()))
+    assert lists is not None
+    if split is None:
+        plain = [name for name, of_class in there.items() if not of_class]
+        if len(plain) != 1:
+            names = in_order(plain or there)
+            raise SourceError(several_splits(str(root), names, ""))
+        split = plain[0]
+    chosen = next((name for name in there if split in (name, canonical(name))), None)
+    if chosen is None:
+        plain = [name for name, of_class in there.items() if not of_class]
+        raise SourceError(no_such_split(str(root), split, in_order(plain or there)))
+    listed = read_list(lists / f"{chosen}.txt")
+    entries = [
+        Entry(stem, images.get(stem, ""), annotations.get(stem, ""), label)
+        for stem, label in listed
+    ]
+    return Layout(root, entries, sorted(annotations.values()), there[chosen])
+
+
+def _flat(root: Path, split: str | None) -> Layout:
+    """Annotations beside their pictures, at any depth; folders in root may be splits."""
+    images: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    for prefix, names in files_below(root):
+        images |= _stems(root, (f"{prefix}{name}" for name in names if is_image_file(name)))
+        annotations |= {
+            stem_of(f"{prefix}{name}"): f"{prefix}{name}" for name in names if _is_xml(name)
+        }
+    everything = sorted(annotations.values())
+    inside = inside_split(root, everything, split)
+    images = {key: name for key, name in images.items() if inside(key)}
+    annotations = {key: name for key, name in annotations.items() if inside(key)}
+    return _paired(root, images, annotations, everything)
+
+
+def _paired(
+    root: Path, images: Mapping[str, str], annotations: Mapping[str, str], everything: list[str]
+) -> Layout:
+    """Take the pictures that have an annotation, and say what is left over."""
+    both = [stem for stem in sorted(images) if stem in annotations]
+    entries = [Entry(stem, images[stem], annotations[stem]) for stem in both]
+    if not entries:
+        raise SourceError(
+            f"{root} has {len(images)} pictures and {len(annotations)} .xml files, of which no two belong together: "
+            "give a folder with a.xml beside a.jpg, or with JPEGImages/a.jpg and Annotations/a.xml"
+        )
+    counts = len(images) - len(both), len(annotations) - len(both)
+    return Layout(root, entries, everything, remarks=tuple(told_of_unpaired(root, *counts, ".xml")))
+
+
+def _is_xml(name: str) -> bool:
+    return name.lower().endswith(".xml")
+
+
+def _by_stem(root: Path, folder: str, fits: Callable[[str], bool]) -> dict[str, str]:
+    found: list[str] = []
+    for prefix, names in files_below(root, folder):
+        found += [f"{prefix}{name}" for name in names if fits(name)]
+    stems = _stems(root, found)
+    return {stem[len(folder) + 1 :]: name for stem, name in stems.items()}
+
+
+def _stems(root: Path, names: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in names:
+        other = found.setdefault(stem_of(name), name)
+        if other != name:
+            raise SourceError(
+                f"{root} holds {other} and {name}, which an annotation cannot tell apart: keep one of them"
+            )
+    return found

@@ -1,0 +1,173 @@
+"""The file ``data.yaml`` of a YOLO dataset: classes, splits and keypoints; nothing in it is run."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from readers.formats.columns import shorten
+from readers.sample import SourceError
+
+SPLITS = ("train", "val", "test")
+USUAL = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
+_MOST_BYTES = 1 << 20
+_NAMES = re.compile(rb"^(?:names|nc)[ \t]*:", re.MULTILINE)
+_MASKS_DIR = re.compile(rb"^masks_dir[ \t]*:", re.MULTILINE)
+_SPLIT = re.compile(rb"^(?:train|val)[ \t]*:", re.MULTILINE)
+
+
+class Config(NamedTuple):
+    """What such a file says.
+
+    Attributes:
+        file: Its path.
+        path: Where it says that the dataset lies, "" where it does not.
+        names: The classes.
+        splits: Name of a split -> folders and lists of its pictures, as written.
+        kpt_shape: How many keypoints an object has, and how many numbers each (2 or 3); None without poses.
+        flip_idx: For each keypoint its number in the mirrored picture, () where that is not said.
+        masks_dir: Folder of the masks of classes, "" without.
+    """
+
+    file: Path
+    path: str
+    names: tuple[str, ...]
+    splits: dict[str, tuple[str, ...]]
+    kpt_shape: tuple[int, int] | None = None
+    flip_idx: tuple[int, ...] = ()
+    masks_dir: str = ""
+
+
+def find_config(folder: Path) -> Path | None:
+    """Return the file that describes a dataset in a folder, None where there is none.
+
+    Raises:
+        SourceError: Several do, and none has the usual name.
+    """
+    usual = next((folder / name for name in USUAL if looks_like_config(folder / name)), None)
+    if usual:
+        return usual
+    found = [path for path in sorted(folder.glob("*.y*ml")) if looks_like_config(path)]
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise SourceError(f"{folder} has several files of splits ({names}): give one of them")
+    return found[0] if found else None
+
+
+def looks_like_config(path: Path) -> bool:
+    """Whether a file is YAML with classes and splits."""
+    if path.suffix.lower() not in (".yaml", ".yml") or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES)
+    except OSError:
+        return False
+    return bool(_NAMES.search(text) and _SPLIT.search(text))
+
+
+def names_masks(folder: Path) -> bool:
+    """Whether the file that describes a folder says where its masks lie."""
+    file = find_config(folder)
+    return file is not None and bool(_MASKS_DIR.search(file.read_bytes()))
+
+
+def read_config(path: Path) -> Config:
+    """Read such a file.
+
+    Raises:
+        SourceError: It cannot be read, or something in it is wrong; the text names it.
+    """
+    stored = _load(path)
+    if stored.get("label_mapping"):
+        raise SourceError(
+            f"{path} has a label_mapping, which is not applied here: write masks with the numbers of the classes"
+        )
+    splits = {
+        name: _places(stored[name], name, path) for name in SPLITS if stored.get(name) is not None
+    }
+    if not splits:
+        raise SourceError(
+            f"{path} has none of train, val and test: write where the pictures lie, such as train: images/train"
+        )
+    shape = _whole_numbers(stored.get("kpt_shape"), "kpt_shape", path)
+    if shape and (len(shape) != 2 or shape[0] < 1 or shape[1] not in (2, 3)):
+        raise SourceError(
+            f"{path}: kpt_shape must be [keypoints, 2 or 3], such as [17, 3], got {shorten([*shape])}"
+        )
+    flip = _whole_numbers(stored.get("flip_idx"), "flip_idx", path)
+    if flip and (not shape or sorted(flip) != list(range(shape[0]))):
+        raise SourceError(
+            f"{path}: flip_idx must hold the number of each keypoint of kpt_shape once"
+        )
+    return Config(
+        path,
+        _text(stored.get("path"), "path", path),
+        _class_names(stored, path),
+        splits,
+        (shape[0], shape[1]) if shape else None,
+        flip,
+        _text(stored.get("masks_dir"), "masks_dir", path),
+    )
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise SourceError(
+                f"{path} has more than {_MOST_BYTES} bytes, which no list of splits has"
+            )
+        stored = YAML(typ="safe", pure=True).load(path.read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError, YAMLError, RecursionError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise SourceError(f"{path} cannot be read as YAML: {shorten(reason)}") from None
+    if not isinstance(stored, Mapping):
+        raise SourceError(f"{path} must hold names: and train:, got {shorten(stored)}")
+    return stored
+
+
+def _class_names(stored: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    names, number = stored.get("names"), stored.get("nc")
+    if number is not None and (type(number) is not int or number < 1):
+        raise SourceError(f"{path}: nc must be the number of classes, got {shorten(number)}")
+    if names is None:
+        if number is None:
+            raise SourceError(f"{path} has neither names nor nc: write names: [cat, dog]")
+        return tuple(f"class_{one}" for one in range(number))
+    if isinstance(names, Mapping):
+        if sorted(names, key=str) != sorted(range(len(names)), key=str):
+            raise SourceError(
+                f"{path}: names must have the numbers 0 to {len(names) - 1}, got {shorten([*names])}"
+            )
+        names = [names[one] for one in range(len(names))]
+    if not isinstance(names, list) or not names:
+        raise SourceError(f"{path}: names must be a list of names, got {shorten(names)}")
+    if number is not None and number != len(names):
+        raise SourceError(f"{path}: nc is {number}, and names has {len(names)}")
+    return tuple(str(name) for name in names)
+
+
+def _places(value: Any, name: str, path: Path) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else [value]
+    if not listed or not all(isinstance(one, str) and one for one in listed):
+        raise SourceError(
+            f"{path}: {name} must be a folder, a .txt list, or a list of these, got {shorten(value)}"
+        )
+    return tuple(listed)
+
+
+def _text(value: Any, name: str, path: Path) -> str:
+    if value is not None and not isinstance(value, str):
+        raise SourceError(f"{path}: {name} must be a path, got {shorten(value)}")
+    return value or ""
+
+
+def _whole_numbers(value: Any, name: str, path: Path) -> tuple[int, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(type(one) is int for one in value):
+        raise SourceError(f"{path}: {name} must be a list of whole numbers, got {shorten(value)}")
+    return tuple(value)

@@ -1,0 +1,198 @@
+"""Ultralytics YOLO: pictures with a text file each, of boxes, polygons, turned boxes or poses, or with masks."""
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from readers.formats.boxes.checks import Outside, checked_classes, require_choice, require_outside
+from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
+from readers.formats.coco.masks import rasterise, write_png
+from readers.formats.registry import require
+from readers.formats.yolo.images import beside_images
+from readers.formats.yolo.labels import Labels, Object, Task, find_task, objects_of, read_rows
+from readers.formats.yolo.layout import Layout, find_layout
+from readers.sample import PathLike, Payload, SourceError
+from readers.storage.unreadable import unreadable
+
+
+class YoloDataset(AnnotatedDataset):
+    """The pictures of a split of a YOLO dataset with their objects, sorted by name.
+
+    Each sample has the picture under its ending, and the field ``json``, in which the loader looks for targets:
+
+    - ``boxes``: left, top, right, bottom in pixels of the upright picture (turned by its EXIF tag). Of outlines and
+      turned boxes they are the extent;
+    - ``labels``: class numbers as written; `class_names` has their names;
+    - ``polygons``: in "segment" and "obb", x, y, x, y, ... of each object in pixels;
+    - ``keypoints``, ``keypoint_labels``: in "pose", those that are labelled (v > 0) of all objects, and the number of
+      each in its object; ``keypoint_visibility`` (1 hidden, 2 visible) and ``keypoint_objects`` (whose it is) beside.
+
+    In "semantic" a mask with class numbers is the field ``mask.png``, and there is no ``json``; 255 is what shall not
+    count.
+
+    A picture without a file of labels, or with an empty one, is background. Equal rows count once. A row with a class
+    or a number out of range makes its sample bad, and so does one that is none of the task. Caches of labels are not
+    read, nothing is written, and what ``download`` says is not run.
+
+    Args:
+        source: The folder of ``data.yaml``, another YAML file of this kind, or a folder without one.
+        split: Name of the split; needed where there are several.
+        task: What the rows are of. None looks at them: outlines of four corners alone may be turned boxes as well,
+            which is refused.
+        masks: In "segment", each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where
+            it is, else 0. Needs the package pycocotools (the extra ``coco``).
+        classes: Names of the classes, where no YAML file has them.
+        root: Folder of the dataset, where the YAML file lies elsewhere.
+        outside: What to do with a box that leaves its picture by more than 0.01 of its size: "raise" makes the sample
+            bad, "clip" cuts the box.
+
+    Attributes:
+        task: As given or found.
+        flip_idx: For each keypoint its number in a mirrored picture, where the YAML file says so, else ().
+
+    Raises:
+        SourceError: There are no pictures, no labels at all, no names of classes, several splits and none is asked
+            for, or it is not certain what rows are of.
+
+    Example:
+        >>> import json
+        >>> yolo = YoloDataset("yolo/data.yaml", split="train")
+        >>> [sample] = yolo.fetch([0])
+        >>> [box] = json.loads(sample.fields["json"])["boxes"]
+        >>> yolo.task, [round(side) for side in box]
+        ('detect', [8, 4, 40, 36])
+    """
+
+    def __init__(
+        self,
+        source: PathLike,
+        *,
+        split: str | None = None,
+        task: Task | None = None,
+        masks: bool = False,
+        classes: Sequence[str] | None = None,
+        root: PathLike | None = None,
+        outside: Outside = "raise",
+    ) -> None:
+        require_choice("task", task, (None, *get_args(Task)))
+        require_outside(outside)
+        path = Path(source).absolute()
+        above = None if root is None else Path(root).absolute()
+        with unreadable(str(path)):
+            found = find_layout(path, split, above, labelled=task != "semantic")
+        names = _class_names(found, checked_classes(classes))
+        super().__init__(found.root, found.entries, names, {"format": "yolo"}, found.remarks)
+        self.task = _task(found, task, self._files)
+        if masks and self.task != "segment":
+            raise SourceError(
+                f"masks=True is for outlines, and {found.root} has task={self.task!r}: leave it out"
+            )
+        if masks:
+            require("pycocotools.mask", extra="coco")
+        shape = found.config.kpt_shape if found.config else None
+        self.flip_idx = found.config.flip_idx if found.config else ()
+        self._masks_dir = (found.config.masks_dir if found.config else "") or "masks"
+        self._labels = Labels(self.task, len(names), shape)
+        self._options |= {"task": self.task, "masks": masks, "outside": outside}
+        self._options |= {"kpt_shape": shape, "masks_dir": self._masks_dir}
+
+    def _read(self, entry: Entry) -> Picture:
+        data, field, header = self._files.read_picture(entry.image)
+        if self.task == "semantic":
+            name = beside_images(entry.image, self._masks_dir, ".png")
+            mask = self._files.read(name)
+            _check_palette(mask, name)
+            return Picture(data, field, header, None, {"mask.png": mask})
+        size = header.height, header.width
+        objects: list[Object] = []
+        if entry.annotation:
+            rows = read_rows(self._files.read_annotation(entry.annotation), entry.annotation)
+            objects = objects_of(
+                rows, entry.annotation, self._labels, size, self._options["outside"]
+            )
+        fields: dict[str, Payload] = {}
+        if self._options["masks"]:
+            for number, one in enumerate(objects):
+                fields[f"mask.{number}.png"] = write_png(rasterise([[*one.polygon]], *size))
+        return Picture(data, field, header, self._targets(objects), fields)
+
+    def _targets(self, objects: Sequence[Object]) -> dict[str, list[Any]]:
+        targets: dict[str, list[Any]] = {
+            "boxes": [one.box for one in objects],
+            "labels": [one.label for one in objects],
+        }
+        if self.task in ("segment", "obb"):
+            targets["polygons"] = [one.polygon for one in objects]
+        if self.task == "pose":
+            points = [
+                (x, y, seen, number, owner)
+                for owner, one in enumerate(objects)
+                for number, (x, y, seen) in enumerate(one.keypoints)
+                if seen
+            ]
+            targets["keypoints"] = [[x, y] for x, y, *_ in points]
+            targets["keypoint_labels"] = [number for *_, number, _ in points]
+            targets["keypoint_visibility"] = [seen for _, _, seen, *_ in points]
+            targets["keypoint_objects"] = [owner for *_, owner in points]
+        return targets
+
+
+def _class_names(found: Layout, given: tuple[str, ...] | None) -> tuple[str, ...]:
+    if found.config is None:
+        if given is None:
+            raise SourceError(
+                f"{found.root} has no data.yaml that names its classes: name them, "
+                "open_dataset(..., format='yolo', classes=['cat', 'dog'])"
+            )
+        return given
+    names = found.config.names
+    if given is not None and given != names:
+        raise SourceError(
+            f"{found.config.file} names other classes than classes=: leave out classes="
+        )
+    return names
+
+
+def _task(found: Layout, asked: Task | None, files: Any) -> Task:
+    """Return what the rows are of."""
+    if found.config and found.config.masks_dir:
+        if asked not in (None, "semantic"):
+            raise SourceError(
+                f"{found.config.file} has masks_dir, which is of task='semantic', not {asked!r}"
+            )
+        return "semantic"
+    if asked == "pose" and not (found.config and found.config.kpt_shape):
+        raise SourceError(
+            f"task='pose' needs kpt_shape in a YAML file, which {found.root} has not: write one"
+        )
+    if asked is not None:
+        return asked
+    names = [one.annotation for one in found.entries if one.annotation]
+    shape = found.config.kpt_shape if found.config else None
+    told = find_task(files.read_annotation, names, shape)
+    if told is None:
+        raise SourceError(
+            f"{found.root} has outlines of four corners alone, which may as well be turned boxes: say task='segment' or "
+            "task='obb'"
+        )
+    return told
+
+
+def _check_palette(mask: Payload, name: str) -> None:
+    """Refuse a PNG whose palette is grey without being 0, 1, 2 ..., of which some read the greys and some the numbers.
+
+    Raises:
+        ValueError: It is one.
+    """
+    data = bytes(mask[:8192])
+    at = data.find(b"PLTE")
+    if data[25:26] != b"\3" or at < 0:
+        return
+    [length] = struct.unpack_from(">I", data, at - 4)
+    colors = [tuple(data[start : start + 3]) for start in range(at + 4, at + 4 + length, 3)]
+    greys = [color[0] for color in colors]
+    if all(len({*color}) == 1 for color in colors) and greys != list(range(len(greys))):
+        raise ValueError(
+            f"{name} has a palette of greys that are not its numbers: store the class numbers without a palette"
+        )

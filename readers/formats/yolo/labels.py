@@ -1,0 +1,203 @@
+"""The rows of a file of YOLO labels, as objects in pixels."""
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from readers.formats.boxes.checks import Outside, fit_box
+from readers.formats.columns import shorten
+
+Task = Literal["detect", "segment", "pose", "obb", "semantic"]
+
+_LOW, _HIGH = -0.01, 1.01  # of shares; rounding leaves the picture by as much
+_BOX, _CORNERS = 4, 8  # numbers behind the class
+
+
+class Row(NamedTuple):
+    """One row: its line from 1, class number, and the numbers behind it."""
+
+    line: int
+    label: int
+    numbers: tuple[float, ...]
+
+
+class Labels(NamedTuple):
+    """What the rows have to keep to.
+
+    Attributes:
+        task: What they are of.
+        num_classes: Class numbers are smaller.
+        kpt_shape: Keypoints of an object and numbers of each; None without.
+    """
+
+    task: Task
+    num_classes: int
+    kpt_shape: tuple[int, int] | None
+
+
+class Object(NamedTuple):
+    """One object, in pixels of the upright picture.
+
+    Attributes:
+        label: Class number.
+        box: Left, top, right, bottom.
+        polygon: x, y, x, y, ... of its outline, or of the corners of a turned box; () without.
+        keypoints: x, y and visibility (0 not labelled, 1 hidden, 2 visible) of each; () without.
+    """
+
+    label: int
+    box: list[float]
+    polygon: tuple[float, ...] = ()
+    keypoints: tuple[tuple[float, float, int], ...] = ()
+
+
+def read_rows(data: bytes, name: str) -> list[Row]:
+    """Return the rows of a file; equal rows count once.
+
+    Raises:
+        ValueError: One is not made of numbers; the text names file and line.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} is no text in UTF-8") from None
+    found: dict[tuple[float, ...], Row] = {}
+    for line, words in enumerate(map(str.split, text.split("\n")), start=1):
+        if not words:
+            continue
+        try:
+            values = tuple(map(float, words))
+        except ValueError:
+            wrong = next(word for word in words if not _is_number(word))
+            raise ValueError(f"{name}:{line}: {shorten(wrong)} is no number") from None
+        if not all(map(math.isfinite, values)) or values[0] != int(values[0]):
+            raise ValueError(f"{name}:{line}: class {words[0]} must be whole, and all else numbers")
+        found.setdefault(values, Row(line, int(values[0]), values[1:]))
+    return list(found.values())
+
+
+def find_task(
+    read: Callable[[str], bytes], files: Iterable[str], kpt_shape: tuple[int, int] | None
+) -> Task | None:
+    """Tell from rows what they are of; None where all are outlines of four corners, which may be turned boxes.
+
+    Args:
+        read: Reads a file by its name, or raises ValueError.
+        files: Their names; no more are read than it takes.
+        kpt_shape: See `Labels`; where it is given these are poses.
+    """
+    if kpt_shape:
+        return "pose"
+    any_corners = False
+    for file in files:
+        with suppress(ValueError):
+            lengths = {len(row.numbers) for row in read_rows(read(file), file)}
+            if lengths == {_BOX}:
+                return "detect"
+            any_corners = any_corners or lengths == {_CORNERS}
+            if lengths and min(lengths) > _BOX + 1 and any(one != _CORNERS for one in lengths):
+                return "segment"
+    return None if any_corners else "detect"
+
+
+def objects_of(
+    rows: Iterable[Row], name: str, labels: Labels, size: tuple[int, int], outside: Outside
+) -> list[Object]:
+    """Return the objects of rows; boxes that are cut away are left out.
+
+    Args:
+        rows: Those of one file.
+        name: Its name, for errors.
+        labels: What they have to keep to.
+        size: Height and width of the upright picture.
+        outside: What to do with boxes that leave it by more than 0.01 of its size; less is rounding.
+
+    Raises:
+        ValueError: A row is none of the task; the text names file and line.
+    """
+    found = []
+    for row in rows:
+        where = f"{name}:{row.line}"
+        _check(row, where, labels)
+        one = _object(row, labels, size)
+        slack = [-_LOW * length for length in (size[1], size[0])]
+        box = [
+            _snapped(value, length, slack[at % 2])
+            for at, (value, length) in enumerate(zip(one.box, (size[1], size[0]) * 2, strict=True))
+        ]
+        fitted = fit_box(box, size, outside, where)
+        if fitted:
+            found.append(one._replace(box=fitted))
+    return found
+
+
+def _check(row: Row, where: str, labels: Labels) -> None:
+    if not 0 <= row.label < labels.num_classes:
+        first = " (1-based?)" if row.label == labels.num_classes else ""
+        raise ValueError(
+            f"{where}: class {row.label}, names are 0..{labels.num_classes - 1}{first}"
+        )
+    expected = {"detect": "4", "obb": "8", "segment": "6 or more, in pairs"}.get(labels.task, "")
+    number = len(row.numbers)
+    right = {
+        "detect": number == _BOX,
+        "obb": number == _CORNERS,
+        "segment": number >= 6 and number % 2 == 0,
+    }.get(labels.task, True)
+    shares = row.numbers
+    if labels.kpt_shape and labels.task == "pose":
+        points, each = labels.kpt_shape
+        expected, right = f"4 and {points} times {each}", number == _BOX + points * each
+        if right and each == 3:
+            seen = row.numbers[_BOX + 2 :: 3]
+            if not {*seen} <= {0, 1, 2}:
+                raise ValueError(f"{where}: the visibility of a keypoint must be 0, 1 or 2")
+            shares = tuple(
+                value for at, value in enumerate(row.numbers) if at < _BOX or (at - _BOX) % 3 != 2
+            )
+    if not right:
+        raise ValueError(
+            f"{where}: {number} numbers behind the class, task={labels.task!r} has {expected}; say task= if it is another"
+        )
+    wrong = next((value for value in shares if not _LOW <= value <= _HIGH), None)
+    if wrong is not None:
+        raise ValueError(
+            f"{where}: {wrong:g} is no share of the picture's size, which is from {_LOW} to {_HIGH} (pixels?)"
+        )
+
+
+def _object(row: Row, labels: Labels, size: tuple[int, int]) -> Object:
+    height, width = size
+    if labels.task in ("segment", "obb"):
+        outline = tuple(
+            value * (height if at % 2 else width) for at, value in enumerate(row.numbers)
+        )
+        xs, ys = outline[::2], outline[1::2]
+        return Object(row.label, [min(xs), min(ys), max(xs), max(ys)], outline)
+    x, y, w, h = row.numbers[:_BOX]
+    box = [(x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height]
+    if labels.task != "pose" or not labels.kpt_shape:
+        return Object(row.label, box)
+    each, rest = labels.kpt_shape[1], row.numbers[_BOX:]
+    points = tuple(
+        (rest[at] * width, rest[at + 1] * height, int(rest[at + 2]) if each == 3 else 2)
+        for at in range(0, len(rest), each)
+    )
+    return Object(row.label, box, (), points)
+
+
+def _snapped(value: float, length: int, slack: float) -> float:
+    """A coordinate that rounding has put outside is put on the edge; other ones by what floats lose."""
+    if -slack <= value < 0:
+        return 0.0
+    if length < value <= length + slack:
+        return float(length)
+    return value
+
+
+def _is_number(word: str) -> bool:
+    with suppress(ValueError):
+        float(word)
+        return True
+    return False

@@ -1,0 +1,420 @@
+"""Repositories of the Hugging Face Hub: which files are which split, what is downloaded, and what the cache lacks."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("huggingface_hub")
+
+import huggingface_hub
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from readers import Sample, SourceError, open_dataset
+from readers.formats.hub.address import HubAddress
+from readers.formats.hub.card import choose_config, read_card
+from readers.formats.hub.dataset import _choose
+from readers.formats.hub.repository import _in_folder
+from tests.support.hub_server import COMMIT, NAME, Hub, hub
+from tests.support.pages import ROOT
+
+CARD = """---
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: data/train-*
+  - split: test
+    path: data/test-*
+dataset_info:
+  features:
+  - name: image
+    dtype: image
+  - name: breed
+    dtype:
+      class_label:
+        names:
+          '0': cat
+          '1': dog
+          '2': horse
+---
+# tiny
+"""
+PARTS = (
+    "train-00000-of-00002",
+    "train-00001-of-00002",
+    "test-00000-of-00001",
+    "other-00000-of-00001",
+)
+
+
+def write_table(path: Path, numbers: list[int], label: str = "breed") -> None:
+    """Rows as datasets writes them, without its note of what the columns are."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    images = [{"bytes": b"image %d" % number, "path": None} for number in numbers]
+    parquet.write_table(pa.table({"image": images, label: [one % 3 for one in numbers]}), path)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A repository as a folder: two splits on its card, and a file that belongs to none."""
+    for number, name in enumerate(PARTS):
+        write_table(tmp_path / "clone" / "data" / f"{name}.parquet", [2 * number, 2 * number + 1])
+    (tmp_path / "clone" / "README.md").write_text(CARD)
+    return tmp_path / "clone"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache that this process uses."""
+    for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        monkeypatch.setattr(huggingface_hub.constants, name, str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def offline(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    return cache
+
+
+@pytest.fixture
+def server(clone: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """The Hub with that repository, for a process that may use it."""
+    del cache
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    with hub(clone) as running:
+        template = huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE
+        for name, value in (
+            ("ENDPOINT", running.url),
+            (
+                "HUGGINGFACE_CO_URL_TEMPLATE",
+                template.replace("https://huggingface.co", running.url),
+            ),
+        ):
+            monkeypatch.setattr(huggingface_hub.constants, name, value)
+        monkeypatch.setattr(huggingface_hub.HfApi, "__init__", _init_of(running.url))
+        yield running
+
+
+def _init_of(url: str) -> Callable[..., None]:
+    """HfApi reads the endpoint as it is imported; see `test_another_process` for how users set it."""
+    before = huggingface_hub.HfApi.__init__
+
+    def init(self: Any, endpoint: str | None = None, **options: Any) -> None:
+        before(self, endpoint=endpoint or url, **options)
+
+    return init
+
+
+def store(clone: Path, cache: Path, without: str = "") -> Path:
+    """Put a folder into a cache as the Hub's library lays it out."""
+    root = cache / f"datasets--{NAME.replace('/', '--')}"
+    for file in sorted(path for path in clone.rglob("*") if path.is_file()):
+        name = file.relative_to(clone)
+        if str(name) != without:
+            link, blob = root / "snapshots" / COMMIT / name, root / "blobs" / file.name
+            blob.parent.mkdir(parents=True, exist_ok=True)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, blob)
+            link.symlink_to(os.path.relpath(blob, link.parent))
+    (root / "refs").mkdir()
+    (root / "refs" / "main").write_text(COMMIT)
+    return root / "snapshots" / COMMIT
+
+
+def images(dataset: Any) -> list[str]:
+    found = dataset.fetch(range(len(dataset)))
+    return [bytes(one.image).decode() for one in found if isinstance(one, Sample)]
+
+
+class TestCards:
+    """Files and classes are those that Hugging Face's datasets finds for the same folder."""
+
+    @pytest.mark.parametrize(
+        ("configs", "files"),
+        [
+            (None, ["data/train-00000-of-00002", "data/train-00001-of-00002", "data/test-00000-of-00001"]),
+            (None, ["train/a", "train/b", "val/c"]),
+            (None, ["train", "valid", "my-test"]),
+            (None, ["a", "b"]),
+            ([{"data_files": "one/*.parquet"}], ["one/b", "one/a", "two/c"]),
+            ([{"data_files": ["x/b.parquet", "x/a.parquet"]}], ["x/a", "x/b", "x/c"]),
+            ([{"data_files": [{"split": "train", "path": ["b*", "a/**"]}, {"split": "extra", "path": "c/d/e.parquet"}]}],
+             ["b1", "b2", "a/x/y", "a/z", "c/d/e", "c/d/f"]),
+            ([{"data_files": [{"split": "train", "path": "**/t-[0-1]*.parquet"}]}], ["u/t-0", "u/v/t-1", "t-1", "t-2"]),
+            ([{"data_dir": "sub"}], ["sub/train-1", "sub/test-1", "train-2"]),
+            ([{"data_files": [{"split": "validation", "path": "d/*"}]}], ["d/a", "d/b", "e"]),
+            ([{"data_files": "*.parquet"}], ["a", ".b", "__c", "e/f"]),
+        ],
+    )  # fmt: skip
+    def test_splits(self, configs: Any, files: list[str], tmp_path: Path) -> None:
+        """By the names of files, and by every way in which a card tells them."""
+        datasets = pytest.importorskip("datasets")
+        for number, name in enumerate(files):
+            write_table(tmp_path / "r" / f"{name}.parquet", [number])
+        head = json.dumps({"configs": [{"config_name": "default", **one} for one in configs or []]})
+        (tmp_path / "r" / "README.md").write_text(f"---\n{head[1:-1]}\n---\n" if configs else "")
+        own = datasets.load_dataset_builder(str(tmp_path / "r"), cache_dir=str(tmp_path / "c"))
+        wanted = {
+            str(split): [Path(one).relative_to(tmp_path / "r").as_posix() for one in found]
+            for split, found in own.config.data_files.items()
+        }
+        told = _config_of(tmp_path / "r")
+
+        names = wanted if configs or len(wanted) > 1 else [None]  # without words there is but one
+        assert [sorted(told(split)) for split in names] == [sorted(one) for one in wanted.values()]
+
+    def test_class_names(self, clone: Path, tmp_path: Path) -> None:
+        """Of a column that only the card calls one of classes, which is then the label."""
+        datasets = pytest.importorskip("datasets")
+        own = datasets.load_dataset_builder(str(clone), cache_dir=str(tmp_path / "c"))
+        dataset = open_dataset(clone, split="train")
+
+        assert dataset.class_names == tuple(own.info.features["breed"].names)
+        assert dataset.column("label").tolist() == [0, 1, 2, 0]
+        assert len(dataset.where("label == 'cat'")) == 2
+        assert images(dataset) == [f"image {number}" for number in range(4)]
+
+    def test_configs(self, clone: Path) -> None:
+        """Several without a default one have to be chosen from."""
+        head = [{"config_name": name, "data_files": f"data/{name}-*"} for name in ("train", "test")]
+        (clone / "README.md").write_text(f"---\nconfigs: {json.dumps(head)}\n---\n")
+        with pytest.raises(
+            SourceError, match=r"has the configs train, test: open one .* config='train'"
+        ):
+            open_dataset(clone)
+        assert images(open_dataset(clone, config="test")) == ["image 4", "image 5"]
+        with pytest.raises(SourceError, match="has no config 'val': it has train, test"):
+            open_dataset(clone, config="val")
+        head[1]["default"] = True  # type: ignore[assignment]
+        (clone / "README.md").write_text(f"---\nconfigs: {json.dumps(head)}\n---\n")
+        assert len(open_dataset(clone)) == 2
+
+    @pytest.mark.parametrize(
+        ("head", "match"),
+        [
+            ("configs: [", "README.md of .* cannot be read"),
+            ("configs: 7", "README.md of .* cannot be read"),
+            ("configs: [{config_name: a, data_files: [{split: a}]}]", "KeyError: 'path'"),
+            ("configs: [{config_name: a, data_files: ../x.parquet}]", "which lie elsewhere"),
+            ("configs: [{config_name: a, data_files: 'http://x/y'}]", "which lie elsewhere"),
+            ("configs: [{config_name: a, data_files: nothing-*}]", "has no files 'nothing-"),
+            (
+                "dataset_info: {features: [{name: a, dtype: {class_label: {names: {'1': b}}}}]}",
+                "numbers of classes have gaps",
+            ),
+        ],
+    )
+    def test_bad_cards(self, clone: Path, head: str, match: str) -> None:
+        """One sentence each."""
+        (clone / "README.md").write_text(f"---\n{head}\n---\n")
+        with pytest.raises(SourceError, match=match):
+            open_dataset(clone)
+
+    def test_other_readmes(self, tmp_path: Path) -> None:
+        """They are none of our business: the folder is opened as it was before."""
+        write_table(tmp_path / "a.parquet", [1], label="label")
+        for text in ("# configs:\n", "---\ntitle: [\n---\n", "---\nlicense: mit\n---\n"):
+            (tmp_path / "README.md").write_text(text)
+            assert type(open_dataset(tmp_path)).__name__ == "ParquetDataset"
+        with pytest.raises(
+            SourceError, match=r"config='a' is for repositories of the Hugging Face Hub"
+        ):
+            open_dataset(tmp_path, config="a")
+
+
+def _config_of(root: Path) -> Callable[[str | None], list[str]]:
+    """What we choose of a folder, split by split."""
+    repository = _in_folder(root)
+    if repository is None:
+        return lambda split: [
+            Path(one.text).relative_to(root).as_posix()
+            for one in open_dataset(root, split=split)._locations  # type: ignore[attr-defined]
+        ]
+    config = choose_config(repository.configs(), None, "it")
+    return lambda split: _choose(repository, config, split)
+
+
+class TestHub:
+    def test_only_what_is_needed_is_downloaded(self, server: Hub, clone: Path) -> None:
+        """The card and the files of the split; the samples are those of the folder."""
+        dataset = open_dataset(f"hf://datasets/{NAME}", split="train")
+
+        assert sorted(server.served) == [
+            "README.md",
+            *(f"data/{name}.parquet" for name in PARTS[:2]),
+        ]
+        assert images(dataset) == images(open_dataset(clone, split="train"))
+        assert (dataset.repository, dataset.commit) == (NAME, COMMIT)  # type: ignore[attr-defined]
+        assert dataset.class_names == ("cat", "dog", "horse")
+        again = pickle.loads(pickle.dumps(dataset))
+        assert (again.fingerprint, again.class_names) == (dataset.fingerprint, dataset.class_names)
+        open_dataset(f"hf://datasets/{NAME}@{COMMIT}", split="train")
+        assert len(server.served) == 3
+
+    def test_another_commit_is_another_dataset(self, server: Hub) -> None:
+        """Also where the files are the same; the old one can still be named."""
+        first = open_dataset(f"hf://datasets/{NAME}", split="test")
+        server.commit = COMMIT[::-1]
+        second = open_dataset(f"hf://datasets/{NAME}", split="test")
+        assert images(first) == images(second)
+        assert first.fingerprint != second.fingerprint
+
+    def test_what_was_downloaded_is_read_offline(
+        self, server: Hub, cache: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A split that was not is refused, not taken for smaller than it is."""
+        online = open_dataset(f"hf://datasets/{NAME}", split="train")
+        (
+            cache
+            / f"datasets--{NAME.replace('/', '--')}/snapshots/{COMMIT}/data/{PARTS[1]}.parquet"
+        ).unlink()
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+        with pytest.raises(
+            SourceError,
+            match=r"1 of 2 files \(data/train-00001.*\) are not in the cache .*unset HF_HUB_OFFLINE",
+        ):
+            open_dataset(f"hf://datasets/{NAME}", split="train")
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        assert (
+            open_dataset(f"hf://datasets/{NAME}", split="train").fingerprint == online.fingerprint
+        )
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+        server.shutdown()
+        assert (
+            open_dataset(f"hf://datasets/{NAME}", split="train").fingerprint == online.fingerprint
+        )
+
+    def test_refusals(self, server: Hub) -> None:
+        """What the Hub refuses, in sentences that say what to do."""
+        for url, match in (
+            ("hf://datasets/me/nobody", r"no such dataset, or you may not see it: .*hf auth login"),
+            (f"hf://datasets/{NAME}@dev", "it has no such revision"),
+            (f"hf://datasets/{NAME}/data/x-*", "has no files 'data/x-"),
+            (f"hf://datasets/{NAME}/data", "holds the splits train, test, other"),
+        ):
+            with pytest.raises(SourceError, match=match):
+                open_dataset(url)
+        with pytest.raises(SourceError, match="has no split 'dev': its splits are train, test"):
+            open_dataset(f"hf://datasets/{NAME}", split="dev")
+        server.gated = True
+        with pytest.raises(SourceError, match="ask for access on its page"):
+            open_dataset(f"hf://datasets/{NAME}/data/{PARTS[0]}.parquet")
+
+    @pytest.mark.usefixtures("server")
+    def test_images_are_opened_by_their_folder(self, clone: Path) -> None:
+        """A repository of folders of classes."""
+        shutil.rmtree(clone / "data")
+        (clone / "README.md").write_text("# no card\n")
+        for split in ("train", "test"):
+            for name in ("cat", "dog"):
+                (clone / split / name).mkdir(parents=True)
+                (clone / split / name / "0.jpg").write_bytes(b"\xff\xd8 " + name.encode())
+        dataset = open_dataset(f"hf://datasets/{NAME}", split="test")
+        assert dataset.class_names == ("cat", "dog")
+        assert [one.key for one in dataset.fetch([0, 1])] == ["cat/0.jpg", "dog/0.jpg"]
+        assert len(open_dataset(f"hf://datasets/{NAME}/train")) == 2
+
+    @pytest.mark.long
+    def test_another_process(self, clone: Path, tmp_path: Path) -> None:
+        """With the variables that users set: downloaded, then offline, then as a folder, always the same."""
+        script = "import sys, readers; print(readers.open_dataset(sys.argv[1], split='train').fingerprint)"
+        found = []
+        with hub(clone) as server:
+            for offline in "01":
+                variables = {
+                    "HF_ENDPOINT": server.url,
+                    "HF_HUB_CACHE": str(tmp_path / "cache"),
+                    "HF_HUB_OFFLINE": offline,
+                }
+                done = subprocess.run(
+                    [sys.executable, "-c", script, f"hf://datasets/{NAME}"],
+                    env={**os.environ, **variables},
+                    cwd=ROOT,
+                    capture_output=True,
+                    text=True,
+                )
+                assert done.returncode == 0, done.stderr
+                found.append(done.stdout.strip())
+        [snapshot] = (tmp_path / "cache").glob("datasets--*/snapshots/*")
+        assert {*found, open_dataset(snapshot, split="train").fingerprint} == {found[0]}
+
+
+class TestCache:
+    """A cache that was filled in another way knows no list of the repository's files."""
+
+    def test_it_is_read(self, clone: Path, offline: Path) -> None:
+        """By its name, and by its folder."""
+        snapshot = store(clone, offline)
+        named = open_dataset(f"hf://datasets/{NAME}", split="train")
+        assert images(named) == [f"image {number}" for number in range(4)]
+        assert open_dataset(snapshot, split="train").fingerprint == named.fingerprint
+        one = open_dataset(f"hf://datasets/{NAME}/data/{PARTS[1]}.parquet")
+        assert images(one) == ["image 2", "image 3"]
+
+    def test_a_part_of_it_is_refused(self, clone: Path, offline: Path) -> None:
+        """Files that count themselves tell how many there are."""
+        snapshot = store(clone, offline, without=f"data/{PARTS[1]}.parquet")
+        match = r"holds 1 of the 2 files data/train-\*-of-00002.parquet: download the others"
+        for source in (f"hf://datasets/{NAME}", snapshot):
+            with pytest.raises(SourceError, match=match):
+                open_dataset(source, split="train")
+        with pytest.raises(SourceError, match=match):
+            open_dataset(f"hf://datasets/{NAME}/data/train-*")
+        assert len(open_dataset(snapshot, split="test")) == 2
+
+    @pytest.mark.usefixtures("offline")
+    def test_what_is_not_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing is downloaded."""
+        with pytest.raises(SourceError, match="it is not in the cache: unset HF_HUB_OFFLINE"):
+            open_dataset(f"hf://datasets/{NAME}")
+        with pytest.raises(SourceError, match="a list must not hold hf://"):
+            open_dataset([f"hf://datasets/{NAME}", "more.parquet"])
+        monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+        with pytest.raises(SourceError, match=r"huggingface_hub.*pip install 'gpu-aug\[hf\]'"):
+            open_dataset(f"hf://datasets/{NAME}")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("hf://datasets/a/b", ("a/b", None, "")),
+        ("hf://datasets/mnist", ("mnist", None, "")),
+        ("hf://datasets/a/b/", ("a/b", None, "")),
+        ("hf://datasets/a/b@v1.0/data/x.parquet", ("a/b", "v1.0", "data/x.parquet")),
+        ("hf://datasets/a/b/data/x@y.parquet", None),
+        (
+            "hf://datasets/a/b@refs/convert/parquet/x/0.parquet",
+            ("a/b", "refs/convert/parquet", "x/0.parquet"),
+        ),
+        ("hf://datasets/a/b@refs%2Fpr%2F3/x", ("a/b", "refs/pr/3", "x")),
+        ("hf://datasets/a/b@", None),
+        ("hf://datasets/", None),
+        ("hf://a/b", None),
+        ("hf://models/a/b", None),
+    ],
+)
+def test_addresses(url: str, expected: Any) -> None:
+    """As the Hub's file system writes them; the others are refused with how they are written."""
+    if expected is None:
+        with pytest.raises(SourceError, match="write hf://datasets/NAMESPACE/NAME"):
+            HubAddress.of(url)
+        return
+    assert HubAddress.of(url) == expected
+
+
+def test_a_card_in_dos_lines() -> None:
+    """With a mark of its byte order, and lines that end as on Windows."""
+    found: Mapping[str, Any] = read_card("\ufeff" + CARD.replace("\n", "\r\n"), "it")
+    assert found["default"].files["test"] == ["data/test-*"]

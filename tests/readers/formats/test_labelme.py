@@ -1,0 +1,270 @@
+"""LabelMe: shapes of every kind as boxes, keypoints and masks, by the rules of its documentation, and bad files."""
+
+import base64
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from readers import BadSample, SourceError, open_dataset
+from readers.formats.labelme import LabelMeDataset
+from tests.support.annotated import (
+    BOX,
+    HEIGHT,
+    WIDTH,
+    labelme_json,
+    picture,
+    put,
+    shape,
+)
+
+IMAGE = picture(kind="JPEG")
+CORNERS = [[8, 4], [40, 4], [40, 36], [8, 36]]
+CLASSES = ["cat", "dog"]
+
+
+def told(entry: Any) -> Any:
+    assert not isinstance(entry, BadSample), entry
+    return json.loads(bytes(entry.fields["json"]))
+
+
+def png(pixels: NDArray[Any]) -> str:
+    with io.BytesIO() as file:
+        Image.fromarray(pixels).save(file, "PNG")
+        return base64.b64encode(file.getvalue()).decode()
+
+
+def mask_of(entry: Any, number: int = 0) -> NDArray[np.bool_]:
+    with Image.open(io.BytesIO(entry.fields[f"mask.{number}.png"])) as mask:
+        return np.asarray(mask) > 0
+
+
+def inside(box: tuple[int, ...] = BOX) -> NDArray[np.bool_]:
+    made = np.zeros((HEIGHT, WIDTH), bool)
+    made[box[1] : box[3], box[0] : box[2]] = True
+    return made
+
+
+def write(root: Path, *shapes: dict[str, Any], **more: object) -> Path:
+    return put(root, {"0.jpg": IMAGE, "0.json": labelme_json(*shapes, **more)})  # type: ignore[arg-type]
+
+
+STORED = {"mask": png(np.full((32, 32), 255, np.uint8))}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        shape(),
+        shape(points=[[8, 36], [40, 4]]),
+        shape("polygon", CORNERS),
+        shape(None, CORNERS),  # type: ignore[arg-type]
+        shape("oriented_rectangle", CORNERS),
+        shape("mask", [[8, 4], [39, 35]], **STORED),
+    ],
+    ids=["rectangle", "other corners", "polygon", "no type", "oriented", "mask"],
+)
+def test_the_filled_box(tmp_path: Path, made: dict[str, Any]) -> None:
+    """All shapes of the same pixels have the same box and the same mask."""
+    [entry] = LabelMeDataset(write(tmp_path, made), classes=CLASSES, masks=True).fetch([0])
+
+    assert told(entry)["boxes"] == [[*BOX]]
+    assert told(entry)["labels"] == [1]
+    assert told(entry)["shapes"][0]["points"] == made["points"]
+    assert np.array_equal(mask_of(entry), inside())
+    assert entry.image == IMAGE
+    assert entry.size == (HEIGHT, WIDTH)
+
+
+def test_circles(tmp_path: Path) -> None:
+    """Centre and rim; a pixel counts where its centre lies inside, as a large drawing by Pillow has it, but for the rim."""
+    circle = shape("circle", [[20, 21.5], [26, 29.5]])
+    [entry] = LabelMeDataset(write(tmp_path, circle), classes=CLASSES, masks=True).fetch([0])
+    large = Image.new("1", (WIDTH * 16, HEIGHT * 16))
+    ImageDraw.Draw(large).ellipse([10 * 16, 11.5 * 16, 30 * 16, 31.5 * 16], fill=1)
+    share = np.asarray(large, np.float64).reshape(HEIGHT, 16, WIDTH, 16).mean((1, 3))
+
+    assert told(entry)["boxes"] == [[10, 11.5, 30, 31.5]]
+    assert mask_of(entry)[share == 1].all()
+    assert not mask_of(entry)[share == 0].any()
+    assert abs(mask_of(entry).sum() - np.pi * 100) < 6
+
+
+def test_points_and_lines(tmp_path: Path) -> None:
+    """Points are keypoints, and of the box of their group; lines have no area."""
+    root = write(
+        tmp_path,
+        shape("line", [[0, 0], [9, 9]], "road"),
+        shape("linestrip", [[0, 0], [9, 9], [9, 0]], "road"),
+        shape("point", [[3.5, 4.5]], "nose"),
+        shape(group_id=7),
+        shape("point", [[9, 5]], "nose", group_id=7),
+        shape("point", [[9, 5]], "ear", group_id=8),
+    )
+    with pytest.warns(UserWarning, match=r"in sorted order \(dog, ear, nose, road\): say classes="):
+        dataset = open_dataset(root)
+    [entry] = dataset.fetch([0])
+    found = told(entry)
+
+    assert dataset.class_names == ("dog", "ear", "nose", "road")
+    assert (found["boxes"], found["labels"]) == ([[*BOX]], [0])
+    assert found["keypoints"] == [[3.5, 4.5], [9, 5], [9, 5]]
+    assert found["keypoint_labels"] == [2, 2, 1]
+    assert found["keypoint_objects"] == [-1, 0, -1]
+    assert len(found["shapes"]) == 6
+
+
+def test_groups_are_one_object(tmp_path: Path) -> None:
+    """Shapes of one label and one group_id: the box around all, the mask of all."""
+    parts = [
+        shape(points=[[1, 2], [5, 6]], group_id=1),
+        shape(points=[[1, 2], [5, 6]], label="cat", group_id=1),
+        shape(points=[[20, 30], [40, 41]], group_id=1),
+        shape(points=[[1, 2], [5, 6]]),
+    ]
+    [entry] = LabelMeDataset(write(tmp_path, *parts), classes=CLASSES, masks=True).fetch([0])
+
+    assert told(entry)["boxes"] == [[1, 2, 40, 41], [1, 2, 5, 6], [1, 2, 5, 6]]
+    assert told(entry)["labels"] == [1, 0, 1]
+    assert np.array_equal(mask_of(entry), inside((1, 2, 5, 6)) | inside((20, 30, 40, 41)))
+
+
+def test_the_picture_in_the_file_counts(tmp_path: Path) -> None:
+    """Before the one that it names; without it the name is relative to the file, with either slash."""
+    other = picture()
+    held = base64.b64encode(other).decode()
+    root = write(tmp_path, shape(), imageData=held)
+    [entry] = LabelMeDataset(root, classes=CLASSES).fetch([0])
+    assert (entry.image, entry.image_field) == (other, "png")
+    (root / "0.jpg").unlink()
+    assert LabelMeDataset(root, classes=CLASSES).fetch([0]) == [entry]
+
+    named = put(tmp_path / "b", {"pictures/x.JPG": IMAGE})
+    text = labelme_json(shape(), image="..\\pictures\\x.JPG")
+    put(named, {"notes/deep.json": text, "pictures/0.json": labelme_json(image="x.JPG")})
+    first, second = LabelMeDataset(named, classes=CLASSES).fetch([0, 1])
+    assert [first.key, second.key] == ["notes/deep", "pictures/0"]
+    assert list(first.fields) == ["jpg", "json"]
+    assert told(second)["boxes"] == []
+
+
+@pytest.mark.parametrize("orientation", [3, 6, 8])
+def test_coordinates_are_of_the_upright_picture(tmp_path: Path, orientation: int) -> None:
+    """So is the stated size."""
+    files: dict[str, Any] = {"0.jpg": picture(orientation, "JPEG"), "0.json": labelme_json(shape())}
+    [entry] = LabelMeDataset(put(tmp_path, files), classes=CLASSES).fetch([0])
+
+    assert told(entry)["boxes"] == [[*BOX]]
+    assert entry.size == (HEIGHT, WIDTH)
+
+
+BAD: list[tuple[list[dict[str, Any]], dict[str, Any], str]] = [
+    (
+        [shape(), shape("circle", [[1, 1]] * 3)],
+        {},
+        "^0.json shape 2: circle has 3 points, needs 2$",
+    ),
+    ([shape("polygon", [[1, 1]] * 2)], {}, "polygon has 2 points, needs 3 or more"),
+    ([shape("star")], {}, "shape_type must be one of polygon, rectangle, .*, got 'star'"),
+    ([shape(points=[[1, "a"], [2, 3]])], {}, "points must be a list of x and y"),
+    ([shape(points=[[1, float("inf")], [2, 3]])], {}, "points must be a list of x and y"),
+    ([shape(label="bird")], {}, r"0.json shape 1: 'bird' is none of the classes \(cat, dog\)"),
+    ([shape("point", [[1, 1]], "bird")], {}, "shape 1: 'bird' is none of the classes"),
+    ([shape(label="")], {}, "label must be text, got ''"),
+    ([shape(points=[[1, 1], [65, 9]])], {}, "shape 1: xmax 65 > width 64; outside='clip' cuts"),
+    ([shape(points=[[-1, 1], [5, 9]])], {}, "shape 1: xmin -1 < 0"),
+    ([shape(points=[[1, 1], [1, 9]])], {}, "xmax 1 leaves no area behind xmin 1"),
+    (
+        [shape()],
+        {"imageHeight": 47},
+        "imageHeight is 47, and that of the upright picture 48",
+    ),
+    ([shape()], {"imageWidth": "64"}, "imageWidth must be a number of pixels, got '64'"),
+    ([shape()], {"imagePath": "x.jpg"}, "the file x.jpg cannot be read"),
+    ([shape()], {"imagePath": "../../etc/x.jpg"}, "lies outside the folder of the dataset"),
+    ([shape()], {"imagePath": "/etc/x.jpg"}, "lies outside the folder of the dataset"),
+    ([shape()], {"imagePath": None}, "imagePath must be a name"),
+    ([shape()], {"imageData": "?"}, "imageData is no base64"),
+    ([shape()], {"imageData": "AAAA"}, "not an image"),
+    ([shape()], {"shapes": {}}, "0.json has no list shapes: it is no file of LabelMe"),
+    ([shape("mask", [[8, 4], [39, 35]])], {}, "mask must be a PNG in base64, got ''"),
+    ([shape("mask", [[8, 4], [39, 36]], **STORED)], {}, "32 x 32 .*, and its points span 32 x 33"),
+    ([shape("mask", [[8, 4], [39, 35]], mask="AAAA")], {}, "mask is no PNG"),
+    (
+        [shape("mask", [[8, 4], [39, 35]], mask=png(np.zeros((32, 32, 3), np.uint8)))],
+        {},
+        "mask must have one channel, got 3",
+    ),
+    ([shape("mask", [[8, 4], [39, 35]], mask=STORED["mask"][:60])], {}, "mask cannot be decoded"),
+]
+
+
+@pytest.mark.parametrize(("shapes", "more", "sentence"), BAD, ids=[one[2] for one in BAD])
+def test_bad_files_are_bad_samples(
+    tmp_path: Path, shapes: list[dict[str, Any]], more: dict[str, Any], sentence: str
+) -> None:
+    """One sentence that names file, shape and value; the neighbour is read."""
+    root = write(tmp_path, *shapes, **more)
+    put(root, {"1.jpg": IMAGE, "1.json": labelme_json(shape(), image="1.jpg")})
+    bad, good = LabelMeDataset(root, classes=CLASSES, masks=True).fetch([0, 1])
+
+    assert isinstance(bad, BadSample)
+    with pytest.raises(ValueError, match=sentence):
+        raise ValueError(bad.reason)
+    assert str(tmp_path) not in bad.reason
+    assert told(good)["boxes"] == [[*BOX]]
+
+
+def test_boxes_can_be_clipped(tmp_path: Path) -> None:
+    """With its mask, a shape that lies outside is gone."""
+    shapes = [shape(points=[[70, 1], [80, 9]]), shape(points=[[60, 40], [80, 50]])]
+    dataset = LabelMeDataset(write(tmp_path, *shapes), classes=CLASSES, masks=True, outside="clip")
+    [entry] = dataset.fetch([0])
+
+    assert told(entry)["boxes"] == [[60, 40, 64, 48]]
+    assert list(entry.fields) == ["jpg", "json", "mask.0.png"]
+    assert np.array_equal(mask_of(entry), inside((60, 40, 64, 48)))
+
+
+def test_splits_and_counterparts(tmp_path: Path) -> None:
+    """Classes are those of all splits; pictures that nobody has annotated are counted."""
+    write(tmp_path / "train", shape(label="dog"))
+    root = write(tmp_path / "val", shape(label="cat")).parent
+    with pytest.raises(SourceError, match="holds the splits train, validation"):
+        open_dataset(root)
+    with pytest.warns(UserWarning, match=r"sorted order \(cat, dog\)"):
+        dataset = open_dataset(root, split="train")
+    assert told(dataset.fetch([0])[0])["labels"] == [1]
+    put(root, {"val/9.jpg": IMAGE})
+    with pytest.warns(UserWarning, match=r"has 1 pictures without \.json"):
+        assert len(open_dataset(root, split="val", classes=CLASSES)) == 1
+    shutil.rmtree(root / "train")
+    with pytest.raises(SourceError, match="has no split 'train': its splits are validation"):
+        LabelMeDataset(root, split="train")
+    (root / "val" / "0.json").unlink()
+    with pytest.raises(SourceError, match=r"holds no \.json files"):
+        LabelMeDataset(root)
+
+
+def test_fingerprint(tmp_path: Path) -> None:
+    """It sees one digit of a shape, the classes and the options; sizes are told by the files."""
+    root = write(tmp_path, shape())
+    dataset = LabelMeDataset(root, classes=CLASSES)
+    found = {
+        dataset.fingerprint,
+        LabelMeDataset(root, classes=["dog", "cat"]).fingerprint,
+        LabelMeDataset(root, classes=CLASSES, masks=True).fingerprint,
+        LabelMeDataset(root, classes=CLASSES, outside="clip").fingerprint,
+    }
+    write(tmp_path, shape(points=[[8, 4], [40, 37]]))
+    found.add(LabelMeDataset(root, classes=CLASSES).fingerprint)
+
+    assert len(found) == 5
+    assert dataset.column("height").tolist() == [HEIGHT]
+    assert dataset.column("width").tolist() == [WIDTH]

@@ -1,0 +1,161 @@
+"""OpenImages: boxes and labels as pandas reads their tables, boxes that move with their images, and tables that are none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from readers import BadSample, SourceError, open_dataset
+from tests.support.moved import assert_boxes_fit, block, moved_batch
+from tests.support.writers.openimages import COLUMNS
+
+SIZE = (48, 64)
+BOX = (8, 4, 40, 36)
+IDS = ("0001eeaf4aed83f9", "000595fe6fee6369", "00075905539074f2")
+NAMED = '/m/0bt9lr,Dog\n/m/01g317,"Person, standing"\n'
+SHARES = f"{8 / 64},{40 / 64},{4 / 48},{36 / 48}"
+ROWS = (
+    f"{IDS[0]},xclick,/m/0bt9lr,1,{SHARES},0,1,0,0,-1",
+    f"{IDS[1]},activemil,/m/01g317,1,0,1,0,1,-1,-1,1,0,0",
+    f"{IDS[0]},xclick,/m/01g317,1,0.5,1,0.25,1,1,0,0,0,0",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train").mkdir()
+    for name in IDS:
+        pixels = np.repeat(block(SIZE, BOX)[..., None], 3, axis=2)
+        Image.fromarray(pixels).save(tmp_path / "train" / f"{name}.jpg", quality=95)
+    (tmp_path / "class-descriptions-boxable.csv").write_text(NAMED)
+    return tmp_path
+
+
+def table(folder: Path, *rows: str, columns: tuple[str, ...] = COLUMNS, end: str = "\n") -> Path:
+    path = folder / "oidv6-train-annotations-bbox.csv"
+    path.write_text(end.join([",".join(columns), *rows, ""]), newline="")
+    return path
+
+
+def told(sample: Any) -> Any:
+    return json.loads(bytes(sample.fields["json"]))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_boxes_are_those_of_the_table(folder: Path, end: str) -> None:
+    """Boxes in pixels, classes in the order of the descriptions, flags as stored, groups left out unless asked for."""
+    path = table(folder, *ROWS, end=end)
+    dataset = open_dataset(path, crowd=True)
+    theirs = pd.read_csv(path)
+    names = pd.read_csv(folder / "class-descriptions-boxable.csv", header=None)
+
+    assert dataset.class_names == tuple(names[1])
+    assert [one.key.partition("/")[2] for one in dataset.fetch([0, 1])] == [
+        *theirs.ImageID.unique()
+    ]
+    for sample, (_, rows) in zip(
+        dataset.fetch([0, 1]), theirs.groupby("ImageID", sort=False), strict=True
+    ):
+        shares = rows[["XMin", "YMin", "XMax", "YMax"]].to_numpy()
+        assert np.allclose(told(sample)["boxes"], shares * [64, 48, 64, 48])
+        labels = [names[0][label] for label in told(sample)["labels"]]
+        assert labels == list(rows.LabelName)
+        for column, name in (
+            ("IsOccluded", "occluded"),
+            ("IsInside", "inside"),
+            ("IsGroupOf", "iscrowd"),
+        ):
+            assert told(sample)[name] == list(rows[column])
+    plain = open_dataset(path)
+    assert [len(told(one)["boxes"]) for one in plain.fetch([0, 1])] == [2, 0]
+    assert plain.fingerprint != dataset.fingerprint
+
+
+def test_boxes_follow_their_images(folder: Path) -> None:
+    """Through the loader, cropped and mirrored."""
+    rows = [ROWS[0].replace(IDS[0], name) for name in IDS]
+    batch = moved_batch(open_dataset(table(folder, *rows)))
+
+    assert_boxes_fit(batch.images, batch.boxes)
+
+
+def test_labels_of_images(folder: Path) -> None:
+    """What was verified to be there and not to be there; a class in neither list is not known."""
+    rows = (
+        f"{IDS[0]},verification,/m/0bt9lr,1",
+        f"{IDS[0]},verification,/m/01g317,0",
+        f"{IDS[2]},verification,/m/01g317,1",
+    )
+    path = table(folder, *rows, columns=COLUMNS[:4])
+    found = open_dataset(path).fetch([0, 1])
+
+    assert [json.loads(bytes(one.fields["image_labels"])) for one in found] == [
+        {"present": [0], "absent": [1]},
+        {"present": [1], "absent": []},
+    ]
+    assert "json" not in found[0].fields
+    assert [one.label for one in found] == [-1, -1]
+    [bad] = open_dataset(
+        table(folder, f"{IDS[0]},machine,/m/0bt9lr,0.7", columns=COLUMNS[:4])
+    ).fetch([0])
+    assert "a label has the confidence 0.7" in bad.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (
+            ("0.125,0.625", "0.625,0.125"),
+            r"box 0 has XMin 0.625, XMax 0.125, .* \(columns X X Y Y\?\)",
+        ),
+        (("0.125,0.625", "8,40"), "box 0 has XMin 8.0, XMax 40.0"),
+        (("0.125,0.625", "a,0.625"), 'XMin is "a", no number'),
+        (("0.125,0.625", "nan,0.625"), 'XMin is "nan", no number'),
+        (("/m/0bt9lr", "/m/none"), 'the label "/m/none" is not among the descriptions'),
+        ((",1,0,0,-1", ""), "a row has 9 columns, the header 13"),
+        ((IDS[0], "gone"), "the file gone.jpg cannot be read"),
+        ((IDS[0], "../train/x"), "lies outside the folder of the images"),
+    ],
+)
+def test_rows_that_are_wrong(folder: Path, change: tuple[str, str], match: str) -> None:
+    """They make one bad sample with its reason."""
+    path = table(folder, ROWS[0].replace(*change), ROWS[1])
+    bad, sound = open_dataset(path).fetch([0, 1])
+
+    assert isinstance(bad, BadSample)
+    with pytest.raises(ValueError, match=match):
+        raise ValueError(bad.reason)
+    assert not isinstance(sound, BadSample)
+
+
+def test_files_that_are_missing_or_others(folder: Path) -> None:
+    """Tables of masks, without rows or descriptions, images that are elsewhere; a header of descriptions is none of them."""
+    masks = ("MaskPath", "ImageID", "LabelName", "XMin", "YMin", "XMax", "YMax")
+    for columns, rows, match in (
+        (masks, ROWS, "has masks, which are not read from it"),
+        (("ImageID", "LabelName", "x"), ROWS, "has no column Confidence: give OpenImages' table"),
+        (COLUMNS, (), "has no rows"),
+    ):
+        with pytest.raises(SourceError, match=match):
+            open_dataset(table(folder, *rows, columns=columns))
+    path = table(folder, *ROWS)
+    (folder / "train").rename(folder / "pictures")
+    with pytest.raises(
+        SourceError, match=r"holds 0001eeaf4aed83f9.jpg .*: name the folder with images="
+    ):
+        open_dataset(path)
+    assert len(open_dataset(path, images=folder / "pictures")) == 2
+    described = folder / "class-descriptions-boxable.csv"
+    described.write_text("LabelName,DisplayName\n" + NAMED)
+    assert open_dataset(path, images=folder / "pictures").class_names == ("Dog", "Person, standing")
+    for text, match in ((NAMED + NAMED, "each label once"), ("", "each label once")):
+        described.write_text(text)
+        with pytest.raises(SourceError, match=match):
+            open_dataset(path, images=folder / "pictures")
+    described.unlink()
+    with pytest.raises(SourceError, match=r"has no files class-descriptions.*: say descriptions="):
+        open_dataset(path, images=folder / "pictures")

@@ -1,0 +1,379 @@
+"""Pascal VOC: what torchvision reads from the same files, the conventions of coordinates, and files that are none."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from torchvision.datasets import VOCDetection, VOCSegmentation
+
+from dali_pipes import Loader
+from gpu_aug import Recipe, Resize
+from readers import BadSample, SourceError, open_dataset
+from readers.formats.voc import VocDataset
+from readers.formats.voc.colors import palette
+from readers.formats.voc.survey import CLASSES
+from tests.support.annotated import (
+    BOX,
+    HEIGHT,
+    WIDTH,
+    mask_png,
+    picture,
+    put,
+    voc_object,
+    voc_xml,
+    write_voc,
+)
+
+IMAGE = picture(kind="JPEG")
+EDGE = voc_object("person", (1, 1, WIDTH, HEIGHT))
+
+
+def told(entry: Any) -> Any:
+    return json.loads(bytes(entry.fields["json"]))
+
+
+@pytest.fixture
+def devkit(tmp_path: Path) -> Path:
+    root = tmp_path / "VOCdevkit" / "VOC2012"
+    part = "<part><name>head</name><bndbox><xmin>2</xmin><ymin>2</ymin><xmax>5</xmax><ymax>5</ymax></bndbox></part>"
+    write_voc(root, IMAGE, 4, train="0\n2\n", val="3\n1\n", trainval="0\n1\n2\n3\n")
+    floats = voc_object("cat", (3.5, 2.25, 30.75, 40.5), part, pose="Frontal")
+    put(root, {"Annotations/2.xml": voc_xml(floats, EDGE)})
+    put(root, {"ImageSets/Main/dog_train.txt": "0  1\n2 -1\n", "ImageSets/Main/dog_val.txt": "1  0\n3  1\n"})  # fmt: skip
+    for number in range(4):
+        for folder in ("SegmentationClass", "SegmentationObject"):
+            put(root, {f"{folder}/{number}.png": mask_png(12)})
+    put(root, {"ImageSets/Segmentation/train.txt": "2\n", "ImageSets/Segmentation/val.txt": "3\n"})
+    return root
+
+
+@pytest.mark.parametrize("split", ["train", "val", "trainval"])
+def test_objects_are_those_of_torchvision(devkit: Path, split: str) -> None:
+    """Pictures, names, boxes and flags; torchvision hands out the texts, from which 1 is taken at the first corner."""
+    theirs = VOCDetection(devkit.parent.parent, "2012", split)
+    ours = open_dataset(devkit.parent, split=split)
+
+    assert len(ours) == len(theirs) > 1
+    for entry, path, (_, target) in zip(
+        ours.fetch(range(len(ours))), theirs.images, theirs, strict=True
+    ):
+        objects = target["annotation"]["object"]
+        sides = [
+            [float(one["bndbox"][side]) for side in ("xmin", "ymin", "xmax", "ymax")]
+            for one in objects
+        ]
+        assert entry.image == Path(path).read_bytes()
+        assert told(entry)["boxes"] == [[x - 1, y - 1, right, bottom] for x, y, right, bottom in sides]  # fmt: skip
+        assert [ours.class_names[label] for label in told(entry)["labels"]] == [one["name"] for one in objects]  # fmt: skip
+        assert told(entry)["difficult"] == [int(one.get("difficult", 0)) for one in objects]
+        assert told(entry)["pose"] == [one.get("pose", "Unspecified") for one in objects]
+
+
+def test_the_filled_box(devkit: Path) -> None:
+    """Its pixels are those between the edges, whole pictures begin at 0, and parts of objects are none."""
+    dataset = VocDataset(devkit, split="trainval")
+    first, _, third, _ = dataset.fetch(range(4))
+
+    assert told(first)["boxes"] == [[*BOX], [0, 0, WIDTH, HEIGHT]]
+    assert told(first)["labels"] == [11, 14]
+    assert told(first)["truncated"] == [1, 0]
+    assert told(third)["boxes"][0] == [2.5, 1.25, 30.75, 40.5]
+    assert len(told(third)["boxes"]) == 2
+    assert dataset.class_names == CLASSES
+    assert dataset.coords == "one-based"
+    assert [entry.size for entry in (first, third)] == [(HEIGHT, WIDTH)] * 2
+    assert dataset.column("height").tolist() == [HEIGHT] * 4
+    assert dataset.column("width").tolist() == [WIDTH] * 4
+
+
+def test_difficult_objects_can_be_left_out(devkit: Path) -> None:
+    """They are marked, or not there."""
+    [entry] = VocDataset(devkit, split="train", difficult=False).fetch([0])
+
+    assert told(entry)["labels"] == [11]
+    assert told(entry)["difficult"] == [0]
+
+
+@pytest.mark.parametrize("kind", ["class", "object"])
+def test_masks_are_those_of_torchvision(devkit: Path, kind: Any) -> None:
+    """The numbers of the palette, with 255 where nothing counts, of the pictures in the lists of segmentation."""
+    theirs = VOCSegmentation(devkit.parent.parent, "2012", "train")
+    ours = VocDataset(devkit, split="train", masks=kind)
+    fixed: dict[str, Any] = {"device": "cpu", "decoder": "cpu", "shuffle": "none"}
+    [batch] = Loader(ours, Recipe([Resize((HEIGHT, WIDTH))]), batch_size=1, **fixed)
+    [(_, mask)] = theirs
+
+    assert [entry.key for entry in ours.fetch([0])] == ["2"]
+    assert np.array_equal(batch.masks[0].numpy(), np.array(mask))
+    assert set(np.unique(batch.masks).tolist()) == {0, 12, 255}
+    assert ours.class_names[12 - 1] == "dog"
+
+
+def test_masks_in_colours(devkit: Path) -> None:
+    """CVAT's become the numbers of the classes; a colour of no class makes a bad sample."""
+    colors = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    colors[4:9], colors[9:12] = (12, 34, 56), (224, 224, 192)
+    for number, color in ((2, (9, 9, 9)), (3, (12, 34, 56))):
+        colors[30, 30] = color
+        Image.fromarray(colors).save(devkit / "SegmentationClass" / f"{number}.png")
+    [bare] = VocDataset(devkit, split="val", masks="class").fetch([0])
+    assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
+    put(devkit, {"labelmap.txt": "background:0,0,0::\ncat:1,2,3::\ndog:12,34,56::\nperson:::\n"})
+    dataset = VocDataset(devkit, split="val", masks="class")
+    with Image.open(io.BytesIO(dataset.fetch([0])[0].fields["mask.png"])) as mask:
+        numbers = np.asarray(mask)
+
+    before = dataset.fingerprint
+    put(devkit, {"labelmap.txt": "cat:1,2,3::\ndog:12,34,57::\nperson:::\n"})
+    assert VocDataset(devkit, split="val", masks="class").fingerprint != before
+    assert dataset.class_names == ("cat", "dog", "person")
+    assert numbers[:, 0].tolist() == [0] * 4 + [2] * 5 + [255] * 3 + [0] * (HEIGHT - 12)
+    assert numbers[30, 30] == 2
+    [bad] = VocDataset(devkit, split="train", masks="class").fetch([0])
+    assert (
+        bad.reason
+        == "SegmentationClass/2.png has the colour 9,9,9, which labelmap.txt gives no class"
+    )
+
+
+def test_the_palette() -> None:
+    """Some colours that Pascal VOC's tools print: aeroplane, bicycle, person, and the void."""
+    numbers = {number: color for color, number in palette().items()}
+
+    assert [numbers[n] for n in (0, 1, 2, 15, 20, 255)] == [
+        (0, 0, 0), (128, 0, 0), (0, 128, 0), (192, 128, 128), (0, 64, 128), (224, 224, 192),
+    ]  # fmt: skip
+
+
+def test_lists_of_one_class(devkit: Path) -> None:
+    """Pictures with it, without it, and with objects that are hard to recognise alone."""
+    dataset = open_dataset(devkit, split="dog_val")
+    entries = dataset.fetch(range(2))
+
+    assert [entry.label for entry in entries] == [-1, 1]
+    assert open_dataset(devkit, split="dog_train").column("label").tolist() == [1, 0]
+    assert dataset.class_names == ("not dog", "dog")
+    assert [list(entry.fields) for entry in entries] == [["jpg"], ["jpg"]]
+
+
+@pytest.mark.parametrize(
+    ("objects", "coords", "warned"),
+    [
+        ([EDGE], "one-based", ""),
+        ([voc_object(box=(5, 5, WIDTH, 9))], "one-based", ""),
+        ([voc_object(box=(5, 5, 9, HEIGHT))], "one-based", ""),
+        ([voc_object(box=(0, 3, 9, 9)), EDGE], "zero-based", "object 1 of a.xml begins at 0"),
+        ([voc_object(box=(2, 3, 9, 9))], "one-based", "no box shows it"),
+        ([voc_object(box=(-1, 3, 9, 9)), EDGE], "one-based", ""),
+    ],
+)
+def test_from_where_coordinates_count(
+    tmp_path: Path, objects: list[str], coords: str, warned: str
+) -> None:
+    """All boxes of the folder tell it; what is not certain is said, and an argument settles it."""
+    plain = voc_xml(voc_object())
+    files: dict[str, Any] = {"a.jpg": IMAGE, "a.xml": voc_xml(*objects), "b.jpg": IMAGE}
+    root = put(tmp_path, files | {"b.xml": plain})
+    if warned:
+        with pytest.warns(UserWarning, match=warned):
+            dataset = open_dataset(root)
+    else:
+        dataset = open_dataset(root)
+    assert isinstance(dataset, VocDataset)
+    assert dataset.coords == coords
+    first = [[8, 4, 40, 36]] if coords == "one-based" else [[9, 5, 40, 36]]
+    assert told(dataset.fetch([1])[0])["boxes"] == first
+    for asked in ("one-based", "zero-based"):
+        assert VocDataset(root, coords=asked).coords == asked  # type: ignore[arg-type]
+
+
+def test_classes(tmp_path: Path) -> None:
+    """The fixed 20, else all names of all splits, else those of CVAT or of the caller."""
+    files: dict[str, Any] = {}
+    for split, name in (("train", "zebra"), ("valid", "ant")):
+        files[f"{split}/a.b.jpg"] = IMAGE
+        files[f"{split}/a.b.xml"] = voc_xml(voc_object(name), voc_object(name, (1, 1, 64, 48)))
+    root = put(tmp_path / "own", files)
+
+    with pytest.raises(SourceError, match="holds the splits train, validation"):
+        open_dataset(root)
+    dataset = open_dataset(root, split="train")
+    assert dataset.class_names == ("ant", "zebra")
+    assert [entry.key for entry in dataset.fetch([0])] == ["train/a.b"]
+    assert told(dataset.fetch([0])[0])["labels"] == [1, 1]
+    given = open_dataset(root, split="val", classes=["zebra", "ant"], coords="one-based")
+    assert told(given.fetch([0])[0])["labels"] == [1, 1]
+    unknown = open_dataset(root, split="train", classes=["ant"], coords="one-based")
+    [bad] = unknown.fetch([0])
+    assert bad.reason == "train/a.b.xml object 1: 'zebra' is none of the classes (ant)"
+
+    cvat = write_voc(tmp_path / "cvat", IMAGE, 1, default="0\n")
+    text = "# label:color_rgb:parts:actions\nbackground:0,0,0::\nperson:1,2,3:head:\ndog:4,5,6::\n"
+    put(cvat, {"labelmap.txt": text})
+    dataset = open_dataset(cvat)
+    assert dataset.class_names == ("person", "dog")
+    assert told(dataset.fetch([0])[0])["labels"] == [1, 0]
+    for text, sentence in {
+        "background:0,0,0::\n": "lists no classes",
+        "dog:0,0,1::\ndog:0,0,2::\n": "labelmap.txt:2 names dog a second time",
+        "dog:0,0,256::\n": "three numbers to 255, such as 128,0,0, got '0,0,256'",
+    }.items():
+        put(cvat, {"labelmap.txt": text})
+        with pytest.raises(SourceError, match=sentence):
+            open_dataset(cvat)
+
+
+BAD = {
+    voc_xml(voc_object(), voc_object(box=(1, 1, 65, 9))): (
+        r"^a.xml object 2: xmax 65 > width 64 \(zero-based\? pass coords=\); outside='clip' cuts"
+    ),
+    voc_xml(voc_object(box=(0, 1, 6, 9))): r"object 1: xmin 0, which is -1 < 0 \(zero-based",
+    voc_xml(voc_object(box=(8, 7, 8, 6))): "object 1: ymax 6 leaves no area behind ymin 7",
+    voc_xml("<object><name>dog</name></object>"): r"object 1 \('dog'\) has no bndbox",
+    voc_xml("<object><bndbox/></object>"): "object 1 has no name",
+    voc_xml(voc_object(box=(1, 1, float("nan"), 9))): "object 1: xmax must be a number, got 'nan'",
+    voc_xml(voc_object(difficult=3)): "object 1: difficult must be 0 or 1, got '3'",
+    voc_xml(size=(48, 60)): "states the size 60 x 48 .*, and the picture has 64 x 48",
+    voc_xml().replace("48", "x"): "height must be a number of pixels, got 'x'",
+    voc_xml()[:-9]: "a.xml is no XML that can be read",
+    "<other/>": "a.xml holds <'other'>, not <annotation>",
+    '<!DOCTYPE a [<!ENTITY b "c">]><annotation/>': "a.xml has entities",
+    "": "a.xml is no XML",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_annotations_are_bad_samples(tmp_path: Path, text: str) -> None:
+    """One sentence that names file, object, field and value; the neighbour is read."""
+    files: dict[str, Any] = {"a.jpg": IMAGE, "a.xml": text, "b.jpg": IMAGE}
+    root = put(tmp_path, files | {"b.xml": voc_xml(voc_object(), EDGE)})
+    bad, good = VocDataset(root, classes=["dog", "person"], coords="one-based").fetch([0, 1])
+
+    assert isinstance(bad, BadSample)
+    assert (bad.key, bad.stage) == ("a", "read")
+    with pytest.raises(ValueError, match=BAD[text]):
+        raise ValueError(bad.reason)
+    assert str(tmp_path) not in bad.reason
+    assert told(good)["labels"] == [0, 1]
+
+
+def test_boxes_can_be_clipped(tmp_path: Path) -> None:
+    """A box that leaves its picture is cut, one that lies outside is no object any more."""
+    objects = [voc_object(box=(60, 1, 70, 9)), voc_object(box=(65, 1, 70, 9)), voc_object()]
+    root = put(tmp_path, {"a.jpg": IMAGE, "a.xml": voc_xml(*objects)})
+    [entry] = VocDataset(root, outside="clip", coords="one-based").fetch([0])
+
+    assert told(entry)["boxes"] == [[59, 0, 64, 9], [*BOX]]
+
+
+@pytest.mark.parametrize("orientation", [3, 6, 8])
+def test_frames_that_exif_turns(tmp_path: Path, orientation: int) -> None:
+    """A stated size that only the stored picture has means that boxes lie in another frame than the pixels."""
+    image = picture(orientation, "JPEG")
+    root = put(tmp_path, {"a.jpg": image, "b.jpg": image, "c.jpg": image})
+    turned = voc_xml(voc_object(box=(1, 1, 9, 9)), size=(WIDTH, HEIGHT))
+    put(root, {"a.xml": voc_xml(voc_object()), "b.xml": turned, "c.xml": voc_xml(EDGE, size=None)})
+    upright, other, unsaid = VocDataset(root).fetch(range(3))
+
+    assert told(upright)["boxes"] == [[*BOX]]
+    assert "EXIF orientation" in other.reason or orientation == 3
+    assert isinstance(other, BadSample)
+    assert told(unsaid)["boxes"] == [[0, 0, WIDTH, HEIGHT]]
+
+
+def test_what_has_no_counterpart(tmp_path: Path) -> None:
+    """It is counted in one warning; what a list names and is not there is a bad sample."""
+    files: dict[str, Any] = {f"{name}.jpg": IMAGE for name in "abc"}
+    root = put(tmp_path / "flat", files | {"a.xml": voc_xml(EDGE), "x.xml": voc_xml(EDGE)})
+    with pytest.warns(UserWarning, match=r"2 pictures without \.xml and 1 \.xml without a picture"):
+        assert len(open_dataset(root)) == 1
+
+    listed = write_voc(tmp_path / "listed", IMAGE, 2, train="0\n7\n1\n")
+    (listed / "Annotations" / "1.xml").unlink()
+    good, picture_gone, annotation_gone = open_dataset(listed).fetch(range(3))
+    assert told(good)["boxes"]
+    assert picture_gone.reason == "there is no picture for 7"
+    assert annotation_gone.reason == "there is no annotation for 1"
+
+
+def test_refusals(devkit: Path, tmp_path: Path) -> None:
+    """Several splits or years, lists that are none, masks that are not there, arguments of no meaning."""
+    for source in (devkit, devkit.parent, devkit.parent.parent):
+        with pytest.raises(SourceError, match="the splits train, trainval, val, which are never"):
+            open_dataset(source)
+    with pytest.raises(SourceError, match="has no split 'test': its splits are train"):
+        open_dataset(devkit, split="test")
+    lists = {"a": "0\n0\n", "b": "\n", "c_x": "0 1\n2 5\n", "d": "../../etc/passwd\n"}
+    put(devkit, {f"ImageSets/Main/{name}.txt": text for name, text in lists.items()})
+    sentences = {
+        "a": "a.txt:2 names 0 a second time",
+        "b": "names no pictures",
+        "c_x": "c_x.txt:2 must be a picture and 1, -1 or 0",
+        "d": "holds no picture of the split",
+    }
+    for name, sentence in sentences.items():
+        with pytest.raises(SourceError, match=sentence):
+            VocDataset(devkit, split=name)
+    options: dict[str, Any]
+    for options, sentence in (  # type: ignore[assignment]
+        ({"coords": "1"}, "coords='1' must be one of None, 'one-based', 'zero-based'"),
+        ({"masks": True}, "masks=True must be one of None, 'class', 'object'"),
+        ({"outside": None}, "outside=None must be one of 'raise', 'clip'"),
+        ({"classes": "dog"}, "classes='dog' must be a list of names"),
+        ({"classes": ["dog", "dog"]}, "names 'dog' twice"),
+    ):
+        with pytest.raises(SourceError, match=sentence):
+            VocDataset(devkit, split="train", **options)
+    shutil.rmtree(devkit / "SegmentationObject")
+    with pytest.raises(SourceError, match="has no folder SegmentationObject"):
+        VocDataset(devkit, split="train", masks="object")
+    shutil.copytree(devkit, devkit.parent / "VOC2007")
+    with pytest.raises(SourceError, match="holds VOC2007, VOC2012: open one of them"):
+        open_dataset(devkit.parent, split="train")
+    put(tmp_path / "two", {"a.jpg": IMAGE, "a.png": IMAGE, "a.xml": voc_xml(EDGE)})
+    with pytest.raises(SourceError, match=r"a.jpg and a.png, which an annotation cannot tell"):
+        VocDataset(tmp_path / "two")
+    put(tmp_path / "none", {"a.jpg": IMAGE, "b.xml": voc_xml(EDGE)})
+    with pytest.raises(SourceError, match=r"has 1 pictures and 1 \.xml files, of which no two"):
+        VocDataset(tmp_path / "none")
+
+
+def test_masks_without_annotations(devkit: Path) -> None:
+    """A folder of pictures and masks alone has no boxes."""
+    shutil.rmtree(devkit / "Annotations")
+    dataset = open_dataset(devkit, split="val", masks="class", classes=CLASSES)
+    [entry] = dataset.fetch([0])
+
+    assert list(entry.fields) == ["jpg", "mask.png"]
+    with Image.open(io.BytesIO(entry.fields["mask.png"])) as mask:
+        assert mask.mode == "P"
+    with pytest.raises(SourceError, match="no annotation for any of the 2 pictures"):
+        open_dataset(devkit, split="val")
+
+
+def test_fingerprint(devkit: Path) -> None:
+    """It sees one digit of a box, the classes, and all that decides what a sample holds."""
+
+    def of(**options: Any) -> str:
+        return VocDataset(devkit, split="train", **options).fingerprint
+
+    found = {
+        of(),
+        of(difficult=False),
+        of(outside="clip"),
+        of(coords="zero-based"),
+        of(classes=("dog", "person", "cat")),
+    }
+    assert of() in found
+    path = devkit / "Annotations" / "2.xml"
+    path.write_text(path.read_text().replace("30.75", "30.76"))
+    found.add(of())
+    found.add(of(masks="class"))
+    found.add(of(masks="object"))
+
+    assert len(found) == 8

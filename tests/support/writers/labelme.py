@@ -1,0 +1,42 @@
+"""LabelMe's JSON beside pictures."""
+
+import io
+import json
+from pathlib import Path
+
+from PIL import Image
+
+from tests.support.writers import Expected, Written
+
+FORMAT = "labelme"
+OPTIONS = {"classes": ["class-0", "class-1", "class-2"]}
+
+
+def write(folder: Path, samples: list[Written]) -> Path:
+    root = folder / "pictures"
+    root.mkdir()
+    for sample in samples:
+        (root / f"{sample.name}.jpg").write_bytes(sample.image)
+        with Image.open(io.BytesIO(sample.image)) as image:
+            width, height = image.size
+        shape = {"label": f"class-{sample.label}", "points": [[1, 2], [6, 7.5]], "group_id": None}
+        stored = {"version": "5.5.0", "flags": {}, "shapes": [shape | {"shape_type": "rectangle"}]}
+        stored |= {"imagePath": f"{sample.name}.jpg", "imageData": None}
+        stored |= {"imageHeight": height, "imageWidth": width}
+        (root / f"{sample.name}.json").write_text(json.dumps(stored))
+    return root
+
+
+def expected(source: Path) -> list[Expected]:
+    files = sorted(source.glob("*.json"))
+    stored = [json.loads(path.read_text()) for path in files]
+    return [
+        Expected(path.stem, (source / one["imagePath"]).read_bytes(), -1)
+        for path, one in zip(files, stored, strict=True)
+    ]
+
+
+def damage(source: Path) -> Path:
+    path = sorted(source.glob("*.json"))[11]
+    path.write_text(path.read_text().replace("rectangle", "rect"))
+    return source
