@@ -26,7 +26,7 @@ from readers.formats.path_table.metadata_folder import (
     with_first_files,
 )
 from readers.formats.path_table.packed import Packed
-from readers.formats.path_table.roles import find_image, find_key, find_label, remark
+from readers.formats.path_table.roles import about_boxes, find_image, find_key, find_label, remark
 from readers.formats.path_table.row_boxes import BoxColumns, BoxFormat, make_boxes
 from readers.formats.path_table.row_labels import (
     LabelOptions,
@@ -128,9 +128,9 @@ class PathTableDataset(FileDataset):
         folder = path.parent if root is None else Path(root).absolute()
         options = LabelOptions(read_classes(classes), label_separator, multi_label)
         columns = _Columns(image, label, key, None if boxes is None else (boxes, box_format))
-        self._fill(
-            table, choose_rows(table, split, split_column, path.name), folder, columns, options
-        )
+        # A metadata file is of the split that its folder is called like.
+        name = path.parent.name if path.name in METADATA_NAMES else path.name
+        self._fill(table, choose_rows(table, split, split_column, name), folder, columns, options)
 
     def _fill(
         self, whole: Table, table: Table, folder: Path, columns: "_Columns", options: LabelOptions
@@ -152,6 +152,8 @@ class PathTableDataset(FileDataset):
         self._remarks = remark(table, "image", image, other_images)
         if isinstance(label, str):
             self._remarks += remark(table, "label", label, other_labels)
+        if columns.boxes is None:
+            self._remarks += about_boxes(table)
         found, self._boxes = self._labels_of(table, names, label, rows, columns, options)
         self._table = found.table
         firsts = [of_one[0] for of_one in rows]
