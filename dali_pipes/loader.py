@@ -49,8 +49,9 @@ class Loader:
     A loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
 
     Args:
-        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface. `Clips` of a dataset of
-            videos, and selections and mixtures of them, give clips of T frames.
+        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface.
+            `Clips` of a dataset of videos, and selections and mixtures of them, give clips of T frames, and so do LeRobot
+            datasets.
         recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
             of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
             soft; which samples are mixed follows from the order alone. All images of a view must end with one
