@@ -209,7 +209,13 @@ class LeRobotDataset(IndexedDataset):
         return np.full(len(self), -1, np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read frames and what belongs to them; see `Dataset.fetch`."""
+        """Read frames and what belongs to them; see `Dataset.fetch`.
+
+        Raises:
+            SourceError: The videos must be indexed, and PyAV is not installed.
+            IndexFileError: No folder for their index can be written to.
+        """
+        self.videos.open()
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
 
     def place(self, index: int) -> Place:
