@@ -17,6 +17,7 @@ from readers import Dataset
 from readers.dataset import Balanced, Subset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.plural import counted
+from readers.stream import is_stream
 
 _KEY_CHARS = 80
 _VALUE_CHARS = 48
@@ -51,6 +52,10 @@ def about(dataset: Dataset, variants: Variants) -> About:
 
 def describe_dataset(dataset: Dataset) -> str:
     """Return kind (of clips with their settings), number of samples and of classes, and the first sample's name."""
+    if is_stream(dataset):
+        return _cut(
+            f"{dataset!r}, {dataset.samples_per_epoch or 'all'} samples an epoch", _DATASET_CHARS
+        )
     try:
         first = dataset.fetch([0])[0].key
     except Exception:  # noqa: BLE001 - words must not keep a run from being saved

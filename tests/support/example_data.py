@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.support import annotated
+from tests.support.example_tables import write_tables
 from tests.support.example_targets import write_targets
 from tests.support.jpegs import encode, picture
 from tests.support.kinds import by_opencv, noise, tiff
@@ -42,6 +43,7 @@ def make_example_data(folder: Path) -> None:
     Robot().write(folder / "robot")
     _write_annotated(folder)
     write_targets(folder, _jpeg(7))
+    write_tables(folder, _jpeg)
 
 
 def _write_annotated(folder: Path) -> None:
