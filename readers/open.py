@@ -118,7 +118,7 @@ def open_dataset(
     many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
     repository = _of_repository(names, format, split, options)
     if repository is not None:
-        return repository
+        return repository if labels is None else repository.with_labels(labels, classes=classes)  # type: ignore[arg-type]
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]
     if not paths:
