@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.not_a_dataset import not_a_dataset
 from dali_pipes.schedule import MAX_EPOCH
+from dali_pipes.streams.order import stream_order
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
 from gpu_aug.image_kind import ImageKind
@@ -18,12 +20,15 @@ from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
 from readers.label_vector import LabelShape, class_number, label_shape_of
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
+from readers.stream import is_stream
 
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
 def require_dataset(dataset: Dataset) -> None:
-    """Refuse what has not the interface of a dataset, or holds nothing."""
+    """Refuse what has not the interface of a dataset or of a stream, or holds nothing."""
+    if is_stream(dataset):
+        return
     require_fetch(dataset)
     if len(dataset) == 0:
         raise LoaderError("the dataset is empty; a loader needs at least one sample")
@@ -31,15 +36,13 @@ def require_dataset(dataset: Dataset) -> None:
 
 def require_fetch(dataset: Dataset) -> None:
     """Refuse what has not the interface of a dataset."""
-    if not hasattr(dataset, "fetch") and hasattr(dataset, "iterate"):
+    if is_stream(dataset):
         raise LoaderError(
-            f"{type(dataset).__name__} can only be read from front to back, and a loader takes samples in "
-            "any order: make shards of it with gpu-aug pack SOURCE FOLDER, and open those"
+            f"{type(dataset).__name__} can only be read from front to back, and clips are taken from anywhere: make "
+            "shards of it with gpu-aug pack SOURCE FOLDER, and open those"
         )
     if not hasattr(dataset, "fetch"):
-        raise LoaderError(
-            f"dataset={dataset!r} is not a dataset; give what readers.open_dataset(path) returns"
-        )
+        raise not_a_dataset(dataset)
 
 
 def require_positive(**values: int) -> None:
@@ -182,6 +185,10 @@ def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
     if shape != ():
         return _vector_length(told, shape)
     count = told[0] if told else len(dataset.class_names)
+    if is_stream(dataset):
+        if count:
+            return count
+        raise no_class_count(mixing[0])
     unlabelled = _unlabelled(dataset)
     if unlabelled:
         name = next(type(leaf).__name__ for leaf in mixing[0].leaves if leaf.group > 1)
@@ -242,6 +249,8 @@ def order_of(dataset: Dataset, seed: int, shuffle: Shuffle, shuffle_window: int 
             raise LoaderError(
                 f'{shuffle_window=} is for shuffle="block" alone, got {shuffle=}; leave one of them out'
             )
+    if is_stream(dataset):
+        return stream_order(dataset, seed, shuffle, shuffle_window)
     make = getattr(dataset, "order", None)
     if make is None:
         return make_order(

@@ -27,7 +27,7 @@ class Batch:
     some have, the others have none of them: 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 throughout.
 
     Attributes:
-        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype. In [0, 1] unless the recipe normalises; 0 to 255 for
+        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype; as many channels as it was asked for. In [0, 1] unless the recipe normalises; 0 to 255 for
             torch.uint8. With several views it is the first of `views`.
         labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
             [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label
@@ -54,7 +54,10 @@ class Batch:
         video_numbers: int64 [B] on the CPU: a number for each video, which all clips of one sample of the
             dataset of videos share.
         fields: What ``Loader(fields=...)`` asked for, by name: a tensor [B, ...] on the loader's device where type
-            and shape are known, else a list of B values.
+            and shape are known, else a list of B values. Where samples have several images these are among them,
+            [B, C, H, W] each, and maps as well, float32 [B, 1 or 2, H, W].
+        camera_columns: Of datasets with named cameras (LeRobot), which of the T pictures are each one's; see
+            `cameras`.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)

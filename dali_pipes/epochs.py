@@ -5,7 +5,8 @@ import weakref
 from collections.abc import Generator
 from typing import Any
 
-from dali_pipes.schedule import AnySteps, Consumed, total
+from dali_pipes.schedule import Consumed, total
+from dali_pipes.streams.steps import AnySteps
 
 
 class Epochs:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.schedule import AnySteps
+from dali_pipes.streams.order import StreamOrder
+from dali_pipes.streams.steps import AnySteps
 from dali_pipes.variants import Variants
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe
@@ -48,6 +49,13 @@ def require_all_once(dataset: Dataset, order: AnyOrder) -> None:
     Raises:
         LoaderError: It is a mixture by weights, or balanced.
     """
+    if isinstance(order, StreamOrder):
+        if order.stream.samples_per_epoch is not None:
+            raise LoaderError(
+                "samples_per_epoch ends an epoch there, whatever the stream has, and Loader.eval takes each sample "
+                'once; leave it out, and on several ranks open the stream with divide="samples"'
+            )
+        return
     if order.name.partition(" ")[0] != "none":  # the shuffle, in front of the buckets
         raise LoaderError(
             f"{type(dataset).__name__} says itself how often each sample comes, and Loader.eval takes each once; "
@@ -81,7 +89,7 @@ def warn_of_training(
 ) -> None:
     """Warn where a recipe for evaluation is shuffled and loses samples, as the arguments for training do."""
     left_out = steps.left_out
-    if not left_out or order.name.partition(" ")[0] == "none":
+    if isinstance(order, StreamOrder) or not left_out or order.name.partition(" ")[0] == "none":
         return
     if random_steps(variants.recipes) or isinstance(dataset, Clips):
         return

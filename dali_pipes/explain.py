@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dali_pipes.bucket_steps import BucketSteps
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import AnySteps, BucketSteps
 from dali_pipes.state_words import name_of, shown_sizes, steps_of
+from dali_pipes.streams.explain import explain_stream
+from dali_pipes.streams.steps import AnySteps, StreamSteps
 from dali_pipes.targets import KINDS
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
@@ -66,8 +68,14 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
         yield f"labels: {described(fetcher.label_shape)}, float32"
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    if fetcher.targets.maps:
+        named = (f"{name} ({one!r})" for name, one in fetcher.targets.maps.maps)
+        yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"
     yield from _sizes(setup, steps)
-    yield _order(steps, fetcher.order.name, "image" if clips is None else "clip")
+    if isinstance(steps, StreamSteps):
+        yield from explain_stream(steps, fetcher.order.name)
+    else:
+        yield _order(steps, fetcher.order.name, "image" if clips is None else "clip")
     if (other := ranks.other()) is not None:
         yield f"rank and world size: as given, though this process is {other}"
     yield _decoding(setup)

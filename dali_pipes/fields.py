@@ -15,6 +15,7 @@ from dali_pipes.targets import upload
 from readers import Dataset, Sample
 from readers.sample import FieldTypes, Payload
 from readers.storage.blob.mapped import copied
+from readers.stream import is_stream
 
 Values = tuple[Any, ...]
 """The values of a sample's fields, in the order of the reader's names."""
@@ -213,7 +214,7 @@ def require_there(dataset: Dataset, reader: FieldReader) -> None:
     Raises:
         LoaderError: The text says what is there.
     """
-    if not reader:
+    if not reader or is_stream(dataset):
         return
     for part in getattr(dataset, "datasets", (dataset,)):
         for index in range(min(_PROBES, len(part))):

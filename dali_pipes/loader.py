@@ -23,16 +23,19 @@ from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import AnySteps, Consumed, LastBatch, total
+from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
+from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamPlan, StreamSteps
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.image_kind import Depth
 from readers import Dataset
-from readers.buckets import BucketOrder, Buckets, Size
+from readers.bucket_order import BucketOrder
+from readers.buckets import Buckets, Size
 from readers.order import Shuffle
+from readers.stream import Stream
 
 
 class Loader:
@@ -46,8 +49,9 @@ class Loader:
     A loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
 
     Args:
-        dataset: What `readers.open_dataset` returns, or anything with its interface. `Clips` of a dataset of
-            videos, and selections and mixtures of them, give clips of T frames.
+        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface.
+            `Clips` of a dataset of videos, and selections and mixtures of them, give clips of T frames, and so do LeRobot
+            datasets.
         recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
             of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
             soft; which samples are mixed follows from the order alone. All images of a view must end with one
@@ -74,9 +78,10 @@ class Loader:
         seed: Seed of the order and the draws, not negative.
         shuffle: "global" permutes the whole epoch, "none" keeps the dataset's order, and "block" permutes
             blocks of neighbouring samples and mixes the samples of a few open blocks, for storage that is best
-            read in large pieces; see readers.Order.
+            read in large pieces; see readers.Order. Streams take "block", which permutes their shards and shuffles
+            in a buffer, or "none".
         shuffle_window: For "block": how many samples the open blocks hold together. None is 4096, or 16 blocks
-            if that is more.
+            if that is more. For a stream: samples in its shuffle buffer, 4096 by default.
         rank: Rank of this process among `world_size`. None asks when it is first needed (by `len`, a loop, a
             state): the process group of torch.distributed, or without one RANK and WORLD_SIZE in the
             environment, as torchrun sets them, or else 0 of 1. What is found later must not contradict what was
@@ -164,7 +169,7 @@ class Loader:
     @names.known_keywords
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | Stream,
         recipe: AnyRecipe | RecipeOf,
         *,
         batch_size: int | Mapping[Size, int],
@@ -207,12 +212,14 @@ class Loader:
         self._steps: AnySteps | None = None
         # What cannot work is said at once, though the rank is settled by the first use.
         process = self._ranks.guess()
-        budget = arguments.budget_of(max_bad_samples, len(dataset))
+        budget = arguments.budget_of(max_bad_samples, len(order))
         self._ledger = Ledger(on_bad_sample, budget, ledger, process.rank)
         self._audit = Audit(audit, process.rank)
         steps = setup.steps(process)
         self._audit.require_own_file(process)
-        evaluation.warn_of_training(dataset, setup.fetcher.variants, order, steps, stacklevel=4)
+        evaluation.warn_of_training(
+            options.dataset, setup.fetcher.variants, order, steps, stacklevel=4
+        )
         sizing.warn_of_small_buckets(steps, stacklevel=4)
         self._production = Production(setup, steps)
         self._epochs = Epochs()
@@ -220,7 +227,7 @@ class Loader:
     @classmethod
     def eval(
         cls,
-        dataset: Dataset,
+        dataset: Dataset | Stream,
         recipe: AnyRecipe | RecipeOf,
         *,
         batch_size: int | Mapping[Size, int],
@@ -259,13 +266,22 @@ class Loader:
             **options,
         )
         fetcher = loader._setup.fetcher
-        evaluation.require_all_once(dataset, fetcher.order)
+        evaluation.require_all_once(loader._setup.options.dataset, fetcher.order)
         sizing.require_no_change(fetcher.variants)
         evaluation.warn_of_draws(fetcher.variants)
         return loader
 
     def __len__(self) -> int:
-        """Steps of a whole epoch, on this and every other rank."""
+        """Steps of a whole epoch, on this and every other rank.
+
+        Raises:
+            TypeError: It is known only at the end of a stream.
+        """
+        if self.steps.length == UNKNOWN:
+            raise TypeError(
+                "the number of steps is known at the end of the stream only; say how many samples an epoch has, as in "
+                'open_dataset(..., format="stream", samples_per_epoch=1_000_000)'
+            )
         return self.steps.num_steps()
 
     def __iter__(self) -> Generator[Batch]:
@@ -352,6 +368,8 @@ class Loader:
         }
         if isinstance(order := self._setup.fetcher.order, BucketOrder):
             state["buckets"] = [stop - start for start, stop in order.had(consumed)]
+        if isinstance(self.steps, StreamSteps):
+            state["stream"] = self.steps.state(self._epochs.epoch, total(consumed))
         return cast(LoaderState, state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -367,7 +385,8 @@ class Loader:
         order = self._setup.fetcher.order
         lengths = order.lengths if isinstance(order, BucketOrder) else ()
         epoch, consumed = check_state(state, self.state_dict(), lengths)
-        if self.steps.num_steps(consumed) > 0:
+        over = isinstance(self.steps, StreamSteps) and self.steps.load(state)
+        if self.steps.num_steps(consumed) > 0 and not over:
             self._epochs.move_to(epoch, consumed)
         else:
             self._epochs.move_to(epoch + 1, 0, ended=epoch)
@@ -441,24 +460,39 @@ class Loader:
                 producer.submit(plan)
                 under_way += 1
                 if under_way > producer.capacity:
-                    yield self._hand_over(producer, number)
+                    batch = self._hand_over(producer, number)
                     under_way -= 1
+                    if batch is None:
+                        break
+                    yield batch
             for _ in range(under_way):
-                yield self._hand_over(producer, number)
+                if (batch := self._hand_over(producer, number)) is not None:
+                    yield batch
             production.keep(producer)
         finally:
             production.stop(producer)
 
-    def _hand_over(self, producer: Producer, number: int) -> Batch:
+    def _hand_over(self, producer: Producer, number: int) -> Batch | None:
+        """Return the next batch; None behind the end of a stream."""
         with self.timings.measure("wait"):
             finished, images = producer.take()
+        plan, latest = finished.plan, number == self._epochs.loop
+        if isinstance(plan, StreamPlan) and plan.over:
+            if latest:
+                self._note(plan)
+            return None
         records, failure = bad_ones(finished, self._ledger.policy)
         self._ledger.commit(records)
         if failure is not None:
             raise failure
         with self.timings.measure("copy"):
             batch = assemble(finished, images, self._setup)
-        if number == self._epochs.loop:  # the state is that of the latest loop
+        if latest:  # the state is that of the latest loop
             self._audit.count(finished)
-            self._epochs.count(finished.plan.consumed)
+            self._epochs.count(plan.consumed)
+            self._note(plan)
         return batch
+
+    def _note(self, plan: Plan) -> None:
+        if isinstance(self.steps, StreamSteps):
+            self.steps.note(plan)

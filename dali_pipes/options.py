@@ -3,7 +3,7 @@
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 
@@ -19,7 +19,10 @@ from dali_pipes.multi_scale import MultiScale
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
-from dali_pipes.schedule import AnySteps, LastBatch
+from dali_pipes.schedule import LastBatch
+from dali_pipes.streams.fetch import StreamFetcher
+from dali_pipes.streams.order import StreamOrder
+from dali_pipes.streams.steps import AnySteps, stream_steps
 from dali_pipes.targets import Kind, TargetReader
 from dali_pipes.variants import AnyRecipe, RecipeOf, make_variants
 from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
@@ -37,7 +40,7 @@ from readers.order import Shuffle
 class Options:
     """The arguments of a Loader, which tells what they mean."""
 
-    dataset: Dataset
+    dataset: Dataset  # or a Stream, which the checks let pass
     recipe: AnyRecipe | RecipeOf
     batch_size: int | Mapping[Size, int]
     buckets: Buckets | None
@@ -147,6 +150,14 @@ class Setup:
             LoaderError: There are none.
         """
         options, fetcher = self.options, self.fetcher
+        if isinstance(fetcher, StreamFetcher):
+            return stream_steps(
+                fetcher.stream_order.stream,
+                cast(int, options.batch_size),
+                options.last_batch,
+                fetcher.variants,
+                process,
+            )
         return sizing.make_steps(
             fetcher.order,
             fetcher.variants,
@@ -193,11 +204,17 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     _require_other_names(images, fields, maps)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
+    if isinstance(order, StreamOrder) and sizes is not None:
+        raise LoaderError(
+            "buckets= and sizes= need samples that can be read at random, and this is a stream: leave them out, or make "
+            "shards with gpu-aug pack"
+        )
     if options.buckets is not None:
         order = sizing.order_in_buckets(
             options.dataset, order, options.buckets, seed=seed, shuffle=options.shuffle
         )
-    fetcher = Fetcher(
+    kind = StreamFetcher if isinstance(order, StreamOrder) else Fetcher
+    fetcher = kind(
         options.dataset,
         variants,
         order,

@@ -43,7 +43,7 @@ class RunIdentity(TypedDict):
 class LoaderState(RunIdentity):
     """What a run needs to go on, on any number of ranks and with any batch size.
 
-    Less than 2 kB of JSON, however long the run, the dataset or the recipe. States of earlier
+    Less than 2 kB of JSON and a number for each bucket, however long the run, the dataset or the recipe. States of earlier
     versions lack `order` and `about`, and load all the same.
 
     Attributes:
@@ -51,6 +51,7 @@ class LoaderState(RunIdentity):
         consumed: Positions of the epoch's order that all ranks together have received.
         buckets: The same of each bucket, in the order of their sizes, where samples are in buckets.
         about: Dataset and recipe in words, to say what is different; not compared.
+        stream: Where reading goes on, for what is read forward; see dali_pipes.streams.steps.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -63,6 +64,7 @@ class LoaderState(RunIdentity):
     consumed: int
     buckets: NotRequired[list[int]]
     about: NotRequired[About]
+    stream: NotRequired[dict[str, Any]]
 
 
 _IDENTITY = tuple(RunIdentity.__annotations__)

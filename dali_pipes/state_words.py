@@ -15,7 +15,9 @@ from gpu_aug.targets.targets import differences
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.dataset import Balanced, Subset
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.plural import counted
+from readers.stream import is_stream
 
 _KEY_CHARS = 80
 _VALUE_CHARS = 48
@@ -50,16 +52,21 @@ def about(dataset: Dataset, variants: Variants) -> About:
 
 def describe_dataset(dataset: Dataset) -> str:
     """Return kind (of clips with their settings), number of samples and of classes, and the first sample's name."""
+    if is_stream(dataset):
+        return _cut(
+            f"{dataset!r}, {dataset.samples_per_epoch or 'all'} samples an epoch", _DATASET_CHARS
+        )
     try:
         first = dataset.fetch([0])[0].key
     except Exception:  # noqa: BLE001 - words must not keep a run from being saved
         first = "unknown"
     classes = f", {len(dataset.class_names)} classes" if dataset.class_names else ""
-    kind = repr(dataset) if isinstance(dataset, Clips) else type(dataset).__name__
+    own_words = isinstance(dataset, Clips | LeRobotDataset)
+    kind = repr(dataset) if own_words else type(dataset).__name__
     whole = dataset
     while isinstance(whole, Subset | Balanced):
         whole = whole.whole
-        kind += f" from {whole!r}" if isinstance(whole, Clips) else ""
+        kind += f" from {whole!r}" if isinstance(whole, Clips | LeRobotDataset) else ""
     return _cut(
         f"{kind} of {len(dataset)} samples{classes}, the first is {_cut(first, _KEY_CHARS)}",
         _DATASET_CHARS,

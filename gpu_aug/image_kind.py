@@ -9,6 +9,8 @@ import torch
 from gpu_aug.errors import RecipeError
 from gpu_aug.ops.color.normalize import Normalize
 from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.dropout.dropout import PixelDropout
+from gpu_aug.ops.dropout.erase import Holes
 from gpu_aug.ops.foreign.foreign import Foreign
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.temporal import Temporal
@@ -100,9 +102,11 @@ class ImageKind:
                 return f"{name} has a {field} of three values, {got}: give one number, for all channels"
         if operation.any_channels:
             return ""
-        takes = (
-            "is called with RGB images" if isinstance(operation, Foreign) else "needs RGB images"
-        )
+        takes = "needs RGB images"
+        if isinstance(operation, Foreign):
+            takes = "is called with RGB images"
+        elif isinstance(operation, Holes | PixelDropout):
+            takes += " for the colours that it draws"
         return (
             f"{name} {takes}, {got}: take it out of the recipe, or load the images with channels=3"
         )

@@ -7,7 +7,9 @@
 Nothing is decoded here.
 """
 
+from readers.arrays import ArrayDataset, from_arrays
 from readers.buckets import Buckets
+from readers.custom import CustomDataset
 from readers.dataset import Balanced, IndexedDataset, Subset
 from readers.formats.folder import FolderDataset, ListDataset
 from readers.formats.tar import TarDataset
@@ -28,9 +30,11 @@ from readers.sample import (
 )
 
 __all__ = [
+    "ArrayDataset",
     "BadSample",
     "Balanced",
     "Buckets",
+    "CustomDataset",
     "Dataset",
     "FolderDataset",
     "Header",
@@ -46,6 +50,7 @@ __all__ = [
     "SourceError",
     "Subset",
     "TarDataset",
+    "from_arrays",
     "mix",
     "open_dataset",
     "part",

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from readers.sample import (
     Sample,
     SelectionError,
     checked_indices,
+    single_index,
+    sound,
 )
 from readers.selection import Picked, Stretch, pick_shares, pick_taken, pick_where
 
@@ -44,6 +46,8 @@ class IndexedDataset(ABC):
         (27, 9)
         >>> photos.column("label")[:3]
         array([0, 0, 0])
+        >>> photos[-1].key, photos.classes
+        ('dog/017.jpg', ('cat', 'dog'))
     """
 
     @property
@@ -60,6 +64,11 @@ class IndexedDataset(ABC):
     def label_shape(self) -> LabelShape:
         """Shape of every label: () for class numbers, (K,) for vectors of K numbers, None for vectors of several lengths."""
         return ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """`class_names`, by the name that torchvision has for them."""
+        return self.class_names
 
     @property
     def field_types(self) -> FieldTypes:
@@ -82,6 +91,36 @@ class IndexedDataset(ABC):
     @abstractmethod
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """See `Dataset.fetch`."""
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Subset": ...
+    def __getitem__(self, index: int | slice) -> "Sample | Subset":
+        """Return one sample, counted from the end where the index is negative; or those of a slice, as `take` does.
+
+        Raises:
+            SourceError: The sample is bad; the text gives the reason.
+            IndexError: There is no such sample.
+            TypeError: It is neither a number nor a slice.
+        """
+        if isinstance(index, slice):
+            return self.take(index)
+        length, number = len(self), single_index(index)
+        if not -length <= number < length:
+            raise IndexError(f"index must be in {-length} <= index < {length}, got {number}")
+        return sound(self.fetch([number % length])[0])
+
+    def __iter__(self) -> Iterator[Sample]:
+        """All samples in the dataset's order.
+
+        Raises:
+            SourceError: One is bad; the text gives the reason.
+        """
+        length, step = len(self), min(self.block_size, 64)
+        for start in range(0, length, step):
+            for sample in self.fetch(range(start, min(start + step, length))):
+                yield sound(sample)
 
     @property
     def block_size(self) -> int:

@@ -9,8 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
+from readers.describe import describe
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
+from readers.formats.detect_stores import refuse_remote_table
 from readers.formats.folder_warnings import doubts
 from readers.formats.hub.repository import find_repository
 from readers.formats.path_table.detect import is_path_table
@@ -27,7 +29,7 @@ from readers.formats.splits import (
 from readers.formats.unused_annotations import unread
 from readers.given_labels import GivenLabels
 from readers.sample import PathLike, SourceError
-from readers.storage.paths import find_paths, has_wildcards, is_url
+from readers.storage.paths import expand_braces, find_paths, has_wildcards, is_url
 from readers.storage.unreadable import unreadable
 
 if TYPE_CHECKING:
@@ -125,8 +127,8 @@ def open_dataset(
     kind, paths, options = found.format, found.paths, {**found.options, **options}
     if kind.name == "stream" and format is None:
         raise SourceError(
-            f"{paths[0]} can only be read forward: decompress it or make shards of it "
-            "(gpu-aug pack), or iterate over open_dataset(..., format='stream')"
+            f"{paths[0]} can only be read forward: say format='stream', which a Loader takes with "
+            "shuffle='block', or decompress it or make shards of it (gpu-aug pack)"
         )
     if format is None and len(paths) == 1 and is_path_table(paths[0], options):
         kind = FORMATS["csv"]
@@ -197,12 +199,18 @@ def _from_pairs(
 
 
 def _texts_of(source: Any) -> list[str]:
+    if hasattr(source, "dtype"):
+        raise SourceError(
+            f"source={describe(source)} is no path: of images in memory make a dataset with "
+            "readers.from_arrays(images, labels)"
+        )
     items = [source] if isinstance(source, (str, os.PathLike)) else source
     try:
         return [os.fspath(item) for item in items]
     except TypeError:
         raise SourceError(
-            f"source={source!r} is no path: give a path, a pattern, a URL, or a list of them"
+            f"source={describe(source)} is no path: give a path, a pattern, a URL, or a list of them; a list of arrays "
+            "is for readers.from_arrays, a Dataset of PyTorch for dali_pipes.integrations.torch_dataset.from_torch"
         ) from None
 
 
@@ -252,6 +260,8 @@ def _storage_names() -> list[str]:
 
 def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) -> list[str]:
     """Return the files that a path, a pattern or the URL of a folder stands for; local folders stay."""
+    if storage and is_url(text) and has_wildcards(text) and text.endswith(".parquet"):
+        _refuse_remote_tables(text, storage)
     found = find_paths(text, storage)
     if storage and len(found) == 1 and is_url(text) and text.endswith("/"):
         return _inside(found[0], storage, split)
@@ -260,11 +270,20 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
     return found
 
 
+def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
+    """Refuse a pattern of files of a table, among which are removed ones."""
+    from readers.storage.remote import list_around
+
+    for url, names in list_around(expand_braces(pattern)[0], storage):
+        refuse_remote_table(url, names)
+
+
 def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]:
     """Return the files of a folder in a store."""
     from readers.storage.remote import Url, list_remote
 
     there = list_remote(url, storage)
+    refuse_remote_table(url, [path.removeprefix(url) for path in there])
     deeper = [path for path in there if "/" in path.removeprefix(url)]
     there = [path for path in there if "/" not in path.removeprefix(url)]
     if f"{url}{MDS_INDEX}" in there:

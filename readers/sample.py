@@ -7,15 +7,17 @@ ReadersError
 └── HeaderError      the bytes of one sample do not begin like an image
 """
 
+import operator
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.describe import describe
 from readers.label_vector import Label, same_label
 
 PathLike = str | os.PathLike[str]
@@ -283,3 +285,32 @@ def checked_indices(indices: Sequence[int] | NDArray[np.int64], length: int) -> 
         raise IndexError(f"index must be in 0 <= index < {length}, got {wrong}")
     plain: list[int] = array.tolist()
     return plain
+
+
+def single_index(index: Any) -> int:
+    """Return one index as a plain integer.
+
+    Raises:
+        TypeError: It is no integer.
+    """
+    try:
+        return int(operator.index(index))
+    except TypeError:
+        raise TypeError(
+            f"an index is an integer or a slice, got {describe(index)}; for several samples call take(indices), or "
+            "fetch(indices) to read them"
+        ) from None
+
+
+def sound(sample: "Sample | BadSample") -> Sample:
+    """Return a sample that is not bad.
+
+    Raises:
+        SourceError: It is.
+    """
+    if isinstance(sample, BadSample):
+        raise SourceError(
+            f"sample {sample.index} ({sample.key}) is bad ({sample.stage}: {sample.reason}); repair it, or read with "
+            "fetch([index]), which returns a BadSample in its place"
+        )
+    return sample

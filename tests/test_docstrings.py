@@ -25,6 +25,9 @@ INTEGRATIONS = {
     ),
     "dali_pipes.integrations.torchdata": ("LoaderDataset", "LoaderNode"),
     "dali_pipes.integrations.lightning": ("LoaderModule",),
+    "dali_pipes.integrations.torch_dataset": ("from_torch",),
+    "dali_pipes.integrations.hf_datasets": ("from_huggingface",),
+    "dali_pipes.integrations.webdataset": ("from_webdataset",),
     "dali_pipes.integrations.dlpack": ("to_jax", "to_cupy"),
 }
 COMMANDS = {
@@ -35,6 +38,7 @@ COMMANDS = {
 }
 """What the commands do, as functions."""
 READERS = {
+    "readers.formats.lerobot.dataset": ("LeRobotDataset",),
     "readers.formats.voc": ("VocDataset",),
     "readers.formats.yolo": ("YoloDataset",),
     "readers.formats.labelme": ("LabelMeDataset",),

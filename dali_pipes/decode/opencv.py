@@ -32,12 +32,12 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     Raises:
         DecodeError: If the bytes do not decode, or decode to another size.
     """
+    if bytes(data[:6]) == _NPY:
+        raise DecodeError(_NUMBERS)
     try:
         warn_of_losses(data)
     except UserWarning as error:  # an error of this image, which is no end of a thread
         raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
-    if bytes(data[:6]) == _NPY:
-        raise DecodeError(_NUMBERS)
     cv2 = opencv_5()
     image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
     if image.shape != (*size, 3):

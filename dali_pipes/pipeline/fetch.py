@@ -22,7 +22,7 @@ from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
-from readers.buckets import BucketOrder
+from readers.bucket_order import BucketOrder
 from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder
 from readers.sample import Payload
@@ -48,6 +48,15 @@ class _Row(NamedTuple):
     sample_index: int
     repeat: int
     records: tuple[BadRecord, ...] = ()
+
+
+class Read(NamedTuple):
+    """The samples of a plan as they are stored, where they stand in the dataset, and their repeats, int64 [n] each."""
+
+    plan: Plan
+    samples: Sequence[Sample | BadSample]
+    indices: NDArray[np.int64]
+    repeats: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +109,7 @@ class Fetcher:
 
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
-        indices, repeats = self.order.places(plan.epoch, plan.positions)
-        with self.timings.measure("read"):
-            samples = self.dataset.fetch(indices)
-        if len(samples) != len(indices):
-            raise LoaderError(
-                f"dataset.fetch returned {len(samples)} samples for {len(indices)} indices; it must return a Sample "
-                f"or a BadSample for each, in their order"
-            )
+        plan, samples, indices, repeats = self.read(plan)
         rows = []
         for sample, index, repeat in zip(samples, indices.tolist(), repeats.tolist(), strict=True):
             checked = self._check(sample)
@@ -116,6 +118,44 @@ class Fetcher:
             else:
                 rows.append(_Row(checked, checked.sample.index, repeat))
         return self._drawn(plan, plan.positions, rows)
+
+    def read(self, plan: Plan) -> Read:
+        """Read the samples of a plan as they are stored."""
+        indices, repeats = self.order.places(plan.epoch, plan.positions)
+        with self.timings.measure("read"):
+            samples = self.dataset.fetch(indices)
+        if len(samples) != len(indices):
+            raise LoaderError(
+                f"dataset.fetch returned {len(samples)} samples for {len(indices)} indices; it must return a Sample "
+                f"or a BadSample for each, in their order"
+            )
+        return Read(plan, samples, indices, repeats)
+
+    def candidate(
+        self, plan: Plan, records: Sequence[BadRecord]
+    ) -> tuple[Sample | BadSample, int] | None:
+        """A sample that may take the place of a bad one, and its repeat; None where there is none.
+
+        Args:
+            plan: The step of the bad one.
+            records: The bad one, and the substitutes that were bad, too.
+        """
+        start, stop = self._stretch(plan)
+        position = substitute(self.seed, records, stop - start)
+        if position is None:
+            return None
+        # Through the order, so that weights hold for substitutes, too.
+        index, repeats = self.order.places(plan.epoch, np.array([start + position]))
+        return self.dataset.fetch(index)[0], int(repeats[0])
+
+    def identities(
+        self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """By which numbers samples are drawn for, int64 [n]: one that comes again in an epoch has another each time."""
+        return indices + repeats * len(self.dataset)
+
+    def finish(self, plan: Plan) -> None:
+        """Close what is open for the loop of a plan, which is over: nothing, where samples are read at random."""
 
     def lose(self, fetched: Fetched, row: int, error: DecodeError | TargetsError) -> Fetched:
         """Return what takes the place of a row that is bad: the row without its sample, or its substitute."""
@@ -225,7 +265,7 @@ class Fetcher:
         sizes: NDArray[np.int64],
     ) -> tuple[Draws, ...]:
         """Draw parameters; a sample that comes again in an epoch has others each time."""
-        identities = indices + repeats * len(self.dataset)
+        identities = self.identities(indices, repeats)
         start, stop = self._stretch(plan)
         # Groups of neighbours begin where a bucket does, and no two buckets share one.
         moved = -start % _LARGEST_GROUP + _LARGEST_GROUP * plan.bucket
@@ -255,7 +295,7 @@ class Fetcher:
         clips, recipe = self.clips, self.variants.views[plan.variant].recipes[0]
         if clips is None:
             return np.zeros((len(indices), 0), np.int64), np.zeros((len(indices), 0))
-        identities = indices + repeats * len(self.dataset)
+        identities = self.identities(indices, repeats)
         speed = drawn_speed(recipe, draws[0])
         chosen = clips.choose(self.seed, plan.epoch, indices, identities, speed)
         order = frame_order(recipe, draws[0], clips.num_frames)
@@ -306,15 +346,12 @@ class Fetcher:
         """Record a bad sample, and fill its row with another one where the policy says so."""
         records = (*row.records, _record(plan, bad))
         while self.policy == "replace":
-            start, stop = self._stretch(plan)
-            position = substitute(self.seed, records, stop - start)
-            if position is None:
+            found = self.candidate(plan, records)
+            if found is None:
                 break
-            # Through the order, so that weights hold for substitutes, too.
-            index, repeats = self.order.places(plan.epoch, np.array([start + position]))
-            checked = self._check(self.dataset.fetch(index)[0])
+            checked = self._check(found[0])
             if not isinstance(checked, BadSample):
-                return _Row(checked, checked.sample.index, int(repeats[0]), records)
+                return _Row(checked, checked.sample.index, found[1], records)
             records = (*records, _record(plan, checked))
         return row._replace(records=records)
 

@@ -14,7 +14,7 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.shared_memory import Frame
-from dali_pipes.schedule import AnySteps
+from dali_pipes.streams.steps import AnySteps
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dali_pipes.pipeline.helper_client import Helper, ProcessProducer
 from dali_pipes.pipeline.job import Job, make_job
 from dali_pipes.pipeline.pipeline import Decoder, Pipeline, Producer
 from dali_pipes.pipeline.threads import Workers
-from dali_pipes.schedule import AnySteps
+from dali_pipes.streams.steps import AnySteps
 from dali_pipes.video.dali.clip_decoder import DaliClipDecoder
 from dali_pipes.video.dali.feed import ClipFeed, ClipFeedOptions
 from dali_pipes.warm import compile_ahead

@@ -79,10 +79,12 @@ class Pipeline:
         self._fetcher, self._decoder, self._workers = fetcher, decoder, workers
         self._fetching: deque[Future[Any]] = deque()
         self._num_decoding = 0
+        self._latest: Plan | None = None
         self._augmenting: deque[Pending] = deque()
 
     def submit(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
+        self._latest = plan
         self._fetching.append(self._workers.pool.submit(self._prepare, plan))
 
     def take(self) -> tuple[Finished, Images]:
@@ -98,6 +100,8 @@ class Pipeline:
         """Drop what is under way and end the threads."""
         self._workers.close()
         self._decoder.close()
+        if self._latest is not None:
+            self._fetcher.finish(self._latest)
 
     def _prepare(self, plan: Plan) -> Any:
         return self._decoder.prepare(self._fetcher.fetch(plan))

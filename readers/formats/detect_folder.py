@@ -36,6 +36,7 @@ from readers.formats.splits import (
     split_of,
 )
 from readers.formats.tar.listed import finished_shards
+from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
@@ -73,7 +74,8 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
     annotated = detect_annotated(folder, folders, files)
     laid_out = [FORMATS[annotated]] if annotated else []
-    laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
+    if annotated != "yolo" or not names_masks(folder):  # which are no folder of masks besides
+        laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
     if len(laid_out) > 1:
         ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)
         raise SourceError(f"{folder} is laid out in several ways: say {ways}")

@@ -389,7 +389,7 @@ class TestArguments:
     def test_wrong_kinds_of_things(self, dataset: Dataset) -> None:
         """A path for a dataset, a name for a recipe and a negative epoch are named as such."""
         with pytest.raises(
-            LoaderError, match=r"dataset='photos' is not a dataset; give what readers"
+            LoaderError, match="dataset=the path 'photos' is not a dataset: open it"
         ):
             Loader("photos", RECIPE, batch_size=1)  # type: ignore[arg-type]
         with pytest.raises(LoaderError, match=r"recipe='imagenet_train' is not a Recipe"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Loader, LoaderError
+from dali_pipes import BadSampleError, Clips, Loader, LoaderError, NumberMap
 from gpu_aug import (
     CenterCrop,
     HorizontalFlip,
@@ -24,6 +24,7 @@ from gpu_aug import (
 )
 from readers import open_dataset
 from tests.support.kinds import by_opencv, noise, npy, tiff, write_tar
+from tests.support.videos import pan, write_video
 
 RECIPE = Recipe([RandomResizedCrop(12), HorizontalFlip(), RandomRotation(20), Normalize(0.5, 0.25)])
 NUM = 6
@@ -232,6 +233,30 @@ def test_arguments_that_cannot_work_are_refused_at_once(
     """With what is allowed."""
     with pytest.raises(LoaderError, match=sentence):
         loader(dataset(tmp_path, *STEREO), **options)
+
+
+def test_clips_are_rgb_of_8_bits(tmp_path: Path) -> None:
+    """Another kind, several images and maps are refused."""
+    (tmp_path / "a").mkdir()
+    write_video(tmp_path / "a" / "0.mp4", pan(8, (32, 32), seed=0))
+    clips = Clips(open_dataset(tmp_path), num_frames=2, stride=1)
+    recipe = Recipe([CenterCrop(16)])
+    with pytest.raises(
+        LoaderError, match="frames of clips are RGB of 8 bits, and asked for is gray"
+    ):
+        loader(clips, recipe, channels=1, batch_size=1)
+    with pytest.raises(LoaderError, match="maps are not supported for clips"):
+        loader(clips, recipe, maps={"d": NumberMap("d.png", scale=1)}, batch_size=1)
+
+
+def test_a_list_of_numpy_files(tmp_path: Path) -> None:
+    """Needs no name of a field."""
+    for number, one in enumerate(FLOATS):
+        np.save(tmp_path / f"{number}.npy", one)
+    data = open_dataset(sorted(tmp_path.glob("*.npy")), format="list")
+    made = loader(data, Recipe([CenterCrop((14, 18))]), channels=2, depth="float32", shuffle="none")
+    images = torch.cat([batch.images for batch in made])
+    assert np.array_equal(images.permute(0, 2, 3, 1), np.stack(FLOATS))
 
 
 def test_operations_that_do_not_take_the_images_are_refused_at_once(tmp_path: Path) -> None:

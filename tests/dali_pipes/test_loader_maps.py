@@ -250,6 +250,7 @@ def test_maps_and_several_images_from_a_helper_process(tmp_path: Path) -> None:
         [_, helped] = made
     assert torch.equal(helped["d"].nan_to_num(-1), expected["d"].nan_to_num(-1))
     assert torch.equal(helped["left"], expected["left"])
+    assert "maps: d (NumberMap(field='d.png', scale=256, unknown=0))" in made.explain()
     assert torch.equal(helped["left"], helped["right"])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from dali_pipes.errors import LoaderError
 from dali_pipes.loader import Loader
 from dali_pipes.schedule import LastBatch, Steps
+from dali_pipes.streams.steps import StreamSteps
 
 
 def as_loaders(pipelines: Any) -> list[Loader]:
@@ -38,8 +39,13 @@ def plain_steps(loader: Loader) -> Steps:
     """Return the steps of a loader without buckets.
 
     Raises:
-        LoaderError: It has buckets.
+        LoaderError: It has buckets, or reads a stream.
     """
+    if isinstance(loader.steps, StreamSteps):
+        raise LoaderError(
+            "an iterator of DALI's needs a dataset with random access, and this loader reads a stream; loop over the "
+            "Loader itself, or make shards with gpu-aug pack"
+        )
     if not isinstance(loader.steps, Steps):
         raise LoaderError(
             "an iterator of DALI's has batches of one size, and this loader has buckets; loop over the loader itself"

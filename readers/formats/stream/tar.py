@@ -9,17 +9,19 @@ from pathlib import Path
 from readers.formats.stream.byte_source import ByteSource, Command, byte_source
 from readers.formats.stream.forward import BrokenStreamError, StoredFile, stored_files
 from readers.formats.tar.webdataset import label_of
+from readers.plural import counted
 from readers.sample import BadSample, PathLike, Sample, SourceError
 from readers.storage.limits import TooLargeError, check_bytes
 from readers.storage.paths import expand_braces
+from readers.stream import Divide, checked_division, checked_epoch
 
 
 class TarStream:
     """Samples of tars, one after another, from the first to the last.
 
     The rules for keys, fields and labels are those of `TarDataset`. What can be told without reading
-    forward is missing: there is no length and no `fetch`, so a Loader refuses it. ``gpu-aug pack`` makes
-    shards of it that can be read at random.
+    forward is missing: there is no length and no `fetch`. A Loader reads it in the order of the tars, or shuffles
+    these and what it holds in memory. ``gpu-aug pack`` makes shards of it that can be read at random.
 
     In a tar that is cut off or damaged the samples before that byte are given, then one BadSample that
     stands for the loss, then the samples of the next tar. A sample of which a part may be lost is lost.
@@ -30,12 +32,30 @@ class TarStream:
             bytes tell.
         allow_pipe: Whether the shell may run the commands of ``pipe:`` sources. Whoever wrote the source
             can do with it whatever you can.
+        samples_per_epoch: For a Loader: samples of an epoch, over all ranks. None is as many as there are, which
+            one process finds out at the end; several ranks that divide shards need the number, since all must take
+            as many steps.
+        divide: For a Loader on several ranks: "shards" gives each rank some of the tars; with "samples" each reads
+            all of them, and takes its part of every step.
 
     Raises:
         SourceError: A file is missing, empty or no tar; a command is not allowed; or zstd cannot be read.
     """
 
-    def __init__(self, source: PathLike | Sequence[PathLike], *, allow_pipe: bool = False) -> None:
+    divides_itself = False
+
+    def __init__(
+        self,
+        source: PathLike | Sequence[PathLike],
+        *,
+        allow_pipe: bool = False,
+        samples_per_epoch: int | None = None,
+        divide: Divide = "shards",
+    ) -> None:
+        self.samples_per_epoch, self.divide = (
+            checked_epoch(samples_per_epoch),
+            checked_division(divide),
+        )
         items = [source] if isinstance(source, (str, os.PathLike)) else source
         names = [
             name
@@ -55,6 +75,20 @@ class TarStream:
 
     def __iter__(self) -> Iterator[Sample | BadSample]:
         return self.iterate()
+
+    def __repr__(self) -> str:
+        """How many tars it has."""
+        return f"TarStream({counted(self.num_shards, 'tar')})"
+
+    @property
+    def num_shards(self) -> int:
+        """Number of tars."""
+        return len(self._sources)
+
+    def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
+        """Give the samples of one tar; see `readers.stream.Stream.read_shard`."""
+        del epoch
+        return _entries(self._sources[number], 0, 0)
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -68,9 +68,7 @@ def clip_list(videos: VideoFolderDataset, tmp_path: Path) -> Iterator[Any]:
 
 def test_what_is_no_dataset_is_refused() -> None:
     """A path in place of a dataset: the sentence that a Loader has for it."""
-    with pytest.raises(
-        LoaderError, match=r"dataset='made' is not a dataset; give what readers\.open"
-    ):
+    with pytest.raises(LoaderError, match="dataset=the path 'made' is not a dataset: open it"):
         Clips("made", num_frames=4, stride=4)  # type: ignore[arg-type]
 
 

@@ -191,7 +191,11 @@ REFUSED = {
         r"Solarize needs values in \[0, 1\], got depth='f",
     ),
     "fill": (ImageKind(2), RandomAffine(9, fill=(1, 0, 0)), "fill of three values, got channels=2"),
-    "noise": (ImageKind(4), CoarseDropout(fill="random"), "CoarseDropout needs RGB images"),
+    "noise": (
+        ImageKind(4),
+        CoarseDropout(fill="random"),
+        "CoarseDropout needs RGB images for the colours that it draws",
+    ),
     "means": (ImageKind(5), Normalize(), "Normalize has 3 means .* got channels=5: give as many"),
     "of RGB": (ImageKind(), Normalize((0, 1), (1, 1)), "Normalize has 2 means .* got channels=3"),
     "own step": (

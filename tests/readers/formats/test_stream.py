@@ -24,7 +24,7 @@ from webdataset.tariterators import group_by_keys, tar_file_expander
 
 import readers.formats.stream.forward
 import readers.storage.remote.options
-from dali_pipes import Loader, LoaderError
+from dali_pipes import Clips, Loader, LoaderError
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import BadSample, Sample, SourceError, TarDataset
 from readers.formats.stream import TarStream
@@ -401,12 +401,14 @@ def test_connection_that_breaks(tmp_path: Path, server: str) -> None:
     assert isinstance(bad, BadSample)
 
 
-def test_loader_refuses_streams(tmp_path: Path) -> None:
-    """The error says how to make of a stream what a loader can take."""
+def test_a_loader_cannot_shuffle_streams_as_a_whole(tmp_path: Path) -> None:
+    """The error says which orders there are; clips cannot be taken of them at all."""
     stream = TarStream(write(tmp_path / "a.tar", tar_of(numbered(3))))
 
-    with pytest.raises(LoaderError, match=r"can only be read from front to back.* gpu-aug pack"):
+    with pytest.raises(LoaderError, match=r'"global" needs random access, .* give shuffle="block"'):
         Loader(stream, Recipe([RandomResizedCrop(8)]), batch_size=2, device="cpu")
+    with pytest.raises(LoaderError, match=r"can only be read from front to back.* gpu-aug pack"):
+        Clips(stream, num_frames=2, stride=1)  # type: ignore[arg-type]
 
 
 def test_damage_anywhere_is_told(tmp_path: Path) -> None:

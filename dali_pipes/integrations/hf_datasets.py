@@ -1,0 +1,68 @@
+"""A Dataset of Hugging Face's datasets as a dataset of ours: its Arrow files, read by our own reader."""
+
+from typing import Any
+
+import numpy as np
+
+from dali_pipes.errors import LoaderError
+from readers import IndexedDataset, open_dataset
+from readers.describe import describe
+
+_SAVE = (
+    'call dataset.save_to_disk("folder") and open that with readers.open_dataset("folder"), or let it decode by itself '
+    "with dali_pipes.integrations.torch_dataset.from_torch(dataset)"
+)
+
+
+def from_huggingface(dataset: Any, **columns: Any) -> IndexedDataset:
+    """Use a `datasets.Dataset`, by the Arrow files that it is mapped from.
+
+    What `shuffle`, `select`, `filter` and `train_test_split` chose is kept. Transforms and formats (`set_format`,
+    `with_transform`) are not looked at: images are read as they are stored, and the recipe augments.
+
+    Args:
+        dataset: One split, such as what ``load_dataset(name, split="train")`` returns.
+        columns: As for the format "arrow" of `readers.open_dataset`, such as ``image="photo"`` and ``label="class"``.
+
+    Raises:
+        LoaderError: It is no such dataset, or not all of it lies in files; the text says what to do.
+        SourceError: As `open_dataset`.
+
+    Example:
+        >>> import datasets
+        >>> table = datasets.Dataset.from_parquet("data.parquet", cache_dir="cache")
+        >>> photos = from_huggingface(table.select([3, 5, 7, 8]), image="photo", label="class")
+        >>> len(photos), photos[3].label
+        (4, 0)
+    """
+    if isinstance(getattr(dataset, "cache_files", None), dict):
+        raise LoaderError(
+            f"{type(dataset).__name__} is several splits: choose one, such as dataset['train']"
+        )
+    if not hasattr(dataset, "cache_files") or not hasattr(dataset, "data"):
+        raise LoaderError(
+            f"dataset={describe(dataset)} is no datasets.Dataset: give one split, such as "
+            'load_dataset(name, split="train")'
+        )
+    chosen = getattr(dataset, "_indices", None)
+    files = [str(found["filename"]) for found in dataset.cache_files]
+    files = [name for name in files if name not in _files_of(chosen)]
+    if not files:
+        raise LoaderError(f"this datasets.Dataset lies in memory, not in files: {_SAVE}")
+    whole = open_dataset(files, format="arrow", **columns)
+    if len(whole) != len(dataset.data):
+        raise LoaderError(
+            f"this datasets.Dataset is a part of {len(whole)} rows in its files, {len(dataset.data)} of them: {_SAVE}"
+        )
+    if chosen is None:
+        return whole
+    return whole.take(np.asarray(chosen.column(0).to_numpy(), np.int64))
+
+
+def _files_of(table: Any) -> set[str]:
+    """The files of what `select` or `shuffle` chose, which stand among those of the data."""
+    if table is None:
+        return set()
+    from datasets.table import list_table_cache_files
+
+    return set(map(str, list_table_cache_files(table)))

@@ -1,0 +1,236 @@
+"""What a dataset of PyTorch returns for one index, as a sample: pictures of all common kinds, labels, targets."""
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers import HeaderError, Sample, read_header
+from readers.arrays import as_array, channels_last
+from readers.describe import describe
+from readers.formats.columns import IMAGE_NAMES, LABEL_NAMES, to_label
+from readers.image.raw_pixels import row_file
+from readers.sample import IMAGE_FIELDS, Payload
+from readers.storage.limits import check_bytes
+
+_FIELD_OF_FORMAT = {"jpeg": "jpg", "tiff": "tif"}
+_DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
+_PICTURES = "a PIL image, a uint8 array or tensor, the bytes of an image file, or its path"
+
+
+class ItemError(ValueError):
+    """Something that is no sample; the text says what it is and what would be."""
+
+
+def sample_of(item: Any, index: int, key: str) -> Sample:
+    """Make a sample of an item: an image, (image, label or target), a dictionary of named entries, or a Sample.
+
+    Raises:
+        ItemError: It is none of these.
+        OSError: The file that it names cannot be read.
+    """
+    if isinstance(item, Sample):
+        return Sample(
+            index, item.key, item.fields, item.label, item.size, item.restarts, item.image_field
+        )
+    if isinstance(item, Mapping):
+        return _of_mapping(item, index, key)
+    if isinstance(item, tuple | list):
+        if len(item) != 2:
+            raise ItemError(
+                f"it returns {describe(item)}: return (image, label), or a dictionary that names its entries"
+            )
+        field, payload, size = image_of(item[0])
+        label, fields = _target(item[1])
+        return Sample(index, key, {field: payload, **fields}, label, size, image_field=field)
+    field, payload, size = image_of(item)
+    return Sample(index, key, {field: payload}, size=size, image_field=field)
+
+
+def image_of(value: Any) -> tuple[str, bytes, tuple[int, int] | None]:
+    """Return a picture as the name and the content of a field, and (height, width) where it is known.
+
+    A PIL image that is still as its file has it, not loaded, is handed over as that file. All others are raw pixels.
+
+    Raises:
+        ItemError: It is no picture of 8 bits.
+        OSError: The file that it names cannot be read.
+    """
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _encoded(bytes(value))
+    if isinstance(value, str | os.PathLike):
+        return _encoded(Path(value).read_bytes())
+    if hasattr(value, "convert") and hasattr(value, "mode"):
+        return _of_pil(value)
+    array = as_array(value)
+    if array is None:
+        raise ItemError(f"its image is {describe(value)}: return {_PICTURES}")
+    laid = array if array.ndim == 2 else None
+    if array.ndim == 3:
+        laid = channels_last(array, first=array is not value)
+    if array.dtype != np.uint8 or laid is None or not array.size:
+        advice = (
+            "leave the transforms out that make a tensor (transform=None), the recipe does that"
+        )
+        raise ItemError(
+            f"its image is {describe(value)}, not uint8 [3, height, width] (tensor) or [height, width, 3] (array): {advice}"
+        )
+    return _pixels(laid)
+
+
+def _of_pil(image: Any) -> tuple[str, bytes, tuple[int, int] | None]:
+    untouched = _untouched_file(image)
+    if untouched is not None:
+        return untouched
+    if image.mode in _DEEP_MODES:
+        raise ItemError(
+            f"its image has the mode {image.mode}, more than 8 bits per channel: convert it to RGB or L"
+        )
+    mode = "L" if image.mode in ("1", "L") else "RGB"
+    return _pixels(np.asarray(image if image.mode == mode else image.convert(mode)))
+
+
+def _untouched_file(image: Any) -> tuple[str, bytes, tuple[int, int] | None] | None:
+    """The file of an image that was opened and no more; PIL's own pixels where it would be turned upright."""
+    # Whatever changes an image loads it first, and has its tiles decoded then.
+    if not getattr(image, "tile", None) or getattr(image, "is_animated", False):
+        return None
+    file = getattr(image, "fp", None)
+    name = getattr(image, "filename", "")
+    if isinstance(file, io.BytesIO):
+        data = file.getvalue()
+    elif name and os.path.isfile(name):  # noqa: PTH113 - of either type
+        data = Path(os.fsdecode(name)).read_bytes()
+    else:
+        return None
+    return plain_file(data)
+
+
+def plain_file(data: bytes) -> tuple[str, bytes, tuple[int, int] | None] | None:
+    """An image file that decodes to what PIL makes of it: 8 bits, opaque, upright. None for any other."""
+    try:
+        header = read_header(data)
+    except HeaderError:
+        return None
+    if header.orientation != 1 or header.bits != 8 or header.has_alpha or header.format == "tiff":
+        return None
+    name = _FIELD_OF_FORMAT.get(header.format, header.format)
+    return (name, data, (header.height, header.width)) if name in IMAGE_FIELDS else None
+
+
+def _encoded(data: bytes) -> tuple[str, bytes, tuple[int, int] | None]:
+    """An encoded image, whatever it is; a decoder says what is wrong with it."""
+    check_bytes(len(data), "an image")
+    try:
+        kind = read_header(data).format
+    except HeaderError as error:
+        raise ItemError(str(error)) from None
+    return _FIELD_OF_FORMAT.get(kind, kind), data, None
+
+
+def _pixels(array: NDArray[Any]) -> tuple[str, bytes, tuple[int, int] | None]:
+    file = row_file(array.shape, array.dtype)
+    return file.field, file.of(array), file.size
+
+
+def _of_mapping(item: Mapping[Any, Any], index: int, key: str) -> Sample:
+    names = [str(name) for name in item]
+    image = next((name for name in (*IMAGE_NAMES, "pixel_values", "photo") if name in names), None)
+    if image is None:
+        raise ItemError(
+            f"it returns a dictionary of {', '.join(names[:8]) or 'nothing'}: call the image 'image' and the class "
+            "number 'label'"
+        )
+    label = next((name for name in LABEL_NAMES if name in names and _is_number(item[name])), None)
+    rest = {name: value for name, value in item.items() if name not in (image, label)}
+    if any(name in rest for name in ("boxes", "keypoints")):
+        fields = {"json": _json(rest)}
+    else:
+        fields = {str(name): _field(value) for name, value in rest.items()}
+    field, payload, size = image_of(item[image])
+    number = -1 if label is None else _label(item[label])
+    return Sample(index, key, {field: payload, **fields}, number, size, image_field=field)
+
+
+def _target(target: Any) -> tuple[int, dict[str, Payload]]:
+    """A label, or what else belongs to an image, as a label and fields."""
+    if target is None:
+        return -1, {}
+    if _is_number(target):
+        return _label(target), {}
+    if isinstance(target, Mapping) and any(name in target for name in ("boxes", "keypoints")):
+        return -1, {"json": _json(target)}
+    if hasattr(target, "convert") and hasattr(target, "mode"):
+        return -1, {"mask.png": _png(target)}
+    if (
+        isinstance(target, Mapping | list | tuple | str | bytes | np.ndarray)
+        or as_array(target) is not None
+    ):
+        return -1, {"target": _field(target)}
+    raise ItemError(
+        f"its target is {describe(target)}: return a class number, a mask as a PIL image, or a dictionary"
+    )
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool | int | float | np.number):
+        return True
+    array = as_array(value)
+    return array is not None and array.shape in ((), (1,)) and array.dtype.kind in "iufb"
+
+
+def _label(value: Any) -> int:
+    array = as_array(value)
+    try:
+        return to_label(value if array is None else array.reshape(-1)[0].item())
+    except ValueError as error:
+        raise ItemError(str(error)) from None
+
+
+def _png(image: Any) -> bytes:
+    """A mask as a file: class numbers as they are, the colours of a palette left out."""
+    if image.mode not in ("L", "P", "I;16", "1"):
+        raise ItemError(
+            f"its mask has the mode {image.mode}: return class numbers as a PIL image of mode L or P"
+        )
+    plain = image.convert("L") if image.mode == "1" else image
+    if plain.mode == "P":
+        from PIL import Image
+
+        plain = Image.fromarray(np.asarray(image))
+    stream = io.BytesIO()
+    plain.save(stream, "png", compress_level=1)
+    return stream.getvalue()
+
+
+def _field(value: Any) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    return _json(value)
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return json.dumps(value, default=_plain, ensure_ascii=False).encode(
+            "utf-8", "surrogateescape"
+        )
+    except (TypeError, ValueError) as error:
+        raise ItemError(
+            f"its target holds what JSON does not ({error}): return numbers, texts, lists and arrays"
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    array = as_array(value)
+    if array is not None:
+        return array.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(describe(value))

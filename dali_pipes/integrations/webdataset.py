@@ -1,0 +1,117 @@
+"""A WebDataset of one's own as a stream: that library reads, divides and shuffles, a Loader does the rest."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dali_pipes.errors import LoaderError
+from dali_pipes.integrations.torch_items import ItemError, sample_of
+from readers import BadSample, Sample
+from readers.describe import describe
+from readers.formats.tar.webdataset import label_of
+from readers.stream import Divide, Stream, checked_epoch
+
+_BYTES = bytes | bytearray | memoryview
+
+
+def from_webdataset(
+    dataset: Any,
+    *,
+    samples_per_epoch: int | None = None,
+    classes: Sequence[str] = (),
+    fingerprint: str | None = None,
+) -> Stream:
+    """Use a `webdataset.WebDataset`, or another pipeline of that library, in a Loader.
+
+    The library reads the tars, and divides and shuffles them as the pipeline says; a Loader with ``shuffle="none"``
+    keeps its order, with "block" it shuffles in a buffer besides. Leave out what makes batches, and what augments. Items
+    may be encoded (as WebDataset gives them), decoded (``.decode("pil")``, ``.decode("rgb8")``), or pairs
+    (``.to_tuple``).
+
+    A resume goes through the pipeline again from the beginning of the epoch, which takes time in proportion, and
+    compares the name of the last sample. It is exact if the pipeline gives the same order again: say
+    ``WebDataset(urls, shardshuffle=100, detshuffle=True, seed=0)``, whose epochs are set for it, and for several ranks
+    ``nodesplitter=webdataset.split_by_node``. To begin at a shard instead, open the tars themselves with
+    ``readers.open_dataset(urls, format="stream")``.
+
+    Args:
+        dataset: A pipeline that gives one sample after the other.
+        samples_per_epoch: Samples of an epoch, over all ranks; needed on several ranks. If there are fewer, the
+            pipeline is begun again. None is as many as there are.
+        classes: Name of each class number.
+        fingerprint: What tells this data from other data, for the states of runs; None is the names of its shards.
+
+    Raises:
+        LoaderError: It is no such pipeline, or its shards are not known and no fingerprint is given.
+
+    Example:
+        >>> import webdataset
+        >>> pipeline = webdataset.WebDataset("train-{000000..000003}.tar", shardshuffle=False)
+        >>> stream = from_webdataset(pipeline, samples_per_epoch=40)
+        >>> loader = Loader(stream, Recipe.imagenet_train(size=64), batch_size=8, shuffle="none")
+        >>> len(loader), next(iter(loader)).keys[0]
+        (5, 'train-000000.tar/0000')
+    """
+    if not hasattr(dataset, "__iter__") or not hasattr(dataset, "pipeline"):
+        raise LoaderError(
+            f"dataset={describe(dataset)} is no pipeline of webdataset: give a webdataset.WebDataset or DataPipeline"
+        )
+    if fingerprint is None:
+        urls = getattr(dataset.pipeline[0], "urls", None) if dataset.pipeline else None
+        if not isinstance(urls, list | tuple):
+            raise LoaderError(
+                f"the shards of this {type(dataset).__name__} are not known; give a fingerprint=, any text that another "
+                "dataset would not have"
+            )
+        fingerprint = repr([str(url).rpartition("/")[2] for url in urls])
+    return WebDatasetStream(dataset, checked_epoch(samples_per_epoch), tuple(classes), fingerprint)
+
+
+class WebDatasetStream:
+    """The one shard that a pipeline of webdataset is for each rank; `from_webdataset` makes it."""
+
+    divides_itself = True
+    num_shards = 1
+    divide: Divide = "shards"
+
+    def __init__(
+        self,
+        dataset: Any,
+        samples_per_epoch: int | None,
+        class_names: tuple[str, ...],
+        fingerprint: str,
+    ) -> None:
+        self._dataset, self.samples_per_epoch = dataset, samples_per_epoch
+        self.class_names = class_names
+        self.fingerprint = hashlib.sha256(f"webdataset {fingerprint}".encode()).hexdigest()[:32]
+
+    def __repr__(self) -> str:
+        """The class of the pipeline."""
+        return f"WebDatasetStream({type(self._dataset).__name__})"
+
+    def read_shard(self, number: int, epoch: int = 0) -> Iterator[Sample | BadSample]:
+        """Go through the pipeline once; see `readers.stream.Stream.read_shard`."""
+        del number
+        for stage in self._dataset.pipeline:
+            if type(getattr(stage, "epoch", None)) is int:  # each begins with the next one
+                stage.epoch = epoch - 1
+        for index, item in enumerate(self._dataset):
+            yield _sample(item, index)
+
+
+def _sample(item: Any, index: int) -> Sample | BadSample:
+    if not isinstance(item, Mapping):
+        key = str(index)
+        try:
+            return sample_of(item, index, key)
+        except (ItemError, OSError) as error:
+            return BadSample(index, key, "read", str(error))
+    shard = str(item.get("__url__", "")).rpartition("/")[2]
+    key = f"{shard}/{item.get('__key__', index)}" if shard else str(item.get("__key__", index))
+    named = {str(name): value for name, value in item.items() if not str(name).startswith("__")}
+    try:
+        if all(isinstance(value, _BYTES) for value in named.values()):
+            return Sample(index, key, named, label_of(named))
+        return sample_of(named, index, key)
+    except (ItemError, OSError, ValueError) as error:
+        return BadSample(index, key, "read", str(error))

@@ -1,0 +1,156 @@
+"""The first stage of a stream's pipeline: the steps of a loop are read in order, whatever threads ask for them."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.bad_samples import BadRecord, substitute
+from dali_pipes.batch import Timings
+from dali_pipes.errors import LoaderError
+from dali_pipes.pipeline.fetch import Fetcher, Read
+from dali_pipes.schedule import Plan
+from dali_pipes.streams.lane import Given, Lane, LaneSpec, Mark
+from dali_pipes.streams.order import StreamOrder
+from dali_pipes.streams.steps import UNKNOWN, StreamPlan
+from readers import BadSample, Sample
+
+
+class _Loop:
+    """A lane that a loop reads, and the step that is read next."""
+
+    def __init__(self) -> None:
+        self.lane: Lane | None = None
+        self.step = 0
+        self.failed = False
+
+
+class Readers:
+    """The lanes of the loops that are under way.
+
+    The steps of a loop can be asked for by several threads; each waits until it is its turn.
+
+    Args:
+        alone: Whether one loop follows another, as in a helper process, where a new one ends those before it.
+    """
+
+    def __init__(self, *, alone: bool = False) -> None:
+        self._alone = alone
+        self._turn = threading.Condition()
+        self._loops: dict[int, _Loop] = {}
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        """A helper process opens lanes of its own."""
+        return partial(Readers, alone=True), ()
+
+    def read(
+        self, plan: StreamPlan, open_lane: Callable[[StreamPlan], Lane], timings: Timings
+    ) -> tuple[list[Given], Mark]:
+        """Read a step.
+
+        Raises:
+            LoaderError: A step before it could not be read.
+        """
+        if self._alone:
+            for number in [number for number in self._loops if number != plan.loop]:
+                self.finish(number)
+        with self._turn:
+            loop = self._loops.setdefault(plan.loop, _Loop())
+            self._turn.wait_for(lambda: loop.failed or loop.step == plan.step)
+            if loop.failed:
+                raise LoaderError(
+                    "a step before this one could not be read, so the stream ends here"
+                )
+        try:
+            with timings.measure("read"):
+                if loop.lane is None:
+                    loop.lane = open_lane(plan)
+                given = loop.lane.read(plan.count)
+                mark = loop.lane.mark()
+        except BaseException:
+            loop.failed = True
+            raise
+        finally:
+            with self._turn:
+                loop.step += 1
+                self._turn.notify_all()
+        if plan.ends:
+            self.finish(plan.loop)
+        return given, mark
+
+    def finish(self, number: int) -> None:
+        """Close the lane of a loop that is over."""
+        with self._turn:
+            loop = self._loops.pop(number, None)
+            if loop is not None:
+                loop.failed = True  # for whoever still waits
+                self._turn.notify_all()
+        if loop is not None and loop.lane is not None:
+            loop.lane.close()
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFetcher(Fetcher):
+    """Reads the samples of plans from a stream; see Fetcher.
+
+    A sample is drawn for by its index, which is its number in the shard plus the number of the shard times 2**32. When
+    the shards are gone through again within an epoch it has other draws.
+    """
+
+    readers: Readers = field(default_factory=Readers)
+
+    def finish(self, plan: Plan) -> None:
+        """See `Fetcher.finish`."""
+        self.readers.finish(cast(StreamPlan, plan).loop)
+
+    def read(self, plan: Plan) -> Read:
+        """Read the next samples of the plan's loop; see `Fetcher.read`."""
+        assert isinstance(plan, StreamPlan)
+        given, mark = self.readers.read(plan, self._open, self.timings)
+        plan = plan.as_read(len(given), mark)
+        own = given[plan.skip : plan.skip + len(plan.positions)]
+        if self.policy == "replace":
+            plan = replace(plan, reserve=tuple(own))
+        indices = np.array([one.sample.index for one in own], np.int64)
+        repeats = np.array([one.turn for one in own], np.int64)
+        return Read(plan, [one.sample for one in own], indices, repeats)
+
+    def candidate(
+        self, plan: Plan, records: Sequence[BadRecord]
+    ) -> tuple[Sample | BadSample, int] | None:
+        """A sample of the same step, drawn for as in the next turn; see `Fetcher.candidate`."""
+        assert isinstance(plan, StreamPlan)
+        own = plan.reserve
+        number = substitute(self.seed, records, max(len(own), 1))
+        if number is None or not own:
+            return None
+        return own[number].sample, own[number].turn + 1
+
+    def identities(
+        self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """See `Fetcher.identities`."""
+        return indices + repeats * self.stream_order.span
+
+    @property
+    def stream_order(self) -> StreamOrder:
+        """The order."""
+        order: Any = self.order
+        return cast(StreamOrder, order)
+
+    def _open(self, plan: StreamPlan) -> Lane:
+        order = self.stream_order
+        spec = LaneSpec(
+            order.stream,
+            self.seed,
+            plan.epoch,
+            plan.lane,
+            plan.num_lanes,
+            order.window,
+            len(order) != UNKNOWN,
+        )
+        return Lane(spec, plan.first, plan.mark)

@@ -1,0 +1,37 @@
+"""A value in a few words, for errors: its type and its size, never what it holds."""
+
+import os
+from typing import Any
+
+_MAX_SHOWN = 60
+
+
+def describe(value: Any) -> str:
+    """Return the type of a value, with its shape or length; short texts and single numbers as they are.
+
+    Args:
+        value: Anything. Of arrays and tensors of any library the dtype and the shape are told.
+    """
+    name = type(value).__name__
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if dtype is not None and shape is not None and not isinstance(value, type):
+        return f"{name} of {str(dtype).removeprefix('torch.')} {[int(side) for side in shape]}"
+    if value is None or isinstance(value, bool | int | float):
+        if isinstance(value, int) and abs(value) >= 10**18:
+            return f"an {name} of {value.bit_length()} bits"
+        return "None" if value is None else f"the {name} {value!r}"
+    if isinstance(value, str | os.PathLike):
+        text = repr(os.fspath(value))
+        return (
+            f"the path {text}"
+            if len(text) <= _MAX_SHOWN
+            else f"a {name} of {len(text) - 2} letters"
+        )
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{name} of {len(value)} bytes"
+    if isinstance(value, tuple) and 1 <= len(value) <= 3:
+        return f"tuple of {', '.join(describe(one) for one in value)}"
+    try:
+        return f"{name} of {len(value)} entries"
+    except Exception:  # noqa: BLE001 - whatever a foreign class does when it is asked
+        return f"an object of the type {name}"

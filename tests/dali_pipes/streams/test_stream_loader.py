@@ -1,0 +1,660 @@
+"""A Loader on what can only be read forward: the same order every time, resume at any step, ranks, bad samples."""
+
+import gc
+import json
+import pickle
+import signal
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import webdataset
+
+from dali_pipes import BadSampleError, Buckets, Loader, LoaderError, MultiScale, StateMismatchError
+from dali_pipes.integrations.webdataset import from_webdataset
+from dali_pipes.streams.lane import SHARD_BITS
+from dali_pipes.streams.steps import UNKNOWN, StreamPlan, StreamSteps
+from gpu_aug import MixUp, Normalize, RandomResizedCrop, Recipe, Resize, Schedule
+from readers import SourceError, open_dataset
+from tests.support.streams import write_shards
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed file:ResourceWarning"
+)  # of webdataset's own
+RECIPE = Recipe([RandomResizedCrop(8)])
+SIZES = [7, 3, 9, 4, 6]  # 29 samples
+EVEN = [4] * 12  # 48 samples
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Compressed, so that nobody could read them at random."""
+    return write_shards(tmp_path_factory.mktemp("uneven"), SIZES, "tar.gz")
+
+
+@pytest.fixture(scope="module")
+def even(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Twelve of one size."""
+    return write_shards(tmp_path_factory.mktemp("even"), EVEN)
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> list[str]:
+    """Five shards, of which the second has a picture that is none, and the third is cut off."""
+    paths = write_shards(tmp_path, SIZES)
+    with tarfile.open(paths[1]) as archive:
+        members = archive.getmembers()
+        offset = members[2].offset_data
+    data = bytearray(Path(paths[1]).read_bytes())
+    data[offset : offset + 4] = b"none"
+    Path(paths[1]).write_bytes(data)
+    cut = Path(paths[2]).read_bytes()
+    with tarfile.open(paths[2]) as archive:
+        Path(paths[2]).write_bytes(cut[: archive.getmembers()[10].offset_data + 5])
+    return paths
+
+
+def load(paths: Any, **options: Any) -> Loader:
+    """A loader with a small buffer; `samples_per_epoch` and `divide` are the stream's."""
+    stream = {
+        name: options.pop(name) for name in ("samples_per_epoch", "divide") if name in options
+    }
+    dataset = open_dataset(paths, format="stream", **stream) if isinstance(paths, list) else paths
+    given = {"batch_size": 4, "device": "cpu", "shuffle": "block", "shuffle_window": 9, "seed": 5}
+    return Loader(dataset, options.pop("recipe", RECIPE), **{"num_threads": 2, **given, **options})
+
+
+def labels(batches: Any) -> list[list[int]]:
+    return [batch.labels.tolist() for batch in batches]
+
+
+def flat(batches: Any) -> list[int]:
+    return [label for batch in batches for label in batch.labels.tolist()]
+
+
+@pytest.mark.parametrize("shuffle", ["block", "none"])
+def test_every_sample_once_in_each_epoch(shards: list[str], shuffle: str) -> None:
+    """In another order in each epoch and under each seed, or in that of the shards; contents are those of the tars."""
+    window = {"shuffle_window": None} if shuffle == "none" else {}
+    loader = load(shards, shuffle=shuffle, last_batch="partial", **window)
+    epochs = [flat(loader), flat(loader)]
+    other = flat(load(shards, shuffle=shuffle, last_batch="partial", seed=6, **window))
+
+    assert [sorted(one) for one in epochs] == [list(range(29))] * 2
+    assert (epochs[0] == list(range(29))) == (shuffle == "none")
+    assert (len({tuple(one) for one in (*epochs, other)}) == 3) == (shuffle == "block")
+    assert (other == epochs[0]) == (shuffle == "none")
+
+
+def test_the_order_is_a_function_of_numbers(shards: list[str]) -> None:
+    """Batch size, threads, prefetch and a helper process change neither samples nor pixels."""
+    whole = list(load(shards, last_batch="partial"))
+    pixels = torch.cat([batch.images for batch in whole])
+    for options in (
+        {"batch_size": 7},
+        {"num_threads": 1, "prefetch": 1},
+        {"num_threads": 5, "prefetch": 6},
+    ):
+        other = list(load(shards, last_batch="partial", **options))
+        assert flat(other) == flat(whole)
+        assert torch.equal(torch.cat([batch.images for batch in other]), pixels)
+
+
+@pytest.mark.long
+def test_a_helper_process(damaged: list[str]) -> None:
+    """Makes the same batches, substitutes among them, for loop after loop, and goes on from a state."""
+    options: dict[str, Any] = {"last_batch": "partial", "on_bad_sample": "replace"}
+    mine = load(damaged, **options)
+    expected = [labels(mine) for _ in range(3)]
+    with load(damaged, helper_process=True, **options) as loader:
+        assert [labels(loader) for _ in range(2)] == expected[:2]
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        assert labels(loader) == expected[2]
+
+
+@pytest.mark.needs_dali
+def test_dali(shards: list[str]) -> None:
+    """Decodes the same samples, up to the end of the stream."""
+    assert labels(load(shards, last_batch="partial", decoder="dali")) == labels(
+        load(shards, last_batch="partial")
+    )
+
+
+@pytest.mark.parametrize("last_batch", ["drop", "partial"])
+@pytest.mark.parametrize("samples_per_epoch", [None, 40])
+def test_resume_at_any_step(
+    shards: list[str], last_batch: str, samples_per_epoch: int | None
+) -> None:
+    """With other batch sizes, too: what was left comes, in its order, with its pixels, and then the next epoch."""
+    options: dict[str, Any] = {"last_batch": last_batch, "samples_per_epoch": samples_per_epoch}
+    straight = load(shards, **options)
+    epochs = [list(straight), list(straight)]
+    for num_steps in range(len(epochs[0]) + 1):
+        loader = load(shards, **options)
+        loop = iter(loader)
+        for _ in range(num_steps):
+            next(loop)
+        state = json.loads(json.dumps(loader.state_dict()))
+        loop.close()  # type: ignore[attr-defined]
+        again = load(shards, **options)
+        again.load_state_dict(state)
+        begun = again.epoch
+        rest = list(again)
+
+        expected = epochs[0][num_steps:] if begun == 0 else epochs[1]
+        assert begun == 0 or num_steps == len(epochs[0])
+        assert labels(rest) == labels(expected)
+        assert all(torch.equal(a.images, b.images) for a, b in zip(rest, expected, strict=True))
+    if last_batch == "partial":
+        loader = load(shards, **options)
+        next(iter(loader))
+        again = load(shards, batch_size=5, **options)
+        again.load_state_dict(loader.state_dict())
+        assert flat(again) == flat(epochs[0])[4:]
+
+
+def test_the_end_of_an_epoch(shards: list[str]) -> None:
+    """A state that was taken after the loop begins the next epoch; one before its end the rest, which may be none."""
+    loader = load(shards, last_batch="partial")
+    list(loader)
+    after = loader.state_dict()
+    second = labels(loader)
+    again = load(shards, last_batch="partial")
+    again.load_state_dict(after)
+
+    assert again.epoch == 1
+    assert labels(again) == second
+    loop, last = iter(load(shards)), load(shards)
+    steps = list(loop)
+    loop = iter(last)
+    for _ in steps:
+        next(loop)
+    state = last.state_dict()
+    again = load(shards)
+    again.load_state_dict(state)
+    assert labels(again) == []
+    assert (len(labels(again)), again.epoch) == (7, 1)
+
+
+@pytest.mark.parametrize("divide", ["shards", "samples"])
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_ranks(even: list[str], divide: str, world_size: int) -> None:
+    """Together they have every sample once in each epoch, in as many steps."""
+    for epoch in range(2):
+        steps, found = set(), Counter[int]()
+        for rank in range(world_size):
+            loader = load(
+                even, rank=rank, world_size=world_size, divide=divide, samples_per_epoch=48
+            )
+            loader.set_epoch(epoch)
+            assert len(loader) == 48 // (4 * world_size)
+            batches = labels(loader)
+            steps.add(tuple(map(len, batches)))
+            found.update(label for batch in batches for label in batch)
+        assert len(steps) == 1
+        assert sorted(found) == list(range(48))
+        assert set(found.values()) == {1}
+
+
+@pytest.mark.parametrize("last_batch", ["drop", "partial"])
+def test_ranks_that_read_everything(shards: list[str], last_batch: str) -> None:
+    """Share out the steps of one rank: the same samples and pixels for any number, without a known length."""
+    one = load(shards, batch_size=12, last_batch=last_batch)
+    whole = list(one)
+    for world_size in (2, 3, 4):
+        ranks = [
+            list(
+                load(
+                    shards,
+                    batch_size=12 // world_size,
+                    rank=rank,
+                    world_size=world_size,
+                    divide="samples",
+                    last_batch=last_batch,
+                )
+            )
+            for rank in range(world_size)
+        ]
+        assert {len(batches) for batches in ranks} == {len(whole)}
+        for step, batch in enumerate(whole):
+            parts = [batches[step] for batches in ranks]
+            assert torch.equal(torch.cat([part.images for part in parts]), batch.images)
+            assert flat(parts) == batch.labels.tolist()
+
+
+def test_resume_on_another_number_of_ranks(shards: list[str], even: list[str]) -> None:
+    """Exact where samples are divided; refused with the reason where shards are."""
+    loader = load(shards, batch_size=6, last_batch="partial", divide="samples")
+    loop = iter(loader)
+    next(loop)
+    rest = [batch.labels.tolist() for batch in loop]
+    loop = iter(loader := load(shards, batch_size=6, last_batch="partial", divide="samples"))
+    next(loop)
+    parts = []
+    for rank in range(2):
+        again = load(
+            shards, batch_size=3, last_batch="partial", divide="samples", rank=rank, world_size=2
+        )
+        again.load_state_dict(loader.state_dict())
+        parts.append(labels(again))
+    assert [a + b for a, b in zip(*parts, strict=True)] == rest
+
+    state = load(even, rank=0, world_size=2, samples_per_epoch=48).state_dict()
+    with pytest.raises(
+        StateMismatchError, match=r"on 2 ranks and this run has 3: .*divide=\"samples\""
+    ):
+        load(even, rank=0, world_size=3, samples_per_epoch=48).load_state_dict(state)
+
+
+def test_a_state_of_another_rank(even: list[str]) -> None:
+    """Rank 1 goes on exactly with the state that rank 0 saved, as torch.save on rank 0 alone makes it."""
+    options = {"world_size": 2, "samples_per_epoch": 48}
+    zero, one = (load(even, rank=rank, **options) for rank in range(2))
+    loops = [iter(zero), iter(one)]
+    for loop in loops:
+        next(loop), next(loop)
+    again = load(even, rank=1, **options)
+    again.load_state_dict(zero.state_dict())
+
+    assert labels(again) == labels(loops[1])
+
+
+def test_uneven_ranks(shards: list[str]) -> None:
+    """A rank that is through begins again with other draws; the steps are as many on all."""
+    loaders = [load(shards, rank=rank, world_size=2, samples_per_epoch=32) for rank in range(2)]
+    ranks = [list(loader) for loader in loaders]
+
+    assert [len(one) for one in ranks] == [4, 4]
+    own = [set(flat(one)) for one in ranks]
+    assert not own[0] & own[1]
+    assert min(len(one) for one in own) < 16
+    [again] = [one for one in ranks if len(set(flat(one))) < 16]
+    images = torch.cat([batch.images for batch in again])
+    repeated = [label for label, times in Counter(flat(again)).items() if times == 2]
+    for label in repeated:
+        first, second = (np.array(flat(again)) == label).nonzero()[0]
+        assert not torch.equal(images[first], images[second])
+
+
+def test_indices_are_those_that_are_promised(shards: list[str]) -> None:
+    """Shard and number in the shard, by which draws are made: the same whatever stands before it."""
+    by_label = {}
+    for batch in load(shards, last_batch="partial"):
+        by_label.update(zip(batch.labels.tolist(), batch.indices.tolist(), strict=True))
+    expected = [
+        (shard << SHARD_BITS) + number for shard, size in enumerate(SIZES) for number in range(size)
+    ]
+
+    assert [by_label[label] for label in range(29)] == expected
+    pixels = {
+        label: image
+        for batch in load(shards, last_batch="partial")
+        for label, image in zip(batch.labels.tolist(), batch.images, strict=True)
+    }
+    plain = load(shards, last_batch="partial", shuffle="none", shuffle_window=None)
+    for batch in plain:
+        for label, image in zip(batch.labels.tolist(), batch.images, strict=True):
+            assert torch.equal(image, pixels[label])
+
+
+def test_peek_does_not_disturb(shards: list[str]) -> None:
+    """Neither before a loop nor within one."""
+    whole = labels(load(shards))
+    loader = load(shards)
+
+    assert loader.peek().labels.tolist() == whole[0]
+    loop = iter(loader)
+    first = next(loop).labels.tolist()
+    loader.peek()
+    assert [first, *labels(loop)] == whole
+
+
+def test_mixing_and_evaluation(shards: list[str]) -> None:
+    """Neighbours are mixed where the batch allows it; an evaluation has every sample once, in order."""
+    mixing = Recipe([Resize((8, 8)), MixUp(num_classes=29, p=1.0), Normalize()])
+    batch = next(iter(load(shards, recipe=mixing)))
+
+    assert batch.labels.shape == (4, 29)
+    assert torch.allclose(batch.labels.sum(1), torch.ones(4))
+    assert int((batch.labels > 0).sum(1).max()) == 2
+    test = Loader.eval(
+        open_dataset(shards, format="stream"), Recipe([Resize((8, 8))]), batch_size=8, device="cpu"
+    )
+    assert flat(test) == list(range(29))
+    with pytest.raises(LoaderError, match="batch_size=5 is not a multiple of 2"):
+        load(shards, recipe=mixing, batch_size=5)
+    with pytest.raises(LoaderError, match=r"MixUp\(num_classes=1000\)"):
+        load(shards, recipe=Recipe([Resize((8, 8)), MixUp(p=1.0)]))
+
+
+def test_bad_samples(damaged: list[str], tmp_path: Path) -> None:
+    """Raised, skipped, or replaced by another sample of the step; written down; the others are untouched."""
+    good = [*range(8), 9, *range(10, 15), *range(19, 29)]
+    with pytest.raises(BadSampleError, match=r"shard-0[12]\.tar"):
+        list(load(damaged))
+    skipping = load(
+        damaged, on_bad_sample="skip", last_batch="partial", ledger=tmp_path / "bad.jsonl"
+    )
+    assert sorted(flat(skipping)) == good
+    lines = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert {line["key"] for line in lines} == {"shard-01.tar/001", "shard-02.tar/005"}
+    assert any("cut off" in line["reason"] for line in lines)
+    replacing = load(damaged, on_bad_sample="replace", last_batch="partial")
+    batches = list(replacing)
+    assert sum(map(len, batches)) == 26
+    assert set(flat(batches)) == set(good)
+    again = list(load(damaged, on_bad_sample="replace", last_batch="partial", num_threads=5))
+    assert flat(again) == flat(batches)
+    assert all(torch.equal(a.images, b.images) for a, b in zip(again, batches, strict=True))
+
+
+def test_damage_that_is_found_while_decoding(tmp_path: Path) -> None:
+    """Is replaced by the same sample whatever the number of threads."""
+    paths = write_shards(tmp_path, SIZES, cut=12)
+    runs = [
+        load(paths, on_bad_sample="replace", last_batch="partial", num_threads=number)
+        for number in (1, 5)
+    ]
+    found = [list(one) for one in runs]
+
+    assert {record.stage for record in runs[0].bad_samples} == {"decode"}
+    assert flat(found[0]) == flat(found[1])
+    assert 12 not in flat(found[0])
+
+
+def test_the_audit_agrees(shards: list[str], tmp_path: Path) -> None:
+    """An interrupted run had what an uninterrupted one has."""
+    from dali_pipes.audit_compare import compare_audits
+
+    list(load(shards, last_batch="partial", audit=tmp_path / "a.jsonl"))
+    first = load(shards, last_batch="partial", audit=tmp_path / "b.jsonl")
+    next(iter(first))
+    second = load(shards, last_batch="partial", audit=tmp_path / "b.jsonl")
+    second.load_state_dict(first.state_dict())
+    list(second)
+
+    assert compare_audits(tmp_path / "a.jsonl", tmp_path / "b.jsonl").same
+
+
+def test_the_length(shards: list[str]) -> None:
+    """Unknown unless it was said; `list` works all the same."""
+    with pytest.raises(TypeError, match=r"at the end of the stream only; .*samples_per_epoch"):
+        len(load(shards))
+    assert len(load(shards, samples_per_epoch=30)) == 7
+    assert len(list(load(shards))) == 7
+
+
+def test_what_explain_says(shards: list[str], even: list[str]) -> None:
+    """What is promised, for one rank and for both ways of dividing."""
+    said = [
+        load(shards).explain(),
+        load(even, rank=1, world_size=2, samples_per_epoch=48).explain(),
+        load(even, rank=1, world_size=2, divide="samples").explain(),
+    ]
+
+    assert "an epoch ends with the stream" in said[0]
+    assert "each sample once" in said[0]
+    assert "6 steps of an epoch of 48 samples" in said[1]
+    assert "begins its shards again" in said[1]
+    assert "any number of ranks" in said[2]
+    assert "TarStream(5 tars)" in repr(load(shards))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"shuffle": "global", "shuffle_window": None},
+            r'"global" needs random access.*"block".*"none"',
+        ),
+        ({"shuffle": "none"}, 'for shuffle="block" alone'),
+        ({"last_batch": "pad"}, "a stream has behind it"),
+        (
+            {"world_size": 2, "rank": 0},
+            r'unequal numbers of steps: .*samples_per_epoch=.*divide="samples"',
+        ),
+        (
+            {"world_size": 6, "rank": 0, "samples_per_epoch": 24},
+            "5 shards cannot be divided among 6 ranks",
+        ),
+        ({"samples_per_epoch": 3}, "no full batch: samples_per_epoch=3"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_what_is_refused(shards: list[str], options: dict[str, Any], message: str) -> None:
+    """With what would work."""
+    with pytest.raises(LoaderError, match=message):
+        load(shards, **options)
+
+
+def test_recipes_by_epoch(shards: list[str]) -> None:
+    """A schedule of recipes; sizes by position and buckets by shape need random access."""
+    plan = Schedule({0: Recipe([RandomResizedCrop(8)]), 1: Recipe([RandomResizedCrop(12)])})
+    loader = load(shards, recipe=plan)
+    order = labels(load(shards))
+
+    assert [{tuple(batch.images.shape[2:]) for batch in loader} for _ in range(3)] == [
+        {(8, 8)},
+        {(12, 12)},
+        {(12, 12)},
+    ]
+    assert labels(load(shards, recipe=plan)) == order
+    by_size = {"recipe": lambda size: Recipe([RandomResizedCrop(size)])}
+    for options in (
+        {"sizes": MultiScale([(8, 8), (12, 12)], every=8)},
+        {"buckets": Buckets([(8, 8)])},
+    ):
+        with pytest.raises(
+            LoaderError, match="buckets= and sizes= need samples that can be read at random"
+        ):
+            load(shards, **by_size, **options)
+
+
+def test_other_refusals(shards: list[str]) -> None:
+    """Arguments of the stream, clips of it, and evaluation with a number of samples."""
+    with pytest.raises(SourceError, match="samples_per_epoch=0 is not allowed"):
+        load(shards, samples_per_epoch=0)
+    with pytest.raises(SourceError, match='give "shards" or "samples"'):
+        load(shards, divide="ranks")
+    stream = open_dataset(shards, format="stream", samples_per_epoch=20)
+    with pytest.raises(LoaderError, match=r"Loader\.eval takes each sample once; leave it out"):
+        Loader.eval(stream, RECIPE, batch_size=2)
+    state = load(shards).state_dict()
+    with pytest.raises(StateMismatchError, match="shuffle is"):
+        load(shards, shuffle="none", shuffle_window=None).load_state_dict(state)
+    damaged = {**state, "stream": {**state["stream"], "mark": [1, 2]}}
+    with pytest.raises(StateMismatchError, match="mark of the stream is damaged"):
+        load(shards).load_state_dict(damaged)
+
+
+def test_what_a_helper_process_is_sent(shards: list[str]) -> None:
+    """Plans without the samples that they keep; a fetcher that opens the stream itself, for one loop at a time."""
+    fetcher = load(shards, on_bad_sample="replace")._setup.fetcher
+    steps = StreamSteps(UNKNOWN, 4, 0, 1, "drop", fetcher.variants, "shards")
+    plan = fetcher.fetch(next(steps.plans(0))).plan
+    assert isinstance(plan, StreamPlan)
+    sent = pickle.loads(pickle.dumps(plan))
+    other = pickle.loads(pickle.dumps(fetcher))
+
+    assert len(plan.reserve) == 4
+    assert sent.reserve == ()
+    assert sent.mark == plan.mark
+    found = [one.fetch(next(steps.plans(0))).indices.tolist() for one in (other, other, fetcher)]
+    assert found[0] == found[1] == found[2]
+    assert len(other.readers._loops) == 1
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_torchdata(shards: list[str], last: bool) -> None:
+    """A node resumes within an epoch and at its end, and a reset begins the next epoch."""
+    nodes = pytest.importorskip("torchdata.nodes")
+    from dali_pipes.integrations.torchdata import LoaderNode
+
+    straight = load(shards, samples_per_epoch=29)
+    epochs = [labels(straight), labels(straight)]
+    node = nodes.Loader(
+        LoaderNode(load(shards, samples_per_epoch=29)), restart_on_stop_iteration=False
+    )
+    loop = iter(node)
+    for _ in range(7 if last else 2):
+        next(loop)
+    again = nodes.Loader(
+        LoaderNode(load(shards, samples_per_epoch=29)), restart_on_stop_iteration=False
+    )
+    again.load_state_dict(node.state_dict())
+
+    assert labels(again) == ([] if last else epochs[0][2:])
+    assert labels(again) == epochs[1]
+
+
+def test_a_state_that_was_moved(shards: list[str]) -> None:
+    """To the beginning of another epoch, by hand or by set_epoch: nothing of the old place is used."""
+    straight = load(shards)
+    epochs = [labels(straight), labels(straight)]
+    for whole in (False, True):
+        loader = load(shards)
+        loop = iter(loader)
+        next(loop), next(loop)
+        if whole:
+            list(loop)
+        again = load(shards)
+        again.load_state_dict({**loader.state_dict(), "epoch": 1, "consumed": 0})
+        assert (again.epoch, labels(again)) == (1, epochs[1])
+    again.set_epoch(0)
+    assert labels(again) == epochs[0]
+
+
+def test_files_are_closed(shards: list[str]) -> None:
+    """When a loop is left, and when it ends."""
+
+    def num_open() -> int:
+        return sum(
+            "shard-" in str(one.resolve())
+            for one in Path("/proc/self/fd").iterdir()
+            if one.exists()
+        )
+
+    gc.collect()  # of other tests
+    loader = load(shards)
+    loop = iter(loader)
+    next(loop), next(loop)
+    assert num_open() == 1
+    loop.close()  # type: ignore[attr-defined]
+    list(loader)
+    list(load(shards, samples_per_epoch=8))
+    assert num_open() == 0
+
+
+def test_webdataset_reads_the_same(even: list[str]) -> None:
+    """Its own reader is the reference of contents; as a stream of ours it gives its own order."""
+    pipeline = webdataset.WebDataset(even, shardshuffle=False)
+    theirs = list(pipeline)
+    ours = load(even, shuffle="none", shuffle_window=None, recipe=Recipe([Resize((16, 16))]))
+    adapted = load(
+        from_webdataset(pipeline),
+        shuffle="none",
+        shuffle_window=None,
+        recipe=Recipe([Resize((16, 16))]),
+    )
+    ours_batches, adapted_batches = list(ours), list(adapted)
+
+    assert flat(ours_batches) == [int(item["cls"]) for item in theirs]
+    assert flat(adapted_batches) == flat(ours_batches)
+    assert all(
+        torch.equal(a.images, b.images) for a, b in zip(ours_batches, adapted_batches, strict=True)
+    )
+    assert adapted_batches[0].keys == ours_batches[0].keys
+
+
+@pytest.mark.parametrize("shuffle", ["none", "block"])
+def test_webdataset_resumes(even: list[str], shuffle: str) -> None:
+    """By going through it again; with its own shuffle seeded, in a later epoch, too."""
+
+    def make() -> Loader:
+        pipeline = webdataset.WebDataset(even, shardshuffle=100, detshuffle=True, seed=3)
+        window = {} if shuffle == "block" else {"shuffle_window": None}
+        return load(from_webdataset(pipeline), shuffle=shuffle, **window)
+
+    straight = make()
+    epochs = [labels(straight) for _ in range(2)]
+    loader = make()
+    list(loader)
+    loop = iter(loader)
+    next(loop)
+    again = make()
+    again.load_state_dict(loader.state_dict())
+
+    assert labels(again) == epochs[1][1:]
+    assert sorted(label for batch in epochs[0] for label in batch) == list(range(48))
+    assert epochs[0] != epochs[1]
+
+
+def test_webdataset_that_cannot_be_repeated(even: list[str]) -> None:
+    """A shuffle without a seed is noticed, not resumed wrongly."""
+
+    def make(seed: int) -> Loader:
+        pipeline = webdataset.WebDataset(even, shardshuffle=False).shuffle(
+            20, initial=20, seed=seed
+        )
+        return load(from_webdataset(pipeline), shuffle="none", shuffle_window=None)
+
+    loader = make(1)
+    next(iter(loader))
+    again = make(2)
+    again.load_state_dict(loader.state_dict())
+    with pytest.raises(LoaderError, match="other samples than when the state was taken"):
+        list(again)
+
+
+def test_webdataset_items(even: list[str]) -> None:
+    """Decoded items and pairs are taken; ranks need a number of samples; what is no pipeline is refused."""
+    plain = webdataset.WebDataset(even, shardshuffle=False)
+    for pipeline in (
+        plain.decode("pil"),
+        plain.decode("rgb8"),
+        plain.decode("pil").to_tuple("jpg", "cls"),
+    ):
+        assert flat(load(from_webdataset(pipeline), shuffle="none", shuffle_window=None)) == list(
+            range(48)
+        )
+    with pytest.raises(LoaderError, match="samples_per_epoch"):
+        load(from_webdataset(plain), world_size=2, rank=0)
+    with pytest.raises(LoaderError, match="is no pipeline of webdataset"):
+        from_webdataset([1, 2])
+    with pytest.raises(LoaderError, match="give a fingerprint="):
+        from_webdataset(webdataset.DataPipeline(lambda: iter(())))
+
+
+@pytest.mark.long
+def test_a_run_that_is_killed(tmp_path: Path) -> None:
+    """By SIGKILL after five steps, and again in its second epoch: it goes on as one that was not."""
+    for name in ("killed", "straight"):
+        (tmp_path / name).mkdir()
+        write_shards(tmp_path / name, SIZES, "tar.gz")
+
+    def run(name: str, kill_after: int) -> int:
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.streams",
+            str(tmp_path / name),
+            str(kill_after),
+        ]
+        return subprocess.run(command, check=False, timeout=120).returncode
+
+    assert run("straight", 0) == 0
+    assert [run("killed", 5), run("killed", 4), run("killed", 0)] == [
+        -signal.SIGKILL,
+        -signal.SIGKILL,
+        0,
+    ]
+    lines = [(tmp_path / name / "log.jsonl").read_text() for name in ("killed", "straight")]
+    assert lines[0] == lines[1]
+    assert len(lines[0].splitlines()) == 16
