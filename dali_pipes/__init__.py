@@ -16,6 +16,7 @@ from dali_pipes.errors import (
 )
 from dali_pipes.fields import Field
 from dali_pipes.loader import Loader
+from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.state import LoaderState
 from dali_pipes.video.clips import Clips
@@ -30,11 +31,13 @@ __all__ = [
     "Clips",
     "DecodeError",
     "Field",
+    "Flow",
     "Loader",
     "LoaderError",
     "LoaderState",
     "MissingPackageError",
     "MultiScale",
+    "NumberMap",
     "StateMismatchError",
     "Timings",
     "ViewMean",

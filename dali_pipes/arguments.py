@@ -1,6 +1,7 @@
 """Checks of a loader's arguments: each names what it got, what is allowed and what to do."""
 
 import os
+import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -13,9 +14,11 @@ from dali_pipes.schedule import MAX_EPOCH
 from dali_pipes.streams.order import stream_order
 from dali_pipes.targets import KINDS
 from gpu_aug import Normalize, Recipe
+from gpu_aug.image_kind import ImageKind
 from gpu_aug.targets.soft_labels import class_count
 from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
+from readers.label_vector import LabelShape, class_number, label_shape_of
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
 from readers.stream import is_stream
 
@@ -119,6 +122,21 @@ def require_dtype(dtype: torch.dtype, views: Views) -> None:
         )
 
 
+def require_kind(kind: ImageKind, views: Views, dtype: torch.dtype) -> None:
+    """Refuse recipes that do not take images of a kind, and a type that cannot hold them.
+
+    Raises:
+        LoaderError: The type.
+        gpu_aug.RecipeError: An operation, by its name.
+    """
+    if dtype == torch.uint8 and kind.depth != 8:
+        raise LoaderError(
+            f"dtype=torch.uint8 cannot hold images of depth={kind.depth!r}; use a floating dtype"
+        )
+    for recipe in views.recipes:
+        kind.require_fits(recipe.operations)
+
+
 def target_kinds(targets: Any) -> frozenset[str]:
     """Return the kinds of targets that are asked for, all of KINDS for "auto"."""
     if targets == "auto":
@@ -145,12 +163,15 @@ def check_labels_of_views(views: Views) -> None:
 def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
     """How many classes the labels of mixed samples have; None where nothing is mixed, or without labels.
 
+    Of labels that are vectors it is their length.
+
     Args:
         recipes: The run's recipes that make labels.
         dataset: Tells the names of the classes.
 
     Raises:
-        LoaderError: Samples with labels are mixed, and nobody says how many classes there are, or two say it.
+        LoaderError: Samples with labels are mixed, and nobody says how many classes there are, or two say it, or labels are
+            vectors of another length, or of several.
     """
     mixing = [recipe for recipe in recipes if recipe.group > 1]
     if not mixing:
@@ -160,15 +181,50 @@ def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
         raise LoaderError(
             f"the recipes of the run have {told[0]} and {told[1]} classes; give all of them one num_classes"
         )
+    shape = label_shape_of(dataset)
+    if shape != ():
+        return _vector_length(told, shape)
     count = told[0] if told else len(dataset.class_names)
-    if count:
-        return count
     if is_stream(dataset):
+        if count:
+            return count
         raise no_class_count(mixing[0])
-    first = dataset.fetch([0])[0]
-    if isinstance(first, Sample) and first.label == -1:
-        return None
+    unlabelled = _unlabelled(dataset)
+    if unlabelled:
+        name = next(type(leaf).__name__ for leaf in mixing[0].leaves if leaf.group > 1)
+        warnings.warn(
+            f"{name} mixes samples with their labels, but the data seems to have none ({unlabelled} has not), so that batch.labels "
+            f"is {0 if count else -1} throughout; give labels, open_dataset(..., labels=...), or a recipe that mixes nothing",
+            stacklevel=5,
+        )
+    if count or unlabelled:
+        return count or None
     raise no_class_count(mixing[0])
+
+
+def _unlabelled(dataset: Dataset) -> str:
+    """The key of a sample without a label, if the first, the middle and the last have none; else ""."""
+    length = len(dataset)
+    for index in (0, length // 2, length - 1):  # nearly always the first one ends it
+        [sample] = dataset.fetch([index])
+        if not isinstance(sample, Sample) or class_number(sample.label) != -1:
+            return ""
+    return sample.key
+
+
+def _vector_length(told: Sequence[int], shape: LabelShape) -> int:
+    """The length of the vectors that are mixed; ``told`` has the number of classes that recipes name, if they do."""
+    if shape is None:
+        raise LoaderError(
+            "the recipe mixes samples, and with them their labels, but the labels are vectors of several lengths; use a "
+            "recipe that mixes nothing, or give all labels one length"
+        )
+    if told and told[0] != shape[0]:
+        raise LoaderError(
+            f"num_classes={told[0]} in the recipe is not the length of the labels, which are vectors of {shape[0]} numbers; "
+            "correct it, or leave it out"
+        )
+    return shape[0]
 
 
 def no_class_count(recipe: Recipe) -> LoaderError:

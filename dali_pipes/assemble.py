@@ -10,6 +10,7 @@ from dali_pipes.arguments import no_class_count
 from dali_pipes.bad_samples import BadRecord, Policy, no_substitute
 from dali_pipes.batch import Batch
 from dali_pipes.errors import BadSampleError, LoaderError
+from dali_pipes.labels import Labels, take_labels
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.stages import Finished, Images
 from dali_pipes.targets import collate, upload
@@ -30,21 +31,42 @@ def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:
     rows = plan.rows[kept]
     if num_frames := setup.fetcher.num_frames:
         images = tuple(view.view(len(finished), num_frames, *view.shape[1:]) for view in images)
+    named = images_by_name(images, finished, setup)
+    if named:
+        images = (next(iter(named.values())),)
     views = tuple(take_rows(view, rows) for view in images)
+    fields = setup.fetcher.fields.collate([finished.values[row] for row in rows], device)
     mixing = setup.fetcher.variants.mixing
-    labels = labels_of(finished, recipe, setup.num_classes, mixing)[rows]
+    labels = labels_of(finished, recipe, setup.num_classes, mixing)
     found = [finished.found[row] for row in rows.tolist()]
+    maps = setup.fetcher.targets.maps.collate(
+        [one.maps for one in found if one.maps is not None], recipe.fixed_size, device
+    )
     return Batch(
         images=views[0],
-        labels=upload(torch.from_numpy(labels), device),
+        labels=take_labels(labels, rows, device),
         indices=torch.from_numpy(finished.indices[rows]),
         keys=[finished.keys[row] for row in rows.tolist()],
         valid=torch.from_numpy(plan.valid[kept]),
         views=views,
-        fields=setup.fetcher.fields.collate([finished.values[row] for row in rows], device),
+        fields=fields | {name: take_rows(one, rows) for name, one in named.items()} | maps,
         **clip_columns(finished, rows, setup.fetcher.clips),
         **collate(found, recipe.fixed_size, device),
     )
+
+
+def images_by_name(images: Images, finished: Finished, setup: Setup) -> dict[str, torch.Tensor]:
+    """Return [E, C, H, W] for each image of the samples, where they have several."""
+    names = setup.fetcher.images.names
+    if not names:
+        return {}
+    [view] = images
+    together = view.view(len(finished), len(names), *view.shape[1:])
+    memory_format = setup.views[0].memory_format
+    return {
+        name: together[:, number].contiguous(memory_format=memory_format)
+        for number, name in enumerate(names)
+    }
 
 
 def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSampleError | None]:
@@ -69,7 +91,7 @@ def bad_ones(finished: Finished, policy: Policy) -> tuple[list[BadRecord], BadSa
 
 def labels_of(
     finished: Finished, recipe: Recipe, num_classes: int | None, mixing: Recipe | None
-) -> NDArray[np.int64] | NDArray[np.float32]:
+) -> Labels:
     """Return the labels of a step's images.
 
     Args:
@@ -80,14 +102,16 @@ def labels_of(
 
     Returns:
         int64 [E], -1 where the data has no label; float32 [E, num_classes] where a recipe of the run mixes
-        samples, with a row of zeros for a sample without label.
+        samples, with a row of zeros for a sample without label. Labels that are vectors are mixed as they are.
 
     Raises:
         LoaderError: A label is not a class, or its classes were never counted.
     """
     labels = finished.labels
-    if mixing is None:
+    if mixing is None or isinstance(labels, list):
         return labels
+    if labels.ndim == 2:
+        return soft_labels(recipe, finished.draws[0], labels, num_classes)
     known = labels[labels >= 0]
     if num_classes is None:
         if len(known):

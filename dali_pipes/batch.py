@@ -27,11 +27,13 @@ class Batch:
     some have, the others have none of them: 0 boxes, 0 keypoints, 0 masks, or a mask that is -1 throughout.
 
     Attributes:
-        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype. In [0, 1] unless the recipe normalises; 0 to 255 for
+        images: [B, 3, H, W], of clips [B, T, 3, H, W], of the loader's dtype; as many channels as it was asked for. In [0, 1] unless the recipe normalises; 0 to 255 for
             torch.uint8. With several views it is the first of `views`.
         labels: int64 [B], -1 where the data has no label. Under a recipe that mixes samples float32
             [B, num_classes], the shares of the classes in `images`; all 0 where the data has no label
-            (int64 and -1 if neither the recipe nor the data has classes).
+            (int64 and -1 if neither the recipe nor the data has classes). Of a dataset whose labels are vectors
+            float32 [B, K], mixed like the images, or a list of B float32 [Ki] where their lengths differ; see
+            `readers.IndexedDataset.label_shape`.
         indices: int64 [B] on the CPU: the samples' indices in the dataset.
         keys: The samples' names, for people.
         valid: bool [B] on the CPU: False in rows that repeat a sample to fill the last batch.
@@ -52,7 +54,10 @@ class Batch:
         video_numbers: int64 [B] on the CPU: a number for each video, which all clips of one sample of the
             dataset of videos share.
         fields: What ``Loader(fields=...)`` asked for, by name: a tensor [B, ...] on the loader's device where type
-            and shape are known, else a list of B values.
+            and shape are known, else a list of B values. Where samples have several images these are among them,
+            [B, C, H, W] each, and maps as well, float32 [B, 1 or 2, H, W].
+        camera_columns: Of datasets with named cameras (LeRobot), which of the T pictures are each one's; see
+            `cameras`.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
@@ -65,7 +70,7 @@ class Batch:
     """
 
     images: torch.Tensor
-    labels: torch.Tensor
+    labels: torch.Tensor | list[torch.Tensor]
     indices: torch.Tensor
     keys: list[str]
     valid: torch.Tensor
@@ -89,7 +94,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __iter__(self) -> Iterator[torch.Tensor]:
+    def __iter__(self) -> Iterator[Any]:
         """Give `images` and `labels`, for ``for images, labels in loader``."""
         return iter((self.images, self.labels))
 

@@ -10,9 +10,12 @@ import torch
 from dali_pipes.decode.dali.feed import INSTALL_DALI
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.image_fields import ImageFields
 from gpu_aug.engines.choose import EngineChoice, EngineName, best_engine
 
 DecoderName = Literal["auto", "dali", "cpu"]
+
+USUAL_IMAGES = ImageFields()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,10 @@ class Choice:
 
 
 def choose(
-    device: str | torch.device, decoder: DecoderName | DaliDecoder, engine: EngineChoice
+    device: str | torch.device,
+    decoder: DecoderName | DaliDecoder,
+    engine: EngineChoice,
+    images: ImageFields = USUAL_IMAGES,
 ) -> Choice:
     """Fill in every "auto".
 
@@ -39,14 +45,20 @@ def choose(
         device: As for Loader.
         decoder: As for Loader.
         engine: As for Loader.
+        images: What is decoded.
 
     Raises:
         LoaderError: A name that is not allowed, or parts that do not work together.
         MissingPackageError: DALI is asked for by name and is not installed.
     """
     chosen_device, why_device = _device(device)
-    chosen_decoder, why_decoder = _decoder(decoder, chosen_device)
+    if images.is_usual:
+        chosen_decoder, why_decoder = _decoder(decoder, chosen_device)
+    else:
+        chosen_decoder, why_decoder = _decoder_of(images, decoder)
     chosen_engine, why_engine = _engine(engine, chosen_device)
+    if images.kind.channels != 3 and chosen_engine != "kornia":
+        why_engine += ", and works on three channels at a time"
     return Choice(
         chosen_device, chosen_decoder, chosen_engine, (why_device, why_decoder, why_engine)
     )
@@ -132,6 +144,18 @@ def _decoder(
     if asked == "dali" and not _dali_is_installed():
         raise MissingPackageError(INSTALL_DALI)
     return asked, f"decoder {asked}: asked for"
+
+
+def _decoder_of(
+    images: ImageFields, asked: DecoderName | DaliDecoder
+) -> tuple[Literal["cpu"], str]:
+    """The decoder of images that are not one RGB image of 8 bits."""
+    if asked not in ("auto", "cpu"):
+        name = "from_dali(...)" if isinstance(asked, DaliDecoder) else f'"{asked}"'
+        raise LoaderError(
+            f'decoder={name} gives one RGB image of 8 bits, and asked for is {images}; use decoder="cpu" or "auto"'
+        )
+    return "cpu", f"decoder cpu: DALI gives one RGB image of 8 bits, and asked for is {images}"
 
 
 def _why_pipeline(decoder: DaliDecoder, device: torch.device) -> str:

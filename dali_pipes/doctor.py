@@ -16,6 +16,11 @@ _LIBRARIES = {
     "arrayrecord": "array_record",
     "remote": "obstore",
     "zstd": "zstandard",
+    "tiff": "tifffile",
+    "lance": "lance",
+    "delta": "deltalake",
+    "iceberg": "pyiceberg",
+    "hf": "huggingface_hub",
 }
 """What the optional extras for formats bring."""
 
@@ -176,7 +181,9 @@ def _formats() -> Finding:
         extra for extra, name in _LIBRARIES.items() if importlib.util.find_spec(name) is None
     ]
     titles = [kind.title for kind in FORMATS.values() if kind.extra not in missing]
-    found = ", ".join(titles) + ("" if "remote" in missing else "; s3://, gs://, az://, http(s)://")
+    places = {"remote": "s3://, gs://, az://, http(s)://", "hf": "hf://"}
+    reached = [place for extra, place in places.items() if extra not in missing]
+    found = "; ".join([", ".join(titles), *([", ".join(reached)] if reached else [])])
     advice = f"pip install 'gpu-aug[{','.join(missing)}]' reads more" if missing else ""
     return Finding("formats", found, advice)
 

@@ -4,17 +4,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dali_pipes.bucket_steps import BucketSteps
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import BucketSteps
 from dali_pipes.state_words import name_of, shown_sizes, steps_of
 from dali_pipes.streams.explain import explain_stream
 from dali_pipes.streams.steps import AnySteps, StreamSteps
 from dali_pipes.targets import KINDS
 from dali_pipes.video.dali.support import LIBAVCODEC, NVDEC
 from dali_pipes.video.source import ClipSource
+from readers.label_vector import described
 from readers.plural import counted
 from readers.video import VideoInfo
 from readers.video.frame_folder import FRAMES_CODEC
@@ -53,6 +54,8 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
         for name, columns in clips.cameras.items():
             yield f"camera {name}: frames {columns.start} to {columns.stop - 1} of each clip"
         yield from (f"videos: {name}: {text}" for name, text in told(clips.peculiar()))
+    if not fetcher.images.is_usual:
+        yield f"images: {fetcher.images}"
     yield from _recipes(setup)
     if steps.group > 1:
         shape = [steps.batch_size, setup.num_classes]
@@ -61,8 +64,13 @@ def _lines(setup: Setup, steps: AnySteps, ranks: Ranks) -> Iterator[str]:
             f"mixing: among {steps.group} neighbours in the order, the same on any number of ranks; "
             f"labels: {labels}"
         )
+    if fetcher.label_shape != ():
+        yield f"labels: {described(fetcher.label_shape)}, float32"
     kinds = [kind for kind in KINDS if kind in fetcher.targets.kinds]
     yield f"targets: {', '.join(kinds)}, where samples have them" if kinds else "targets: none"
+    if fetcher.targets.maps:
+        named = (f"{name} ({one!r})" for name, one in fetcher.targets.maps.maps)
+        yield f"maps: {', '.join(named)}; the nearest pixel, NaN where nothing is known"
     yield from _sizes(setup, steps)
     if isinstance(steps, StreamSteps):
         yield from explain_stream(steps, fetcher.order.name)
@@ -156,13 +164,14 @@ def _threads(setup: Setup) -> str:
 def _stages(view: View) -> list[str]:
     recipe, size = view.recipe, view.recipe.decode_size
     decode = ", ".join(map(repr, recipe.decode_operations)) or "whole images"
-    canvas = "of several sizes" if size is None else str([*size, 3])
+    kind = view.kind
+    canvas = "of several sizes" if size is None else str([*size, kind.channels])
     after = recipe.image_operations[len(recipe.decode_operations) :]
     batch = ", ".join(map(repr, after)) or "nothing"
     dtype = str(view.dtype).removeprefix("torch.")
     single = recipe.num_single_leaves
     one_by_one = f", the first {single} image by image" if single else ""
     return [
-        f"decode stage: {decode} -> uint8 {canvas}",
-        f"batch stage: {batch} -> {dtype} {[3, *recipe.fixed_size]}{one_by_one}",
+        f"decode stage: {decode} -> {str(kind.dtype).removeprefix('torch.')} {canvas}",
+        f"batch stage: {batch} -> {dtype} {[kind.channels, *recipe.fixed_size]}{one_by_one}",
     ]

@@ -17,6 +17,7 @@ from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
+from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
@@ -29,8 +30,10 @@ from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamPlan, StreamSteps
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
+from gpu_aug.image_kind import Depth
 from readers import Dataset
-from readers.buckets import BucketOrder, Buckets, Size
+from readers.bucket_order import BucketOrder
+from readers.buckets import Buckets, Size
 from readers.order import Shuffle
 from readers.stream import Stream
 
@@ -46,8 +49,9 @@ class Loader:
     A loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
 
     Args:
-        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface. `Clips` of a dataset of
-            videos, and selections and mixtures of them, give clips of T frames.
+        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface.
+            `Clips` of a dataset of videos, and selections and mixtures of them, give clips of T frames, and so do LeRobot
+            datasets.
         recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
             of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
             soft; which samples are mixed follows from the order alone. All images of a view must end with one
@@ -114,6 +118,20 @@ class Loader:
             text (``json`` as JSON, NumPy files as arrays), or a dictionary from names to `Field` or to what it
             reads: ``{"caption": str, "meta": "json", "tokens": tokenize}``. A field that cannot be read makes the
             sample a bad one.
+        channels: Channels of an image as it is stored: 1 for gray, 3 for RGB, 4 for RGBA, any for TIFF and NumPy
+            files. With 3 and a depth of 8, gray images become RGB and alpha is left out, which a warning says;
+            else an image of another number is a bad sample. `images` are then [B, channels, H, W].
+        depth: Bits of a channel: 8; 16 for PNG, TIFF, PNM and NumPy files of uint16, which become floats in [0, 1];
+            "float32" for TIFF and NumPy files of float16 or float32, whose values stay as they are. With 8 and 3
+            channels the upper 8 bits are kept, which a warning says; else an image of another depth is a bad sample.
+            The recipe's operations must take such images, or are refused by name.
+        images: Which fields of a sample are its images: one, such as "left.png", or several, as a list or as a
+            dictionary from names to fields. All are of one kind and size and get the same draws. The first is
+            `batch.images`, and all are in `batch.fields` by their names: ``batch["right"]``. None takes the first
+            image of a sample.
+        maps: Depth, disparity and optical flow, which move as `batch.images` do: a dictionary from names in
+            `batch.fields` to `NumberMap` or `Flow`, such as ``{"depth": NumberMap("depth.png", scale=256)}``. A sample
+            that lacks one, or has one of another size than its image, is a bad sample. Clips have none.
         helper_process: Whether a separate process reads, decodes and, on a CPU, augments with `num_threads`
             threads of its own. This process takes finished batches out of shared memory, so Python code that
             computes here does not slow the loader down. The batches are the same. The process is started by the
@@ -179,6 +197,10 @@ class Loader:
         max_pixels: int = 100_000_000,
         targets: Literal["auto"] | Collection[Kind] = "auto",
         fields: Iterable[str] | Mapping[str, Any] | None = None,
+        channels: int = 3,
+        depth: Depth = 8,
+        images: str | Iterable[str] | Mapping[str, str] | None = None,
+        maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name != "self"})

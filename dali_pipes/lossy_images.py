@@ -34,13 +34,14 @@ def warn_of_losses(data: Payload) -> None:
             "bits",
             f"a {header.format} has {header.bits} bits per channel, of which the upper 8 are kept: values below "
             f"{1 << upper} become 0, and 300 and 4000 become {300 >> upper} and {4000 >> upper} of 255; where the "
-            "numbers matter, scale them to 8 bits beforehand",
+            "numbers matter, give the Loader depth=16 (and the images' channels=), or scale them to 8 bits beforehand",
         )
     if header.has_alpha:
         _say(
             "alpha",
             f"a {header.format} has an alpha channel, which is left out: transparent pixels get the colour that is "
-            "stored for them; to have another background, lay the images on it beforehand",
+            "stored for them; to have it as a channel, give the Loader channels=4, and to have another background, lay "
+            "the images on it beforehand",
         )
 
 

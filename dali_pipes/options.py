@@ -12,7 +12,9 @@ from dali_pipes.batch import Timings
 from dali_pipes.choose import Choice, DecoderName, choose
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.fields import as_reader, require_there
+from dali_pipes.fields import FieldReader, as_reader, require_there
+from dali_pipes.image_fields import ImageFields, as_image_fields
+from dali_pipes.maps import Flow, MapReader, NumberMap, as_map_reader
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
@@ -26,6 +28,8 @@ from dali_pipes.variants import AnyRecipe, RecipeOf, make_variants
 from dali_pipes.video.source import ClipSource, find_clips, require_clips, require_fits_cameras
 from gpu_aug import compile_engine
 from gpu_aug.engines.choose import EngineChoice, EngineName
+from gpu_aug.image_kind import Depth
+from gpu_aug.views import Views
 from readers import Dataset
 from readers.buckets import Buckets, Size
 from readers.cores import usable_cores
@@ -63,6 +67,10 @@ class Options:
     max_pixels: int
     targets: Literal["auto"] | Collection[Kind]
     fields: Iterable[str] | Mapping[str, Any] | None
+    channels: int
+    depth: Depth
+    images: str | Iterable[str] | Mapping[str, str] | None
+    maps: Mapping[str, NumberMap | Flow] | None
     helper_process: bool
 
     @property
@@ -182,11 +190,18 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         require_fits_cameras(views, clips, options.decoder)
         arguments.check_labels_of_views(views)
     kinds = arguments.target_kinds(options.targets if clips is None else [])
-    choice = choose(options.device, options.decoder, options.engine)
+    images = as_image_fields(options.images, options.channels, options.depth)
+    for views in variants.views:
+        arguments.require_kind(images.kind, views, options.dtype)
+        _require_fits_images(images, options, views, clips)
+    choice = choose(options.device, options.decoder, options.engine, images)
     if clips is not None and clips.cameras:
         choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
     fields = as_reader(options.fields, getattr(options.dataset, "field_types", None))
     require_there(options.dataset, fields)
+    maps = as_map_reader(options.maps, [views.recipes[0] for views in variants.views])
+    _require_no_clips_with_maps(maps, clips)
+    _require_other_names(images, fields, maps)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
     if isinstance(order, StreamOrder) and sizes is not None:
@@ -206,9 +221,10 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         seed,
         options.on_bad_sample,
         options.max_pixels,
-        TargetReader(variants.first, kinds),
+        TargetReader(variants.first, kinds, maps),
         timings,
         fields,
+        images,
     )
     num_threads = options.num_threads or usable_cores()
     labelled = [views.recipes[0] for views in variants.views]
@@ -226,11 +242,14 @@ def make_views(
         tuple(
             View(
                 recipe,
-                compile_engine(engine, recipe, device=device, exact=options.exact),
+                compile_engine(
+                    engine, recipe, device=device, exact=options.exact, kind=fetcher.images.kind
+                ),
                 options.dtype,
                 memory_format,
                 device,
-                fetcher.num_frames,
+                fetcher.images_per_row,
+                fetcher.images.kind,
             )
             for recipe in views.recipes
         )
@@ -252,3 +271,41 @@ def _require_fits_clips(clips: ClipSource | None, *, targets: object, decode: st
             'decode="fast" is not supported for clips: videos cannot be decoded at a smaller size; use '
             'decode="exact"'
         )
+
+
+def _require_fits_images(
+    images: ImageFields, options: Options, views: Views, clips: ClipSource | None
+) -> None:
+    """Refuse what cannot be done with other images than one RGB image of 8 bits."""
+    if images.is_usual:
+        return
+    if clips is not None:
+        raise LoaderError(
+            f"frames of clips are RGB of 8 bits, and asked for is {images}; leave channels, depth and images out"
+        )
+    if options.decode == "fast":
+        raise LoaderError(
+            f'decode="fast" is for one RGB image of 8 bits, and asked for is {images}; use decode="exact"'
+        )
+    if images.names and len(views.recipes) > 1:
+        raise LoaderError(
+            f"images={list(images.names)} is not supported with Views, whose images would have two names; give one "
+            "recipe, or one field"
+        )
+
+
+def _require_no_clips_with_maps(maps: MapReader, clips: ClipSource | None) -> None:
+    if maps and clips is not None:
+        raise LoaderError(
+            "maps are not supported for clips, whose frames would have one each; leave maps out"
+        )
+
+
+def _require_other_names(images: ImageFields, fields: FieldReader, maps: MapReader) -> None:
+    """Refuse one name for two things in a batch."""
+    names = [*images.names, *fields.fields, *(name for name, _ in maps.maps)]
+    for name in names:
+        if names.count(name) > 1:
+            raise LoaderError(
+                f"{name!r} is twice among the names of images, fields and maps; give one of them another name"
+            )

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from dali_pipes.maps import MapReader
 from dali_pipes.mask_files import read_mask
 from gpu_aug import Draws, Recipe
 from gpu_aug.errors import TargetsError
+from gpu_aug.targets.maps import move_maps
 from gpu_aug.targets.move_batch import check_targets, move_batch
 from gpu_aug.targets.targets import Targets
 from readers.formats.columns import LABEL_LIMIT
@@ -34,10 +36,12 @@ class Found:
     Attributes:
         targets: Empty where there are none.
         numbered: Whether its masks have numbers, so that there may be any number of them.
+        maps: float32 [M, height, width]; None where none are read.
     """
 
     targets: Targets = field(default_factory=Targets)
     numbered: bool = False
+    maps: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +57,23 @@ class TargetReader:
     Args:
         recipe: Says how boxes and keypoints are written down.
         kinds: What is read; anything else is passed over.
+        maps: Reads the maps.
     """
 
     recipe: Recipe
     kinds: frozenset[str]
+    maps: MapReader = field(default_factory=MapReader)
 
     def wants(self, fields: Mapping[str, Payload]) -> bool:
         """Whether a sample may have targets; asking is cheap."""
-        return bool(self.kinds) and any(map(self.reads, fields))
+        return bool(self.maps) or (bool(self.kinds) and any(map(self._may_hold, fields)))
 
     def reads(self, name: str) -> bool:
         """Whether a field of this name may be looked at."""
+        return self.maps.reads(name) or self._may_hold(name)
+
+    def _may_hold(self, name: str) -> bool:
+        """Whether a field of this name may hold masks, boxes or keypoints."""
         is_target = name in ("json", MASK_VALUES) or mask_number(name) is not None
         return bool(self.kinds) and is_target
 
@@ -77,6 +87,10 @@ class TargetReader:
         Raises:
             TargetsError: They cannot be read, or do not fit the image.
         """
+        found = self._read_targets(fields, size)
+        return replace(found, maps=self.maps.read(fields, size)) if self.maps else found
+
+    def _read_targets(self, fields: Mapping[str, Payload], size: tuple[int, int]) -> Found:
         read = _read_json(fields["json"], self.kinds) if "json" in fields else {}
         masks = {}
         if "masks" in self.kinds:
@@ -107,15 +121,34 @@ class BatchTargets(TypedDict):
     keypoint_labels: list[torch.Tensor] | None
 
 
-def move(recipe: Recipe, draws: Draws, found: Sequence[Found], keys: Sequence[str]) -> list[Found]:
+def move(
+    recipe: Recipe,
+    draws: Draws,
+    found: Sequence[Found],
+    keys: Sequence[str],
+    vectors: Sequence[int] = (),
+) -> list[Found]:
     """Return the targets of some samples as a recipe moves them.
+
+    Args:
+        recipe: The recipe.
+        draws: What was drawn for them.
+        found: Their targets.
+        keys: Their names for people.
+        vectors: The first layers of maps of vectors.
 
     Raises:
         RecipeError: The recipe cannot move what there is.
         TargetsError: The recipe mixes samples of which one has what another lacks.
     """
+    found = [
+        one
+        if one.maps is None
+        else replace(one, maps=move_maps(recipe, draws, row, one.maps, vectors))
+        for row, one in enumerate(found)
+    ]
     if not any(one.targets for one in found):
-        return list(found)
+        return found
     try:
         moved = move_batch(recipe, draws, [one.targets for one in found])
     except TargetsError as error:

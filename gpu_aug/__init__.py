@@ -9,6 +9,7 @@ from gpu_aug.draws import Draws
 from gpu_aug.engines.choose import compile_engine
 from gpu_aug.engines.engine import Engine
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
+from gpu_aug.image_kind import ImageKind
 from gpu_aug.names import missing as _missing
 from gpu_aug.ops import *
 from gpu_aug.presets import PRESETS

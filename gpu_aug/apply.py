@@ -14,6 +14,7 @@ from gpu_aug.engines.choose import EngineChoice, compile_engine
 from gpu_aug.engines.engine import Engine, takes_batches
 from gpu_aug.errors import EngineError, RecipeError, TargetsError
 from gpu_aug.frame_times import decoded_order
+from gpu_aug.image_kind import Depth, ImageKind
 from gpu_aug.ops import validation
 from gpu_aug.ops.mix import Mixing
 from gpu_aug.recipe import Recipe
@@ -37,6 +38,8 @@ def apply(
     seed: int | None = None,
     epoch: int = 0,
     indices: Sequence[int] | None = None,
+    channels: int = 3,
+    depth: Depth = 8,
 ) -> list[Any]:
     """Augment decoded images and their masks, boxes, keypoints and labels.
 
@@ -69,9 +72,12 @@ def apply(
             indices 0, 1, 2 and so on: the same draws at every call.
         epoch: Not negative; it needs ``indices`` or ``seed``.
         indices: An index for every sample.
+        channels: Channels of every image; of others than RGB arrays are [H, W, C] and tensors [C, H, W].
+        depth: 8; 16 for uint16 images, which are divided by 65535; "float32" for floats of any range, which are not.
+            The recipe must take such images.
 
     Returns:
-        A dictionary per sample with the same keys: images are float32 [3, H', W'] (clips [T, 3, H', W']),
+        A dictionary per sample with the same keys: images are float32 [C, H', W'] (clips [T, C, H', W']),
         boxes and keypoints float32, labels as they were (float32 [C] where they were mixed), all as
         tensors; Pillow's become tensors as well. For Views, a tuple of one dictionary per view.
 
@@ -99,13 +105,21 @@ def apply(
     seed = _read_seed(seed, epoch, indices)
     own_indices = _read_indices(indices, len(samples))
     on = _read_device(device)
-    read = [read_sample(sample, number) for number, sample in enumerate(samples)]
+    kind = ImageKind(channels, depth)
     recipes = recipe.recipes if isinstance(recipe, Views) else (recipe,)
+    for one in recipes:
+        kind.require_fits(one.operations)
+    read = [read_sample(sample, number, kind) for number, sample in enumerate(samples)]
     sizes = np.array([one.size for one in read], np.int64).reshape(-1, 2)
     drawn = recipe.draw(seed, epoch, own_indices, sizes)
     results = [
         apply_drawn(
-            one, samples, read, draws, compile_engine(engine, one, device=on, exact=exact), on
+            one,
+            samples,
+            read,
+            draws,
+            compile_engine(engine, one, device=on, exact=exact, kind=kind),
+            on,
         )
         for one, draws in zip(recipes, drawn if isinstance(drawn, tuple) else (drawn,), strict=True)
     ]
@@ -219,7 +233,7 @@ def _retimed(recipe: Recipe, sample: Sample, draws: Draws, row: int) -> Sample:
 def _run(
     recipe: Recipe, samples: list[Sample], draws: Draws, engine: Engine, device: torch.device
 ) -> list[Tensor]:
-    """Return the images of every sample, float32 [n, 3, H', W']."""
+    """Return the images of every sample, float32 [n, C, H', W']."""
     counts = {len(sample.frames) for sample in samples}
     if (recipe.group > 1 or takes_batches(recipe)) and len(counts) > 1:
         raise RecipeError(
@@ -230,7 +244,7 @@ def _run(
     if recipe.size is not None and len(counts) == 1:
         count = counts.pop()
         frames = [frame for row in range(len(samples)) for frame in _decoded(samples, draws, row)]
-        out = torch.empty(len(frames), 3, *recipe.size, device=device)
+        out = torch.empty(len(frames), frames[0].shape[-1], *recipe.size, device=device)
         engine.run(_batch(recipe, frames, device), draws.repeat(count), out)
         return [out[at : at + count] for at in range(0, len(out), count)]
     if recipe.group > 1:
@@ -238,7 +252,7 @@ def _run(
     results = []
     for row in range(len(samples)):
         own, frames = draws.rows(row, row + 1), _decoded(samples, draws, row)
-        out = torch.empty(len(frames), 3, *sizes[row].tolist(), device=device)
+        out = torch.empty(len(frames), frames[0].shape[-1], *sizes[row].tolist(), device=device)
         for number, frame in enumerate(frames):
             engine.run(_batch(recipe, [frame], device), own, out[number : number + 1])
         results.append(out)
@@ -250,7 +264,7 @@ def _decoded(samples: list[Sample], draws: Draws, row: int) -> list[Tensor]:
     canvas = draws.crops.canvas[row].tolist()
     decoded = []
     for frame in samples[row].frames:
-        out = torch.empty(*canvas, 3, dtype=frame.dtype)
+        out = torch.empty(*canvas, frame.shape[-1], dtype=frame.dtype)
         resample(frame, draws.crops, row, out)
         decoded.append(out)
     return decoded

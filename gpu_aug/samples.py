@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor
 
 from gpu_aug.errors import TargetsError
+from gpu_aug.image_kind import USUAL, ImageKind
+from gpu_aug.pixels import read_pixels
 from gpu_aug.targets.targets import Targets, as_array
 
 KEYS = (
@@ -22,7 +25,7 @@ class Sample:
     """A sample that was checked.
 
     Attributes:
-        frames: All its images, [H, W, 3] each, uint8 or float32.
+        frames: All its images, [H, W, C] each, uint8 or float32.
         shapes: Key or (key, name) -> how many frames it has; None is one image without a first axis.
     """
 
@@ -33,8 +36,8 @@ class Sample:
     rest: dict[str, Any]
 
 
-def read_sample(sample: Any, number: int) -> Sample:
-    """Check a sample and bring it into one form."""
+def read_sample(sample: Any, number: int, kind: ImageKind = USUAL) -> Sample:
+    """Check a sample, whose images are of a kind, and bring it into one form."""
     where = f"sample {number}"
     if not isinstance(sample, Mapping):
         raise TargetsError(f"{where} must be a dictionary, got {type(sample).__name__}")
@@ -48,7 +51,8 @@ def read_sample(sample: Any, number: int) -> Sample:
     shapes: dict[Any, int | None] = {}
     for key, image in _images(sample, where).items():
         name = key if isinstance(key, str) else f"{key[0]}[{key[1]!r}]"
-        clip, is_clip = _read_image(image, f"{where}: {name}")
+        read = _read_image if kind.is_usual else partial(read_pixels, kind)
+        clip, is_clip = read(image, f"{where}: {name}")
         if frames and clip[0].shape != frames[0].shape:
             raise TargetsError(
                 f"{where}: {name} must be as large as the sample's first image, "
@@ -111,9 +115,9 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
     x = x[..., None] if x.ndim == 2 else x
     if x.ndim not in (3, 4) or x.shape[-1] not in (1, 3) or 0 in x.shape:
         alpha = (
-            ": leave its alpha channel out, or paint what is transparent"
+            ": leave its alpha channel out, or paint what is transparent; channels=4 keeps it"
             if x.ndim in (3, 4) and x.shape[-1] == 4
-            else ""
+            else ": give channels= where images have others than three"
         )
         form = "[3, H, W]" if is_tensor else "[H, W, 3]"
         raise TargetsError(
@@ -131,7 +135,7 @@ def _read_image(image: Any, where: str) -> tuple[Tensor, bool]:
     elif x.dtype != torch.uint8:
         raise TargetsError(
             f"{where} must be uint8 or float in [0, 1], got {str(x.dtype).removeprefix('torch.')}: "
-            "divide it by its largest possible value"
+            "divide it by its largest possible value, or give depth=16 with uint16"
         )
     is_clip = x.ndim == 4
     x = x if is_clip else x[None]
@@ -164,11 +168,12 @@ def _read_targets(sample: Mapping[str, Any], where: str) -> Targets:
 def _way_to_rgb(image: Any) -> str:
     """Return how a Pillow image of another mode becomes one that is taken, and what is lost."""
     if image.mode[0] in "IF":  # I, I;16, F: convert() would cut everything above 255 off
-        return "divide its values by the largest possible one, such as np.asarray(image) / 4095 of 12 bits"
-    if image.getbands()[-1] in ("A", "a") or "transparency" in image.info:
         return (
-            "paste it on a background, or use image.convert('RGB'), which leaves transparency out"
+            "divide its values by the largest possible one, such as np.asarray(image) / 4095 of 12 bits, or give "
+            "depth=16 or depth='float32' and channels=1"
         )
+    if image.getbands()[-1] in ("A", "a") or "transparency" in image.info:
+        return "paste it on a background, use image.convert('RGB'), which leaves transparency out, or give channels=4"
     return "use image.convert('RGB')"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.label_vector import LabelShape, described
 from readers.proportion import checked_shares
 from readers.sample import SelectionError
 
@@ -43,6 +44,19 @@ def group_classes(
         raise SelectionError("balanced() has the weight 0 for every class; give one of them more")
     shares = checked_shares(of_class[kept].tolist(), int(kept.sum()))
     return _grouped(labels, present[kept], sizes[kept]), sizes[kept].astype(np.int64), shares
+
+
+def require_classes(shape: LabelShape, method: str) -> None:
+    """Refuse to select by classes where labels are vectors.
+
+    Raises:
+        SelectionError: They are.
+    """
+    if shape != ():
+        raise SelectionError(
+            f"{method}() asks for the class of each sample, but the labels are {described(shape)}, which are no classes; give "
+            "where() a truth for each sample, or give the samples class numbers with with_labels()"
+        )
 
 
 def _count(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

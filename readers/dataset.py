@@ -10,7 +10,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.balance import group_classes
+from readers.balance import group_classes, require_classes
+from readers.classes import Classes
+from readers.given_labels import GivenLabels, given_labels
+from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, is_number
@@ -24,7 +27,9 @@ from readers.sample import (
     single_index,
     sound,
 )
-from readers.selection import Picked, pick_shares, pick_taken, pick_where
+from readers.selection import Picked, Stretch, pick_shares, pick_taken, pick_where
+
+_KEYS_READ = 256  # samples that are held at a time
 
 
 class IndexedDataset(ABC):
@@ -52,7 +57,12 @@ class IndexedDataset(ABC):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number; empty where the data does not name its classes."""
+        """Name of each class number, or of each number of a vector; empty where the data does not name them."""
+        return ()
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """Shape of every label: () for class numbers, (K,) for vectors of K numbers, None for vectors of several lengths."""
         return ()
 
     @property
@@ -122,8 +132,17 @@ class IndexedDataset(ABC):
         """One number for every sample, int64 [len].
 
         ``label`` is -1 and ``height`` and ``width`` are 0 where the data does not say; ``num_bytes`` is
-        the size of all fields together, -1 where it is not known without reading.
+        the size of all fields together, -1 where it is not known without reading. Labels that are vectors are no
+        classes: -1.
         """
+
+    def keys(self) -> list[str]:
+        """Name of every sample; where the format has no list of them all samples are read for it."""
+        found: list[str] = []
+        for start in range(0, len(self), _KEYS_READ):
+            some = np.arange(start, min(start + _KEYS_READ, len(self)))
+            found += [sample.key for sample in self.fetch(some)]
+        return found
 
     def verify(self) -> Iterator[BadSample]:
         """Read everything and compare the format's own checksums, if it has any.
@@ -160,10 +179,10 @@ class IndexedDataset(ABC):
         there are more than 2**32.
 
         Raises:
-            SelectionError: The text is no such condition, or no sample fulfils it.
+            SelectionError: The text is no such condition, or no sample fulfils it, or it asks for labels that are vectors.
         """
         self._require_selectable("where")
-        return Subset(self, pick_where(condition, len(self), self.column, self.class_names))
+        return Subset(self, pick_where(condition, len(self), self._asked, self.class_names))
 
     def take(self, which: int | slice | range | Sequence[int] | NDArray[np.int64]) -> "Subset":
         """Select the first n samples, those of a slice or range, or those at the given indices, in that order.
@@ -208,15 +227,37 @@ class IndexedDataset(ABC):
             length: Samples in an epoch; None is as many as there are.
 
         Raises:
-            SelectionError: A sample has no label, or there is no such class.
+            SelectionError: A sample has no label, there is no such class, or labels are vectors.
         """
         self._require_selectable("balanced")
         return Balanced(self, weights, length=length)
+
+    def with_labels(self, labels: GivenLabels, *, classes: Classes | None = None) -> "Relabelled":
+        """Return the same samples with other labels.
+
+        Args:
+            labels: For each sample a class number, the name of a class, None for none, or a vector (several classes,
+                shares of classes, numbers to regress); or an array, whole numbers [N] or numbers [N, K]; or any of
+                these by key.
+            classes: Names in the order of their numbers, or a text file with one per line; None numbers names in
+                sorted order.
+
+        Raises:
+            SourceError: There is not one label for each sample, or one is of another kind or no class.
+        """
+        self._require_selectable("with_labels")
+        return Relabelled(self, labels, classes=classes)
 
     @property
     def _is_mixture(self) -> bool:
         """Whether how often a sample comes is settled, which selecting would undo."""
         return False
+
+    def _asked(self, name: ColumnName) -> NDArray[np.int64]:
+        """A column that a condition asks for."""
+        if name == "label":
+            require_classes(label_shape_of(self), "where")
+        return self.column(name)
 
     def _require_selectable(self, method: str) -> None:
         if self._is_mixture:
@@ -266,6 +307,11 @@ class Subset(IndexedDataset):
         return self.whole.field_types
 
     @property
+    def label_shape(self) -> LabelShape:
+        """That of the whole dataset."""
+        return label_shape_of(self.whole)
+
+    @property
     def block_size(self) -> int:
         """About as many samples as a block of the whole has here."""
         return max(1, round(self.whole.block_size * self._picked.density))
@@ -273,6 +319,11 @@ class Subset(IndexedDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`."""
         return self.whole.column(name)[self._picked.in_whole(np.arange(len(self)))]
+
+    def keys(self) -> list[str]:
+        """See `IndexedDataset.keys`."""
+        keys = self.whole.keys()
+        return [keys[index] for index in self._picked.in_whole(np.arange(len(self))).tolist()]
 
     def indices_in_whole(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Return where samples stand in the dataset they are taken from, int64 [n]."""
@@ -285,6 +336,59 @@ class Subset(IndexedDataset):
             return []
         fetched = self.whole.fetch(self._picked.in_whole(np.array(own, np.int64)))
         return [replace(sample, index=index) for sample, index in zip(fetched, own, strict=True)]
+
+
+class Relabelled(Subset):
+    """The samples of a dataset with labels that are given; `IndexedDataset.with_labels` makes it.
+
+    Attributes:
+        whole: The dataset.
+
+    Example:
+        >>> photos = open_dataset("photos/").take(2).with_labels(["tabby", "siamese"])
+        >>> photos.class_names, [sample.label for sample in photos.fetch([0, 1])]
+        (('siamese', 'tabby'), [1, 0])
+    """
+
+    def __init__(
+        self, whole: IndexedDataset, labels: GivenLabels, *, classes: Classes | None = None
+    ) -> None:
+        super().__init__(whole, Stretch(range(len(whole))))
+        found = given_labels(labels, classes, len(whole), whole.keys)
+        self._table, self._class_names = found.table, found.class_names
+
+    def __repr__(self) -> str:
+        """The dataset."""
+        return f"Relabelled({self.whole!r})"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """32 hex digits over the fingerprint of the dataset, the labels and the names of the classes."""
+        text = f"labels {self.whole.fingerprint} {self._table.identity} {list(self._class_names)}"
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Name of each class number, or of each number of a vector; empty where they have none."""
+        return self._class_names
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """See `IndexedDataset.label_shape`."""
+        return self._table.shape
+
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """See `IndexedDataset.column`."""
+        return self._table.class_numbers() if name == "label" else self.whole.column(name)
+
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """Read samples; see `Dataset.fetch`."""
+        return [
+            replace(sample, label=self._table[sample.index])
+            if isinstance(sample, Sample)
+            else sample
+            for sample in self.whole.fetch(indices)
+        ]
 
 
 class Balanced(IndexedDataset):
@@ -308,6 +412,7 @@ class Balanced(IndexedDataset):
         *,
         length: int | None = None,
     ) -> None:
+        require_classes(label_shape_of(whole), "balanced")
         self.whole = whole
         given = {} if weights is None else weights
         self._weights = {self._class_number(name): given[name] for name in given}
@@ -350,6 +455,11 @@ class Balanced(IndexedDataset):
         return self.whole.field_types
 
     @property
+    def label_shape(self) -> LabelShape:
+        """That of the dataset, which is ()."""
+        return label_shape_of(self.whole)
+
+    @property
     def block_size(self) -> int:
         """Block size of the dataset."""
         return self.whole.block_size
@@ -357,6 +467,10 @@ class Balanced(IndexedDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`."""
         return self.whole.column(name)
+
+    def keys(self) -> list[str]:
+        """See `IndexedDataset.keys`."""
+        return self.whole.keys()
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """See `Dataset.fetch`."""

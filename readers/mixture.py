@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.dataset import IndexedDataset
+from readers.label_vector import LabelShape, described, label_shape_of
 from readers.order import AnyOrder, Order, Shuffle, make_order
 from readers.plural import counted
 from readers.proportion import ProportionalOrder, checked_length, checked_shares, seed_of_group
@@ -69,6 +70,7 @@ class Mixture(IndexedDataset):
         (_, self.weights), *later = _checked_weights(weights, len(self.datasets))
         self.later_weights = tuple(later)
         self._num_positions = checked_length(length, self._starts[-1])
+        self._label_shape = _common_shape(self.datasets, labels)
         self._class_names, self._offsets = _merged_classes(self.datasets, labels)
 
     def __len__(self) -> int:
@@ -108,6 +110,11 @@ class Mixture(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Class names shared by the datasets, or all names, one dataset after the other."""
         return self._class_names
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """That which all datasets have; None where they have vectors of several lengths."""
+        return self._label_shape
 
     @property
     def block_size(self) -> int:
@@ -187,7 +194,9 @@ class Mixture(IndexedDataset):
         key = sample.key if self._names is None else f"{self._names[number]}/{sample.key}"
         if isinstance(sample, BadSample):
             return replace(sample, index=index, key=key)
-        label = sample.label + self._offsets[number] if sample.label >= 0 else sample.label
+        label, offset = sample.label, self._offsets[number]
+        if not isinstance(label, np.ndarray) and label >= 0:
+            label += offset
         return replace(sample, index=index, key=key, label=label)
 
 
@@ -273,6 +282,27 @@ def _check_datasets(datasets: Sequence[Dataset]) -> None:
 
 def _block_size(dataset: Dataset) -> int:
     return int(getattr(dataset, "block_size", 256))
+
+
+def _common_shape(datasets: Sequence[Dataset], labels: Literal["same", "offset"]) -> LabelShape:
+    """Return the shape of the labels of all datasets.
+
+    Raises:
+        SelectionError: Some have class numbers and others vectors, or vectors that differ in length, or vectors shall be
+            moved.
+    """
+    shapes = list(dict.fromkeys(map(label_shape_of, datasets)))
+    if labels == "offset" and shapes != [()]:
+        shape = next(shape for shape in shapes if shape != ())
+        raise SelectionError(
+            f'mix(labels="offset") moves class numbers, but the labels of a dataset are {described(shape)}; leave it out'
+        )
+    if len(shapes) > 1 and (() in shapes or None not in shapes):
+        raise SelectionError(
+            f"mix() got datasets whose labels are {described(shapes[0])} and {described(shapes[1])}; give all of them labels "
+            "of one kind with with_labels()"
+        )
+    return shapes[0] if len(shapes) == 1 else None
 
 
 def _merged_classes(

@@ -12,8 +12,10 @@ from readers.dataset import IndexedDataset
 from readers.describe import describe
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
+from readers.formats.detect_stores import refuse_remote_table
 from readers.formats.folder_warnings import doubts
 from readers.formats.hub.repository import find_repository
+from readers.formats.path_table.detect import is_path_table
 from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
 from readers.formats.split_classes import told_of_other_classes
 from readers.formats.splits import (
@@ -25,21 +27,25 @@ from readers.formats.splits import (
     split_of,
 )
 from readers.formats.unused_annotations import unread
+from readers.given_labels import GivenLabels
 from readers.sample import PathLike, SourceError
-from readers.storage.paths import find_paths, has_wildcards, is_url
+from readers.storage.paths import expand_braces, find_paths, has_wildcards, is_url
 from readers.storage.unreadable import unreadable
 
 if TYPE_CHECKING:
     from readers.formats.stream import TarStream
     from readers.storage.remote import StorageOptions
 
+Source = PathLike | Sequence[PathLike] | Sequence[tuple[PathLike, Any]]
+
 
 @overload
 def open_dataset(
-    source: PathLike | Sequence[PathLike],
+    source: Source,
     *,
     format: FormatName | None = None,
     split: str | None = None,
+    labels: GivenLabels | None = None,
     **options: object,
 ) -> IndexedDataset: ...
 @overload
@@ -48,13 +54,15 @@ def open_dataset(
     *,
     format: Literal["stream"],
     split: str | None = None,
+    labels: None = None,
     **options: object,
 ) -> "TarStream": ...
 def open_dataset(
-    source: PathLike | Sequence[PathLike],
+    source: Source,
     *,
     format: str | None = None,
     split: str | None = None,
+    labels: GivenLabels | None = None,
     **options: object,
 ) -> "IndexedDataset | TarStream":
     """Open a dataset and detect its format.
@@ -73,12 +81,15 @@ def open_dataset(
             a video,
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``az://``, ``abfss://``, ``http://``,
             ``https://``,
-            a sequence of files or patterns of one format, of image files, or of videos.
+            a sequence of files or patterns of one format, of image files, or of videos,
+            a sequence of pairs of an image or a video and its label, as for `labels`: ``[("a.jpg", "cat"), ...]``.
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
             forward only, which is all that compressed ones, pipes and some servers allow.
         split: Which split to take where names of files or folders tell several (``train-00000-of-00002.parquet``,
             ``val/``), by Hugging Face's rules (see `readers.formats.splits`). Several splits are never opened as one
             without a word: a list of patterns does so, and ``format="folder"`` where they are classes.
+        labels: Labels in the place of those that the data has, as for `IndexedDataset.with_labels`: one for each sample in
+            the order of the dataset, an array, or a dictionary by key; ``classes=`` names their classes.
         options: Options of the format's class, such as ``image="photo"`` to name a column; for URLs also those
             of `readers.storage.remote.StorageOptions`, such as ``cache_bytes=0``.
 
@@ -99,6 +110,10 @@ def open_dataset(
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
+    pairs = _pairs_of(source)
+    if pairs is not None:
+        source, labels = _from_pairs(pairs, labels)
+    classes = options.pop("classes", None) if labels is not None else None
     format = format or next((k.name for k in FORMATS.values() if options.keys() & k.told_by), None)
     many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
     repository = _of_repository(names, format, split, options)
@@ -115,6 +130,8 @@ def open_dataset(
             f"{paths[0]} can only be read forward: say format='stream', which a Loader takes with "
             "shuffle='block', or decompress it or make shards of it (gpu-aug pack)"
         )
+    if format is None and len(paths) == 1 and is_path_table(paths[0], options):
+        kind = FORMATS["csv"]
     if kind.own_splits and split is not None:
         options = {**options, "split": split}
     with unreadable(paths[0]):
@@ -123,7 +140,13 @@ def open_dataset(
     beside += [] if "classes" in options else told_of_other_classes(kind, paths[0])
     for remark in [*getattr(made, "remarks", ()), *beside]:
         warnings.warn(remark, UserWarning, stacklevel=2)
-    return made
+    if labels is None:
+        return made
+    if not isinstance(made, IndexedDataset):
+        raise SourceError(
+            f"{kind.title} is read forward and takes no labels=: make shards of it (gpu-aug pack)"
+        )
+    return made.with_labels(labels, classes=classes)  # type: ignore[arg-type]
 
 
 def _of_repository(
@@ -146,7 +169,36 @@ def _of_repository(
     return None
 
 
-def _texts_of(source: PathLike | Sequence[PathLike]) -> list[str]:
+def _pairs_of(source: Any) -> list[tuple[PathLike, Any]] | None:
+    """Return pairs of a path and a label; None where the source is something else."""
+    if isinstance(source, (str, os.PathLike)) or not isinstance(source, Sequence):
+        return None
+    are_pairs = [isinstance(one, tuple | list) for one in source]
+    if not any(are_pairs):
+        return None
+    for number, one in enumerate(source):
+        is_path = are_pairs[number] and len(one) == 2 and isinstance(one[0], (str, os.PathLike))
+        if not is_path:
+            raise SourceError(
+                f"source[{number}] is no pair of a path and a label, as others in the list are: give (path, label) for each"
+            )
+    return [(one[0], one[1]) for one in source]
+
+
+def _from_pairs(
+    pairs: list[tuple[PathLike, Any]], labels: object
+) -> tuple[list[PathLike], list[Any]]:
+    if labels is not None:
+        raise SourceError(
+            "labels= and pairs of a path and a label are given: leave one of them out"
+        )
+    wild = next((path for path, _ in pairs if has_wildcards(os.fspath(path))), None)
+    if wild is not None:
+        raise SourceError(f"{wild} is a pattern, and a pair names one file: give a pair for each")
+    return [path for path, _ in pairs], [label for _, label in pairs]
+
+
+def _texts_of(source: Any) -> list[str]:
     if hasattr(source, "dtype"):
         raise SourceError(
             f"source={describe(source)} is no path: of images in memory make a dataset with "
@@ -208,6 +260,8 @@ def _storage_names() -> list[str]:
 
 def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) -> list[str]:
     """Return the files that a path, a pattern or the URL of a folder stands for; local folders stay."""
+    if storage and is_url(text) and has_wildcards(text) and text.endswith(".parquet"):
+        _refuse_remote_tables(text, storage)
     found = find_paths(text, storage)
     if storage and len(found) == 1 and is_url(text) and text.endswith("/"):
         return _inside(found[0], storage, split)
@@ -216,11 +270,20 @@ def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) ->
     return found
 
 
+def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
+    """Refuse a pattern of files of a table, among which are removed ones."""
+    from readers.storage.remote import list_around
+
+    for url, names in list_around(expand_braces(pattern)[0], storage):
+        refuse_remote_table(url, names)
+
+
 def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]:
     """Return the files of a folder in a store."""
     from readers.storage.remote import Url, list_remote
 
     there = list_remote(url, storage)
+    refuse_remote_table(url, [path.removeprefix(url) for path in there])
     deeper = [path for path in there if "/" in path.removeprefix(url)]
     there = [path for path in there if "/" not in path.removeprefix(url)]
     if f"{url}{MDS_INDEX}" in there:

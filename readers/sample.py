@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers.describe import describe
+from readers.label_vector import Label, same_label
 
 PathLike = str | os.PathLike[str]
 
@@ -109,7 +110,8 @@ class Sample:
         index: Index in the dataset, 0 <= index < len(dataset).
         key: Name for people, such as ``train-0003.tar/n01440764_10026``.
         fields: Encoded bytes by field name (lower case, no leading dot), in stored order.
-        label: Class number, -1 when the data has none.
+        label: Class number, -1 when the data has none; or a vector, float32 [K]: several classes at once, shares of
+            classes, or numbers to regress. See `IndexedDataset.label_shape`.
         size: (height, width) in pixels after EXIF orientation, None when the dataset does not
             know it without reading the header.
         restarts: Where the restart intervals of `image` lie, as `readers.image.restarts.restart_offsets`
@@ -126,10 +128,20 @@ class Sample:
     index: int
     key: str
     fields: Mapping[str, Payload]
-    label: int = -1
+    label: Label = -1
     size: tuple[int, int] | None = None
     restarts: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     image_field: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether everything is the same, but for `restarts`."""
+        if not isinstance(other, Sample):
+            return NotImplemented
+        mine, others = self._compared(), other._compared()
+        return mine == others and same_label(self.label, other.label)
+
+    def _compared(self) -> tuple[object, ...]:
+        return self.index, self.key, self.fields, self.size, self.image_field
 
     @property
     def video_field(self) -> str | None:
@@ -204,7 +216,7 @@ class Dataset(Protocol):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, empty when the data does not name its classes."""
+        """Name of each class number, or of each number of a vector; empty when the data does not name its classes."""
 
     def __len__(self) -> int: ...
 

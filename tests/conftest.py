@@ -40,6 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--write-imports", action="store_true", help="write docs/imports.md anew")
     parser.addoption(
+        "--write-image-kinds", action="store_true", help="write the table of docs/images.md anew"
+    )
+    parser.addoption(
         "--whole", action="store_true", help="fail unless all groups of tests/groups.toml ran"
     )
     parser.addoption("--write-outcome", type=Path, help="write what ran, where and when")

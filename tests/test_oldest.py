@@ -17,12 +17,21 @@ OLDEST = {
     "h5py": ["readers/formats/test_hdf5.py"],
     "array-record": ["readers/formats/test_arrayrecord.py"],
     "obstore": ["readers/storage/test_remote.py", "readers/storage/test_remote_faults.py"],
+    "pylance": ["readers/formats/test_lance.py"],
+    "deltalake": ["readers/formats/test_delta.py"],
+    "pyiceberg": ["readers/formats/test_iceberg.py"],
+    "huggingface-hub": ["readers/formats/test_hub.py"],
     "zstandard": ["readers/formats/test_stream.py", "readers/formats/test_mds.py"],
     "av": ["readers/video/test_scan.py", "dali_pipes/video/test_decode.py"],
     "torchdata": ["dali_pipes/integrations/test_torchdata.py"],
     "lightning": ["dali_pipes/integrations/test_lightning.py"],
     "pillow": ["readers/image", "dali_pipes/decode"],
-    "opencv-python-headless": ["dali_pipes/decode", "gpu_aug/engines/test_engines.py"],
+    "opencv-python-headless": [
+        *(f"dali_pipes/decode/test_{name}.py" for name in ("decode", "dali_images", "from_dali")),
+        "gpu_aug/engines/test_engines.py",
+    ],
+    "tifffile": ["dali_pipes/decode/test_stored.py"],
+    "imagecodecs": ["dali_pipes/decode/test_stored.py"],
 }
 """Distribution -> the tests that are run with its oldest version."""
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from bench.output.text import fact_table, plain_table, print_plain, printable
 from readers import Sample
 from readers.formats.stream import TarStream
+from readers.label_vector import described, label_shape_of
 from readers.plural import counted
 from readers.prepare import Inspection
 from readers.prepare.inspection import MOST_LISTED
@@ -70,7 +71,7 @@ def to_dict(source: str, found: Inspection) -> dict[str, object]:
         "videos": found.videos.to_dict() if found.videos.codecs else None,
         "labels_of_all": found.all_labels,
         "classes": classes,
-        "unlabelled": found.labels[-1],
+        "unlabelled": found.labels[-1] if label_shape_of(found.dataset) == () else 0,
         "doubled_keys": None if found.doubled is None else found.num_doubled,
         "doubled": found.doubled,
         "num_bad": found.num_bad,
@@ -169,6 +170,9 @@ def _ends(spread: Spread, unit: int) -> str:
 def _label_facts(found: Inspection) -> list[tuple[str, str]]:
     if not found.labels:
         return []
+    shape = label_shape_of(found.dataset)
+    if shape != ():
+        return [("labels", described(shape))]
     of = "" if found.all_labels or found.length == found.num_looked_at else " of those looked at"
     counts = [count for label, count in found.labels.items() if label >= 0]
     if not counts:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bench.output.errors import BenchError
 from dali_pipes.preview.sound import sound_samples
 from readers import BadSample, Dataset, Sample, read_header
+from readers.label_vector import class_number
 from readers.prepare.source import open_at_random
 
 MAX_IMAGES = 2048
@@ -68,7 +69,7 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     return Images(
         Repeated(dataset, np.array([sample.index for sample in sound], np.int64)),
         [_as_file(sample, source, folder) for sample in sound],
-        [max(0, sample.label) for sample in sound],
+        [max(0, class_number(sample.label)) for sample in sound],
         left_out,
     )
 

@@ -27,6 +27,7 @@ from bench.reading.result import ENTRIES, Entry, Result, Turn, rows_of, show
 from bench.reading.ways import Task, text_of
 from readers import Order, Sample, open_dataset
 from readers.cores import usable_cores
+from readers.label_vector import class_number
 
 _PREPARE_SECONDS_MAX = 900.0
 _ANSWER_SECONDS_MORE = 120.0
@@ -186,7 +187,7 @@ def _images(source: str, size_bytes: int) -> list[Image]:
             if not isinstance(entry, Sample) or entry.image is None:
                 continue
             if num_bytes + len(entry.image) <= size_bytes:
-                images.append(Image(bytes(entry.image), max(entry.label, 0)))
+                images.append(Image(bytes(entry.image), max(class_number(entry.label), 0)))
                 num_bytes += len(entry.image)
     return images * max(1, size_bytes // max(num_bytes, 1))
 

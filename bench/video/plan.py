@@ -12,6 +12,7 @@ from bench.output.errors import BenchError
 from bench.video.clips import ClipSettings, open_sound_videos
 from dali_pipes.video.clips import Clips
 from readers import Order, Sample
+from readers.label_vector import class_number
 from readers.video import VideoInfo
 
 MAX_VIDEOS = 256
@@ -127,7 +128,7 @@ def make_plan(
     indices = Order(len(clips), seed=seed).indices(0, positions)
     frames = clips.frames(seed, 0, indices, np.zeros_like(indices))
     files = [_as_file(sample, source, folder) for sample in samples]
-    labels = [max(0, sample.label) for sample in samples]
+    labels = [max(0, class_number(sample.label)) for sample in samples]
     return ClipPlan(clips, files, labels, clips.videos(indices), frames), left_out
 
 

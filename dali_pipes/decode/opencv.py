@@ -12,6 +12,9 @@ from dali_pipes.errors import DecodeError, told
 from dali_pipes.lossy_images import warn_of_losses
 from readers.sample import Payload
 
+_NPY = b"\x93NUMPY"
+_NUMBERS = "an array of NumPy's, which is read as it is stored: give the Loader its channels= and depth=, such as depth=16"
+
 
 def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     """Decode a whole image to RGB with the EXIF orientation applied.
@@ -29,11 +32,13 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
     Raises:
         DecodeError: If the bytes do not decode, or decode to another size.
     """
+    if bytes(data[:6]) == _NPY:
+        raise DecodeError(_NUMBERS)
     try:
         warn_of_losses(data)
     except UserWarning as error:  # an error of this image, which is no end of a thread
         raise DecodeError(f"a warning, and warnings are errors here: {error}") from error
-    cv2 = _opencv()
+    cv2 = opencv_5()
     image = _decode_with_pillow(data) if cv2 is None else _decode_with_opencv(cv2, data)
     if image.shape != (*size, 3):
         got = f"{image.shape[0]}x{image.shape[1]}"
@@ -42,7 +47,8 @@ def decode(data: Payload, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 @cache
-def _opencv() -> ModuleType | None:
+def opencv_5() -> ModuleType | None:
+    """Return OpenCV 5 or newer, None where there is none."""
     try:
         import cv2
     except ImportError:

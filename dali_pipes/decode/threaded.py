@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from dali_pipes.decode.cpu import render_encoded
+from dali_pipes.decode.sample_images import render_images
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched, Pending
 from dali_pipes.pipeline.threads import Render
@@ -58,4 +59,6 @@ class CpuDecoder:
     def _render_of(self, fetched: Fetched) -> Render:
         if self._fetcher.clips is not None:
             return ClipRenderer(self._fetcher, fetched)
+        if not self._fetcher.images.is_usual:
+            return partial(render_images, self._fetcher)
         return partial(render_encoded, self._fetcher, fast=self._fast)

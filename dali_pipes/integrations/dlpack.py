@@ -28,7 +28,7 @@ def to_jax(batch: Batch) -> dict[str, Any]:
 
         - "images": [B, H, W, 3] of the loader's dtype; clips [B, T, H, W, 3]. Copied under
           Loader(channels_last=False), and by JAX on a CPU where they do not begin at a multiple of 64 bytes.
-        - "labels": int32 [B], or float32 [B, num_classes] under a recipe that mixes samples.
+        - "labels": int32 [B], or float32 [B, num_classes] under a recipe that mixes samples; vectors as the batch has them.
         - "valid": bool [B], copied to the device.
         - "views": where there are several, a list of arrays like the images, which are the first of them.
         - "masks", "boxes", "box_labels", "keypoints", "keypoint_labels": where the batch has them, of its shapes.

@@ -9,9 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from gpu_aug import Draws, Engine, Recipe
+from gpu_aug.image_kind import USUAL, ImageKind
 
 ViewCanvases = torch.Tensor | list[torch.Tensor]
-"""Canvases of one view: uint8 [images, height, width, 3], or images of sizes of their own."""
+"""Canvases of one view: uint8 or float32 [images, height, width, C], or images of sizes of their own."""
 
 _ALIGNMENT = 64
 
@@ -26,7 +27,8 @@ class View:
         dtype: The type of the finished images.
         memory_format: The memory format of the finished images.
         device: Device of the engine.
-        num_frames: Frames of a clip; 0 where samples are images.
+        images_per_row: Images of a sample: the frames of a clip, or its own.
+        kind: What images are.
     """
 
     recipe: Recipe
@@ -34,24 +36,20 @@ class View:
     dtype: torch.dtype
     memory_format: torch.memory_format
     device: torch.device
-    num_frames: int = 0
-
-    @property
-    def images_per_row(self) -> int:
-        """Number of images per sample."""
-        return self.num_frames or 1
+    images_per_row: int = 1
+    kind: ImageKind = USUAL
 
     def empty(self, count: int) -> torch.Tensor:
-        """Memory for the images of `count` samples, [images, 3, H, W]."""
+        """Memory for the images of `count` samples, [images, C, H, W]."""
         count *= self.images_per_row
-        size = self.recipe.fixed_size
-        shape = (count, 3, *size)
+        size, channels = self.recipe.fixed_size, self.kind.channels
+        shape = (count, channels, *size)
         if self.device.type != "cpu":
             return torch.empty(
                 shape, dtype=self.dtype, device=self.device, memory_format=self.memory_format
             )
         last = self.memory_format == torch.channels_last
-        memory = _aligned((count, *size, 3) if last else shape, self.dtype)
+        memory = _aligned((count, *size, channels) if last else shape, self.dtype)
         return memory.permute(0, 3, 1, 2) if last else memory
 
 
@@ -61,15 +59,17 @@ class Canvases:
 
     Attributes:
         views: One entry per view; views whose decode stage gives all images one size have one tensor.
-        times: Canvases of a row: the frames of a clip, 1 for images.
+        times: Canvases of a row: the frames of a clip, or the images of a sample.
         pinned: Whether they go on to a GPU.
         first: The row that is called row 0.
+        kind: What images are.
     """
 
     views: tuple[ViewCanvases, ...]
     times: int
     pinned: bool
     first: int = 0
+    kind: ImageKind = USUAL
 
     def from_row(self, first: int) -> "Canvases":
         """The same memory, whose row 0 is row `first` of this."""
@@ -78,20 +78,20 @@ class Canvases:
     def of(
         self, row: int, draws: Sequence[Draws], drawn_row: int, frame: int = 0
     ) -> list[torch.Tensor]:
-        """The canvases of a row's frame, one per view, uint8 [height, width, 3].
+        """The canvases of a row's frame, one per view, uint8 or float32 [height, width, C].
 
         Args:
             row: The row.
             draws: One entry per view; where canvases have several sizes they are made here as the draws say.
             drawn_row: The row of the draws.
-            frame: The number of the frame in its clip.
+            frame: The number of the frame in its clip, or of the image in its sample.
         """
         number = (self.first + row) * self.times + frame
         canvases = []
         for view, drawn in zip(self.views, draws, strict=True):
             if isinstance(view, list):
                 height, width = drawn.crops.canvas[drawn_row].tolist()
-                view[number] = empty((height, width, 3), pinned=self.pinned)
+                view[number] = empty((height, width), self.kind, pinned=self.pinned)
             canvases.append(view[number])
         return canvases
 
@@ -113,18 +113,18 @@ class Canvases:
 
 def make_canvases(views: Sequence[View], num_rows: int, *, pinned: bool) -> Canvases:
     """Make memory for the canvases of so many rows."""
-    times = views[0].images_per_row
+    times, kind = views[0].images_per_row, views[0].kind
     count = num_rows * times
     made: list[ViewCanvases] = [
-        [torch.empty(0)] * count if size is None else empty((count, *size, 3), pinned=pinned)
+        [torch.empty(0)] * count if size is None else empty((count, *size), kind, pinned=pinned)
         for size in (view.recipe.decode_size for view in views)
     ]
-    return Canvases(tuple(made), times, pinned)
+    return Canvases(tuple(made), times, pinned, kind=kind)
 
 
-def empty(shape: tuple[int, ...], *, pinned: bool) -> torch.Tensor:
-    """Memory for canvases, uint8."""
-    return torch.empty(shape, dtype=torch.uint8, pin_memory=pinned)
+def empty(shape: tuple[int, ...], kind: ImageKind = USUAL, *, pinned: bool) -> torch.Tensor:
+    """Memory for canvases of a shape without their channels."""
+    return torch.empty((*shape, kind.channels), dtype=kind.dtype, pin_memory=pinned)
 
 
 def _aligned(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -11,6 +11,8 @@ from dali_pipes.bad_samples import BadRecord, Policy, substitute
 from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
+from dali_pipes.image_fields import ImageFields
+from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found, TargetReader
@@ -20,8 +22,8 @@ from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
-from readers.buckets import BucketOrder
-from readers.formats.columns import LABEL_LIMIT, to_label
+from readers.bucket_order import BucketOrder
+from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder
 from readers.sample import Payload
 from readers.storage.copies import copied_sample
@@ -71,9 +73,11 @@ class Fetcher:
         targets: Reads what belongs to an image and moves with it.
         timings: Gets the seconds spent reading.
         fields: Reads the further fields of a batch.
+        images: Which fields are the images, and of what kind these are.
 
     Attributes:
         clips: Metadata of the clips, if samples are clips.
+        label_shape: Shape of every label, as the dataset says it.
     """
 
     dataset: Dataset
@@ -85,15 +89,23 @@ class Fetcher:
     targets: TargetReader
     timings: Timings
     fields: FieldReader = field(default_factory=lambda: FieldReader({}))
+    images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
+    label_shape: LabelShape = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "label_shape", label_shape_of(self.dataset))
         object.__setattr__(self, "clips", find_clips(self.dataset))
 
     @property
     def num_frames(self) -> int:
         """Frames of a clip; 0 where samples are images."""
         return self.clips.num_frames if self.clips is not None else 0
+
+    @property
+    def images_per_row(self) -> int:
+        """Images of a sample: the frames of a clip, or its own."""
+        return self.num_frames or self.images.count
 
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
@@ -241,6 +253,7 @@ class Fetcher:
             frames,
             seconds,
             [() if one is None else one.values for one in sounds],
+            self.label_shape,
         )
 
     def _draw(
@@ -290,16 +303,19 @@ class Fetcher:
         return frames, clips.seconds(indices, frames)
 
     def _check(self, sample: Sample | BadSample) -> _Sound | BadSample:
+        if self.images.fields and isinstance(sample, Sample):
+            if missing := self.images.missing(sample):
+                return BadSample(sample.index, sample.key, "read", missing)
+            sample = self.images.chosen(sample)
         if self.clips is None and isinstance(sample, Sample) and _has_views(sample):
             with self.timings.measure("read"):  # of mapped files: see copied_sample
-                sample = copied_sample(sample, self.targets.reads)
+                sample = copied_sample(sample, self._reads)
         if isinstance(sample, BadSample):
             return sample
-        if sample.label.__class__ is not int or not -1 <= sample.label < LABEL_LIMIT:
-            try:  # of a dataset that does not look at them itself
-                sample = replace(sample, label=to_label(sample.label))
-            except ValueError as error:
-                return BadSample(sample.index, sample.key, "read", str(error))
+        try:
+            sample = checked_label(sample, self.label_shape)
+        except ValueError as error:
+            return BadSample(sample.index, sample.key, "read", str(error))
         data = sample.image
         if data is None:
             return BadSample(sample.index, sample.key, "read", _why_no_image(sample))
@@ -321,6 +337,10 @@ class Fetcher:
         except FieldError as error:
             return BadSample(sample.index, sample.key, "fields", str(error))
         return _Sound(sample, data, size, values)
+
+    def _reads(self, name: str) -> bool:
+        """Whether a field beside the image will be read."""
+        return self.targets.reads(name) or self.images.reads(name)
 
     def _substitute(self, plan: Plan, bad: BadSample, row: _Row) -> _Row:
         """Record a bad sample, and fill its row with another one where the policy says so."""

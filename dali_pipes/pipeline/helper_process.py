@@ -35,7 +35,7 @@ _LOOK_SECONDS = 1.0  # how often it is asked whether the training process still 
 def build(job: Job, ring: Ring) -> Pipeline:
     """Build the pipeline of a job, whose results go straight into the slots of a ring."""
     setup, fetcher = job.setup, job.setup.fetcher
-    times = fetcher.num_frames or 1
+    times = fetcher.images_per_row
     workers = Workers(fetcher, setup.num_threads)
 
     def slot(fetched: Fetched) -> Images:
@@ -47,7 +47,7 @@ def build(job: Job, ring: Ring) -> Pipeline:
         def finish(parts: Sequence[Decoded]) -> tuple[Finished, Images]:
             return join(fetched, parts).finished(), images
 
-        canvases = Canvases(images, times, pinned=False)
+        canvases = Canvases(images, times, pinned=False, kind=fetcher.images.kind)
         return Pending(finish, workers.render(fetched, render, canvases))
 
     spawn = render_alone

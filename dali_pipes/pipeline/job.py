@@ -109,10 +109,11 @@ def frame_of(view: View, count: int) -> Frame:
                 f"helper_process=True on {view.device} needs recipes that begin with a crop or resize "
                 f"to one size, got {view.recipe!r}; begin so, or leave helper_process out"
             )
-        return Frame((count, *size, 3), torch.uint8, permuted=False)
+        return Frame((count, *size, view.kind.channels), view.kind.dtype, permuted=False)
     size = view.recipe.fixed_size
     last = view.memory_format == torch.channels_last
-    shape = (count, *size, 3) if last else (count, 3, *size)
+    channels = view.kind.channels
+    shape = (count, *size, channels) if last else (count, channels, *size)
     return Frame(shape, view.dtype, permuted=last)
 
 

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from dali_pipes.bad_samples import BadRecord
 from dali_pipes.fields import Values
+from dali_pipes.labels import Labels, collect_labels
 from dali_pipes.schedule import Plan
 from dali_pipes.targets import Found
 from gpu_aug import Draws
 from readers import Sample
+from readers.label_vector import LabelShape
 from readers.sample import Payload
 
 NOTHING = Found()
@@ -39,6 +41,7 @@ class Fetched:
         frames: int64 [n, T], the frames of each clip, counted in the order of presentation; T is 0 for images.
         seconds: float64 [n, T], when these are shown in their video.
         values: The further fields of each row; see FieldReader.
+        label_shape: Shape of every label of the dataset.
     """
 
     plan: Plan
@@ -53,6 +56,7 @@ class Fetched:
     frames: NDArray[np.int64]
     seconds: NDArray[np.float64]
     values: Sequence[Values]
+    label_shape: LabelShape = ()
 
     def __len__(self) -> int:
         return len(self.data)
@@ -74,6 +78,7 @@ class Fetched:
             self.frames[rows],
             self.seconds[rows],
             self.values[rows],
+            self.label_shape,
         )
 
     def replaced(self, start: int, part: "Fetched") -> "Fetched":
@@ -94,6 +99,7 @@ class Fetched:
             _put(self.frames, rows, part.frames),
             _put(self.seconds, rows, part.seconds),
             [*self.values[: rows.start], *part.values, *self.values[rows.stop :]],
+            self.label_shape,
         )
 
     def key(self, row: int) -> str:
@@ -142,9 +148,7 @@ class Decoded:
             plan=fetched.plan,
             indices=fetched.indices,
             keys=["" if sample is None else sample.key for sample in samples],
-            labels=np.array(
-                [-1 if sample is None else sample.label for sample in samples], np.int64
-            ),
+            labels=collect_labels(samples, fetched.label_shape),
             kept=fetched.kept(),
             found=self.found,
             records=fetched.records,
@@ -179,7 +183,7 @@ class Finished:
         plan: The step.
         indices: int64 [E], positions in the dataset.
         keys: Names for people, "" where a row is lost.
-        labels: int64 [E], -1 where there is none.
+        labels: int64 [E], -1 where there is none; or float32 [E, K], or E float32 [Ki]; see `collect_labels`.
         kept: bool [E], False where a row is lost.
         found: The targets of each row, as the first recipe moved them.
         records: What was bad in each row.
@@ -192,7 +196,7 @@ class Finished:
     plan: Plan
     indices: NDArray[np.int64]
     keys: Sequence[str]
-    labels: NDArray[np.int64]
+    labels: Labels
     kept: NDArray[np.bool_]
     found: Sequence[Found]
     records: Sequence[tuple[BadRecord, ...]]

@@ -54,10 +54,11 @@ class Workers:
     def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
         self.timings = fetcher.timings
         self.pool = single_threaded_pool(num_threads)
-        self._variants, times = fetcher.variants.views, fetcher.num_frames
-        self._group = fetcher.variants.group if times else _GROUP
-        self._most = max(_LARGEST_CHUNK // (times or 1) // self._group, 1) * self._group
+        self._variants, times = fetcher.variants.views, fetcher.images_per_row
+        self._group = fetcher.variants.group if times > 1 else _GROUP
+        self._most = max(_LARGEST_CHUNK // times // self._group, 1) * self._group
         self._num_threads = num_threads
+        self._vectors = fetcher.targets.maps.vectors
 
     def chunks(self, count: int) -> list[tuple[int, int]]:
         """Divide rows into what a thread takes at once, start and stop (half open) of each.
@@ -89,7 +90,7 @@ class Workers:
         keys = [fetched.key(row) for row in range(len(fetched))]
         draws = fetched.mixed_draws()[0]
         recipe = self._variants[fetched.plan.variant].recipes[0]
-        return replace(decoded, found=targets.move(recipe, draws, found, keys))
+        return replace(decoded, found=targets.move(recipe, draws, found, keys, self._vectors))
 
     def move_all_targets(self, decoded: Decoded) -> Decoded:
         """Move the targets of a whole step, each thread those of some rows."""

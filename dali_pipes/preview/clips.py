@@ -1,6 +1,6 @@
 """Clips as pictures: their frames, and what the recipe makes of these."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from dali_pipes.loader import Loader
 from dali_pipes.preview.canvas import Picture, to_pictures, viewable
 from dali_pipes.video.clips import Clips
 from gpu_aug import Recipe, Resize, Views
+from readers.label_vector import Label
 from readers.video import VideoInfo
 
 _HEIGHT_MAX = 256  # of what is drawn; larger frames are shrunk
@@ -55,16 +56,21 @@ def clip_pictures(clips: Clips, views: Views, seed: int) -> Iterator[ClipPicture
     numbers = clips.frames(seed, 0, indices, np.zeros_like(indices))
     sources = _sources(clips, seed)
     for row, entry in enumerate(clips.fetch(indices)):
-        info, label = clips.info(row), int(getattr(entry, "label", -1))
+        info, label = clips.info(row), getattr(entry, "label", -1)
         assert isinstance(info, VideoInfo)
         yield ClipPictures(
             key=entry.key.rpartition("#")[0],
-            label=clips.class_names[label] if 0 <= label < len(clips.class_names) else "",
+            label=_class_name(label, clips.class_names),
             numbers=numbers[row],
             seconds=info.seconds[numbers[row]],
             source=sources[row],
             views=[view[row] for view in augmented],
         )
+
+
+def _class_name(label: Label, class_names: Sequence[str]) -> str:
+    known = not isinstance(label, np.ndarray) and 0 <= label < len(class_names)
+    return class_names[int(label)] if known else ""
 
 
 def _sources(clips: Clips, seed: int) -> list[list[Picture]]:

@@ -24,6 +24,7 @@ from gpu_aug.ops.temporal import SPEED_UNIT
 from readers import BadSample, Dataset, Sample
 from readers.dataset import IndexedDataset, Subset
 from readers.formats.lerobot.dataset import LeRobotDataset
+from readers.label_vector import LabelShape, label_shape_of
 from readers.sample import ColumnName, Payload, SelectionError, checked_indices
 from readers.video import VideoError, VideoIndex, VideoInfo, read_seconds
 from readers.video.segment import Segment, cut
@@ -150,6 +151,11 @@ class Clips(IndexedDataset):
     def class_names(self) -> tuple[str, ...]:
         """Class names of the videos."""
         return self.dataset.class_names
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """Shape of the labels of the videos."""
+        return label_shape_of(self.dataset)
 
     @property
     def block_size(self) -> int:

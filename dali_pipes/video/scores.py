@@ -115,7 +115,8 @@ class ViewMean:
         logits = torch.stack([view.detach().double() for view in views])
         each = logits.softmax(dim=2) if self._average == "softmax" else logits
         means = each.mean(dim=0).cpu().numpy()
-        labels = batch.labels.tolist() if batch.labels.ndim == 1 else [-1] * len(batch)
+        classes = isinstance(batch.labels, torch.Tensor) and batch.labels.ndim == 1
+        labels = batch.labels.tolist() if classes else [-1] * len(batch)  # type: ignore[union-attr]
         numbers, clips = batch.video_numbers.tolist(), batch.indices.tolist()
         for row in torch.nonzero(batch.valid).flatten().tolist():
             video = self._videos.get(numbers[row])

@@ -1,12 +1,15 @@
 """Choosing the engine for a recipe, and the passes that the fused engine makes of it."""
 
 import sys
+from functools import partial
 from typing import Literal
 
 import torch
 
 from gpu_aug.engines.engine import Engine
+from gpu_aug.engines.threes import ByThrees, of_three_channels
 from gpu_aug.errors import EngineError
+from gpu_aug.image_kind import USUAL, ImageKind
 from gpu_aug.ops.foreign.function import BatchFunction
 from gpu_aug.recipe import Recipe
 
@@ -20,7 +23,12 @@ def best_engine(device: torch.device) -> EngineName:
 
 
 def compile_engine(
-    name: EngineChoice, recipe: Recipe, *, device: torch.device, exact: bool = False
+    name: EngineChoice,
+    recipe: Recipe,
+    *,
+    device: torch.device,
+    exact: bool = False,
+    kind: ImageKind = USUAL,
 ) -> Engine:
     """Prepare an engine for a recipe.
 
@@ -30,8 +38,10 @@ def compile_engine(
         device: Where the images are.
         exact: Whether consecutive warps are resampled one by one. Only "fused" composes them otherwise; the
             other engines always keep operations apart.
+        kind: What images are. On other channels than RGB, "fused" and "albumentations" work on three at a time.
 
     Raises:
+        RecipeError: An operation does not take such images.
         EngineError: The name is unknown, the package is missing, the device is not supported,
             or an operation cannot be carried out exactly by this engine, or by none: a function on a batch of
             images of several sizes.
@@ -43,6 +53,15 @@ def compile_engine(
     """
     name = best_engine(device) if name == "auto" else name
     _check_functions(recipe)
+    kind.require_fits(recipe.operations)
+    make = partial(_make, name, device=device, exact=exact)
+    if kind.channels == 3 or name == "kornia":
+        return make(recipe)
+    return ByThrees(make, recipe, kind.channels)
+
+
+def _make(name: str, recipe: Recipe, *, device: torch.device, exact: bool) -> Engine:
+    """Prepare an engine for RGB images, or Kornia's, which takes any."""
     try:
         if name == "kornia":
             from gpu_aug.engines.kornia import KorniaEngine
@@ -101,4 +120,5 @@ def explain_recipe(recipe: Recipe, device: str = "cpu", *, exact: bool = False) 
 
     steps = ", ".join(map(repr, recipe.temporal_operations))
     frames = f"before decoding, which frames: {steps}\n" if steps else ""
+    recipe = of_three_channels(recipe)  # all others are treated alike
     return frames + explain(recipe, device=torch.device(device), exact=exact)

@@ -12,13 +12,13 @@ from gpu_aug.ops.foreign.function import BatchFunction
 from gpu_aug.recipe import Recipe
 
 Images = torch.Tensor | Sequence[torch.Tensor]
-"""[b, H, W, 3], or b images [H, W, 3] of sizes of their own: uint8, or float32 in [0, 1]."""
+"""[b, H, W, C], or b images [H, W, C] of sizes of their own: uint8, or float32; C is 3 unless an ImageKind says otherwise."""
 
 
 class Engine(Protocol):
     """The batch stage of one recipe, ready to run on one device.
 
-    Values are float32 in [0, 1] until Normalize. ``run`` may be called from several threads at
+    Values are float32 in [0, 1] until Normalize, or as they are stored where the ImageKind says so. ``run`` may be called from several threads at
     once; an engine keeps no state between calls.
 
     Example:

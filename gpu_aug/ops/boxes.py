@@ -12,6 +12,8 @@ __all__ = ["ClampBoundingBoxes", "OnTargets", "SanitizeBoundingBoxes"]
 class OnTargets(Operation, abstract=True):
     """An operation that no engine has to carry out: ``gpu_aug.targets.move_batch`` does it."""
 
+    any_channels: ClassVar[bool] = True
+
     moves_pixels_only: ClassVar[bool] = True
     """Always: pixels stay as they are."""
 

@@ -24,6 +24,8 @@ class Mixing(Operation, abstract=True):
     before this operation.
     """
 
+    any_channels: ClassVar[bool] = True
+
     num_classes: int | None = None
 
     def sources(self, partners: NDArray[np.int64]) -> NDArray[np.int64]:

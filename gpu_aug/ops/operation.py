@@ -72,6 +72,12 @@ class Operation(metaclass=Called):
     leaves_unit_range: ClassVar[bool] = False
     """Whether values after it may lie outside [0, 1], as after Normalize."""
 
+    any_channels: ClassVar[bool] = False
+    """Whether it treats all channels alike, so that images may have any number of them; else they are RGB."""
+
+    rounds_to_8_bits: ClassVar[bool] = False
+    """Whether values after it are whole 1/255, or are made of such, so that images of more bits would lose them."""
+
     group: ClassVar[int] = 1
     """How many neighbouring positions of an epoch's order it mixes: 1, 2 or 4."""
 

@@ -85,9 +85,11 @@ def take_nearest(
     return torch.where(beside[:, None], values, taken)
 
 
-def channel_fill(fill: float | tuple[float, ...], dtype: torch.dtype) -> tuple[float, ...]:
+def channel_fill(
+    fill: float | tuple[float, ...], dtype: torch.dtype, channels: int = 3
+) -> tuple[float, ...]:
     """Return one value per channel, in 1/255 for uint8 images."""
-    values = np.broadcast_to(np.asarray(fill, np.float64), 3)
+    values = np.broadcast_to(np.asarray(fill, np.float64), channels)
     return tuple((np.rint(values * 255) if dtype == torch.uint8 else values).tolist())
 
 

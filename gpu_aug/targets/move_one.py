@@ -188,13 +188,15 @@ def follow_matrix(one: Moved, matrix: NDArray[np.float64], *, to_continuous: flo
         one.keypoints = box_math.move_points(one.keypoints + to_continuous, matrix) - to_continuous
 
 
-def _fill(one: Moved, operation: Any) -> int:
-    """Return what masks get beside the image.
+def _fill(one: Moved, operation: Any) -> Any:
+    """Return what masks get beside the image; maps of floats get NaN.
 
     Raises:
         TargetsError: It does not fit into the type of the masks.
     """
     assert one.masks is not None
+    if one.masks.dtype.kind == "f":
+        return np.nan
     dtype, fill = one.masks.dtype, int(operation.fill_mask)
     low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     if not low <= fill <= high:

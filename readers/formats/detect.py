@@ -33,10 +33,7 @@ def detect_named(format: str, paths: list[str], split: str | None) -> Detected:
     if kind.own_splits:
         return Detected(kind, paths)
     if len(paths) > 1 or is_url(paths[0]) or not Path(paths[0]).is_dir():
-        is_whole = split is None or kind.own_splits
-        return Detected(kind, paths if is_whole else choose_split(paths, split or "", paths[0]))
-    if kind.own_splits:
-        return Detected(kind, paths)
+        return Detected(kind, paths if split is None else choose_split(paths, split, paths[0]))
     folder = Path(paths[0])
     inside = sorted(path for path in folder.iterdir() if path.name[0] != ".")
     if kind.takes == "files":

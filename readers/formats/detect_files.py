@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from readers.formats.path_table.detect import is_path_table, is_table_of_tsv, kind_of_csv
 from readers.formats.registry import FORMATS, NUMBERED, Format, format_of
 from readers.formats.splits import choose_split
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
@@ -46,8 +47,7 @@ def detect_files(paths: list[str], split: str | None) -> Detected:
     Raises:
         SourceError: They are of no known format or of several, or hold several splits.
     """
-    own = format_of(paths[0])
-    if split is not None and not (own and own.own_splits):
+    if split is not None and not _have_own_splits(paths):
         paths = choose_split(paths, split, "the list of files" if paths[1:] else paths[0])
     kinds = {path: _format_of_file(path, paths[0]) for path in paths}
     if len({kind.name for kind in kinds.values()}) > 1:
@@ -57,6 +57,15 @@ def detect_files(paths: list[str], split: str | None) -> Detected:
             f"a list must hold one format, got {paths[0]} ({first.title}) and {path} ({other.title})"
         )
     return Detected(kinds[paths[0]], paths)
+
+
+def _have_own_splits(paths: list[str]) -> bool:
+    """Whether what a split is stands in the files, and not in their names."""
+    first = paths[0]
+    if len(paths) == 1 and not is_url(first):
+        return _format_of_file(first, first).own_splits or is_path_table(first, {})
+    named = format_of(first)
+    return named is not None and named.own_splits and named.name != "csv"
 
 
 def is_shard(name: str) -> bool:
@@ -88,7 +97,7 @@ def _format_of_file(path: str, first: str) -> Format:
     ):
         return FORMATS["openimages"]
     if found:
-        return _format_of_list(Path(path)) if found.name == "list" and not is_url(path) else found
+        return found if is_url(path) else _refined(found, Path(path))
     if is_image_file(path):
         return FORMATS["list"]
     if is_url(path):
@@ -130,6 +139,15 @@ def _begins_like_tfrecord(url: str) -> bool:
     with unreadable(url):
         [head] = blob.read_exactly([(0, min(_HEAD_BYTES, blob.size_bytes))])
     return looks_like_tfrecord(bytes(head))
+
+
+def _refined(found: Format, path: Path) -> Format:
+    """Tell formats apart that share endings, by the first rows or the columns."""
+    if found.name == "csv" and path.is_file():
+        return FORMATS[kind_of_csv(path)]
+    if path.suffix.lower() == ".tsv" and path.is_file() and is_table_of_tsv(path):
+        return FORMATS["csv"]
+    return _format_of_list(path) if found.name == "list" else found
 
 
 def _format_of_list(path: Path) -> Format:

@@ -22,6 +22,7 @@ from readers.formats.detect_files import (
 )
 from readers.formats.detect_stores import detect_store
 from readers.formats.lerobot.detect import is_lerobot
+from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
 from readers.formats.registry import FORMATS, format_of
 from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
@@ -35,6 +36,7 @@ from readers.formats.splits import (
     split_of,
 )
 from readers.formats.tar.listed import finished_shards
+from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
@@ -72,7 +74,8 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
     annotated = detect_annotated(folder, folders, files)
     laid_out = [FORMATS[annotated]] if annotated else []
-    laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
+    if annotated != "yolo" or not names_masks(folder):  # which are no folder of masks besides
+        laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
     if len(laid_out) > 1:
         ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)
         raise SourceError(f"{folder} is laid out in several ways: say {ways}")
@@ -89,6 +92,9 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
             )
         chosen = folder_of_split(folder, list(splits), split)
         return with_classes_of_train(detect_folder(chosen, None), folder, splits)
+    metadata = find_metadata(folder, files)
+    if metadata is not None and (metadata.name != _METADATA or has_named_files(metadata)):
+        return Detected(FORMATS["csv"], [str(metadata)])
     if _METADATA in files and split is None:
         return Detected(FORMATS["manifest"], [str(folder / _METADATA)])
     if _PACKED in files:

@@ -44,6 +44,34 @@ def refuse_parts_of_tables(paths: Iterable[str]) -> None:
                 )
 
 
+def refuse_remote_table(url: str, names: Iterable[str]) -> None:
+    """Refuse a folder in an object store that is one of these.
+
+    Args:
+        url: Its URL.
+        names: Of objects and folders in it, with slashes, relative to it.
+
+    Raises:
+        SourceError: It is.
+    """
+    there = {part for name in names for part in (name, f"{name.partition('/')[0]}/")}
+    is_iceberg = any(
+        name.startswith("metadata/") and name.endswith(".metadata.json") for name in there
+    )
+    marks = {
+        "_delta_log/": "a Delta table",
+        "_versions/": "a Lance dataset",
+        ".nv-meta/": "a dataset of Energon",
+    }
+    found = [title for mark, title in marks.items() if mark in there]
+    found += ["an Iceberg table"] if is_iceberg else []
+    if found:
+        raise SourceError(
+            f"{url} is {found[0]}, which is read from this machine's files: copy it here; its files alone hold also what "
+            "was deleted or replaced"
+        )
+
+
 def _is_lance(folder: Path) -> bool:
     return (folder / "_versions").is_dir() and (
         (folder / "data").is_dir() or folder.suffix == ".lance"

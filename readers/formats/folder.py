@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from readers.classes import Classes, read_classes
 from readers.formats.columns import to_label
 from readers.formats.files import FileDataset, Sidecars
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
@@ -63,22 +64,25 @@ class FolderDataset(FileDataset):
 
     Args:
         root: The folder.
-        classes: Names of the classes in the order of their numbers, of which some may have no folder here. None takes
-            the folders. `open_dataset` with ``split="val"`` gives the folders of ``train`` beside ``val``.
+        classes: Names of the classes in the order of their numbers, or a file of them, one per line; some may have no
+            folder here. None takes the folders. `open_dataset` with ``split="val"`` gives the folders of ``train`` beside
+            ``val``.
 
     Raises:
         SourceError: There are no images, a class has none (leaving it out would renumber those
-            behind it), images lie in root and in its folders as well, or a folder is none of the classes.
+            behind it) and ``classes`` does not name it, a folder is none of ``classes``, or images lie in root and in its
+            folders as well.
 
     Example:
         >>> FolderDataset("photos/")
         FolderDataset(36 samples, 2 classes)
+        >>> FolderDataset("val/", classes=["bird", "cat", "dog"]).column("label")[-3:]
+        array([2, 2, 2])
     """
 
-    def __init__(self, root: PathLike, *, classes: Sequence[str] | None = None) -> None:
+    def __init__(self, root: PathLike, *, classes: Classes | None = None) -> None:
         root = Path(root).absolute()
-        found = find_files(root, _IMAGES)
-        super().__init__(root, *(found if classes is None else _renumbered(found, classes, root)))
+        super().__init__(root, *find_files(root, _IMAGES, read_classes(classes)))
 
 
 class ListDataset(FileDataset):
@@ -131,11 +135,16 @@ def find_root(root: Path, names: list[str]) -> tuple[Path, list[str]]:
     return root, [path[len(str(root).rstrip("/")) + 1 :] for path in paths]
 
 
-def find_files(root: Path, kind: FileKind) -> FilesFound:
+def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = None) -> FilesFound:
     """Find files of a kind: in class folders at any depth, or in the folder itself, without classes.
 
+    Args:
+        root: The folder.
+        kind: Which files.
+        classes: Names of the classes in the order of their numbers; None numbers the folders in sorted order.
+
     Raises:
-        SourceError: There are none, a class has none, or they lie in both.
+        SourceError: There are none, a class has none or is none of ``classes``, or they lie in both.
     """
     _, entries, files = next(os.walk(root, onerror=_raise))
     folders, what = _visible(entries), kind.plural
@@ -152,6 +161,8 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
         raise SourceError(
             f"{root} holds no {what}: put files there that end in {extensions}{kind.instead}"
         )
+    if classes is not None:
+        return _of_classes(root, kind, classes, {} if loose else inside, sidecars)
     if loose:
         return FilesFound(loose, [-1] * len(loose), (), sidecars)
     if len(filled) < len(folders):
@@ -164,33 +175,37 @@ def find_files(root: Path, kind: FileKind) -> FilesFound:
             )
         raise SourceError(
             f"{root} has a class folder without {what} ({empty}): put some there or move it elsewhere; "
-            f"if folders are no classes there, give the one with the {what}, or a list file"
+            f"if the numbers of the classes are known, say them with classes=[...]; if folders are no classes there, give the "
+            f"one with the {what}, or a list file"
         )
     names = [name for folder in filled for name in inside[folder]]
     labels = [label for label, folder in enumerate(filled) for _ in inside[folder]]
     return FilesFound(names, labels, tuple(filled), sidecars)
 
 
-def _renumbered(found: FilesFound, classes: Sequence[str], root: Path) -> FilesFound:
-    """Return the same files with other numbers for their classes.
-
-    Raises:
-        SourceError: A class is not among them, or there are no classes.
-    """
-    if isinstance(classes, str) or len({*classes}) < len(classes):
+def _of_classes(
+    root: Path,
+    kind: FileKind,
+    classes: tuple[str, ...],
+    inside: dict[str, list[str]],
+    sidecars: Sidecars,
+) -> FilesFound:
+    """The files of class folders whose numbers are given."""
+    if not any(inside.values()):
         raise SourceError(
-            f"classes={classes!r} must be a list of different names, such as ['cat', 'dog']"
-        )
-    unknown = [name for name in found.class_names if name not in classes]
-    if unknown or not found.class_names:
-        had = f"the class {unknown[0]!r}" if unknown else "no class folders"
-        raise SourceError(
-            f"{root} has {had}, and the classes are {', '.join(classes[:10])}: move the images, or give classes= with all "
-            "names"
+            f"{root} holds {kind.plural} without class folders, and classes= names {len(classes)} of those: leave it out, or "
+            "give labels="
         )
     numbers = {name: number for number, name in enumerate(classes)}
-    labels = [numbers[found.class_names[label]] for label in found.labels]
-    return found._replace(labels=labels, class_names=tuple(classes))
+    other = next((name for name in inside if name not in numbers), None)
+    if other is not None:
+        raise SourceError(
+            f"{root} has the class {other!r}, and the classes are {', '.join(classes[:10])}{', ...' * (len(classes) > 10)}: move "
+            "its images, or give classes= with all names"
+        )
+    names = [name for found in inside.values() for name in found]
+    labels = [numbers[folder] for folder, found in inside.items() for _ in found]
+    return FilesFound(names, labels, classes, sidecars)
 
 
 def _read_list(path: Path) -> tuple[list[str], list[int]]:

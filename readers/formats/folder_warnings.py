@@ -1,6 +1,7 @@
 """Warnings about likely mistakes in the layout of a folder of classes."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -12,6 +13,10 @@ from readers.formats.splits import split_alone
 from readers.sample import is_image_file
 
 _LOOKED_AT = 1000  # names of a folder
+_CLASSES_LOOKED_AT = 8
+_FEW = 3  # pictures that may have the names of others by chance
+_READ_BESIDE = (".mask.png", ".seg.png")  # as fields of their photograph
+_MASK_STEM = re.compile(r"(.+)[-_.](?:mask|matte|seg|segmentation|gt|alpha)", re.IGNORECASE)
 _TARGETS = ("masks", "mask", "labels", "annotations", "labelmaps", "segmentation")
 _LEFT_OUT = (
     *(".jfif", ".jpe", ".jp2", ".j2k", ".jxl", ".avif", ".heic", ".heif", ".dng", ".cr2", ".nef", ".arw", ".psd"),
@@ -45,6 +50,18 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
             f"{root} has the class {targets[0]!r}: its images are taken for photographs; a mask is read when it lies beside its "
             "photograph, PHOTO.mask.png beside PHOTO.jpg"
         )
+    mask = _mask_beside(root, classes)
+    if mask:
+        yield (
+            f"{root} holds {mask[1]} beside {mask[0]}, and both are read as images: where it is a mask, call it "
+            f"{mask[0].rpartition('.')[0]}.mask.png to have it with its image"
+        )
+    pair = _same_names(root, classes)
+    if pair:
+        yield (
+            f"{root} has two classes with the same names of files, {pair[0]} and {pair[1]}: where the second is the mask of the "
+            "first, put it beside the first as NAME.mask.png; where they are classes, say format='folder'"
+        )
     if len(classes) == 1 and not any(map(is_image_file, names)):
         inside = sorted(_names(root / classes[0]))
         deeper = [name for name in inside if (root / classes[0] / name).is_dir()]
@@ -68,6 +85,36 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
     if others:
         told = ", ".join(f"{number} of {suffix}" for suffix, number in others.most_common(4))
         yield f"{root} holds files of kinds that are left out ({told}): convert them to JPEG or PNG to have them"
+
+
+def _mask_beside(root: Path, classes: list[str]) -> tuple[str, str] | None:
+    """Return a picture and what is called like its mask, from the folder itself or its first classes."""
+    for folder in (root, *(root / name for name in classes[:_CLASSES_LOOKED_AT])):
+        stems = {
+            name.rpartition(".")[0]: name for name in sorted(_names(folder)) if is_image_file(name)
+        }
+        for stem, name in stems.items():
+            found = _MASK_STEM.fullmatch(stem)
+            if found and found[1] in stems and not name.lower().endswith(_READ_BESIDE):
+                return stems[found[1]], name
+    return None
+
+
+def _same_names(root: Path, classes: list[str]) -> tuple[str, str] | None:
+    """Return a JPEG and a picture of another kind, if there are two classes with pictures of the same names."""
+    if len(classes) != 2:
+        return None
+    names = [sorted(filter(is_image_file, _names(root / one))) for one in classes]
+    stems = [[name.rpartition(".")[0] for name in one] for one in names]
+    are_jpegs = [{name.lower().endswith((".jpg", ".jpeg")) for name in one} for one in names]
+    if (
+        len(stems[0]) < _FEW
+        or stems[0] != stems[1]
+        or sorted(map(list, are_jpegs)) != [[False], [True]]
+    ):
+        return None
+    first = are_jpegs.index({True})
+    return f"{classes[first]}/{names[first][0]}", f"{classes[1 - first]}/{names[1 - first][0]}"
 
 
 def _numbered(folder: Path) -> str:

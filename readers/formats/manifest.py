@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.classes import Classes, Numbering, read_classes
 from readers.dataset import IndexedDataset
 from readers.formats.columns import IMAGE_NAMES, VIDEO_NAMES, shorten, to_key, to_label, to_payload
 from readers.formats.files.beside import FilesBelow
@@ -66,10 +67,11 @@ class ManifestDataset(IndexedDataset):
     Args:
         path: The manifest, in UTF-8.
         image: Column of the path of the image or video; None takes the first of the usual names.
-        label: Column of the class number, likewise.
+        label: Column of the class, likewise; with ``classes`` a name or a number, else a number.
         key: Column that names the sample: ``__key__``, ``key`` or ``id`` where they are there, else the
             image's path does.
         root: Folder that the paths are relative to, and below which absolute paths may lead.
+        classes: Names of the classes in the order of their numbers, or a file of them, one per line.
 
     Raises:
         SourceError: The manifest is missing, names neither image nor video in its first object, or no file at all, or a
@@ -84,9 +86,13 @@ class ManifestDataset(IndexedDataset):
         label: str | None = None,
         key: str | None = None,
         root: PathLike | None = None,
+        classes: Classes | None = None,
     ) -> None:
         path = Path(path).absolute()
         self._options: dict[str, Any] = {"image": image, "label": label, "key": key}
+        self._class_names = read_classes(classes) or ()
+        if self._class_names:
+            self._options["classes"] = list(self._class_names)
         self._reader = LineReader(**self._options)
         self._root = None if root is None else Path(root).absolute()
         what = "the folder of the manifest" if root is None else "the root folder"
@@ -100,6 +106,11 @@ class ManifestDataset(IndexedDataset):
 
     def __len__(self) -> int:
         return len(self._lines)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """As given; else empty."""
+        return self._class_names
 
     @cached_property
     def fingerprint(self) -> str:
@@ -117,6 +128,8 @@ class ManifestDataset(IndexedDataset):
                 if isinstance(line, Sample):
                     names.append(self._reader.read(line.fields["line"]).path)
         digest.update(repr(self._files.sizes(names)).encode())
+        if self._class_names:
+            digest.update(f"classes {list(self._class_names)}".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:32]
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
@@ -171,6 +184,7 @@ class LineReader:
     image: str | None = None
     label: str | None = None
     key: str | None = None
+    classes: Sequence[str] = ()
 
     def find_lines(self, content: Content, name: str) -> Iterator[Entry]:
         """Yield the lines that are not empty, in order."""
@@ -221,10 +235,22 @@ class LineReader:
         label = _pick(columns, self.label, _LABEL_COLUMNS)
         value = columns.get(label) if label else None
         # The list "labels" belongs to boxes.
-        number = -1 if self.label is None and isinstance(value, list) else to_label(value)
+        number = -1
+        if self.label is not None or not isinstance(value, list):
+            number = self._class_number(value)
         key = _pick(columns, self.key, _KEY_COLUMNS)
         name = columns.get(key) if key else None
         return Record(path, to_key(path if name is None else name), number, columns)
+
+    def _class_number(self, value: Any) -> int:
+        if not self.classes or value is None:
+            return to_label(value)
+        label = value if isinstance(value, str) else to_label(value)
+        return self._numbering.number(label)
+
+    @cached_property
+    def _numbering(self) -> Numbering:
+        return Numbering(tuple(self.classes), as_numbers=False)
 
     def _check(self, columns: dict[str, Any], name: str) -> None:
         have = ", ".join(columns) or "none"

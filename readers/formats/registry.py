@@ -12,6 +12,7 @@ from readers.sample import SourceError
 FormatName = Literal[
     "folder",
     "list",
+    "csv",
     "video-folder",
     "clip-list",
     "frame-folder",
@@ -100,6 +101,14 @@ FORMATS = {
             (".txt", ".lst", ".tsv"),
         ),
         Format(
+            "csv",
+            "CSV, TSV or Parquet of paths",
+            "readers.formats.path_table.dataset:PathTableDataset",
+            "file",
+            (".csv",),
+            own_splits=True,
+        ),
+        Format(
             "video-folder",
             "video folders",
             "readers.video.files:VideoFolderDataset",
@@ -111,7 +120,6 @@ FORMATS = {
             "list of videos or clips",
             "readers.video.files:ClipListDataset",
             "file",
-            (".csv",),
             zero_copy=True,
         ),
         Format(

@@ -6,14 +6,19 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.path_table.detect import tables_about
+from readers.formats.path_table.image_files import find_image_files
+from readers.formats.path_table.metadata_folder import about_files, image_column, read_json_lines
 from readers.formats.registry import Format
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.yolo.config import looks_like_config
-from readers.sample import is_image_file
+from readers.sample import SourceError, is_image_file
 
 _YOLO = re.compile(r"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
 _LOOKED_AT = 64  # names of a folder
 _HEAD_BYTES = 4096
+_METADATA = "metadata.jsonl"
+_MOST_BYTES = 1 << 25  # of a file that is read for a warning
 
 
 def unread(kind: Format, folder: str) -> list[str]:
@@ -26,6 +31,8 @@ def unread(kind: Format, folder: str) -> list[str]:
         kind: The kind of dataset that was opened.
         folder: Its path.
     """
+    if kind.name == "manifest" and Path(folder).name == _METADATA:
+        return _unnamed(Path(folder).absolute())
     if kind.name != "folder":
         return []
     root = Path(folder).absolute()
@@ -38,14 +45,31 @@ def unread(kind: Format, folder: str) -> list[str]:
     for name in ("metadata.csv", "metadata.parquet"):
         if (root / name).is_file():
             found.append(
-                f"{root} is read without {root / name}: to have what it says of the images, write it as {root}/metadata.jsonl"
+                f"{root} is read without {root / name}: to have what it says of the images, name them in a column file_name"
             )
+    for path in tables_about(root):
+        where = "" if path.parent == root else f", root={str(root)!r}"
+        found.append(
+            f"{root} is read without the rows of {path}: open that file to have them, open_dataset({str(path)!r}{where})"
+        )
     for path in _coco_files(root):
         found.append(
             f"{root} is read without the objects in {path}: open that file to have them, "
             f"open_dataset({str(path)!r})"
         )
     return found
+
+
+def _unnamed(path: Path) -> list[str]:
+    """A sentence about images that a metadata.jsonl does not name, and names without an image."""
+    if path.stat().st_size > _MOST_BYTES:
+        return []
+    try:
+        table = read_json_lines(path)
+        names = find_image_files(table, image_column(table), path.parent, strict=False)
+    except SourceError:  # of another kind, or with bad lines, which are bad samples
+        return []
+    return about_files(path.parent, str(path), names)
 
 
 def _first_images(root: Path) -> Iterator[tuple[Path, str]]:

@@ -22,6 +22,8 @@ _FRAME = struct.Struct(">BHH")  # bits, height, width
 
 _WIDTH_TAG, _HEIGHT_TAG, _BITS_TAG, _ORIENTATION_TAG, _EXTRA_TAG = 256, 257, 258, 274, 338
 _LONG = 4  # the kind of numbers of four bytes
+_NPY_SHAPE = re.compile(rb"'shape': *\((\d{1,9}), *(\d{1,9})(?:, *(\d{1,9}))?,?\)")
+_NPY_TYPE = re.compile(rb"'descr': *'[<>|=][ufi](\d{1,2})'")
 _PNM_SIZE = re.compile(rb"P[1-6](?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
 _PNM_MAXIMUM = re.compile(rb"(?:\s|#[^\n]*\n)*(\d{1,5})\s")
 
@@ -41,7 +43,8 @@ class Header:
     """Properties of an image, read from its first bytes.
 
     Attributes:
-        format: "jpeg", "png", "webp", "gif", "bmp", "tiff" or "ppm".
+        format: "jpeg", "png", "webp", "gif", "bmp", "tiff" or "ppm"; "npy" for an array [height, width] or
+            [height, width, channels].
         height: Pixels, >= 1, after EXIF orientation.
         width: Pixels, >= 1, after EXIF orientation.
         orientation: EXIF orientation, 1 to 8; 1 when there is none or it cannot be read.
@@ -200,16 +203,29 @@ def _read_bmp(data: Payload) -> Found:
 
 
 def _read_tiff(data: Payload) -> Found:
-    tags = dict(_entries(data))
+    is_big = bytes(data[2:4]) in (b"+\0", b"\0+")
+    tags = dict(_entries(data, is_big=is_big))
     if _WIDTH_TAG not in tags or _HEIGHT_TAG not in tags:
         raise HeaderError("tiff whose first directory gives no height and width")
     return Found(
         tags[_HEIGHT_TAG],
         tags[_WIDTH_TAG],
-        _orientation(data),
+        _orientation(data, is_big=is_big),
         tags.get(_BITS_TAG, 1),
         _EXTRA_TAG in tags,
     )
+
+
+def _read_npy(data: Payload) -> Found:
+    is_old = data[6:7] == b"\x01"
+    (length,) = struct.unpack_from("<H" if is_old else "<I", data, 8)
+    text = data[10 if is_old else 12 :][:length]
+    shape, kind = _NPY_SHAPE.search(text), _NPY_TYPE.search(text)
+    if shape is None or kind is None:
+        raise HeaderError(
+            "npy that holds no array of numbers [height, width] or [height, width, channels]"
+        )
+    return Found(int(shape[1]), int(shape[2]), bits=8 * int(kind[1]))
 
 
 def _read_pnm(data: Payload) -> Found:
@@ -221,10 +237,11 @@ def _read_pnm(data: Payload) -> Found:
     return Found(int(match[2]), int(match[1]), bits=bits)
 
 
-def _orientation(exif: Payload) -> int:
+def _orientation(exif: Payload, *, is_big: bool = False) -> int:
     """Return the orientation in an EXIF block, 1 when it is not 1 to 8, 0 when it is absent or cannot be read."""
     try:
-        value = next((value for tag, value in _entries(exif) if tag == _ORIENTATION_TAG), None)
+        entries = _entries(exif, is_big=is_big)
+        value = next((value for tag, value in entries if tag == _ORIENTATION_TAG), None)
     except struct.error:  # a directory or an entry lies outside the block
         return 0
     if value is None:
@@ -232,21 +249,36 @@ def _orientation(exif: Payload) -> int:
     return value if 1 <= value <= 8 else 1
 
 
-def _entries(tiff: Payload) -> Iterator[tuple[int, int]]:
-    """Yield tags and their first numbers in the first directory of a TIFF file, or of EXIF, which is one in small."""
+def _entries(tiff: Payload, *, is_big: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield tags and their first numbers in the first directory of a TIFF file, or of EXIF, which is one in small.
+
+    A big file has places and counts of 8 bytes where others have 4.
+    """
     order = "<" if tiff[:2] == b"II" else ">"
-    (directory,) = struct.unpack_from(order + "4xI", tiff)
-    (num_entries,) = struct.unpack_from(order + "H", tiff, directory)
-    entry, long_value = struct.Struct(order + "HHIH"), struct.Struct(order + "I")
-    for start in range(directory + 2, directory + 2 + 12 * num_entries, 12):
+    place = order + ("Q" if is_big else "I")
+    count_of, entry = (
+        struct.Struct(order + kinds) for kinds in (("Q", "HHQH") if is_big else ("H", "HHIH"))
+    )
+    long_value, num_bytes = struct.Struct(order + "I"), 20 if is_big else 12
+    directory = _place_at(place, tiff, 8 if is_big else 4)
+    (num_entries,) = count_of.unpack_from(tiff, directory)
+    first = directory + count_of.size
+    for start in range(first, first + num_bytes * num_entries, num_bytes):
         tag, kind, count, value = entry.unpack_from(tiff, start)
+        at = start + entry.size - 2
         if tag in (_WIDTH_TAG, _HEIGHT_TAG) and kind == _LONG:
-            (value,) = long_value.unpack_from(tiff, start + 8)
-        elif tag == _BITS_TAG and count > 2:  # one for each channel, which stand elsewhere
-            (value,) = struct.unpack_from(
-                order + "H", tiff, *long_value.unpack_from(tiff, start + 8)
-            )
+            (value,) = long_value.unpack_from(tiff, at)
+        elif tag == _BITS_TAG and count > (4 if is_big else 2):  # one for each channel, elsewhere
+            (value,) = struct.unpack_from(order + "H", tiff, _place_at(place, tiff, at))
         yield tag, value
+
+
+def _place_at(form: str, data: Payload, at: int) -> int:
+    """Read where something lies, and see that it lies in the file."""
+    (place,) = struct.unpack_from(form, data, at)
+    if place > len(data):
+        raise struct.error("behind the last byte")
+    return int(place)
 
 
 _FORMATS = (
@@ -257,5 +289,8 @@ _FORMATS = (
     (b"BM", "bmp", _read_bmp),
     (b"II*\0", "tiff", _read_tiff),
     (b"MM\0*", "tiff", _read_tiff),
+    (b"II+\0", "tiff", _read_tiff),
+    (b"MM\0+", "tiff", _read_tiff),
+    (b"\x93NUMPY", "npy", _read_npy),
     *((b"P%d" % digit, "ppm", _read_pnm) for digit in range(1, 7)),
 )

@@ -1,5 +1,6 @@
 """Height and width of all images of a dataset: from its columns, or else from their headers, once."""
 
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +23,7 @@ Progress = Callable[[int, int], None]
 
 VERSION = 1
 _KEPT_FROM = 4096  # fewer headers are read in less time than it takes to think of a file
+_TOLD_FROM = 100_000  # headers that are many enough to be told of
 _FETCHED = 64  # samples at a time
 
 
@@ -56,6 +58,12 @@ def image_sizes(dataset: Dataset, *, progress: Progress | None = None) -> Sizes:
     try:
         with one_at_a_time(path.with_suffix(".lock")):
             if (kept := _kept(path, len(dataset))) is None:
+                if len(unknown) >= _TOLD_FROM:
+                    warnings.warn(
+                        f"the data does not tell the sizes of {len(unknown):,} images, so all of them are read for their "
+                        f"headers, once; their sizes are then kept in {path}. Tar shards from gpu-aug pack tell them",
+                        stacklevel=2,
+                    )
                 sizes[unknown] = _read(dataset, unknown, progress)
                 with atomic_file(path) as file:
                     np.save(file, sizes.astype("<u4"))

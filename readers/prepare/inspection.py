@@ -16,6 +16,7 @@ from readers.dataset import IndexedDataset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.image.header import Header, read_header
+from readers.label_vector import class_number
 from readers.order import Order
 from readers.prepare.checks import Checks
 from readers.prepare.kind import is_video
@@ -252,7 +253,7 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
     if isinstance(entry, BadSample):
         return Look(entry.index, digest, -1, {}, bad=entry)
     sizes = {name: len(data) for name, data in entry.fields.items()}
-    seen = Look(entry.index, digest, entry.label, sizes)
+    seen = Look(entry.index, digest, class_number(entry.label), sizes)
     if folders is not None:  # its field lists the pictures, and is not what is stored
         return _with_video(seen._replace(sizes={}), entry, folders, checks)
     if is_video(entry):

@@ -12,6 +12,7 @@ import numpy as np
 from readers.formats.tar.dataset import TarDataset
 from readers.formats.tar.webdataset import label_of
 from readers.image.header import read_header
+from readers.label_vector import class_number
 from readers.order import Order
 from readers.prepare.jpegs import TileJpeg, is_jpeg
 from readers.prepare.kind import is_video
@@ -114,25 +115,23 @@ class Packer:
                 return Refused(position, BadSample(sample.index, sample.key, "header", str(error)))
         if obstacle := _obstacle(sample, in_tar=self.headers):
             return Refused(position, BadSample(sample.index, sample.key, "read", obstacle))
-        name = self._name(sample)
+        name, label = self._name(sample), class_number(sample.label)
         fields: list[tuple[str, Payload]] = []
         reasons: list[str] = []
         members = _members(sample, _EXTENSIONS.get(image_kind, image_kind), in_tar=self.headers)
         for field, member in members.items():
             data = sample.fields[field]
-            if not self.headers and _is_told(field, data, name, sample.label):
+            if not self.headers and _is_told(field, data, name, label):
                 continue
             content, reason = self.tile(data) if self.tile and is_jpeg(data) else (data, None)
             fields.append((member, bytes(content) if self.copied else content))
             if reason is not None:
                 reasons.append(reason)
-        if self.headers and sample.label >= 0 and "cls" not in members.values():
-            fields.append(("cls", b"%d" % sample.label))
+        if self.headers and label >= 0 and "cls" not in members.values():
+            fields.append(("cls", b"%d" % label))
         headers = headers_of(name, fields) if self.headers else ()
         before_bytes = sum(map(len, sample.fields.values()))
-        return Packed(
-            position, name, tuple(fields), sample.label, headers, tuple(reasons), before_bytes
-        )
+        return Packed(position, name, tuple(fields), label, headers, tuple(reasons), before_bytes)
 
     def _name(self, sample: Sample) -> str:
         own = sample.key.partition("/")[2]
@@ -151,6 +150,11 @@ def _obstacle(sample: Sample, *, in_tar: bool) -> str:
         return "it is a video, which a Parquet shard does not hold: leave --format parquet out"
     if not in_tar and sample.image is None:
         return "it has no image, which a Parquet shard needs"
+    if isinstance(sample.label, np.ndarray):
+        return (
+            "its label is a vector, which shards do not hold: pack the data without these labels, and give them to the "
+            "shards, open_dataset(shards, labels=...)"
+        )
     if sample.label >= _MOST_LABELS:
         return f"its label {sample.label} has more than 18 digits"
     return ""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.classes import Classes, read_classes
 from readers.formats.files import FileDataset, map_whole
 from readers.formats.folder import FileKind, find_files, find_root
 from readers.sample import VIDEO_FIELDS, BadSample, PathLike, Payload, Sample, SourceError
@@ -38,6 +39,10 @@ class VideoFolderDataset(FileDataset):
     looks at it. Look at it through `readers.storage.blob.mapped.copied`, as the loader does: whoever touches what a file lost
     because it was shortened in place is killed by the operating system.
 
+    Args:
+        root: The folder.
+        classes: Names of the classes in the order of their numbers, as for `FolderDataset`.
+
     Attributes:
         source: The folder.
 
@@ -45,9 +50,9 @@ class VideoFolderDataset(FileDataset):
         SourceError: There are no videos, a class has none, or they lie in the folder and in its folders.
     """
 
-    def __init__(self, root: PathLike) -> None:
+    def __init__(self, root: PathLike, *, classes: Classes | None = None) -> None:
         self.source = Path(root).absolute()
-        super().__init__(self.source, *find_files(self.source, _VIDEOS))
+        super().__init__(self.source, *find_files(self.source, _VIDEOS, read_classes(classes)))
 
     def _payload(self, path: str) -> Payload:
         return map_whole(path)
@@ -114,11 +119,15 @@ class ClipListDataset(FileDataset):
     def _payload(self, path: str) -> Payload:
         return map_whole(path)
 
+    def _key(self, index: int) -> str:
+        seconds, name = self._seconds[index], self._names[index]
+        return name if seconds is None else f"{name}@{seconds[0]}-{seconds[1]}"
+
     def _fetch_one(self, index: int) -> Sample | BadSample:
         entry, seconds = super()._fetch_one(index), self._seconds[index]
         if seconds is None:
             return entry
-        key = f"{entry.key}@{seconds[0]}-{seconds[1]}"
+        key = self._key(index)
         if isinstance(entry, BadSample):
             return BadSample(index, key, entry.stage, entry.reason)
         start, end = seconds

@@ -209,11 +209,14 @@ class TestClassCount:
             list(load(dataset, recipe))
 
     def test_without_labels(self, tmp_path: Any, jpeg: Callable[..., bytes]) -> None:
-        """Images that have no labels are mixed all the same, and keep -1."""
+        """Images that have no labels are mixed all the same, and keep -1, with a warning."""
         for number in range(4):
             (tmp_path / f"{number}.jpg").write_bytes(jpeg(30, 40, seed=number))
-        batch = next(iter(load(open_dataset(tmp_path), FOURS, batch_size=4)))
-        assert batch.labels.tolist() == [-1] * 4
+        with pytest.warns(UserWarning, match=r"MixUp mixes .* so that batch.labels is -1"):
+            loader = load(open_dataset(tmp_path), FOURS, batch_size=4)
+        assert next(iter(loader)).labels.tolist() == [-1] * 4
+        with pytest.warns(UserWarning, match=r"MixUp mixes .* so that batch.labels is 0"):
+            load(open_dataset(tmp_path), Recipe([RandomResizedCrop(24), MixUp(num_classes=3)]))
 
 
 @pytest.mark.parametrize("group", [2, 4])

@@ -83,10 +83,10 @@ def voc_xml(*objects: str, size: tuple[int, int] | None = (HEIGHT, WIDTH)) -> st
 def write_voc(root: Path, image: bytes, number: int = 2, **lists: str) -> Path:
     """Pictures 0.jpg, 1.jpg, ... with a box each, and the lists of ImageSets/Main by name."""
     files: dict[str, bytes | str] = {}
-    edge = voc_object("person", (1, 1, WIDTH, HEIGHT), difficult=1, truncated=1, pose="Left")
+    edge = voc_object("person", (1, 1, WIDTH, HEIGHT), difficult=1, pose="Left")
     for one in range(number):
         files[f"JPEGImages/{one}.jpg"] = image
-        files[f"Annotations/{one}.xml"] = voc_xml(voc_object(), edge)
+        files[f"Annotations/{one}.xml"] = voc_xml(voc_object(truncated=1), edge)
     for name, text in lists.items():
         files[f"ImageSets/Main/{name}.txt"] = text
     return put(root, files)

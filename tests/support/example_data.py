@@ -8,21 +8,25 @@ from pathlib import Path
 import numpy as np
 
 from tests.support import annotated
+from tests.support.example_tables import write_tables
 from tests.support.example_targets import write_targets
 from tests.support.jpegs import encode, picture
+from tests.support.kinds import by_opencv, noise, tiff
+from tests.support.lerobot import Robot
 from tests.support.videos import pan, write_video
 
 CLASSES = ("cat", "dog")
 
 
 def make_example_data(folder: Path) -> None:
-    """Write photos/, val/, more/, damaged/, videos/, train-{000000..000003}.tar, captions.tar and data.parquet."""
+    """Write the data that examples open by name."""
     for name, count in (("photos", 18), ("val", 5), ("more", 6), ("damaged", 2)):
         for label, class_name in enumerate(CLASSES):
             (folder / name / class_name).mkdir(parents=True)
             for number in range(count):
                 path = folder / name / class_name / f"{number:03d}.jpg"
                 path.write_bytes(_jpeg(100 * label + number))
+    _write_table(folder / "photos.csv")
     broken = folder / "damaged" / "cat" / "001.jpg"
     broken.write_bytes(broken.read_bytes()[:1000])
     for shard in range(4):
@@ -33,9 +37,13 @@ def make_example_data(folder: Path) -> None:
             frames = pan(30, (80, 96), seed=2 * label + number)
             write_video(folder / "videos" / class_name / f"{number}.mp4", frames)
     _write_captions(folder / "captions.tar")
+    _write_bands(folder / "bands.tar")
+    _write_stereo(folder / "stereo.tar")
     _write_parquet(folder / "data.parquet")
+    Robot().write(folder / "robot")
     _write_annotated(folder)
     write_targets(folder, _jpeg(7))
+    write_tables(folder, _jpeg)
 
 
 def _write_annotated(folder: Path) -> None:
@@ -56,6 +64,16 @@ def _write_annotated(folder: Path) -> None:
 
 def _jpeg(seed: int) -> bytes:
     return encode(picture(96, 120, seed), "4:2:0")
+
+
+def _write_table(path: Path) -> None:
+    rows = ["image,label,caption,tags,height_m,weight_kg,split"]
+    for name in CLASSES:
+        for number in range(4):
+            split = "train" if number < 3 else "val"
+            image = f"photos/{name}/{number:03d}.jpg"
+            rows.append(f"{image},{name},a {name},tame {name},0.{number + 2},{4 + number},{split}")
+    path.write_text("\n".join(rows) + "\n")
 
 
 def _write_tar(path: Path, shard: int) -> None:
@@ -85,6 +103,32 @@ def _write_captions(path: Path) -> None:
                 "json": json.dumps({"conversations": talk}).encode(),
                 "age": str(number / 2).encode(),
                 "npy": _npy(np.full(4, number, np.float32)),
+            }
+            for number in range(10)
+        },
+    )
+
+
+def _write_bands(path: Path) -> None:
+    _write_samples(
+        path,
+        {
+            f"{number:03d}": {"tif": tiff(noise(5, size=(96, 120), seed=number)), "cls": b"1"}
+            for number in range(10)
+        },
+    )
+
+
+def _write_stereo(path: Path) -> None:
+    flow = np.zeros((96, 120, 2), "<f4")
+    _write_samples(
+        path,
+        {
+            f"{number:03d}": {
+                "left.png": by_opencv("png", picture(96, 120, number)),
+                "right.png": by_opencv("png", picture(96, 120, number + 50)),
+                "depth.png": by_opencv("png", noise(1, size=(96, 120), seed=number)),
+                "flow.flo": b"PIEH" + np.array([120, 96], "<i4").tobytes() + flow.tobytes(),
             }
             for number in range(10)
         },

@@ -22,6 +22,8 @@ FOLDER = DATA / "identities"
 SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "folder": ("folder", {}),
     "list": ("list.txt", {}),
+    "csv": ("photos.csv", {}),
+    "csv with several classes": ("photos.csv", {"label_separator": " "}),
     "video-folder": ("video-folder", {}),
     "clip-list": ("clip-list.csv", {}),
     "frame-folder": ("frame-folder", {"format": "frame-folder"}),
@@ -113,6 +115,9 @@ def of_data(folder: Path) -> dict[str, str]:
         "split": tar.split(0.7, 0.3, seed=3)[1],
         "balanced": tar.balanced({0: 2.5}, length=9),
         "mix": mix([tar, files], [0.25, 0.75], length=11),
+        "labels": files.with_labels(["b", "a", "b"]),
+        "labels that are vectors": files.with_labels([[0.5, 2], [1, 0], [0, 0]]),
+        "labels of several lengths": files.with_labels([[0.5], [1, 0], []]),
         "mix with offsets": mix([files, files], labels="offset"),
         "mix by epoch": mix([tar, files], {0: [1, 0], 3: [0.25, 0.75]}),
     }

@@ -44,7 +44,7 @@ class DALIGenericIterator:
         output_map: Names of the outputs. "masks" or "mask", "boxes", "valid", "indices" and the other names
             of a Batch's attributes are these, wherever they stand, but for "images", "views" and "labels". Of
             all other names the first are the recipe's views, so "data" for one recipe; the next is the
-            labels, int32 [B, 1] (float32 [B, num_classes] where samples are mixed).
+            labels, int32 [B, 1] (float32 [B, num_classes] where samples are mixed; vectors as a Batch has them).
         size: Samples of an epoch on these loaders together; -1 for all there are. A smaller number ends
             each epoch early. The whole of it divided by the number of ranks is taken as all, however it was
             rounded. A fraction is cut off.
@@ -271,6 +271,8 @@ class DALIClassificationIterator(DALIGenericIterator):
         return super()._named(batch)
 
 
-def _column(labels: torch.Tensor) -> torch.Tensor:
-    """Labels as DALI's readers give them: class numbers int32 [B, 1], shares of classes as they are."""
+def _column(labels: torch.Tensor | list[torch.Tensor]) -> torch.Tensor | list[torch.Tensor]:
+    """Labels as DALI's readers give them: class numbers int32 [B, 1], vectors as they are."""
+    if isinstance(labels, list):
+        return labels
     return labels if labels.is_floating_point() else labels.to(torch.int32)[:, None]

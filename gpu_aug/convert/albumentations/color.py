@@ -223,7 +223,7 @@ def _normalize(args: Args) -> Operation | None:
         tuple(unit * number for number in (values * 3 if len(values) == 1 else values))
         for values in (_three(args["mean"]), _three(args["std"]))
     )
-    return Normalize(mean, std)  # type: ignore[arg-type]
+    return Normalize(mean, std)
 
 
 def _three(value: Any) -> list[float]:

@@ -86,7 +86,7 @@ def _normalize(transform: Any) -> Operation | None:
         tuple(map(_decimal, [values] if isinstance(values, int | float) else values))
         for values in (transform.mean, transform.std)
     )
-    return Normalize(mean, std)  # type: ignore[arg-type]
+    return Normalize(mean, std)
 
 
 def _decimal(value: Any) -> float:

@@ -36,7 +36,9 @@ def normalize(operation: Normalize, device: torch.device, *, unit: float = 1.0) 
         (torch.tensor(values, dtype=torch.float64) * unit).float().to(device)
         for values in (operation.mean, operation.std)
     )
-    return module(K.Normalize(mean, std))
+    of_each = module(K.Normalize(mean, std))
+    of_all = module(K.Normalize(mean[:1], std[:1]))
+    return lambda x, params: (of_each if x.shape[1] == len(mean) else of_all)(x, params)
 
 
 @prepare.register

@@ -40,6 +40,8 @@ def _pixels(operation: PixelDropout, x: Tensor, params: Params) -> Tensor:
     scale = 255 if x.dtype == torch.uint8 else 1
     values = params["colour"] * scale
     values = np.rint(values).astype(np.uint8) if scale == 255 else values.astype(np.float32)
+    if x.shape[1] != 3:  # one value for all channels
+        values = values[:, :1]
     return torch.where(dropped, upload(values, x.device)[:, :, None, None], x)
 
 

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gpu_aug.draws import Params
+from gpu_aug.engines.threes import by_threes
 from gpu_aug.errors import EngineError
 from gpu_aug.ops import OnTargets, Operation
 from gpu_aug.upload import upload
 
 Step = Callable[[Tensor, Params], Tensor]
-"""Planar images [n, 3, H, W] and their parameters in, new planar images out.
+"""Planar images [n, C, H, W] and their parameters in, new planar images out; C is 3, or any where operations treat
+all channels alike.
 
 Images are float32, or uint8 where only operations that move pixels came before. A step gets the
 rows whose gate is open; one that mixes images gets all rows, and ``partners`` in its parameters.
@@ -115,7 +117,9 @@ def host_step(
         elif dtype == "float32" and x.dtype == torch.uint8:
             x = x.float().div_(255)
         images = x.permute(0, 2, 3, 1).contiguous().cpu().numpy()
-        changed = np.stack([function(image, params, row) for row, image in enumerate(images)])
+        changed = np.stack(
+            [by_threes(function)(image, params, row) for row, image in enumerate(images)]
+        )
         result = torch.from_numpy(changed).to(device).permute(0, 3, 1, 2).contiguous()
         return result.float().div_(255) if result.dtype == torch.uint8 and not is_uint8 else result
 

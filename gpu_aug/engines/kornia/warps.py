@@ -34,7 +34,7 @@ def _warp(operation: Warp, x: Tensor, params: Params) -> Tensor:
         sizes = np.broadcast_to(np.array(size), (len(x), 2))
         points = sources(operation.forward(params, sizes), (height, width), x.device)
         return take_nearest(
-            x, *points, operation.padding_mode, channel_fill(operation.fill, x.dtype)
+            x, *points, operation.padding_mode, channel_fill(operation.fill, x.dtype, x.shape[1])
         )
     scale, shift = _normalization(operation, size)
     normalized = np.eye(3)
@@ -50,7 +50,7 @@ def _remap(operation: Remap, x: Tensor, params: Params) -> Tensor:
     if operation.interpolation == "nearest":
         points = displaced(moved)
         return take_nearest(
-            x, *points, operation.padding_mode, channel_fill(operation.fill, x.dtype)
+            x, *points, operation.padding_mode, channel_fill(operation.fill, x.dtype, x.shape[1])
         )
     scale, shift = _normalization(operation, (height, width))
     columns = torch.arange(width, dtype=torch.float32, device=x.device)
@@ -110,5 +110,5 @@ def _sample(operation: Spatial, x: Tensor, grid: Tensor) -> Tensor:
 def _upload_fill(operation: Spatial, x: Tensor) -> Tensor | None:
     if not np.any(operation.fill):
         return None
-    values = np.array(channel_fill(operation.fill, x.dtype), np.float32)
+    values = np.array(channel_fill(operation.fill, x.dtype, x.shape[1]), np.float32)
     return upload(values, x.device).view(1, -1, 1, 1)

@@ -25,6 +25,7 @@ class Filter(Operation, abstract=True):
     """
 
     clamps: ClassVar[bool] = False
+    any_channels: ClassVar[bool] = True
 
     def kernel(self, params: Params) -> Kernels:
         """Return float64 [B, k, k], k odd and the same for every batch, from the result of ``draw``.

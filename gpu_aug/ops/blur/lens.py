@@ -118,6 +118,7 @@ class ZoomBlur(Operation):
     # Measured 0.0001 on noise and photographs, in torch against OpenCV.
     tolerance: ClassVar[float] = 0.01
     needs_unit_range: ClassVar[bool] = True
+    any_channels: ClassVar[bool] = True
 
     num_uniforms: ClassVar[int] = 3
     """The gate, the step and the largest factor."""
@@ -162,6 +163,7 @@ class GlassBlur(Operation):
 
     # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
+    any_channels: ClassVar[bool] = True
 
     num_uniforms: ClassVar[int] = 3
     """The gate and the key."""
@@ -211,6 +213,7 @@ class ChromaticAberration(Operation):
     # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     num_uniforms: ClassVar[int] = 5
     """The gate and four coefficients."""

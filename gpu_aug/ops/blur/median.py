@@ -26,6 +26,8 @@ class MedianBlur(Operation):
     # Measured 0: whole numbers.
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
+    any_channels: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """Always: a median is one of the values."""

@@ -31,6 +31,7 @@ class Gamma(Operation):
     # Measured 0.00002 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
+    any_channels: ClassVar[bool] = True
 
     num_uniforms: ClassVar[int] = 2
     """The gate and the power."""
@@ -77,9 +78,14 @@ class Grayscale(Gated):
         validation.choice("Grayscale", "method", self.method, GRAY_METHODS)
 
     @property
-    def needs_unit_range(self) -> bool:  # type: ignore[override]
-        """Only where it goes through 8 bits."""
+    def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
+        """Only where it goes through OpenCV's lightness."""
         return self.method == "from_lab"
+
+    @property
+    def needs_unit_range(self) -> bool:  # type: ignore[override]
+        """Where it goes through 8 bits, and where Albumentations clamps to [0, 1]."""
+        return self.method in ("from_lab", "desaturation")
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class Invert(Gated):
 
     tolerance: ClassVar[float] = 0.001  # Measured 0.
     needs_unit_range: ClassVar[bool] = True
+    any_channels: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """8-bit values stay 8-bit values."""
@@ -110,6 +117,7 @@ class Solarize(Operation):
 
     tolerance: ClassVar[float] = 0.001  # Measured 0.
     needs_unit_range: ClassVar[bool] = True
+    any_channels: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """8-bit values stay 8-bit values."""
@@ -148,6 +156,7 @@ class Sharpness(Operation):
     # Measured 0.0001 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
+    any_channels: ClassVar[bool] = True
 
     num_uniforms: ClassVar[int] = 2
     """The gate and the factor."""
@@ -183,6 +192,7 @@ class HueSaturationValue(Operation):
     # behind the last whole 32.
     tolerance: ClassVar[float] = 1.001
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     num_uniforms: ClassVar[int] = 4
     """The gate and three shifts."""
@@ -227,6 +237,7 @@ class CLAHE(Operation):
 
     tolerance: ClassVar[float] = 0.001  # Measured 0: both call OpenCV.
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     num_uniforms: ClassVar[int] = 2
     """The gate and the limit."""

@@ -112,6 +112,8 @@ class Brightness(JitterStep):
     Source: torchvision v2 adjust_brightness.
     """
 
+    any_channels: ClassVar[bool] = True
+
     step: ClassVar[str] = "brightness"
 
     factor: float | tuple[float, float] = 0.2

@@ -38,6 +38,7 @@ class LookUp(Operation, abstract=True):
     # Measured 0 on noise and photographs.
     tolerance: ClassVar[float] = 0.001
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """8-bit values stay 8-bit values."""
@@ -212,6 +213,7 @@ class EqualizeLuma(Gated):
 
     tolerance: ClassVar[float] = 0.001  # Measured 0.
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     method: Literal["pil", "opencv", "inclusive"] = "pil"
 

@@ -177,6 +177,11 @@ class PixelDropout(Operation):
         )
 
     @property
+    def any_channels(self) -> bool:  # type: ignore[override]
+        """Unless colours are drawn, which are RGB, or the pixels of each channel."""
+        return self.drop_value is not None and not self.per_channel
+
+    @property
     def moves_pixels_only(self) -> bool:
         """Where a whole 1/255 is painted."""
         return self.drop_value is None or is_whole_fill(self.drop_value)

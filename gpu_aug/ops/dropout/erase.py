@@ -46,6 +46,11 @@ class Holes(Operation, abstract=True):
         """
 
     @property
+    def any_channels(self) -> bool:  # type: ignore[override]
+        """Unless colours are drawn, which are RGB."""
+        return not isinstance(self.paint, str)
+
+    @property
     def moves_pixels_only(self) -> bool:
         """Where a whole 1/255 is painted."""
         return not isinstance(self.paint, str) and is_whole_fill(self.paint)

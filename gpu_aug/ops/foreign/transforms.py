@@ -53,6 +53,11 @@ class AlbumentationsTransform(Foreign):
         _check_takes(name, self.takes, get_args(Takes))
 
     @property
+    def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
+        """Whether it gets 8 bits."""
+        return self.takes != "float32"
+
+    @property
     def needs_unit_range(self) -> bool:  # type: ignore[override]
         """Whether it gets 8 bits."""
         return self.takes != "float32"
@@ -179,6 +184,11 @@ class TorchvisionTransform(Named):
             raise self.refusal(self.transform)
         check_single([self.transform])
         _check_takes(name, self.takes, ("pil", "uint8", "float32"))
+
+    @property
+    def rounds_to_8_bits(self) -> bool:  # type: ignore[override]
+        """Whether it gets 8 bits."""
+        return self.takes != "float32"
 
     @property
     def needs_unit_range(self) -> bool:  # type: ignore[override]

@@ -190,6 +190,8 @@ class RandomGridShuffle(Operation):
     Source: Albumentations RandomGridShuffle.
     """
 
+    any_channels: ClassVar[bool] = True
+
     moves_pixels_only: ClassVar[bool] = True
     """Always."""
 

@@ -41,6 +41,8 @@ class Spatial(Operation, abstract=True):
             Remap: "once", by the bilinear weights, or "twice", by their squares.
     """
 
+    any_channels: ClassVar[bool] = True
+
     may_pad: ClassVar[bool] = False
     """Whether a crop or a resampling is made to show what lies beside the image."""
 

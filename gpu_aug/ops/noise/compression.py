@@ -23,6 +23,7 @@ class Coded(Operation, abstract=True):
     # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """Always: the result is 8-bit."""
@@ -99,6 +100,8 @@ class Downscale(Operation):
     # Measured 0: whole numbers.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
+    any_channels: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """Always: the result is 8-bit."""

@@ -30,6 +30,7 @@ class Superpixels(Operation):
     # The same code in all engines.
     tolerance: ClassVar[float] = 0.0
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     p_replace: tuple[float, float] = (0.0, 0.1)
     n_segments: tuple[int, int] = (100, 100)

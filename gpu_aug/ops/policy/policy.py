@@ -30,6 +30,7 @@ class Policy(Operation, abstract=True):
     """
 
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     space: ClassVar[Space] = policy_space.RAND
 
@@ -236,6 +237,7 @@ class AugMix(Operation):
     """
 
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     severity: int = 3
     mixture_width: int = 3

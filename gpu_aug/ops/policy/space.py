@@ -27,6 +27,8 @@ _WARPS = ("ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate")
 class PolicyWarp(Warp, abstract=True):
     """The shear, shift or rotation of a policy; bilinear results are rounded to 8 bits."""
 
+    rounds_to_8_bits: ClassVar[bool] = True
+
     interpolation: Interpolation = "nearest"
     fill: Fill = 0.0
     blend: Blend = "once"
@@ -59,6 +61,7 @@ class PolicyBlend(Operation, abstract=True):
     """
 
     needs_unit_range: ClassVar[bool] = True
+    rounds_to_8_bits: ClassVar[bool] = True
 
     moves_pixels_only: ClassVar[bool] = True
     """Every result is a whole 1/255."""

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,8 @@ from readers.sample import (
 )
 from readers.storage.limits import check_bytes
 
-Outside = Literal["raise", "clip"]
 _NUM_CONTENTS = 4096  # annotations of which the fingerprint sees every byte
-_PARSED_BYTES = 32  # that a byte of XML or JSON becomes at most, or nearly
+_PARSED_BYTES = 100  # that a byte of XML or of rows becomes: 9 MB of nested XML took 900
 
 
 class Entry(NamedTuple):
@@ -221,101 +220,3 @@ def image_field(name: str) -> str:
     """The name of a picture among the fields of its sample."""
     ending = name.rpartition(".")[2].lower()
     return ending if ending in IMAGE_FIELDS else IMAGE_FIELDS[0]
-
-
-def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:
-    """The number of a class.
-
-    Raises:
-        ValueError: There is no such class.
-    """
-    if name not in numbers:
-        known = ", ".join([*numbers][:5]) + (", ..." if len(numbers) > 5 else "")
-        raise ValueError(f"{where}: {name!r} is none of the classes ({known})")
-    return numbers[name]
-
-
-def checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the names of classes that a caller gave.
-
-    Raises:
-        SourceError: They are no list of different names.
-    """
-    if classes is None:
-        return None
-    names = [classes] if isinstance(classes, str) else list(classes)
-    if isinstance(classes, str) or not names or not all(isinstance(name, str) for name in names):
-        raise SourceError(
-            f"classes={classes!r} must be a list of names in the order of their numbers, such as ['cat', 'dog']"
-        )
-    if len({*names}) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SourceError(f"classes= names {twice!r} twice: each class has one number")
-    return tuple(names)
-
-
-def require_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """See that an argument is one of its choices.
-
-    Raises:
-        SourceError: It is not.
-    """
-    if value not in choices:
-        raise SourceError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
-
-
-def require_outside(value: object) -> None:
-    """See that an argument ``outside`` is one of its choices; see `require_choice`."""
-    require_choice("outside", value, get_args(Outside))
-
-
-def fit_box(
-    box: Sequence[float],
-    size: tuple[int, int],
-    outside: Outside,
-    where: str,
-    *,
-    raw: Sequence[float] | None = None,
-    hint: str = "",
-) -> list[float] | None:
-    """Return a box that lies in its picture, None where it is cut and nothing is left of it.
-
-    Args:
-        box: Left, top, right, bottom in pixels.
-        size: Height and width of the picture.
-        outside: What to do with one that leaves the picture.
-        where: Names file and object, for errors.
-        raw: The box as it is written, for errors.
-        hint: What may be meant, for errors.
-
-    Raises:
-        ValueError: It has no area, or leaves the picture and shall not be cut.
-    """
-    height, width = size
-    written, limits = raw or box, (width, height, width, height)
-    names = ("xmin", "ymin", "xmax", "ymax")
-    far = next((at for at in range(4) if not 0 <= box[at] <= limits[at]), None)
-    if far is not None and outside == "raise":
-        side = "width" if far % 2 == 0 else "height"
-        beyond = "< 0" if box[far] < 0 else f"> {side} {limits[far]}"
-        shown = f"{written[far]:g}" + (f", which is {box[far]:g}" if raw and box[far] < 0 else "")
-        raise ValueError(
-            f"{where}: {names[far]} {shown} {beyond}{hint}; outside='clip' cuts such boxes"
-        )
-    for low, high in ((0, 2), (1, 3)):
-        if box[low] >= box[high]:
-            raise ValueError(
-                f"{where}: {names[high]} {written[high]:g} leaves no area behind {names[low]} {written[low]:g}"
-            )
-    cut = [min(max(value, 0), limit) for value, limit in zip(box, limits, strict=True)]
-    return cut if cut[0] < cut[2] and cut[1] < cut[3] else None
-
-
-def told_of_unpaired(root: Path, num_images: int, num_annotations: int, ending: str) -> list[str]:
-    """A sentence about pictures and annotations that have no counterpart, none where there are none."""
-    if not num_images and not num_annotations:
-        return []
-    return [
-        f"{root} has {num_images} pictures without {ending} and {num_annotations} {ending} without a picture, "
-        "which are no samples"
-    ]

@@ -180,7 +180,7 @@ class CocoDataset(IndexedDataset):
                 fields["captions"] = to_payload(_captions(entry))
             else:
                 fields |= self._objects(entry)
-        except (ValueError, SourceError) as error:
+        except (ValueError, OverflowError, SourceError) as error:
             return BadSample(entry.index, entry.key, "read", str(error))
         # Not the size: the file says it for people, and an image of another size shall be found out.
         return Sample(entry.index, entry.key, fields, image_field=image)

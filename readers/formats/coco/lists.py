@@ -163,7 +163,8 @@ def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:
         return _Annotation(CAPTION, start, stop)
     box = value.get("bbox")
     if isinstance(box, list) and is_box(box):
-        return _Annotation("", start, stop, box[0] + box[2], box[1] + box[3])
+        with suppress(OverflowError):  # of numbers with hundreds of digits
+            return _Annotation("", start, stop, box[0] + box[2], box[1] + box[3])
     return _Annotation("", start, stop)
 
 

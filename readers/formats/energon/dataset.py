@@ -51,6 +51,11 @@ class EnergonDataset(Subset):
         ]
         super().__init__(whole, _pick(root, whole, self._told))
 
+    def __repr__(self) -> str:
+        """As of other datasets, with its shards."""
+        shards = counted(len(self._told.shards), "shard")
+        return f"EnergonDataset({counted(len(self), 'sample')} in {shards})"
+
     @cached_property
     def fingerprint(self) -> str:
         """32 hex digits over the shards, the samples that are left, and the names of fields."""

@@ -89,6 +89,13 @@ class FileDataset(IndexedDataset):
             return sizes
         return np.zeros(len(self), np.int64)
 
+    def keys(self) -> list[str]:
+        """See `IndexedDataset.keys`."""
+        return [self._key(index) for index in range(len(self))]
+
+    def _key(self, index: int) -> str:
+        return self._names[index]
+
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
         """Read whole files, several at a time where they are slow to come; see `Dataset.fetch`."""
         return fetch_each(self._fetch_one, checked_indices(indices, len(self)))

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from readers.formats.imagenet.matlab import read_structures
 from readers.sample import SourceError
+from readers.storage.limits import check_bytes
 
 KAGGLE_CLASSES = "LOC_synset_mapping.txt"
 _VALIDATION = re.compile(r"ILSVRC2012_val_(\d{8})\.\w+")
@@ -120,7 +122,11 @@ def read_kaggle(folder: Path) -> Classes:
 def _read_solution(path: Path, place: Mapping[str, int]) -> dict[str, int]:
     """Return the class of each image; an image may have several boxes, of one class."""
     found = {}
-    for number, row in enumerate(csv.DictReader(_text(path).splitlines()), start=2):
+    try:
+        rows = list(csv.DictReader(_text(path).splitlines()))
+    except csv.Error as error:
+        raise SourceError(f"{path} cannot be read: {error}") from None
+    for number, row in enumerate(rows, start=2):
         name, told = row.get("ImageId"), str(row.get("PredictionString") or "").split()
         classes = {*told[::5]}
         if not name or len(told) % 5 or len(classes) != 1 or not classes <= place.keys():
@@ -133,16 +139,15 @@ def _read_solution(path: Path, place: Mapping[str, int]) -> dict[str, int]:
 
 def _read_meta(path: Path) -> dict[int, tuple[str, str]]:
     """Return WordNet id and words by the number in the kit, of the classes without subclasses."""
-    from scipy.io import loadmat
-
     try:
-        rows = loadmat(path, squeeze_me=True)["synsets"]
-        rows = [tuple(row.tolist() if hasattr(row, "tolist") else row) for row in rows.tolist()]
-        found = {int(row[0]): (str(row[1]), str(row[2])) for row in rows if int(row[4]) == 0}
-    except Exception as error:  # SciPy lets through what damaged bytes make of it
+        check_bytes(path.stat().st_size, str(path))
+        rows = read_structures(path.read_bytes(), "synsets")
+        leaves = [row for row in rows if int(row["num_children"]) == 0]
+        found = {int(row["ILSVRC2012_ID"]): (str(row["WNID"]), str(row["words"])) for row in leaves}
+    except (OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise SourceError(
             f"{path} cannot be read as ImageNet's classes ({error}): unpack the kit again"
-        ) from error
+        ) from None
     if len({wnid for wnid, _ in found.values()}) < max(len(found), 1):
         raise SourceError(f"{path} has no classes, or one of them twice: unpack the kit again")
     return found

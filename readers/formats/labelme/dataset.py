@@ -5,18 +5,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from readers.formats.boxes.dataset import (
-    AnnotatedDataset,
-    Entry,
+from readers.formats.boxes.checks import (
     Outside,
-    Picture,
     checked_classes,
     class_number,
     fit_box,
-    image_field,
     require_outside,
     told_of_unpaired,
 )
+from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture, image_field
 from readers.formats.boxes.listing import files_below, inside_split, stem_of
 from readers.formats.coco.masks import write_png
 from readers.formats.labelme.document import Document, Shape, decode_base64, parse_document
@@ -24,9 +21,11 @@ from readers.formats.labelme.objects import Instance, instances_of, mask_of
 from readers.formats.registry import require
 from readers.image.header import Header, read_header
 from readers.sample import PathLike, Payload, SourceError, is_image_file
+from readers.storage.limits import check_bytes
 from readers.storage.unreadable import unreadable
 
-_PARSED_BYTES = 8  # that a byte of such JSON becomes: most of it is the picture, as one text
+_READ_BYTES = 2  # that a byte of such a file becomes as text
+_VALUE_BYTES = 100  # that a value of it becomes
 _FIELDS = {"jpeg": "jpg", "tiff": "tif"}
 
 
@@ -136,7 +135,12 @@ class LabelMeDataset(AnnotatedDataset):
         return data, image_field(f".{_FIELDS.get(header.format, header.format)}"), header
 
     def _document(self, name: str) -> Document:
-        return parse_document(self._files.read_annotation(name, _PARSED_BYTES), name)
+        content = self._files.read_annotation(name, _READ_BYTES)
+        num_values = sum(
+            map(content.count, (b"[", b"{", b","))
+        )  # none of them stands in a picture's text
+        check_bytes(_READ_BYTES * len(content) + _VALUE_BYTES * num_values, name)
+        return parse_document(content, name)
 
     def _labels(self, everything: Sequence[str]) -> list[str]:
         """Return the labels of all files, sorted; those that cannot be read are passed over."""

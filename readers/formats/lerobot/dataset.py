@@ -22,6 +22,7 @@ from readers.formats.lerobot.values import Values
 from readers.formats.lerobot.videos import Videos
 from readers.formats.lerobot.windows import DeltaTimestamps, frame_offsets
 from readers.formats.registry import require
+from readers.plural import counted
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -74,6 +75,14 @@ class LeRobotDataset(IndexedDataset):
 
     Raises:
         SourceError: It is missing, of another version, contradicts itself, or has no such episode or feature.
+
+    Example:
+        >>> robot = open_dataset("robot/", episodes=[0, 2], delta_timestamps={"action": [0.0, 0.1]})
+        >>> robot.cameras, robot.field_types["action"]
+        (('observation.images.top', 'observation.images.wrist'), ('float32', (2, 3)))
+        >>> [sample] = robot.fetch([7])
+        >>> sample.key, bytes(sample.fields["task"])
+        ('episode_000002#2', b'pick the cup')
     """
 
     def __init__(
@@ -119,6 +128,16 @@ class LeRobotDataset(IndexedDataset):
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def __repr__(self) -> str:
+        """Its frames and episodes, cameras and windows."""
+        episodes = counted(len(self._places.taken), "episode")
+        windows = {name: self._options["delta_timestamps"][name] for name in self._offsets}
+        told = f", delta_timestamps={windows}" if windows else ""
+        return (
+            f"LeRobotDataset({counted(len(self), 'frame')} of {episodes}, cameras={list(self.cameras)}"
+            f"{told})"
+        )
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from readers.formats.columns import shorten
-from readers.formats.registry import require
 from readers.sample import SourceError
 
 IGNORED = 255
@@ -73,32 +75,36 @@ def seen(paths: Iterable[Path]) -> set[int]:
     Raises:
         SourceError: A mask is a picture in colours.
     """
+    from PIL import Image
+
     found: set[int] = set()
-    pillow = require("PIL.Image", extra="formats")
     for path in paths:
-        try:
-            with pillow.open(path) as picture:
-                found |= _values(picture, path)
-        except (OSError, ValueError, SyntaxError):
-            continue
+        colors: list[Any] | None = [(0, 0, 0)]
+        with suppress(Exception):  # Pillow's readers let through what damaged bytes make of them
+            with Image.open(path) as picture:
+                colors = _colors(picture)
+            found |= {-1} if colors is None else {color[0] for color in colors}
+        colored = [color for color in colors or () if len({*color}) > 1]
+        if colored:
+            shown = ", ".join(map(str, sorted(colored)[:_MOST_SHOWN]))
+            raise SourceError(
+                f"{path} holds colours such as {shown}, and which class each stands for is not in the file: say "
+                "colors={(r, g, b): class, ...}"
+            )
     return found
 
 
-def _values(picture: Any, path: Path) -> set[int]:
-    if picture.mode[0] in "IF1" or (picture.mode == "P" and picture.format == "PNG"):
-        counted = picture.getcolors(256) if picture.mode in ("1", "P") else None
-        most = 1 if picture.mode == "1" else 255
-        return {min(value, most) for _, value in counted} if counted else {-1}
-    counted = picture.convert("RGB").getcolors(256)
-    colors = [color for _, color in counted or ()]
-    colored = [color for color in colors if len({*color}) > 1]
-    if colored or counted is None:
-        shown = ", ".join(map(str, sorted(colored)[:_MOST_SHOWN]))
-        raise SourceError(
-            f"{path} holds colours{f' such as {shown}' if shown else ''}, and which class each stands for is not in the "
-            "file: say colors={(r, g, b): class, ...}"
-        )
-    return {red for red, _, _ in colors}
+def _colors(picture: Any) -> list[tuple[int, int, int]] | None:
+    """Return the colours of a mask, of numbers as grey ones; None for numbers of more than 8 bits."""
+    if picture.mode == "P" and picture.format == "PNG":
+        return [(value, value, value) for _, value in picture.getcolors(256)]
+    if picture.mode == "1":
+        return [(int(value > 0),) * 3 for _, value in picture.getcolors(2)]
+    if picture.mode[0] in "IF":
+        return None
+    array = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+    packed = np.unique(array.astype(np.int32) @ np.array([1 << 16, 1 << 8, 1], np.int32))
+    return [(one >> 16, one >> 8 & 255, one & 255) for one in packed.tolist()]
 
 
 def _whole(value: Any) -> int:

@@ -87,6 +87,10 @@ def read_mds_index(folder: str) -> list[MdsShard]:
         (data,) = map(copied, blob.read([(0, blob.size_bytes)]))
     try:
         found = json.loads(bytes(data))
+        if "__kind__" in found:
+            raise SourceError(
+                f"{source} is an index of wids, of which those on this machine are read: give the shards as a pattern"
+            )
         version, shards = found["version"], found["shards"]
         if version != 2:
             raise SourceError(

@@ -57,7 +57,8 @@ def find_images(content: Content, name: str) -> Iterator[Entry]:
         )
     place = columns.index(KEY)
     runs: dict[bytes, list[list[int]]] = {}
-    last, header = b"", True
+    last: bytes | None = None
+    header = True
     for start, line in _lines(content):
         if header or not line.strip():
             header = False
@@ -158,7 +159,10 @@ def parse(columns: Sequence[str], pieces: Sequence[bytes]) -> list[dict[str, str
         ValueError: One has fewer columns.
     """
     text = str(b"\n".join(pieces), "utf-8", "replace")
-    rows = [row for row in csv.reader(text.splitlines()) if row]
+    try:
+        rows = [row for row in csv.reader(text.splitlines()) if row]
+    except csv.Error as error:
+        raise ValueError(f"its rows cannot be read: {error}") from None
     if any(len(row) < len(columns) for row in rows):
         raise ValueError(f"a row has {min(map(len, rows))} columns, the header {len(columns)}")
     return [dict(zip(columns, row, strict=False)) for row in rows]

@@ -74,9 +74,9 @@ def find_layout(
     require_columns(columns, types, source)
     names = [name for name in types if columns is None or name in {*columns, image, label, key}]
     asked = [name for name in (image, label, key) if name is not None and name not in types]
-    encoded = [name for name in names if types[name] is not None and _holds_images(types[name])]
+    encoded = [name for name in names if types[name] is not None and holds_images(types[name])]
     whole = [name for name in names if types[name] is not None and _holds_integers(types[name])]
-    hints = _hugging_face(schema)
+    hints = hugging_face_features(schema)
     roles = find_roles(
         names if not asked else types,
         image=image,
@@ -144,7 +144,7 @@ def _image(
 
     A column that is called as videos are comes before others of bytes.
     """
-    able = [each for each in names if types[each] is not None and _holds_images(types[each])]
+    able = [each for each in names if types[each] is not None and holds_images(types[each])]
     if name in able:
         return name
     if name is None or not asked:
@@ -187,7 +187,8 @@ def _is_binary(kind: Any) -> bool:
     )
 
 
-def _holds_images(kind: Any) -> bool:
+def holds_images(kind: Any) -> bool:
+    """Whether a column of a type may hold encoded images: bytes, or Hugging Face's struct of bytes and path."""
     if _is_struct(kind):
         number = kind.get_field_index("bytes")
         return number >= 0 and _is_binary(kind.field(number).type)
@@ -215,7 +216,7 @@ def _holds_labels(kind: Any) -> bool:
     )
 
 
-def _hugging_face(schema: Any) -> dict[str, dict[str, Any]]:
+def hugging_face_features(schema: Any) -> dict[str, dict[str, Any]]:
     """Return what Hugging Face's datasets noted about each column, nothing where it did not."""
     noted = (schema.metadata or {}).get(b"huggingface")
     try:

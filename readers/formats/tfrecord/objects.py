@@ -145,9 +145,12 @@ def _numbers(fields: Mapping[str, Payload], name: str) -> list[float]:
         return []
     try:
         read = json.loads(bytes(fields[name]))
-    except ValueError:
-        raise ValueError(f"{name} holds no numbers") from None
-    return read if isinstance(read, list) else [read]
+    except (ValueError, RecursionError):
+        read = None
+    numbers = read if isinstance(read, list) else [read]
+    if not all(type(number) in (int, float) for number in numbers):
+        raise ValueError(f"{name} holds no numbers")
+    return numbers
 
 
 def _several(fields: Mapping[str, Payload], name: str) -> list[Payload]:

@@ -4,20 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from readers.formats.boxes.dataset import (
-    AnnotatedDataset,
-    Entry,
+from readers.formats.boxes.checks import (
     Outside,
-    Picture,
     checked_classes,
     class_number,
     fit_box,
     require_choice,
     require_outside,
 )
+from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.voc.annotation import VocAnnotation, parse_annotation
+from readers.formats.voc.colors import in_colors, numbered, numbers_of_colors, palette
 from readers.formats.voc.layout import MASKS, Layout, find_layout, mask_name
 from readers.formats.voc.survey import (
+    BACKGROUND,
+    Color,
     Coords,
     choose_classes,
     choose_coords,
@@ -61,7 +62,8 @@ class VocDataset(AnnotatedDataset):
             warning, where nothing shows it, as Pascal VOC defines it.
         masks: "class" or "object": ``SegmentationClass`` or ``SegmentationObject`` is the field ``mask.png``. 0 is the
             background, 255 what shall not count (``ignore_index=255`` of torch's losses); in "class" the class
-            ``class_names[k]`` has the value k + 1.
+            ``class_names[k]`` has the value k + 1. Masks in colours, as CVAT exports them, become numbers by the colours
+            in ``labelmap.txt``; of "object" by those of Pascal VOC's palette.
         difficult: Whether objects that are marked so are there.
         outside: "raise" makes a box that leaves its picture a bad sample, "clip" cuts it.
 
@@ -98,7 +100,8 @@ class VocDataset(AnnotatedDataset):
             found = find_layout(folder, split, masks)
         _require_some(found, masks)
         remarks = list(found.remarks)
-        names = checked_classes(classes) or _labelmap(found.root)
+        listed = _labelmap(found.root)
+        names = checked_classes(classes) or (*(one for one in listed if one != BACKGROUND),) or None
         if found.list_class:
             names, coords = (f"not {found.list_class}", found.list_class), coords or "one-based"
         self._has_objects = bool(found.annotations) and not found.list_class
@@ -113,6 +116,11 @@ class VocDataset(AnnotatedDataset):
                 coords, remark = choose_coords(seen, found.root)
                 remarks += [remark] if remark else []
         self._options["coords"] = self.coords = coords
+        self._colors = palette() if masks == "object" else numbers_of_colors(listed, names or ())
+        if masks == "class":
+            self._options["colors"] = sorted(
+                [*color, number] for color, number in self._colors.items()
+            )
         self._remarks = tuple(remarks)
 
     def _read(self, entry: Entry) -> Picture:
@@ -121,7 +129,7 @@ class VocDataset(AnnotatedDataset):
         data, field, header = self._files.read_picture(entry.image)
         fields: dict[str, Payload] = {}
         if self._options["masks"]:
-            fields["mask.png"] = self._files.read(mask_name(entry, self._options["masks"]))
+            fields["mask.png"] = self._mask(mask_name(entry, self._options["masks"]))
         if not self._has_objects:
             return Picture(data, field, header, None, fields)
         if not entry.annotation:
@@ -157,6 +165,16 @@ class VocDataset(AnnotatedDataset):
                 targets[key].append(value)
         return targets
 
+    def _mask(self, name: str) -> Payload:
+        mask = self._files.read(name)
+        if not in_colors(mask):
+            return mask
+        if not self._colors:
+            raise ValueError(
+                f"{name} is in colours, and no labelmap.txt says whose they are: store the numbers of the classes"
+            )
+        return numbered(mask, self._colors, name)
+
     def _annotation(self, entry: Entry) -> VocAnnotation:
         return parse_annotation(self._files.read_annotation(entry.annotation), entry.annotation)
 
@@ -184,10 +202,11 @@ def _require_some(found: Layout, masks: str | None) -> None:
         raise SourceError(f"{found.root} has no folder {MASKS[masks]}: leave out masks={masks!r}")
 
 
-def _labelmap(root: Path) -> tuple[str, ...] | None:
+def _labelmap(root: Path) -> dict[str, Color | None]:
+    """Return the classes and colours of CVAT's list, {} where there is none."""
     path = root / "labelmap.txt"
     if not path.is_file():
-        return None
+        return {}
     try:
         return read_labelmap(path.read_text("utf-8-sig"), str(path))
     except (OSError, UnicodeDecodeError) as error:

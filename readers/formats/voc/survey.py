@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 from readers.formats.voc.annotation import parse_annotation
 from readers.sample import SourceError
 
+Color = tuple[int, int, int]
+BACKGROUND = "background"
 Coords = Literal["one-based", "zero-based"]
 
 CLASSES = (
@@ -90,21 +92,38 @@ def choose_classes(found: Survey, root: object) -> tuple[str, ...]:
     return CLASSES if found.names <= {*CLASSES} else tuple(sorted(found.names))
 
 
-def read_labelmap(text: str, name: str) -> tuple[str, ...]:
-    """Return the classes that a ``labelmap.txt`` of CVAT lists, without the background.
+def read_labelmap(text: str, name: str) -> dict[str, Color | None]:
+    """Return what a ``labelmap.txt`` of CVAT lists: names, the background among them, and the colours of masks.
 
     Args:
         text: Its content: lines ``name:red,green,blue:parts:actions``, and comments behind ``#``.
         name: Its name, for errors.
 
     Raises:
-        SourceError: It lists none, or one twice.
+        SourceError: It lists no classes, one twice, or something that is no colour.
     """
-    lines = (line.strip() for line in text.splitlines())
-    names = [line.split(":")[0].strip() for line in lines if line and not line.startswith("#")]
-    names = [one for one in names if one and one != "background"]
-    if not names or len({*names}) < len(names):
+    found: dict[str, Color | None] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        parts = line.strip().split(":")
+        if not parts[0] or parts[0].startswith("#"):
+            continue
+        if parts[0] in found:
+            raise SourceError(f"{name}:{number} names {parts[0]} a second time: keep one of them")
+        found[parts[0]] = _color(parts[1], f"{name}:{number}") if parts[1:] and parts[1] else None
+    if not found.keys() - {BACKGROUND}:
         raise SourceError(
-            f"{name} lists no classes or one twice: write lines such as cat:128,0,0::, or give classes="
+            f"{name} lists no classes: write lines such as cat:128,0,0::, or give classes="
         )
-    return tuple(names)
+    return found
+
+
+def _color(text: str, where: str) -> Color:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 3 or not all(
+        part.isascii() and part.isdigit() and int(part) < 256 for part in parts
+    ):
+        raise SourceError(
+            f"{where}: a colour must be three numbers to 255, such as 128,0,0, got {text!r}"
+        )
+    red, green, blue = map(int, parts)
+    return red, green, blue

@@ -12,6 +12,7 @@ SPLITS = ("train", "val", "test")
 USUAL = ("data.yaml", "data.yml", "dataset.yaml", "dataset.yml")
 _MOST_BYTES = 1 << 20
 _NAMES = re.compile(rb"^(?:names|nc)[ \t]*:", re.MULTILINE)
+_MASKS_DIR = re.compile(rb"^masks_dir[ \t]*:", re.MULTILINE)
 _SPLIT = re.compile(rb"^(?:train|val)[ \t]*:", re.MULTILINE)
 
 
@@ -63,6 +64,12 @@ def looks_like_config(path: Path) -> bool:
     except OSError:
         return False
     return bool(_NAMES.search(text) and _SPLIT.search(text))
+
+
+def names_masks(folder: Path) -> bool:
+    """Whether the file that describes a folder says where its masks lie."""
+    file = find_config(folder)
+    return file is not None and bool(_MASKS_DIR.search(file.read_bytes()))
 
 
 def read_config(path: Path) -> Config:

@@ -5,15 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from readers.formats.boxes.dataset import (
-    AnnotatedDataset,
-    Entry,
-    Outside,
-    Picture,
-    checked_classes,
-    require_choice,
-    require_outside,
-)
+from readers.formats.boxes.checks import Outside, checked_classes, require_choice, require_outside
+from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.registry import require
 from readers.formats.yolo.images import beside_images

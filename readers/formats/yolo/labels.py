@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from readers.formats.boxes.dataset import Outside, fit_box
+from readers.formats.boxes.checks import Outside, fit_box
 from readers.formats.columns import shorten
 
 Task = Literal["detect", "segment", "pose", "obb", "semantic"]

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from readers.formats.boxes.dataset import Entry, told_of_unpaired
+from readers.formats.boxes.checks import told_of_unpaired
+from readers.formats.boxes.dataset import Entry
 from readers.formats.boxes.listing import files_below, stem_of
 from readers.formats.splits import (
     canonical,

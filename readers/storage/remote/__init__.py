@@ -1,7 +1,7 @@
 """Files in object stores and on HTTP servers: requests, reads, and a cache on the local disk."""
 
 from readers.storage.remote.files import RemoteBlob, open_remote
-from readers.storage.remote.listing import list_remote, match_remote
+from readers.storage.remote.listing import list_around, list_remote, match_remote
 from readers.storage.remote.options import StorageOptions, Url, configure, is_remote, options_of
 from readers.storage.remote.sequential import stream
 
@@ -11,6 +11,7 @@ __all__ = [
     "Url",
     "configure",
     "is_remote",
+    "list_around",
     "list_remote",
     "match_remote",
     "open_remote",

@@ -75,6 +75,39 @@ def match_remote(url: str, options: StorageOptions | None = None) -> list[str]:
     return [Url(f"{address.scheme}://{address.root}/{path}", options) for path in sorted(found)]
 
 
+def list_around(url: str, options: StorageOptions | None = None) -> list[tuple[str, list[str]]]:
+    """What lies in the folder before a pattern, and in the one above it: URL, and names relative to it.
+
+    Folders end in a slash, and of a folder ``metadata`` the contents are listed, too.
+
+    Raises:
+        SourceError: The store cannot be listed.
+    """
+    options = options_of(url, options)
+    address = Address.of(url)
+    connection = Connection(address, options)
+    parts = address.path.split("/")
+    fixed = next(number for number, part in enumerate(parts) if has_magic(part))
+    deadline = time.monotonic() + options.deadline_seconds
+
+    def level(folder: str, folders: bool) -> list[str]:
+        try:
+            ask = partial(connection.level, folder, folders=folders)
+            found = attempt(ask, url, options, deadline)
+        except OSError as error:
+            raise SourceError(f"{shown(url)} cannot be listed: {error.strerror}") from None
+        return [path.rpartition("/")[2] for path in found]
+
+    around = []
+    for depth in range(fixed, max(fixed - 2, 0), -1):
+        folder = "/".join(parts[:depth])
+        names = [f"{name}/" for name in level(folder, True)]
+        if "metadata/" in names:
+            names += [f"metadata/{name}" for name in level(f"{folder}/metadata", False)]
+        around.append((f"{address.scheme}://{address.root}/{folder}", names))
+    return around
+
+
 def _fitting(paths: list[str], pattern: str) -> list[str]:
     """Return the paths whose last part a pattern fits; like those of a shell it fits no hidden ones."""
     names = {path.rpartition("/")[2]: path for path in paths}

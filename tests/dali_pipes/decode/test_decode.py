@@ -87,7 +87,7 @@ def test_decode_with_pillow_where_opencv_is_old(
     data = photos[0].read_bytes()
     size = pillow(data).shape[:2]
     with_opencv = opencv.decode(data, size)
-    monkeypatch.setattr(opencv, "_opencv", lambda: None)
+    monkeypatch.setattr(opencv, "opencv_5", lambda: None)
 
     assert np.array_equal(with_opencv, opencv.decode(data, size))
     with pytest.raises(DecodeError, match=r"Pillow: .*truncated"):

@@ -157,6 +157,30 @@ def test_links_out_of_the_folder(tmp_path: Path, write: Callable[..., Path]) -> 
         open_dataset(root)
 
 
+@pytest.mark.parametrize("name", ["voc", "yolo", "labelme"])
+def test_annotations_that_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A file whose content takes many times its bytes makes a bad sample; an ordinary one is read."""
+    monkeypatch.setenv("GPU_AUG_MAX_SAMPLE_BYTES", "100000")
+    dataset = open_dataset(tmp_path, **WRITERS[name][0](tmp_path, IMAGE))
+    [good] = dataset.fetch([0])
+    texts = {
+        "voc": (
+            "Annotations/0.xml",
+            "<annotation>" + "<a>" * 3000 + "</a>" * 3000 + "</annotation>",
+        ),
+        "yolo": ("labels/train/0.txt", "1 1 1 1 1\n" * 400),
+        "labelme": ("0.json", labelme_json(shape(), flags=[[]] * 1000)),
+    }
+    put(tmp_path, dict([texts[name]]))
+    [bad] = dataset.fetch([0])
+
+    assert good.fields
+    assert f"{texts[name][0]} would take" in bad.reason
+    assert "more than 100000" in bad.reason
+
+
 def test_the_picture_decides_what_it_is(tmp_path: Path) -> None:
     """A file that is no picture is a bad sample of the stage header."""
     root = write_yolo(tmp_path, b"no picture", yolo_row())

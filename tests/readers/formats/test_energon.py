@@ -204,6 +204,13 @@ class TestWids:
         assert keys(dataset) == ["20", "21", "22", "00", "01", "02"]
         assert open_dataset(index.parent).fingerprint == dataset.fingerprint
 
+    def test_elsewhere_it_is_taken_for_what_it_is(self, index: Path) -> None:
+        """An index.json of another tool, where that one was asked for."""
+        with pytest.raises(
+            SourceError, match=r"is an index of wids, .* give the shards as a pattern"
+        ):
+            open_dataset(index.parent, format="mds")
+
     @pytest.mark.parametrize(
         ("shards", "match"),
         [

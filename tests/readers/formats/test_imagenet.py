@@ -5,11 +5,13 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from torchvision.datasets import ImageNet, imagenet
 
 from readers import SourceError, open_dataset
 from readers.formats.imagenet import ImageNetDataset
+from readers.formats.imagenet.matlab import read_structures
 from tests.support.writers.imagenet import SYNSETS, write_devkit
 
 Jpeg = Callable[..., bytes]
@@ -135,3 +137,44 @@ def test_kits_that_do_not_fit(val: Path, tmp_path: Path) -> None:
     (kit / "data" / "meta.mat").write_bytes(b"no matrix")
     with pytest.raises(SourceError, match="cannot be read as ImageNet's classes"):
         open_dataset(val, devkit=kit)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_structures_are_those_of_scipy(tmp_path: Path, compressed: bool) -> None:
+    """Text of any alphabet, numbers of any type, and fields that are neither, compressed and not."""
+    scipy = pytest.importorskip("scipy.io")
+    rows = [(1.0, "tench, Tinca", 0, np.zeros((0, 0))), (70000.0, "größe", 300, np.arange(3.0))]
+    names = ("id", "words", "count", "others")
+    table = np.array(rows, dtype=[(name, "O") for name in names]).reshape(-1, 1)
+    path = tmp_path / "a.mat"
+    scipy.savemat(path, {"first": np.arange(9), "table": table}, do_compression=compressed)
+    theirs = scipy.loadmat(path, squeeze_me=True)["table"]
+    found = read_structures(path.read_bytes(), "table")
+
+    assert len(found) == len(theirs) == 2
+    for ours, row in zip(found, theirs, strict=True):
+        assert [ours[name] for name in names[:3]] == [row[name] for name in names[:3]]
+        assert ours["others"] is None
+    data = path.read_bytes()
+    for stop in range(0, len(data), 7):
+        with pytest.raises(ValueError, match="it "):
+            read_structures(data[:stop], "table")
+    with pytest.raises(ValueError, match="has no table other"):
+        read_structures(data, "other")
+
+
+def test_damaged_structures(tmp_path: Path) -> None:
+    """Random changes of bytes give other values or a ValueError, and nothing else."""
+    kit = write_devkit(tmp_path / "kit", NUMBERS)
+    data = (kit / "data" / "meta.mat").read_bytes()
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(300):
+        changed = bytearray(data)
+        for place in rng.integers(0, len(data), 3).tolist():
+            changed[place] = int(rng.integers(256))
+        try:
+            read_structures(bytes(changed), "synsets")
+        except ValueError:
+            refused += 1
+
+    assert refused > 30

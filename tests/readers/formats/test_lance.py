@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,9 @@ def test_a_lost_file_takes_its_rows_alone(path: Path) -> None:
 def test_a_forked_process_is_refused(path: Path) -> None:
     """The threads of lance stay behind in the parent."""
     dataset = open_dataset(path)
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, Python 3.12
+        child = os.fork()
     if child == 0:
         signal.alarm(30)
         try:

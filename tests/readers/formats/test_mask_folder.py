@@ -16,6 +16,7 @@ from gpu_aug import Recipe, Resize
 from gpu_aug.errors import TargetsError
 from readers import SourceError, open_dataset
 from readers.formats.mask_folder.values import ADE20K, CITYSCAPES
+from readers.prepare import pack
 from readers.sample import MASK_VALUES
 from tests.support.moved import assert_masks_fit, block, moved_batch
 
@@ -217,6 +218,28 @@ def test_colours_need_their_meaning(tmp_path: Path) -> None:
     expected[0] = 255
 
     assert np.array_equal(mask, expected)
+
+
+def test_colours_of_palettes(tmp_path: Path) -> None:
+    """A table of colours counts for a PNG with a palette too, in place of its indices."""
+    photo(tmp_path / "images/0.png")
+    palette(tmp_path / "masks/0.png", np.where(BLOCK > 0, 3, 0))
+    table = {(0, 0, 0): 9, (128, 128, 0): 4}
+
+    assert np.array_equal(
+        masks_of(open_dataset(tmp_path, colors=table))[0], np.where(BLOCK > 0, 4, 9)
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*masks of 0 and 255 alone")
+def test_packed(tmp_path: Path) -> None:
+    """In shards the masks keep their files and their meaning."""
+    root = pairs(tmp_path / "data", [BLOCK] * 3, "gif")
+    pack(str(root), tmp_path / "shards")
+    masks = masks_of(open_dataset(tmp_path / "shards"))
+
+    assert np.array_equal(masks, masks_of(open_dataset(root)))
+    assert np.unique(masks).tolist() == [0, 1]
 
 
 def test_values_that_are_not_listed(tmp_path: Path) -> None:

@@ -33,7 +33,13 @@ def put(root: Path, files: dict[str, bytes]) -> Path:
         ("images/train/a.jpg", {"labels/train/a.txt": b"0 0.5 0.5 0.25 1\n"}, "boxes of YOLO"),
         ("images/a.jpg", {"labels/a.txt": b"12 0.5 .5 0.25 0.1 0.3 0.2\n"}, "boxes of YOLO"),
         ("photos/a.jpg", {"photos/a.txt": b"3 0.1 0.2 0.3 0.4"}, "boxes of YOLO"),
-        ("photos/a.jpg", {"photos/metadata.csv": b"file_name,label\n"}, "metadata.csv: .*jsonl"),
+        (
+            "photos/a.jpg",
+            {"photos/metadata.csv": b"photo,label\n"},
+            "metadata.csv: .*column file_name",
+        ),
+        ("a/p.jpg", {"a/labels.csv": b"image,label\np.jpg,cat\n"}, "rows of .*labels.csv"),
+        ("a/p.jpg", {"a.csv": b"id,label\np,cat\n"}, r"rows of .*a.csv: .*a.csv', root="),
         ("val/a.jpg", {"annotations/instances_val.json": b"{}"}, "objects in .*instances_val"),
     ],
 )
@@ -47,11 +53,48 @@ def test_annotations_that_nobody_reads(
     with pytest.warns(UserWarning, match=f"is read without .*{match}") as warned:
         dataset = open_dataset(folder)
     assert isinstance(dataset.fetch([0])[0], Sample)
-    if "metadata" not in match and "instances" not in match:
+    if not any(name in match for name in ("metadata", "instances", "rows")):
         [call] = re.findall(r"use open_dataset(\(.*\))$", str(warned[0].message))
         options = {"classes": ["cat"]} if "voc" in call else {"task": "detect"}
         opened = eval(f"opener{call}", {"opener": partial(open_dataset, **options)})
         assert type(opened).__name__ in ("VocDataset", "YoloDataset")
+
+
+@pytest.mark.parametrize(
+    ("names", "match"),
+    [
+        (["a.jpg", "a_mask.png", "b.jpg"], "holds a_mask.png beside a.jpg.* call it a.mask.png"),
+        (["x/a.jpg", "x/a-seg.PNG", "y/b.jpg"], "holds a-seg.PNG beside a.jpg"),
+        (
+            ["gt/1.png", "gt/2.png", "gt/3.png", "in/1.jpg", "in/2.jpg", "in/3.jpg"],
+            "two classes with the same names of files, in/1.jpg and gt/1.png.*NAME.mask.png",
+        ),
+        (["images/a.jpg", "masks/b.png"], "has the class 'masks': its images are taken"),
+    ],
+)
+def test_masks_that_are_taken_for_images(
+    tmp_path: Path, jpeg: Jpeg, names: list[str], match: str
+) -> None:
+    """Pictures that differ from others in name or kind alone are said to be read as images."""
+    with pytest.warns(UserWarning, match=match) as said:
+        open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.jpg", "dog/2.jpg", "dog/3.jpg"],
+        ["cat/1.jpg", "cat/2.jpg", "cat/3.jpg", "dog/1.png", "dog/2.png", "dog/4.png"],
+        ["cat/gas_mask.jpg", "dog/b.jpg"],
+        ["cat/1.jpg", "results.csv"],
+    ],
+)
+def test_classes_that_are_none(tmp_path: Path, jpeg: Jpeg, names: list[str]) -> None:
+    """Numbered pictures of two classes, and a picture of a mask, are said nothing of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        open_dataset(put(tmp_path, dict.fromkeys(names, jpeg(9, 8))))
 
 
 @pytest.mark.parametrize("name", ["Annotations/a.xml", "labels/a.txt"])

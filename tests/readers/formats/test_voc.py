@@ -15,6 +15,7 @@ from dali_pipes import Loader
 from gpu_aug import Recipe, Resize
 from readers import BadSample, SourceError, open_dataset
 from readers.formats.voc import VocDataset
+from readers.formats.voc.colors import palette
 from readers.formats.voc.survey import CLASSES
 from tests.support.annotated import (
     BOX,
@@ -80,7 +81,7 @@ def test_the_filled_box(devkit: Path) -> None:
 
     assert told(first)["boxes"] == [[*BOX], [0, 0, WIDTH, HEIGHT]]
     assert told(first)["labels"] == [11, 14]
-    assert told(first)["truncated"] == [0, 1]
+    assert told(first)["truncated"] == [1, 0]
     assert told(third)["boxes"][0] == [2.5, 1.25, 30.75, 40.5]
     assert len(told(third)["boxes"]) == 2
     assert dataset.class_names == CLASSES
@@ -113,6 +114,42 @@ def test_masks_are_those_of_torchvision(devkit: Path, kind: Any) -> None:
     assert ours.class_names[12 - 1] == "dog"
 
 
+def test_masks_in_colours(devkit: Path) -> None:
+    """CVAT's become the numbers of the classes; a colour of no class makes a bad sample."""
+    colors = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    colors[4:9], colors[9:12] = (12, 34, 56), (224, 224, 192)
+    for number, color in ((2, (9, 9, 9)), (3, (12, 34, 56))):
+        colors[30, 30] = color
+        Image.fromarray(colors).save(devkit / "SegmentationClass" / f"{number}.png")
+    [bare] = VocDataset(devkit, split="val", masks="class").fetch([0])
+    assert "is in colours, and no labelmap.txt says whose they are" in bare.reason
+    put(devkit, {"labelmap.txt": "background:0,0,0::\ncat:1,2,3::\ndog:12,34,56::\nperson:::\n"})
+    dataset = VocDataset(devkit, split="val", masks="class")
+    with Image.open(io.BytesIO(dataset.fetch([0])[0].fields["mask.png"])) as mask:
+        numbers = np.asarray(mask)
+
+    before = dataset.fingerprint
+    put(devkit, {"labelmap.txt": "cat:1,2,3::\ndog:12,34,57::\nperson:::\n"})
+    assert VocDataset(devkit, split="val", masks="class").fingerprint != before
+    assert dataset.class_names == ("cat", "dog", "person")
+    assert numbers[:, 0].tolist() == [0] * 4 + [2] * 5 + [255] * 3 + [0] * (HEIGHT - 12)
+    assert numbers[30, 30] == 2
+    [bad] = VocDataset(devkit, split="train", masks="class").fetch([0])
+    assert (
+        bad.reason
+        == "SegmentationClass/2.png has the colour 9,9,9, which labelmap.txt gives no class"
+    )
+
+
+def test_the_palette() -> None:
+    """Some colours that Pascal VOC's tools print: aeroplane, bicycle, person, and the void."""
+    numbers = {number: color for color, number in palette().items()}
+
+    assert [numbers[n] for n in (0, 1, 2, 15, 20, 255)] == [
+        (0, 0, 0), (128, 0, 0), (0, 128, 0), (192, 128, 128), (0, 64, 128), (224, 224, 192),
+    ]  # fmt: skip
+
+
 def test_lists_of_one_class(devkit: Path) -> None:
     """Pictures with it, without it, and with objects that are hard to recognise alone."""
     dataset = open_dataset(devkit, split="dog_val")
@@ -128,6 +165,8 @@ def test_lists_of_one_class(devkit: Path) -> None:
     ("objects", "coords", "warned"),
     [
         ([EDGE], "one-based", ""),
+        ([voc_object(box=(5, 5, WIDTH, 9))], "one-based", ""),
+        ([voc_object(box=(5, 5, 9, HEIGHT))], "one-based", ""),
         ([voc_object(box=(0, 3, 9, 9)), EDGE], "zero-based", "object 1 of a.xml begins at 0"),
         ([voc_object(box=(2, 3, 9, 9))], "one-based", "no box shows it"),
         ([voc_object(box=(-1, 3, 9, 9)), EDGE], "one-based", ""),
@@ -179,9 +218,14 @@ def test_classes(tmp_path: Path) -> None:
     dataset = open_dataset(cvat)
     assert dataset.class_names == ("person", "dog")
     assert told(dataset.fetch([0])[0])["labels"] == [1, 0]
-    put(cvat, {"labelmap.txt": "background:0,0,0::\n"})
-    with pytest.raises(SourceError, match="lists no classes or one twice"):
-        open_dataset(cvat)
+    for text, sentence in {
+        "background:0,0,0::\n": "lists no classes",
+        "dog:0,0,1::\ndog:0,0,2::\n": "labelmap.txt:2 names dog a second time",
+        "dog:0,0,256::\n": "three numbers to 255, such as 128,0,0, got '0,0,256'",
+    }.items():
+        put(cvat, {"labelmap.txt": text})
+        with pytest.raises(SourceError, match=sentence):
+            open_dataset(cvat)
 
 
 BAD = {

@@ -129,6 +129,11 @@ def test_masks_of_classes(tmp_path: Path) -> None:
     files: dict[str, Any] = {f"images/train/{number}.jpg": IMAGE for number in range(3)}
     files |= {"maps/train/0.png": plain, "maps/train/1.png": (tmp_path / "greys.png").read_bytes()}
     root = put(tmp_path / "data", files | {"data.yaml": yaml})
+    (root / "maps").rename(root / "masks")
+    put(root, {"data.yaml": yaml.replace("maps", "masks")})
+    assert type(open_dataset(root)) is YoloDataset
+    (root / "masks").rename(root / "maps")
+    put(root, {"data.yaml": yaml})
     dataset = YoloDataset(root)
     good, bad, gone = dataset.fetch(range(3))
 

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from readers import Header, HeaderError, read_header
+from tests.support.kinds import noise, npy, tiff
 
 # name, format for us, mode of the picture, format and options for Pillow
 MADE = {
@@ -354,3 +355,35 @@ def outcome(data: bytes) -> Header | None:
 def test_jpeg_fixture_is_read(jpeg: Callable[..., bytes]) -> None:
     """The small JPEGs that other tests use have the size they were asked for."""
     assert read_header(jpeg(48, 64)) == Header("jpeg", 48, 64, 1)
+
+
+BANDS = {
+    "bigtiff": tiff(noise(5), bigtiff=True),
+    "bigtiff-motorola": tiff(noise(5), bigtiff=True, byteorder=">"),
+    "bigtiff-floats": tiff(noise(2, "float32"), bigtiff=True),
+    "npy": npy(noise(5)),
+    "npy-gray": npy(noise(1, "float32")),
+    "npy-fortran": npy(np.asfortranarray(noise(5))),
+}
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_files_of_many_channels_tell_their_size(name: str) -> None:
+    """As tifffile and NumPy wrote it."""
+    header = read_header(memoryview(BANDS[name]))
+    assert (header.height, header.width) == (14, 18)
+    assert header.format == ("npy" if name.startswith("npy") else "tiff")
+    assert header.bits == (32 if name in ("bigtiff-floats", "npy-gray") else 16)
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_damaged_files_of_many_channels_never_raise_anything_else(name: str) -> None:
+    """Places of 64 bits among them."""
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+        outcome(damaged(BANDS[name], rng))
+    for place in (2**64 - 1, 2**63, 2**40):
+        for order in "<>":
+            outcome(BANDS[name][:8] + struct.pack(f"{order}Q", place) + BANDS[name][16:])
+    for end in range(300):
+        outcome(BANDS[name][:end])

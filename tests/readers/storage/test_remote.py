@@ -403,6 +403,29 @@ class TestPatterns:
             with pytest.raises(SourceError, match=match):
                 open_dataset(url, **tables)
 
+    def test_files_of_tables(self, tables: dict[str, Any], s3: Storage) -> None:
+        """Of tables that keep account of what is valid in them neither the folder nor a pattern is opened."""
+        for name, mark in (
+            ("delta", "_delta_log/00000000000000000000.json"),
+            ("iceberg", "metadata/00000-a.metadata.json"),
+            ("lance", "_versions/1.manifest"),
+        ):
+            s3.put(f"photos/lake/{name}/{mark}", b"{}")
+            s3.put(f"photos/lake/{name}/data/a.parquet", b"PAR1")
+        for url, match in (
+            (
+                "s3://photos/lake/delta/",
+                "is a Delta table, which is read from this machine's files",
+            ),
+            ("s3://photos/lake/delta/data/*.parquet", "lake/delta is a Delta table"),
+            ("s3://photos/lake/delta/*/*.parquet", "lake/delta is a Delta table"),
+            ("s3://photos/lake/iceberg/", "is an Iceberg table"),
+            ("s3://photos/lake/iceberg/data/{a,b}*.parquet", "lake/iceberg is an Iceberg table"),
+            ("s3://photos/lake/lance/", "is a Lance dataset"),
+        ):
+            with pytest.raises(SourceError, match=match):
+                open_dataset(url, **tables)
+
     def test_splits(self, tables: dict[str, Any]) -> None:
         """Folders of a store are told apart as those of this machine are."""
         for url in ("s3://photos/hub/", "s3://photos/hub/data/", "s3://photos/hub/data/*.parquet"):

@@ -1,0 +1,140 @@
+"""Images as they are stored: any number of channels, 8 or 16 bits or floats, with nothing converted in silence."""
+
+import io
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.decode.opencv import opencv_5
+from dali_pipes.decode.tiff import read_tiff
+from dali_pipes.errors import DecodeError, told
+from gpu_aug.image_kind import ImageKind
+from gpu_aug.pixels import scaled_16_bits
+from readers import HeaderError, read_header
+from readers.image.header import Header
+from readers.sample import Payload
+
+_GRAY, _GRAY_WITH_ALPHA = 0, 4  # colour types of PNG
+_WHOLE_MAXIMA = (255, 65535)
+_PNM_MAXIMUM = re.compile(rb"P[2356](?:(?:\s|#[^\n]*\n)+\d{1,9}){2}(?:\s|#[^\n]*\n)+(\d{1,5})\s")
+_TYPES = {8: ("uint8",), 16: ("uint16",), "float32": ("float16", "float32")}
+
+
+def decode_stored(data: Payload, size: tuple[int, int], kind: ImageKind) -> NDArray[Any]:
+    """Decode a whole image of a kind, upright.
+
+    Args:
+        data: The encoded bytes: PNG, TIFF, NumPy (.npy), JPEG, WebP, BMP or PNM.
+        size: Height and width that the header promises.
+        kind: What it must be.
+
+    Returns:
+        [height, width, channels]: uint8 for a depth of 8; float32 in [0, 1] for 16, the value divided by 65535; float32
+        as it is stored for "float32".
+
+    Raises:
+        DecodeError: The bytes do not decode, or are of another kind or size.
+    """
+    header, array = _read_upright(data, kind.channels)
+    _require_kind(array, header, kind)
+    if array.shape[:2] != size:
+        got = f"{array.shape[0]}x{array.shape[1]}"
+        raise DecodeError(f"decodes to {got}, but its header says {size[0]}x{size[1]}")
+    if kind.depth == 16:
+        return scaled_16_bits(array).numpy()
+    return np.ascontiguousarray(array, np.uint8 if kind.depth == 8 else np.float32)
+
+
+def read_numbers(data: Payload, channels: int) -> NDArray[Any]:
+    """Return the numbers of an image of so many channels, of any type that is stored, upright: [height, width, channels].
+
+    Raises:
+        DecodeError: They do not decode, or have another number of channels.
+    """
+    header, array = _read_upright(data, channels)
+    if array.ndim != 3 or array.shape[2] != channels:
+        shape = "x".join(map(str, array.shape))
+        raise DecodeError(f"a {header.format} of {shape}, but {channels=} are asked for")
+    if array.dtype.kind not in "uif":
+        raise DecodeError(f"a {header.format} of {array.dtype.name}, which are no numbers")
+    return array
+
+
+def _read_upright(data: Payload, channels: int) -> tuple[Header, NDArray[Any]]:
+    """Return [height, width, channels], colours as RGB; where there are others than asked for, maybe of another form."""
+    try:
+        header = read_header(data)
+    except HeaderError as error:
+        raise DecodeError(str(error)) from error
+    if header.format == "npy":
+        array = _read_npy(data)
+    elif header.format == "tiff":
+        array = read_tiff(data, channels)
+    else:
+        array = _read_with_opencv(data, header)
+    array = array[..., None] if array.ndim == 2 else array
+    return header, _upright(array, header.orientation)
+
+
+def _read_npy(data: Payload) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    except Exception as error:
+        raise DecodeError(f"NumPy: {told(error)}") from error
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _read_with_opencv(data: Payload, header: Header) -> NDArray[Any]:
+    _require_plain(data, header)
+    cv2 = opencv_5()
+    if cv2 is None:
+        raise DecodeError(
+            "other images than RGB of 8 bits need OpenCV 5: pip install 'opencv-python-headless>=5'"
+        )
+    try:
+        array = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+    except Exception as error:  # mostly cv2.error; whatever it is, it is of this image
+        raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or told(error)}") from error
+    if array is None:
+        raise DecodeError("OpenCV cannot decode it: truncated or damaged")
+    image: NDArray[Any] = np.asarray(array)
+    if image.ndim == 3 and image.shape[2] >= 3:  # blue comes first
+        image = image[..., [2, 1, 0, *range(3, image.shape[2])]]
+    if header.format == "png" and data[25] == _GRAY_WITH_ALPHA and image.ndim == 3:
+        image = image[..., [0, 3]]
+    return image
+
+
+def _require_plain(data: Payload, header: Header) -> None:
+    """Refuse images of which OpenCV would leave something out, or whose numbers it would not scale."""
+    if header.format == "png" and header.has_alpha and data[25] == _GRAY:
+        raise DecodeError("a gray png with one transparent level: store an alpha channel, or none")
+    found = _PNM_MAXIMUM.match(data) if header.format == "ppm" else None
+    if found is not None and int(found[1]) not in _WHOLE_MAXIMA:
+        raise DecodeError(
+            f"a ppm whose largest value is {int(found[1])}, but 255 and 65535 are taken: scale it"
+        )
+
+
+def _require_kind(array: NDArray[Any], header: Header, kind: ImageKind) -> None:
+    """Refuse another number of channels or type of values; nothing is converted in silence."""
+    channels = array.shape[2] if array.ndim == 3 else None
+    if channels == kind.channels and array.dtype.name in _TYPES[kind.depth]:
+        return
+    shape = f"of the shape {list(array.shape)}" if channels is None else f"with channels={channels}"
+    wanted = " or ".join(_TYPES[kind.depth])
+    raise DecodeError(
+        f"a {header.format} {shape} of {array.dtype.name}, but channels={kind.channels} of {wanted} are asked for "
+        f"(depth={kind.depth!r})"
+    )
+
+
+def _upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Apply an EXIF orientation, 1 to 8."""
+    if orientation >= 5:
+        array = array.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        array = array[::-1]
+    return array[:, ::-1] if orientation in (2, 3, 6, 7) else array

@@ -1,0 +1,105 @@
+"""TIFF files of any number of channels as arrays, by tifffile: bands of one page, or pages of one band."""
+
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dali_pipes.errors import DecodeError, told
+from readers.sample import Payload
+from readers.storage.limits import TooLargeError, check_bytes
+
+_INSTALL = "a tiff needs the package tifffile: pip install 'gpu-aug[tiff]'"
+_PHOTOMETRIC = ("MINISBLACK", "RGB")
+
+
+def read_tiff(data: Payload, channels: int) -> NDArray[Any]:
+    """Decode a TIFF as it is stored, with no orientation applied.
+
+    A file of one page has its samples for channels, whether they lie pixel by pixel or plane by plane. A file of
+    several pages must have one sample in each, and as many pages as there are channels. Pages that show the image at
+    a smaller size (overviews) do not count.
+
+    Args:
+        data: The encoded bytes.
+        channels: How many channels are wanted; more pages are not looked at.
+
+    Returns:
+        [height, width] or [height, width, channels], of the type that is stored.
+
+    Raises:
+        DecodeError: They do not decode, or are something else.
+    """
+    try:
+        import tifffile
+    except ModuleNotFoundError as error:
+        raise DecodeError(_INSTALL) from error
+    try:
+        with tifffile.TiffFile(io.BytesIO(data)) as file:
+            return _read_pages(file, channels)
+    except DecodeError:
+        raise
+    except TooLargeError as error:
+        raise DecodeError(str(error)) from error
+    except Exception as error:  # tifffile lets through what damaged bytes make of it
+        if "imagecodecs" in str(error):
+            raise DecodeError(
+                "a tiff of this compression needs the package imagecodecs: pip install 'gpu-aug[tiff]'"
+            ) from error
+        raise DecodeError(f"tifffile: {told(error)}") from error
+
+
+def _read_pages(file: Any, channels: int) -> NDArray[Any]:
+    stack = (file.imagej_metadata or {}).get("images", 1) if file.is_imagej else 1
+    pages: list[Any] = []
+    for page in file.pages:
+        if not page.is_reduced:
+            pages.append(page)
+        if len(pages) > channels and len(pages) > 1:
+            break
+    if stack > max(len(pages), 1):
+        raise DecodeError(
+            f"a tiff of ImageJ with {stack} images in one page; write a page for each, or one page of {stack} samples"
+        )
+    if len(pages) == 1:
+        return _read_page(file, pages[0])
+    several = f"more than {channels}" if len(pages) > channels else str(len(pages))
+    samples = pages[0].samplesperpixel
+    if len(pages) != channels or samples != 1:
+        raise DecodeError(
+            f"a tiff with {several} pages of {samples} {'sample' if samples == 1 else 'samples'}, but {channels=} "
+            "takes one page, or as many pages of one sample"
+        )
+    arrays = [_read_page(file, page) for page in pages]
+    first = arrays[0]
+    if any(one.shape != first.shape or one.dtype != first.dtype for one in arrays[1:]):
+        raise DecodeError("a tiff whose pages have different sizes or types")
+    return np.stack(arrays, axis=-1)
+
+
+def _read_page(file: Any, page: Any) -> NDArray[Any]:
+    """Return [height, width] or [height, width, samples]."""
+    photometric = getattr(page.photometric, "name", str(page.photometric))
+    if photometric not in _PHOTOMETRIC:
+        raise DecodeError(
+            f"a tiff whose photometric interpretation is {photometric}, but {' and '.join(_PHOTOMETRIC)} are taken: "
+            "convert it"
+        )
+    if page.axes not in ("YX", "YXS", "SYX") or page.dtype is None:
+        raise DecodeError(
+            f"a tiff whose page has the axes {page.axes}, and no image of whole bytes"
+        )
+    if page.bitspersample != page.dtype.itemsize * 8:
+        raise DecodeError(
+            f"a tiff of {page.bitspersample} bits, but 8, 16 and 32 are taken: convert it"
+        )
+    check_bytes(page.nbytes, "an image")
+    size = file.filehandle.size
+    if not page.dataoffsets or any(
+        count < 1 or offset < 1 or offset + count > size
+        for offset, count in zip(page.dataoffsets, page.databytecounts, strict=True)
+    ):
+        raise DecodeError("a tiff that ends before its pixels: truncated or damaged")
+    array: NDArray[Any] = page.asarray()
+    return np.moveaxis(array, 0, -1) if page.axes == "SYX" else array

@@ -1,0 +1,129 @@
+"""ImageKind: how many channels images have, and how many bits their values; and which operations take them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from gpu_aug.errors import RecipeError
+from gpu_aug.ops.color.normalize import Normalize
+from gpu_aug.ops.combine import Combinator
+from gpu_aug.ops.dropout.dropout import PixelDropout
+from gpu_aug.ops.dropout.erase import Holes
+from gpu_aug.ops.foreign.foreign import Foreign
+from gpu_aug.ops.operation import Operation
+from gpu_aug.ops.temporal import Temporal
+
+Depth = Literal[8, 16, "float32"]
+DEPTHS: tuple[Depth, ...] = get_args(Depth)
+
+_FILLS = ("fill", "value", "drop_value")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageKind:
+    """What images are.
+
+    Args:
+        channels: Channels of an image, at least 1: 1 is gray, 3 is RGB, 4 is RGBA.
+        depth: 8 and 16 are bits of a channel, whose values then stand for 0 to 1. "float32" are numbers as they are
+            stored, of any range.
+
+    Example:
+        >>> ImageKind(channels=5, depth=16).dtype
+        torch.float32
+    """
+
+    channels: int = 3
+    depth: Depth = 8
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.channels, int) and not isinstance(self.channels, bool)
+        if not whole or self.channels < 1:
+            raise RecipeError(
+                f"channels must be a whole number from 1, got {self.channels!r}: give 1 for gray, 3 for RGB or 4 "
+                "for RGBA images"
+            )
+        if isinstance(self.depth, bool) or self.depth not in DEPTHS:
+            raise RecipeError(
+                f"depth must be 8, 16 or 'float32', got {self.depth!r}: give 16 for uint16 images, and 'float32' "
+                "for images of floats"
+            )
+
+    def __str__(self) -> str:
+        names = {1: "gray", 3: "RGB", 4: "RGBA"}
+        values = "float32" if self.depth == "float32" else f"{self.depth} bits"
+        return f"{names.get(self.channels, f'{self.channels} channels')} of {values}"
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is RGB of 8 bits."""
+        return self.channels == 3 and self.depth == 8
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of images that engines get: uint8, or float32, which holds 16 bits divided by 65535."""
+        return torch.uint8 if self.depth == 8 else torch.float32
+
+    def require_fits(self, operations: Sequence[Operation]) -> None:
+        """Refuse operations that do not take such images.
+
+        Raises:
+            RecipeError: There is one; it is named.
+        """
+        for operation in operations:
+            if isinstance(operation, Combinator):
+                self.require_fits(operation.children)
+            elif problem := self.problem(operation):
+                raise RecipeError(problem)
+
+    def problem(self, operation: Operation) -> str:
+        """Return why an operation cannot be carried out on such images, "" where it can."""
+        return self._problem_of_channels(operation) or self._problem_of_depth(operation)
+
+    def _problem_of_channels(self, operation: Operation) -> str:
+        name, got = type(operation).__name__, f"got channels={self.channels}"
+        if isinstance(operation, Normalize):
+            count = len(operation.mean)
+            if (
+                count == self.channels
+                or len(set(zip(operation.mean, operation.std, strict=True))) == 1
+            ):
+                return ""
+            return (
+                f"{name} has {count} means and standard deviations, {got}: give as many of each as there are "
+                "channels, or one number for all"
+            )
+        if self.channels == 3 or isinstance(operation, Temporal):
+            return ""
+        for field in _FILLS:
+            if isinstance(getattr(operation, field, None), tuple):
+                return f"{name} has a {field} of three values, {got}: give one number, for all channels"
+        if operation.any_channels:
+            return ""
+        takes = "needs RGB images"
+        if isinstance(operation, Foreign):
+            takes = "is called with RGB images"
+        elif isinstance(operation, Holes | PixelDropout):
+            takes += " for the colours that it draws"
+        return (
+            f"{name} {takes}, {got}: take it out of the recipe, or load the images with channels=3"
+        )
+
+    def _problem_of_depth(self, operation: Operation) -> str:
+        name = type(operation).__name__
+        if self.depth != 8 and operation.rounds_to_8_bits:
+            return (
+                f"{name} rounds values to 8 bits, got depth={self.depth!r}: take it out of the recipe, or load the "
+                "images with depth=8"
+            )
+        if self.depth == "float32" and operation.needs_unit_range:
+            return (
+                f"{name} needs values in [0, 1], got depth='float32', whose values are as they are stored: take it "
+                "out of the recipe, or store the images with 16 bits"
+            )
+        return ""
+
+
+USUAL = ImageKind()

@@ -1,0 +1,108 @@
+"""Maps of numbers over an image, such as depth and optical flow: moved as the image is, nearest, with their vectors.
+
+A pixel of a map is that of the image whose place it has. Where nothing is known, beside the image too, it is NaN.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_aug.draw_operations import row_of
+from gpu_aug.draws import Draws
+from gpu_aug.errors import RecipeError, TargetsError
+from gpu_aug.ops.foreign.foreign import Foreign
+from gpu_aug.ops.geometric.grids import RandomGridShuffle
+from gpu_aug.ops.geometric.perspective import Perspective, RandomPerspective
+from gpu_aug.ops.geometric.spatial import Moving, Remap, Spatial
+from gpu_aug.ops.mix import Mixing
+from gpu_aug.ops.operation import Operation
+from gpu_aug.recipe import Recipe
+from gpu_aug.targets.move_one import Moved, move, moves_targets
+from gpu_aug.targets.targets import BoxParams, KeypointParams
+
+Maps = NDArray[np.float32]
+"""[M, H, W]."""
+
+
+def check_maps(recipe: Recipe, *, vectors: bool) -> None:
+    """Check that a recipe can move maps.
+
+    Args:
+        recipe: One recipe.
+        vectors: Whether there are vectors among them, which turn and scale with the image.
+
+    Raises:
+        RecipeError: It cannot; the operation, the reason and a way out are named.
+        TargetsError: A step that is not ours moves pixels, or may do so.
+    """
+    for leaf in recipe.leaves:
+        if isinstance(leaf, Foreign):
+            leaf.check_targets()
+        reason = _refusal(leaf) or (_refusal_of_vectors(leaf) if vectors else "")
+        if reason:
+            raise RecipeError(
+                f"{type(leaf).__name__} cannot be done with {'flow' if vectors else 'maps'}: {reason}: take it out "
+                f"of the recipe, or leave out the {'flow' if vectors else 'maps'}"
+            )
+
+
+def move_maps(
+    recipe: Recipe, draws: Draws, row: int, maps: Maps, vectors: Sequence[int] = ()
+) -> Maps:
+    """Return the maps of one image as a recipe moves them.
+
+    Args:
+        recipe: One that `check_maps` takes.
+        draws: The result of ``recipe.draw``.
+        row: The image's row in it.
+        maps: float32 [M, H, W], of the image's size; not written to.
+        vectors: The first of each two maps that are vectors, (x, y) in pixels: where the point that is seen here lies
+            in another picture of the same size, which is moved alike. They are multiplied by what is linear in the move.
+
+    Returns:
+        float32 [M, H', W'].
+
+    Raises:
+        TargetsError: The maps have another size than the image.
+    """
+    sizes = draws.sizes[row : row + 1]
+    if maps.shape[1:] != tuple(sizes[0]):
+        raise TargetsError(
+            f"maps must be as large as the image, {sizes[0, 0]}x{sizes[0, 1]}, got {maps.shape[1]}x{maps.shape[2]}"
+        )
+    size = (int(sizes[0, 0]), int(sizes[0, 1]))
+    one = Moved(None, None, None, None, maps, size, size, BoxParams(), KeypointParams())
+    linear = np.eye(2)
+    for leaf, params in zip(recipe.leaves, draws.decode_params + draws.params, strict=True):
+        own = row_of(params, row)
+        before = np.array([one.after])
+        after = leaf.result_size(own, before)
+        one.size, one.after = one.after, (int(after[0, 0]), int(after[0, 1]))
+        if not own["apply"][0] or not moves_targets(leaf):
+            continue
+        if isinstance(leaf, Moving):
+            linear = leaf.forward(own, before)[0, :2, :2] @ linear
+        move(leaf, one, params, row)
+    assert one.masks is not None
+    moved = np.array(one.masks, np.float32, order="C")
+    for first in vectors:
+        moved[first : first + 2] = np.einsum("ij,jhw->ihw", linear, moved[first : first + 2])
+    return moved
+
+
+def _refusal(leaf: Operation) -> str:
+    """Return why an operation cannot move maps, "" where it can."""
+    if isinstance(leaf, Mixing):
+        return "maps of several images have no mixture"
+    if isinstance(leaf, Spatial) and not moves_targets(leaf):
+        return "how it moves them is not known"
+    return ""
+
+
+def _refusal_of_vectors(leaf: Operation) -> str:
+    if isinstance(leaf, Remap | Perspective | RandomPerspective):
+        return "what it does to a vector depends on the place, and on where the vector ends"
+    if isinstance(leaf, RandomGridShuffle):
+        return "vectors lead from tile to tile"
+    return ""

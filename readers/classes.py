@@ -1,0 +1,130 @@
+"""Names of classes: lists of them, and the numbers that labels written as text get."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from readers.formats.columns import LABEL_LIMIT, shorten
+from readers.sample import PathLike, SourceError
+
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
+_MOST_SHOWN = 5
+
+Classes = PathLike | Sequence[str] | Mapping[str, int]
+"""What ``classes=`` takes: names in the order of their numbers, or a text file with one name per line."""
+
+
+def read_classes(classes: Classes | None) -> tuple[str, ...] | None:
+    """Return names of classes in the order of their numbers; None where none are given.
+
+    Args:
+        classes: Names; or the numbers 0 to K - 1 by name; or a text file with a name per line, in which empty lines do
+            not count.
+
+    Raises:
+        SourceError: The file cannot be read, or the names are none, no text, or not all different.
+    """
+    if classes is None:
+        return None
+    if isinstance(classes, (str, os.PathLike)):
+        return _checked(_read_names(Path(classes)), f"the file of classes {os.fspath(classes)}")
+    if isinstance(classes, Mapping):
+        names = sorted(classes, key=lambda name: classes[name])
+        if [classes[name] for name in names] != list(range(len(names))):
+            raise SourceError(
+                f"classes= numbers {len(names)} names, but not from 0 to {len(names) - 1}: give a list of names in the "
+                "order of their numbers"
+            )
+        return _checked(names, "classes=")
+    return _checked(list(classes), "classes=")
+
+
+def _read_names(path: Path) -> list[str]:
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(
+            f"the file of classes {path} cannot be read ({error}): give a list of names, or a text file with a name per line"
+        ) from None
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _checked(names: Sequence[str], source: str) -> tuple[str, ...]:
+    if not names or not all(isinstance(name, str) and name for name in names):
+        wrong = next((name for name in names if not (isinstance(name, str) and name)), names)
+        raise SourceError(
+            f"{source} must hold names of classes, got {shorten(wrong)}: give at least one name, in the order of the "
+            "class numbers"
+        )
+    if len(set(names)) < len(names):
+        twice = next(name for number, name in enumerate(names) if name in names[:number])
+        raise SourceError(f"{source} names the class {twice!r} twice: give each name once")
+    return tuple(names)
+
+
+class Numbering:
+    """The class number of each label.
+
+    Args:
+        names: The classes in the order of their numbers, empty where they have no names.
+        as_numbers: Whether labels that are text are whole numbers and none of the names.
+    """
+
+    def __init__(self, names: tuple[str, ...], *, as_numbers: bool) -> None:
+        self.names, self._as_numbers = names, as_numbers
+        self._numbers = {name: number for number, name in enumerate(names)}
+
+    def number(self, label: str | int) -> int:
+        """Return the class number of a label, -1 for none.
+
+        Raises:
+            ValueError: It is no class; the text is a short reason.
+        """
+        if isinstance(label, str) and not self._as_numbers:
+            if label not in self._numbers:
+                raise ValueError(self._unknown(label))
+            return self._numbers[label]
+        number = int(label)
+        if not -1 <= number < (len(self.names) or LABEL_LIMIT):
+            raise ValueError(self._unknown(label))
+        return number
+
+    def _unknown(self, label: str | int) -> str:
+        if not self.names:
+            return f"the label {shorten(label)} is no class number, which is from 0 to 2**63 - 1, or -1 for none"
+        shown = ", ".join(self.names[:_MOST_SHOWN]) + ", ..." * (len(self.names) > _MOST_SHOWN)
+        return f"the label {shorten(label)} is not among the {len(self.names)} classes ({shown})"
+
+
+def numbering_of(labels: Iterable[str | int], classes: tuple[str, ...] | None) -> Numbering:
+    """Decide how labels become numbers.
+
+    Text is the name of a class, but where all text is whole numbers, and none of it among ``classes``, these are the
+    class numbers. Without ``classes`` the names are numbered in sorted order. Numbers that are no text are class
+    numbers.
+
+    Raises:
+        ValueError: Some are numbers and others are names, or numbers that are not whole, without ``classes``; the text is a
+            short reason.
+    """
+    different = set(labels)
+    texts = {one for one in different if isinstance(one, str)}
+    whole = {one for one in texts if _WHOLE.fullmatch(one)}
+    if classes is not None:
+        return Numbering(classes, as_numbers=texts == whole and whole.isdisjoint(classes))
+    numbers = [*sorted(whole), *sorted(one for one in different if not isinstance(one, str))]
+    names = sorted(texts - whole)
+    decimal = next((name for name in names if _DECIMAL.fullmatch(name)), None)
+    if decimal is not None:
+        raise ValueError(
+            f"the label {shorten(decimal)} is no whole number: numbers to regress are vectors (of a table label=[column]), "
+            "names that look so need classes=[...]"
+        )
+    if names and numbers:
+        raise ValueError(
+            f"some labels are whole numbers ({shorten(numbers[0])}) and others are names ({shorten(names[0])}): say what "
+            "each means with classes=[...]"
+        )
+    return Numbering(tuple(names), as_numbers=not names)

@@ -1,0 +1,173 @@
+"""The metadata file of Hugging Face's ImageFolder: which of its columns name files, and whether these are there.
+
+``file_name``, ``NAME_file_name`` and ``NAME_file_names`` hold paths below the file's folder; the rules are those of
+``datasets.load_dataset("imagefolder", data_dir=...)``.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from readers.formats.columns import shorten
+from readers.formats.path_table.arrow_rows import schema_of
+from readers.formats.path_table.image_files import checked_path
+from readers.formats.path_table.table import Table
+from readers.formats.path_table.text_rows import find_delimiter, rows_of
+from readers.plural import counted
+from readers.sample import SourceError, is_image_file
+
+METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+_ONE, _SEVERAL = "file_name", "file_names"
+
+
+def find_metadata(folder: Path, files: Iterable[str]) -> Path | None:
+    """Return the file in a folder that describes its images, None where there is none.
+
+    Raises:
+        SourceError: There are several.
+    """
+    there = {*files}
+    found = [
+        folder / name
+        for name in METADATA_NAMES
+        if name in there and any(map(names_files, _columns_of(folder / name)))
+    ]
+    if len(found) > 1:
+        raise SourceError(
+            f"{folder} holds {found[0].name} and {found[1].name}, which both describe its images: keep one of them"
+        )
+    return found[0] if found else None
+
+
+def has_named_files(path: Path) -> bool:
+    """Whether a metadata file has further columns of files, ``mask_file_name`` beside ``file_name``."""
+    return any(names_files(name) and name != _ONE for name in _columns_of(path))
+
+
+def names_files(column: str) -> bool:
+    """Whether a column holds paths by its name."""
+    return column in (_ONE, _SEVERAL) or column.endswith((f"_{_ONE}", f"_{_SEVERAL}"))
+
+
+def read_json_lines(path: Path) -> Table:
+    """Read a file with a JSON object per line; columns that a line lacks are None.
+
+    Raises:
+        SourceError: It cannot be read, or a line is no JSON object.
+    """
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+    try:
+        texts = path.read_text("utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read: {error}") from None
+    for number, text in enumerate(texts, start=1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise SourceError(f"{path}, line {number} is no JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise SourceError(f"{path}, line {number} is no JSON object but {shorten(row)}")
+        rows.append(row)
+        lines.append(number)
+    if not rows:
+        raise SourceError(f"{path} has no rows: write a JSON object for each image")
+    names = dict.fromkeys(name for row in rows for name in row)
+    return Table(str(path), {name: [row.get(name) for row in rows] for name in names}, lines)
+
+
+def image_column(table: Table) -> str:
+    """Return the column of the image that a sample is made of: ``file_name``, else the first that holds paths.
+
+    Raises:
+        SourceError: There is none.
+    """
+    found = [name for name in table.columns if names_files(name)]
+    if not found:
+        raise SourceError(
+            f"{table.source} has no column {_ONE}, *_{_ONE} or *_{_SEVERAL}: add {_ONE} with the paths of the images"
+        )
+    return _ONE if _ONE in found else found[0]
+
+
+def with_first_files(table: Table, image: str) -> Table:
+    """Return the table with one path in each row of its image, the first where rows hold lists."""
+    if not image.endswith(_SEVERAL):
+        return table
+    first = [
+        value[0] if isinstance(value, list) and value else value for value in table.columns[image]
+    ]
+    return Table(table.source, {**table.columns, image: first}, table.lines, table.class_names)
+
+
+def further_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[str, str]]:
+    """Return for each sample the paths of its further files by field: ``mask.png`` of ``mask_file_name``.
+
+    The files of a list are numbered, ``NAME.0.jpg``; the first of that of the image is the image itself.
+
+    Raises:
+        SourceError: A path leaves the folder, or is none.
+    """
+    found: list[dict[str, str]] = [{} for _ in firsts]
+    for column, values in table.columns.items():
+        if not names_files(column) or (column == image and not column.endswith(_SEVERAL)):
+            continue
+        name = column.removesuffix(_SEVERAL).removesuffix(_ONE).removesuffix("_")
+        for number, row in enumerate(firsts):
+            value = values[row]
+            listed = isinstance(value, list)
+            for k, written in enumerate(value if listed else [value]):
+                if written in (None, "") or (column == image and k == 0):
+                    continue
+                try:
+                    path = checked_path(written, strict=True)
+                except ValueError as error:
+                    raise SourceError(f"{table.place(row)}, column {column}: {error}") from None
+                ending = path.rpartition(".")[2].lower()
+                found[number][".".join([name or "images", *([str(k)] * listed), ending])] = path
+    return found
+
+
+def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:
+    """One sentence about images without a row and rows without an image, none where there are neither."""
+    named = {*names}
+    there = {
+        os.path.relpath(os.path.join(path, name), folder)  # noqa: PTH118 - 10 times as fast
+        for path, _, files in os.walk(folder)
+        for name in files
+        if name[0] != "." and is_image_file(name)
+    }
+    without_row, without_file = sorted(there - named), sorted(named - there)
+    told = []
+    if without_row:
+        told.append(
+            f"no row for {counted(len(without_row), 'image')} ({without_row[0]}), which are left out"
+        )
+    if without_file:
+        told.append(
+            f"no image for {counted(len(without_file), 'path')} ({without_file[0]}), which are bad samples"
+        )
+    if not told:
+        return []
+    return [
+        f"{source} has {' and '.join(told)}: correct {Path(source).name}, or remove what is too much"
+    ]
+
+
+def _columns_of(path: Path) -> list[str]:
+    """Return the names of the columns, as far as the first row tells them; none where it cannot be read."""
+    with suppress(SourceError, ValueError, OSError, RecursionError):
+        if path.suffix == ".parquet":
+            return list(schema_of(path).names)
+        if path.suffix == ".csv":
+            first = next(rows_of(path, find_delimiter(path), 1), (0, []))[1]
+            return [name.strip() for name in first]
+        with path.open(encoding="utf-8-sig") as file:
+            row = json.loads(next(line for line in file if line.strip()))
+            return list(row) if isinstance(row, dict) else []
+    return []

@@ -1,0 +1,91 @@
+"""Which column of a table names the image, which is the label, the key, the split."""
+
+from collections.abc import Iterable, Sequence
+
+from readers.formats.columns import FURTHER_LABEL_NAMES, LABEL_NAMES
+from readers.formats.path_table.table import Table
+from readers.sample import SourceError, is_image_file
+
+IMAGE_NAMES = (
+    *("image", "image_path", "img_path", "file_name", "file", "filepath", "file_path", "filename", "path"),
+    *("img", "image_file", "image_name", "picture", "photo", "jpg", "jpeg", "png"),
+    *("image_id", "imageid", "img_id", "id"),
+)  # fmt: skip
+"""Usual names of the column of paths, in lower case; those behind mostly hold names without extension."""
+
+_LABEL_NAMES = tuple(dict.fromkeys(name.lower() for name in (*LABEL_NAMES, *FURTHER_LABEL_NAMES)))
+_KEY_NAMES = ("__key__", "key", "id")
+_SPLIT = "split"
+
+
+def find_image(table: Table, asked: str | None) -> tuple[str, list[str]]:
+    """Return the column of paths, and others that name images as well.
+
+    Raises:
+        SourceError: There is none, or no such column.
+    """
+    if asked is not None:
+        table.column(asked, "image")
+        return asked, []
+    able = [name for name in table.columns if is_image_file(_first(table.columns[name]))]
+    found = usual(table.columns, IMAGE_NAMES)
+    if able and found not in able:
+        found = usual(able, IMAGE_NAMES) or able[0]
+        others = [name for name in able if name != found]
+        if others and found not in IMAGE_NAMES:
+            raise SourceError(
+                f"{table.source} has several columns of image files ({', '.join(able)}): name one of them with image="
+            )
+    if found is None or not isinstance(_first(table.columns[found]), str):
+        raise SourceError(
+            f"{table.source} has no column that is known to name images (its columns are {', '.join(table.columns)}): name it "
+            "with image="
+        )
+    return found, [name for name in able if name != found]
+
+
+def find_label(table: Table, taken: Iterable[str]) -> tuple[str | None, list[str]]:
+    """Return the column of labels, None where no usual name is there, and others of usual names."""
+    free = [name for name in table.columns if name not in {*taken}]
+    able = [name for usual_name in _LABEL_NAMES for name in free if name.lower() == usual_name]
+    return (able[0], able[1:]) if able else (None, [])
+
+
+def find_key(table: Table, asked: str | None) -> str | None:
+    """Return the column that names samples, None where the paths do."""
+    if asked is not None:
+        table.column(asked, "key")
+        return asked
+    return usual(table.columns, _KEY_NAMES)
+
+
+def find_split(table: Table, asked: str | None) -> str | None:
+    """Return the column that tells the split of a row, None where there is none."""
+    if asked is not None:
+        table.column(asked, "split_column")
+        return asked
+    return usual(table.columns, (_SPLIT,))
+
+
+def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[str]:
+    """Sentences about a column of which another one might have been meant."""
+    if not others or taken.lower() == role:  # what is called label is the label
+        return []
+    return [
+        f"{table.source}: of the columns {', '.join([taken, *others])}, which may each be the {role}, {taken} was taken; say "
+        f"{role}={taken!r}, or name another one"
+    ]
+
+
+def usual(names: Iterable[str], wanted: Sequence[str]) -> str | None:
+    """Return the first of the usual names that is there, in capitals or not."""
+    there: dict[str, str] = {}
+    for name in names:
+        there.setdefault(name.lower(), name)
+    return next((there[name] for name in wanted if name in there), None)
+
+
+def _first(values: Sequence[object]) -> str:
+    """The first value that says something, "" where it is no text."""
+    found = next((value for value in values if value not in (None, "")), "")
+    return found if isinstance(found, str) else ""

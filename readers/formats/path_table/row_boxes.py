@@ -1,0 +1,161 @@
+"""Boxes in the rows of a table, as the field json that the loader reads targets from."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+from readers.formats.columns import shorten
+from readers.formats.path_table.table import Table
+from readers.label_values import make_labels
+from readers.sample import SourceError
+
+BoxFormat = Literal["xyxy", "xywh"]
+
+
+class Boxes(NamedTuple):
+    """The field json of each sample, and the names of the boxes' classes."""
+
+    json: list[bytes]
+    class_names: tuple[str, ...]
+
+
+class BoxColumns(NamedTuple):
+    """Where boxes stand.
+
+    Attributes:
+        boxes: Four columns of numbers, a box in each row; or one column of JSON: a box, or a list of boxes.
+        labels: The column of their classes: a class in each row, or a JSON list where boxes are lists; or None.
+        form: What the four numbers are, in pixels: left, top, right, bottom, or left, top, width, height.
+    """
+
+    boxes: str | Sequence[str]
+    labels: str | None
+    form: BoxFormat
+
+
+def make_boxes(
+    table: Table,
+    columns: BoxColumns,
+    rows: Sequence[Sequence[int]],
+    classes: tuple[str, ...] | None,
+) -> Boxes:
+    """Return the boxes of samples.
+
+    Args:
+        table: The rows.
+        columns: Where boxes stand.
+        rows: The rows of each sample.
+        classes: Names of classes; None numbers names in sorted order.
+
+    Raises:
+        SourceError: A box has not four numbers, or no area, or there are more or fewer labels than boxes.
+    """
+    if columns.form not in get_args(BoxFormat):
+        raise SourceError(f'box_format={columns.form!r} is not known: give "xyxy" or "xywh"')
+    by_row = (
+        _from_columns(table, columns)
+        if not isinstance(columns.boxes, str)
+        else _from_json(table, columns)
+    )
+    labels: list[list[Any]] = [[] for _ in range(len(table))]
+    names: tuple[str, ...] = ()
+    if columns.labels is not None:
+        labels, names = _labels(table, columns.labels, by_row, classes)
+    found = []
+    for of_one in rows:
+        told: dict[str, Any] = {"boxes": [box for row in of_one for box in by_row[row]]}
+        if columns.labels is not None:
+            told["labels"] = [label for row in of_one for label in labels[row]]
+        found.append(json.dumps(told, separators=(",", ":")).encode())
+    return Boxes(found, names)
+
+
+def _from_columns(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
+    if len(columns.boxes) != 4:
+        raise SourceError(
+            f"boxes={list(columns.boxes)} must be one column of JSON or four columns, in the order of box_format={columns.form!r}"
+        )
+    values = [table.column(name, "boxes") for name in columns.boxes]
+    found = []
+    for row, cells in enumerate(zip(*values, strict=True)):
+        there = [cell not in (None, "") for cell in cells]
+        found.append([_box(table, row, cells, columns.form)] if any(there) else [])
+    return found
+
+
+def _from_json(table: Table, columns: BoxColumns) -> list[list[list[float]]]:
+    assert isinstance(columns.boxes, str)
+    found = []
+    for row, value in enumerate(table.column(columns.boxes, "boxes")):
+        boxes = _parsed(table, row, value, "boxes")
+        if boxes and not isinstance(boxes[0], list):
+            boxes = [boxes]
+        found.append([_box(table, row, box, columns.form) for box in boxes])
+    return found
+
+
+def _parsed(table: Table, row: int, value: Any, what: str) -> list[Any]:
+    if value in (None, ""):
+        return []
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise SourceError(
+            f"{table.place(row)}: the {what} {shorten(value)} are no JSON list: write [[left, top, right, bottom], ...]"
+        )
+    return found
+
+
+def _box(table: Table, row: int, cells: Any, form: BoxFormat) -> list[float]:
+    try:
+        left, top, third, fourth = numbers = [float(cell) for cell in cells]
+    except (TypeError, ValueError):
+        raise SourceError(
+            f"{table.place(row)}: the box {shorten(list(cells) if isinstance(cells, tuple) else cells)} must be four numbers"
+        ) from None
+    box = [left, top, third, fourth] if form == "xyxy" else [left, top, left + third, top + fourth]
+    if not all(map(math.isfinite, numbers)) or box[2] <= box[0] or box[3] <= box[1]:
+        other = (
+            '; say box_format="xywh" where they are left, top, width, height'
+            if form == "xyxy"
+            else ""
+        )
+        raise SourceError(f"{table.place(row)}: the box {numbers} ({form}) has no area{other}")
+    return box
+
+
+def _labels(
+    table: Table,
+    column: str,
+    boxes: Sequence[Sequence[Any]],
+    classes: tuple[str, ...] | None,
+) -> tuple[list[list[int]], tuple[str, ...]]:
+    """Return the class numbers of each row's boxes, and the names of the classes."""
+    values = table.column(column, "box_labels")
+    flat: list[Any] = []
+    places: list[int] = []
+    for row, value in enumerate(values):
+        one = value.strip() if isinstance(value, str) else value
+        is_list = isinstance(one, list) or (isinstance(one, str) and one.startswith("["))
+        labels = [one] if boxes[row] else []
+        if is_list:
+            labels = _parsed(table, row, one, "labels")
+        if len(labels) != len(boxes[row]):
+            raise SourceError(
+                f"{table.place(row)}: there are {len(labels)} labels for {len(boxes[row])} boxes: give one for each"
+            )
+        flat += labels
+        places += [row] * len(labels)
+    made = make_labels(
+        flat,
+        classes or table.class_names.get(column),
+        lambda number: table.place(places[number]),
+        source=f"{table.source}, column {column}",
+    )
+    if made.table.shape != ():
+        raise SourceError(f"{table.source}, column {column}: the label of a box must be one class")
+    numbers = iter(made.table.class_numbers().tolist())
+    return [[next(numbers) for _ in of_row] for of_row in boxes], made.class_names

@@ -1,0 +1,171 @@
+"""The labels that the rows of a table hold: a class, several, shares of classes, numbers to regress."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from readers.classes import numbering_of
+from readers.formats.columns import shorten
+from readers.formats.path_table.table import Table
+from readers.label_table import LabelTable
+from readers.label_values import Labels, make_labels
+from readers.sample import SourceError
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """How a caller wants labels to be read; see `PathTableDataset`."""
+
+    classes: tuple[str, ...] | None = None
+    label_separator: str | None = None
+    multi_label: bool | None = None
+    num_classes: int = 0
+
+
+def label_cells(table: Table, column: str, options: LabelOptions) -> list[Any]:
+    """Return what a column says of each row: a class, or a list.
+
+    Raises:
+        SourceError: A cell is no JSON list where the others are.
+    """
+    values = table.column(column, "label")
+    if options.label_separator is not None:
+        return [
+            _split(value, options.label_separator) if isinstance(value, str) else value
+            for value in values
+        ]
+    texts = [value.strip() if isinstance(value, str) else value for value in values]
+    first = next((value for value in texts if value not in (None, "")), None)
+    if not isinstance(first, str) or not first.startswith("["):
+        return texts
+    return [_parsed(table, row, value) for row, value in enumerate(texts)]
+
+
+def make_row_labels(
+    table: Table,
+    column: str,
+    cells: Sequence[Any],
+    rows: Sequence[Sequence[int]],
+    options: LabelOptions,
+) -> Labels:
+    """Return the label of each sample.
+
+    Args:
+        table: The rows.
+        column: The column of labels.
+        cells: What it says, as `label_cells` returns it.
+        rows: The rows of each sample.
+        options: How it is meant.
+
+    Raises:
+        SourceError: A label is no class, or of another kind than the others.
+    """
+    classes = options.classes or table.class_names.get(column)
+    several = options.multi_label is True or options.label_separator is not None
+    values: list[Any] = [cells[of_one[0]] for of_one in rows]
+    if several:
+        values = [_union(cells[row] for row in of_one) for of_one in rows]
+    elif options.multi_label is None:
+        _refuse_unclear(table, rows, values)
+    return make_labels(
+        values,
+        classes,
+        lambda number: table.place(rows[number][0]),
+        source=f"{table.source}, column {column}",
+        several=several,
+        num_classes=options.num_classes,
+    )
+
+
+def classes_of_all(table: Table, column: str, options: LabelOptions) -> LabelOptions:
+    """Return the options with the classes of all rows, so that every split of a table has the same numbers.
+
+    Raises:
+        SourceError: Some labels are numbers and others are names.
+    """
+    if options.classes is not None or column in table.class_names:
+        return options
+    cells = label_cells(table, column, options)
+    every = [one for cell in cells for one in (cell if isinstance(cell, list) else [cell])]
+    labels = {one for one in every if isinstance(one, str | int) and one != ""}
+    try:
+        numbering = numbering_of(labels, None)
+        highest = max(map(numbering.number, labels), default=-1)
+    except ValueError as error:
+        raise SourceError(f"{table.source}, column {column}: {error}") from None
+    return replace(options, classes=numbering.names or None, num_classes=highest + 1)
+
+
+def make_column_labels(table: Table, columns: Sequence[str], rows: Sequence[int]) -> Labels:
+    """Return labels whose numbers stand in columns of their own, which name them: float32 [N, K].
+
+    Raises:
+        SourceError: There is no such column, or a cell holds no number.
+    """
+    if len(set(columns)) < len(columns) or not columns:
+        raise SourceError(f"label={list(columns)} must name at least one column, each once")
+    vectors = np.empty((len(rows), len(columns)), np.float32)
+    for k, column in enumerate(columns):
+        values = table.column(column, "label")
+        for number, row in enumerate(rows):
+            vectors[number, k] = _number(table, column, row, values[row])
+    return Labels(LabelTable(vectors), tuple(columns))
+
+
+def _number(table: Table, column: str, row: int, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        what = "is empty" if value in (None, "") else f"holds {shorten(value)}, which is no number"
+        raise SourceError(
+            f"{table.place(row)}: the column {column!r} of the label {what}: write one, or leave the row out"
+        )
+    return number
+
+
+def _split(cell: str, separator: str) -> list[str]:
+    parts = cell.split() if separator == " " else cell.split(separator)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _parsed(table: Table, row: int, value: Any) -> Any:
+    if value in (None, ""):
+        return []
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError, TypeError):
+        found = None
+    if not isinstance(found, list):
+        raise SourceError(
+            f"{table.place(row)}: the label {shorten(value)} is no JSON list, as that of the first row is: write one, with "
+            'text in double quotes, such as ["cat", "dog"]'
+        )
+    return found
+
+
+def _union(cells: Any) -> list[Any]:
+    """Return the classes that the rows of a sample name, each once."""
+    every: list[Any] = []
+    for cell in cells:
+        every += cell if isinstance(cell, list) else [cell] if cell not in (None, "") else []
+    return list(dict.fromkeys(every))
+
+
+def _refuse_unclear(table: Table, rows: Sequence[Sequence[int]], values: Sequence[Any]) -> None:
+    """Refuse lists of whole numbers that may be class numbers as well as the numbers of a vector."""
+    lists = [value for value in values if isinstance(value, list) and value]
+    if not lists or not all(type(one) is int for value in lists for one in value):
+        return
+    if len({*map(len, lists)}) == 1 and {one for value in lists for one in value} <= {0, 1}:
+        return
+    row = next(of_one[0] for of_one, value in zip(rows, values, strict=True) if value)
+    raise SourceError(
+        f"{table.place(row)}: the label {shorten(lists[0])} is a list of whole numbers: say multi_label=True where these are "
+        "classes, multi_label=False where they are the numbers of a vector"
+    )

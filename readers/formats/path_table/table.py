@@ -1,0 +1,55 @@
+"""A table as it was read: columns of text, or of the values that Parquet holds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from readers.sample import SourceError
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of one length.
+
+    Attributes:
+        source: Its file, for errors.
+        columns: Values by name, in stored order. Of a text file all are text.
+        lines: Where each row ends in a text file, counted from 1; None where rows have numbers alone.
+        class_names: Names of classes that the file has for a column (Hugging Face's ClassLabel).
+    """
+
+    source: str
+    columns: dict[str, list[Any]]
+    lines: Sequence[int] | None = None
+    class_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), []))
+
+    def place(self, row: int) -> str:
+        """Name a row for people."""
+        return f"{self.source}, {self.where([row])}"
+
+    def where(self, rows: Sequence[int]) -> str:
+        """Name some rows of the table for people: "lines 3 and 8"."""
+        word = "row" if self.lines is None else "line"
+        numbers = [str(row if self.lines is None else self.lines[row]) for row in rows]
+        return f"{word}{'s' * (len(rows) > 1)} {' and '.join(numbers)}"
+
+    def column(self, name: str, role: str) -> list[Any]:
+        """Return a column.
+
+        Raises:
+            SourceError: There is none of that name.
+        """
+        if name not in self.columns:
+            raise SourceError(
+                f"{self.source} has no column {name!r} for {role}=: its columns are {', '.join(self.columns)}"
+            )
+        return self.columns[name]
+
+    def only(self, rows: Sequence[int]) -> "Table":
+        """Return some of the rows."""
+        columns = {name: [values[row] for row in rows] for name, values in self.columns.items()}
+        lines = rows if self.lines is None else [self.lines[row] for row in rows]
+        return Table(self.source, columns, lines, self.class_names)

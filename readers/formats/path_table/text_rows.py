@@ -1,0 +1,131 @@
+"""Rows of CSV and TSV files, read as text: "0007" keeps its zeros, "NA" is a name."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from readers.formats.path_table.table import Table
+from readers.plural import counted
+from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
+
+DELIMITERS = (",", ";", "\t")
+_LOOKED_AT = 20  # rows that tell the delimiter
+_VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
+_MOST_SHOWN = 6
+
+
+def read_text(path: Path, delimiter: str | None, header: Sequence[str] | None) -> Table:
+    """Read a table of text in UTF-8.
+
+    The first row names the columns, but where it names a file. Such a table has the columns image and label, in either
+    order, or those of ``header``. A column without a name, as pandas writes its index, is left out.
+
+    Args:
+        path: The file.
+        delimiter: What stands between cells; None finds it among comma, semicolon and tab.
+        header: The names of the columns of a file without a row of them.
+
+    Raises:
+        SourceError: It cannot be read, has no rows, a row has too few or too many cells, or two columns have one name.
+    """
+    if delimiter is not None and len(delimiter) != 1:
+        raise SourceError(f"delimiter={delimiter!r} must be one character, such as ',' or '\\t'")
+    delimiter = delimiter or find_delimiter(path)
+    names: list[str] | None = None if header is None else list(header)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for line, cells in rows_of(path, delimiter):
+        if names is None:
+            names, is_header = _names_of(path, [cell.strip() for cell in cells])
+            if is_header:
+                continue
+        if len(cells) != len(names):
+            raise SourceError(
+                f"{path}, line {line} has {counted(len(cells), 'cell')}, the header {len(names)} ({_shown(names)}): quote "
+                "cells that hold the delimiter, or name it with delimiter="
+            )
+        rows.append(cells)
+        lines.append(line)
+    if not rows or names is None:
+        raise SourceError(f"{path} has no rows: write a row for each image, such as cats/1.jpg,cat")
+    _require_different(path, names)
+    columns = {
+        name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
+    }
+    columns.pop("", None)
+    return Table(str(path), columns, lines)
+
+
+def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the last line and the cells of rows that are not empty.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
+            for cells in islice(reader, most):
+                line = reader.line_num
+                if any(map(str.strip, cells)):
+                    yield line, cells
+    except (OSError, ValueError, csv.Error) as error:
+        raise SourceError(
+            f"{path} cannot be read as a table behind line {line} ({error}): write it as CSV in UTF-8"
+        ) from None
+
+
+def find_delimiter(path: Path) -> str:
+    """Tell the delimiter by the first rows: that which gives all of them one number of cells, more than one.
+
+    Raises:
+        SourceError: Two do.
+    """
+    fitting = []
+    for delimiter in DELIMITERS:
+        try:
+            counts = {len(cells) for _, cells in rows_of(path, delimiter, _LOOKED_AT)}
+        except SourceError:
+            continue
+        if len(counts) == 1 and counts != {1}:
+            fitting.append(delimiter)
+    if len(fitting) > 1:
+        raise SourceError(
+            f"{path} may be separated by {' or '.join(map(repr, fitting))}: say which with delimiter="
+        )
+    if fitting:
+        return fitting[0]
+    first = next(rows_of(path, "\0", 1), (0, [""]))[1][0]
+    return max(DELIMITERS, key=first.count)
+
+
+def names_a_file(cell: str) -> bool:
+    """Whether a cell is the path of an image or a video by its ending."""
+    return is_image_file(cell) or cell.lower().endswith(_VIDEO_ENDINGS)
+
+
+def _names_of(path: Path, cells: list[str]) -> tuple[list[str], bool]:
+    """Return the names of the columns, and whether they are the first row, as always where that names no file."""
+    files = [number for number, cell in enumerate(cells) if names_a_file(cell)]
+    if not files:
+        return cells, True
+    if len(files) == 1 and len(cells) < 3:
+        return ["image" if number in files else "label" for number in range(len(cells))], False
+    raise SourceError(
+        f"{path} has no row of names above its first file ({cells[files[0]]}): name its {len(cells)} columns with "
+        'header=["image", ...]'
+    )
+
+
+def _require_different(path: Path, names: Sequence[str]) -> None:
+    twice = next(
+        (name for number, name in enumerate(names) if name and name in names[:number]), None
+    )
+    if twice is not None:
+        raise SourceError(f"{path} has two columns {twice!r}: rename one of them")
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_SHOWN]) + ", ..." * (len(names) > _MOST_SHOWN)

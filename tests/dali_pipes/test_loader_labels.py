@@ -1,0 +1,234 @@
+"""Labels that are vectors, through the loader: shapes, mixing, lost samples, helper processes, ranks, resume."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from dali_pipes import BadSampleError, Batch, Loader, LoaderError
+from dali_pipes.integrations.dali import DALIGenericIterator
+from gpu_aug import CenterCrop, MixUp, RandomResizedCrop, Recipe
+from readers.dataset import IndexedDataset
+from readers.label_vector import LabelShape
+from readers.mixture import mix
+from readers.sample import BadSample, Sample, SelectionError
+from tests.support.small import SmallDataset, make_small
+
+COUNT = 14
+PLAIN = Recipe([RandomResizedCrop(16)])
+VECTORS = np.random.default_rng(5).normal(size=(COUNT, 3)).astype(np.float32)
+RAGGED = [np.arange(number % 4, dtype=np.float32) + number for number in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def small(jpeg: Callable[..., bytes]) -> SmallDataset:
+    """14 pictures of three classes."""
+    return make_small(jpeg, COUNT)
+
+
+def load(dataset: Any, recipe: Recipe = PLAIN, **options: Any) -> Loader:
+    usual = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "engine": "kornia", "seed": 3}
+    usual |= {"dtype": torch.float32, "last_batch": "partial", "num_threads": 2}
+    return Loader(dataset, recipe, **{**usual, **options})
+
+
+def by_index(batches: list[Batch]) -> dict[int, Any]:
+    return {
+        int(index): label.numpy()
+        for batch in batches
+        for index, label in zip(batch.indices, batch.labels, strict=True)
+    }
+
+
+class TestVectors:
+    def test_one_length(self, small: SmallDataset) -> None:
+        """The labels of a step are float32 [B, K], each that of its sample."""
+        batches = list(load(small.with_labels(VECTORS)))
+        assert [(batch.labels.dtype, tuple(batch.labels.shape)) for batch in batches] == [
+            (torch.float32, (size, 3)) for size in (4, 4, 4, 2)
+        ]
+        found = by_index(batches)
+        assert np.array_equal([found[index] for index in range(COUNT)], VECTORS)
+
+    @pytest.mark.parametrize("helper_process", [False, True])
+    def test_several_lengths(self, small: SmallDataset, helper_process: bool) -> None:
+        """Labels of several lengths are a list of a tensor for each sample, also out of a helper process."""
+        dataset = small.with_labels(RAGGED)
+        assert dataset.label_shape is None
+        batches = list(load(dataset, helper_process=helper_process))
+        assert all(isinstance(batch.labels, list) for batch in batches)
+        found = by_index(batches)
+        assert all(found[i].dtype == np.float32 for i in found)
+        assert all(np.array_equal(found[i], RAGGED[i]) for i in range(COUNT))
+
+    def test_ranks_and_resume(self, small: SmallDataset) -> None:
+        """Two ranks together, and a run that goes on, hand over the labels that one run does."""
+        dataset = small.with_labels(VECTORS)
+        whole = by_index(list(load(dataset)))
+        ranks = [list(load(dataset, batch_size=2, rank=r, world_size=2)) for r in range(2)]
+        loader = load(dataset)
+        first = next(iter(loader))
+        rest = load(dataset, batch_size=3)
+        rest.load_state_dict(loader.state_dict())
+        for found in (by_index([*ranks[0], *ranks[1]]), by_index([first, *rest])):
+            assert {i: v.tolist() for i, v in found.items()} == {
+                i: v.tolist() for i, v in whole.items()
+            }
+
+    def test_other_labels_are_other_data(self, small: SmallDataset) -> None:
+        """A state fits the same labels alone, since they are part of the fingerprint."""
+        state = load(small.with_labels(VECTORS)).state_dict()
+        with pytest.raises(LoaderError, match="dataset"):
+            load(small.with_labels(VECTORS + 1)).load_state_dict(state)
+
+    def test_lost_samples(self, jpeg: Callable[..., bytes]) -> None:
+        """Bad samples take no neighbour's label with them."""
+        images = [jpeg(30, 40, seed=number) for number in range(6)]
+        images[2], images[4] = images[2][:60], b""
+        dataset = SmallDataset(images, [0] * 6).with_labels(VECTORS[:6])
+        found = by_index(list(load(dataset, on_bad_sample="skip", shuffle="none")))
+        assert sorted(found) == [0, 1, 3, 5]
+        assert all(np.array_equal(found[i], VECTORS[i]) for i in found)
+
+    def test_batches_are_copies(self, small: SmallDataset) -> None:
+        """Who changes the labels of a batch changes no dataset."""
+        labels = [label.copy() for label in RAGGED]
+        for batch in load(Foreign(small, labels, None)):
+            for label in batch.labels:
+                label.fill_(-5)
+        assert all(map(np.array_equal, labels, RAGGED))
+
+
+class TestMixing:
+    def test_is_torchvisions(self, small: SmallDataset) -> None:
+        """Vectors are mixed as torchvision mixes soft labels, with the share of the pictures."""
+        dataset = small.with_labels(VECTORS)
+        plain = next(iter(load(dataset, batch_size=14)))
+        mixed = next(iter(load(dataset, Recipe([RandomResizedCrop(16), MixUp()]), batch_size=14)))
+        checked = 0
+        for first in range(0, 14, 2):
+            for row in (first, first + 1):
+                other = 2 * first + 1 - row
+                mine, theirs = plain.labels[row], plain.labels[other]
+                share = float((mixed.labels[row] - theirs)[0] / (mine - theirs)[0])
+                pair = torch.stack([mine, theirs])
+                pictures = torch.stack([plain.images[row], plain.images[other]])
+                transform = v2.MixUp(num_classes=3)
+                image = transform.transform(
+                    pictures, {"labels": None, "batch_size": 2, "lam": share}
+                )[0]
+                label = transform._mixup_label(pair, lam=share)[0]
+                assert torch.allclose(mixed.labels[row], label.float(), atol=1e-5)
+                assert torch.allclose(mixed.images[row], image, atol=1e-4)
+                assert not torch.allclose(mixed.labels[row], theirs)
+                checked += 0.05 < share < 0.95
+        assert checked > 5
+
+    def test_one_hot_is_a_class(self, small: SmallDataset) -> None:
+        """One-hot vectors are mixed to what class numbers are mixed to."""
+        recipe = Recipe([RandomResizedCrop(16), MixUp(num_classes=3)])
+        one_hot = small.with_labels(np.eye(3)[small.labels])
+        for mine, theirs in zip(load(one_hot, recipe), load(small, recipe), strict=True):
+            assert torch.allclose(mine.labels, theirs.labels, atol=1e-6)
+
+    def test_refused(self, small: SmallDataset) -> None:
+        """What cannot be mixed is refused when the loader is made."""
+        with pytest.raises(LoaderError, match="vectors of several lengths"):
+            load(small.with_labels(RAGGED), Recipe([RandomResizedCrop(16), MixUp()]))
+        with pytest.raises(LoaderError, match=r"num_classes=5 .* vectors of 3 numbers"):
+            load(small.with_labels(VECTORS), Recipe([RandomResizedCrop(16), MixUp(num_classes=5)]))
+
+
+class Foreign:
+    """A dataset of another kind, whose labels are as given."""
+
+    class_names = ()
+    fingerprint = "foreign"
+
+    def __init__(self, inner: SmallDataset, labels: list[Any], shape: LabelShape) -> None:
+        self.inner, self.labels, self.label_shape = inner, labels, shape
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def fetch(self, indices: Any) -> list[Sample | BadSample]:
+        """The inner samples."""
+        found = self.inner.fetch(indices)
+        return [Sample(s.index, s.key, s.fields, self.labels[s.index]) for s in found]  # type: ignore[union-attr]
+
+
+class TestOtherDatasets:
+    def test_lists_and_dtypes(self, small: SmallDataset) -> None:
+        """Vectors of any dtype, and lists, become float32."""
+        labels = [np.array([1, 2], np.int8), [0.5, 1.5], np.array([2.5, 1e9])]
+        [batch] = load(Foreign(small, labels, (2,)), batch_size=3, shuffle="none")
+        assert batch.labels.tolist() == [[1, 2], [0.5, 1.5], [2.5, 1e9]]
+
+    @pytest.mark.parametrize(
+        ("label", "shape", "reason"),
+        [
+            (np.zeros(2), (3,), "the label has 2 numbers, those of this dataset have 3"),
+            (np.zeros(3), (), r"an array of shape \[3\], but the dataset's label_shape is \(\)"),
+            (4, (3,), "the label is 4, but those of this dataset are vectors of 3 numbers"),
+            (np.zeros((2, 2)), None, r"float64 of shape \[2, 2\], not a vector"),
+            (np.array(["a"]), None, "not a vector of numbers"),
+            ([[1], [2, 3]], None, "lists of unequal length"),
+        ],
+    )
+    def test_wrong_labels(
+        self, small: SmallDataset, label: Any, shape: LabelShape, reason: str
+    ) -> None:
+        """A label that is not what the dataset says is a bad sample, with the reason."""
+        with pytest.raises(BadSampleError, match=reason):
+            list(load(Foreign(small, [label] * 4, shape)))
+
+
+class TestSelections:
+    def test_vectors_are_no_classes(self, small: SmallDataset) -> None:
+        """Who selects or balances by class is told that vectors have none."""
+        dataset = small.with_labels(VECTORS)
+        for select in (lambda d: d.where("label == 1"), IndexedDataset.balanced):
+            with pytest.raises(
+                SelectionError, match="labels are vectors of 3 numbers, which are no classes"
+            ):
+                select(dataset)
+        assert len(dataset.where("height >= 105")) == COUNT - 5
+
+    def test_kept(self, small: SmallDataset) -> None:
+        """Subsets and mixtures have the vectors of their samples, and say their shape."""
+        dataset = small.with_labels(VECTORS)
+        part, rest = dataset.split(0.5, 0.5)
+        both = mix([part, rest])
+        assert part.label_shape == rest.label_shape == both.label_shape == (3,)
+        found = by_index(list(load(both)))
+        where = [*part.indices_in_whole(range(7)), *rest.indices_in_whole(range(7))]
+        assert np.array_equal([found[i] for i in range(COUNT)], VECTORS[where])
+
+    def test_mixtures_of_kinds(self, small: SmallDataset) -> None:
+        """Labels of two kinds make no mixture; vectors of several lengths do with their like."""
+        vectors, ragged = small.with_labels(VECTORS), small.with_labels(RAGGED)
+        with pytest.raises(SelectionError, match="are class numbers and vectors of 3 numbers"):
+            mix([small, vectors])
+        with pytest.raises(SelectionError, match="vectors of 3 numbers and vectors of 2 numbers"):
+            mix([vectors, small.with_labels(VECTORS[:, :2])])
+        with pytest.raises(SelectionError, match=r'mix\(labels="offset"\) moves class numbers'):
+            mix([vectors, vectors], labels="offset")
+        assert mix([vectors, ragged]).label_shape is None
+
+
+def test_dalis_iterator(small: SmallDataset) -> None:
+    """The iterator of DALI's shape hands vectors over as they are."""
+    loader = load(small.with_labels(VECTORS), batch_size=14, shuffle="none")
+    [[data]] = DALIGenericIterator(loader, ["data", "label"])
+    assert np.array_equal(data["label"].numpy(), VECTORS)
+
+
+def test_evaluation(small: SmallDataset) -> None:
+    """Loader.eval hands over every vector once, in order."""
+    recipe = Recipe([CenterCrop(16)])
+    loader = Loader.eval(small.with_labels(VECTORS), recipe, batch_size=5, device="cpu")
+    assert np.array_equal(torch.cat([batch.labels for batch in loader]).numpy(), VECTORS)
+    assert "labels: vectors of 3 numbers, float32" in loader.explain()

@@ -1,0 +1,148 @@
+"""Folders of images with a metadata file: what Hugging Face's own ImageFolder reads from the same files."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from readers import BadSample, IndexedDataset, Sample, SourceError, open_dataset
+
+datasets = pytest.importorskip("datasets")
+
+ROWS = [
+    {"file_name": "b.jpg", "label": "dog", "note": "NA x"},
+    {"file_name": "deep/a.jpg", "label": "cat", "note": "b"},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
+    """b.jpg, deep/a.jpg, and a mask of each."""
+    root = tmp_path / "photos"
+    (root / "deep").mkdir(parents=True)
+    (root / "b.jpg").write_bytes(jpeg(20, 30, seed=1))
+    (root / "deep" / "a.jpg").write_bytes(jpeg(20, 30, seed=2))
+    for number, name in enumerate(("m0", "m1")):
+        Image.fromarray(np.full((20, 30), number, np.uint8)).save(root / f"{name}.png")
+    return root
+
+
+def write(folder: Path, rows: list[dict[str, Any]], kind: str) -> None:
+    path = folder / f"metadata.{kind}"
+    if kind == "csv":
+        pd.DataFrame(rows).to_csv(path, index=False)
+    elif kind == "parquet":
+        pd.DataFrame(rows).to_parquet(path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def reference(folder: Path, cache: Path) -> list[dict[str, Any]]:
+    """The rows that datasets reads."""
+    found = datasets.load_dataset("imagefolder", data_dir=str(folder), cache_dir=str(cache))
+    return list(found["train"])
+
+
+def pixels(payload: Any) -> Any:
+    return np.asarray(Image.open(io.BytesIO(payload))).tolist()
+
+
+def samples(dataset: IndexedDataset) -> list[Sample]:
+    found = dataset.fetch(range(len(dataset)))
+    assert all(isinstance(one, Sample) for one in found), found
+    return found  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.filterwarnings("ignore:.*has no row for 2 images:UserWarning")
+@pytest.mark.filterwarnings("default")
+def test_rows_are_those_of_datasets(folder: Path, tmp_path: Path, kind: str) -> None:
+    """Order, pictures and columns are those that load_dataset reads; labels come from the column, not from folders."""
+    write(folder, ROWS, kind)
+    expected = reference(folder, tmp_path / "cache")
+    dataset = open_dataset(folder, classes=["cat", "dog"])
+
+    assert [pixels(s.image) for s in samples(dataset)] == [
+        np.asarray(row["image"]).tolist() for row in expected
+    ]
+    for name in ("label", "note"):
+        assert [bytes(s.fields[name]).decode() for s in samples(dataset)] == [
+            row[name] for row in expected
+        ]
+    assert [s.label for s in samples(dataset)] == [1, 0]
+    assert dataset.class_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.filterwarnings("default")
+def test_further_files(folder: Path, tmp_path: Path, kind: str) -> None:
+    """NAME_file_name are further files of a sample, a mask is its mask."""
+    rows = [{**row, "mask_file_name": f"m{number}.png"} for number, row in enumerate(ROWS)]
+    write(folder, rows, kind)
+    expected = reference(folder, tmp_path / "cache")
+    found = samples(open_dataset(folder))
+
+    assert [pixels(s.fields["mask.png"]) for s in found] == [
+        np.asarray(row["mask"]).tolist() for row in expected
+    ]
+    assert [pixels(s.image) for s in found] == [np.asarray(r["image"]).tolist() for r in expected]
+    assert [sorted(s.fields) for s in found] == [["jpg", "label", "mask.png", "note"]] * 2
+    assert found[0].label == 1
+
+
+@pytest.mark.filterwarnings("default")
+def test_lists_of_files(folder: Path, tmp_path: Path) -> None:
+    """NAME_file_names are numbered; without file_name the first of them is the image."""
+    rows = [{"view_file_names": ["b.jpg", "deep/a.jpg"]}, {"view_file_names": ["m1.png"]}]
+    write(folder, rows, "jsonl")
+    expected = [row["view"] for row in reference(folder, tmp_path / "cache")]
+    with pytest.warns(UserWarning, match="no row for 1 image"):
+        first, second = samples(open_dataset(folder))
+
+    found = [[first.image, first.fields["view.1.jpg"]], [second.image]]
+    assert [[pixels(one) for one in row] for row in found] == [
+        [np.asarray(one).tolist() for one in row] for row in expected
+    ]
+
+
+@pytest.mark.parametrize("name", ["../b.jpg", "/etc/b.jpg", "file:///etc/b.jpg"])
+def test_paths_that_leave_the_folder(folder: Path, tmp_path: Path, name: str) -> None:
+    """Names that lead out of the folder are refused, as datasets refuses them."""
+    write(folder, [{"file_name": name}], "csv")
+    with pytest.raises(Exception, match=r"file_name|generating"):
+        reference(folder, tmp_path / "cache")
+    with pytest.raises(SourceError, match=r"line 2: .* (leaves the folder|is absolute|is a URL)"):
+        open_dataset(folder)
+    write(folder, [{"file_name": "b.jpg", "mask_file_name": name}], "csv")
+    with pytest.raises(SourceError, match="line 2, column mask_file_name"):
+        open_dataset(folder)
+
+
+def test_what_does_not_fit(folder: Path) -> None:
+    """Pictures without a row and rows without a picture are said in one warning, and one bad sample each."""
+    write(folder, [*ROWS, {"file_name": "gone.jpg", "label": "cat", "note": ""}], "csv")
+    reason = (
+        r"no row for 2 images \(m0.png\), which are left out and no image for 1 path \(gone.jpg\)"
+    )
+    with pytest.warns(UserWarning, match=reason) as said:
+        dataset = open_dataset(folder)
+    assert len(said) == 1
+    assert isinstance(dataset.fetch([2])[0], BadSample)
+    write(folder, ROWS, "jsonl")
+    with pytest.raises(SourceError, match=r"holds metadata.csv and metadata.jsonl, which both"):
+        open_dataset(folder)
+
+
+def test_of_the_old_kind(folder: Path) -> None:
+    """A metadata.jsonl that names images alone is the manifest that it was, and is compared with the folder, too."""
+    write(folder, [{"file_name": row["file_name"], "label": 3} for row in ROWS], "jsonl")
+    with pytest.warns(UserWarning, match=r"no row for 2 images \(m0.png\)"):
+        dataset = open_dataset(folder)
+    assert type(dataset).__name__ == "ManifestDataset"
+    assert [s.label for s in samples(dataset)] == [3, 3]
