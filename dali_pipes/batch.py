@@ -56,6 +56,8 @@ class Batch:
         fields: What ``Loader(fields=...)`` asked for, by name: a tensor [B, ...] on the loader's device where type
             and shape are known, else a list of B values. Where samples have several images these are among them,
             [B, C, H, W] each, and maps as well, float32 [B, 1 or 2, H, W].
+        camera_columns: Of datasets with named cameras (LeRobot), which of the T pictures are each one's; see
+            `cameras`.
 
     Example:
         >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dali_pipes.bucket_steps import BucketSteps
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.process_rank import Ranks
-from dali_pipes.schedule import BucketSteps
 from dali_pipes.state_words import name_of, shown_sizes, steps_of
 from dali_pipes.streams.explain import explain_stream
 from dali_pipes.streams.steps import AnySteps, StreamSteps

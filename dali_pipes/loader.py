@@ -32,7 +32,8 @@ from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
 from gpu_aug.image_kind import Depth
 from readers import Dataset
-from readers.buckets import BucketOrder, Buckets, Size
+from readers.bucket_order import BucketOrder
+from readers.buckets import Buckets, Size
 from readers.order import Shuffle
 from readers.stream import Stream
 
@@ -48,8 +49,9 @@ class Loader:
     A loader is for training: it shuffles, and its batches are full. `Loader.eval` makes one for evaluation.
 
     Args:
-        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface. `Clips` of a dataset of
-            videos, and selections and mixtures of them, give clips of T frames.
+        dataset: What `readers.open_dataset` returns, also with ``format="stream"``, or anything with its interface.
+            `Clips` of a dataset of videos, and selections and mixtures of them, give clips of T frames, and so do LeRobot
+            datasets.
         recipe: What happens to each image; all frames of a clip are treated alike. Views make several pictures
             of each sample, which is read and decoded once. A recipe that mixes samples makes `batch.labels`
             soft; which samples are mixed follows from the order alone. All images of a view must end with one
@@ -67,7 +69,8 @@ class Loader:
         decoder: "dali"; or "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for
             videos. "auto" takes DALI on a GPU if it is installed. What DALI is not trusted with is decoded on
             the CPU. `from_dali(pipeline)` decodes with a DALI pipeline of your own.
-        engine: Which engine carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU.
+        engine: Which engine carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU, for other
+            channels than RGB Kornia there as well.
         exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
             instead of once.
         decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the

@@ -4,16 +4,22 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from dali_pipes.bucket_steps import AnySteps, BucketSteps
 from dali_pipes.errors import LoaderError
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.process_rank import Process
-from dali_pipes.schedule import AnySteps, BucketSteps, LastBatch, Steps
+from dali_pipes.schedule import LastBatch, Steps
 from dali_pipes.variants import Variants
 from readers import Dataset, ReadersError
-from readers.buckets import BucketOrder, Buckets, Size, batches_of
+from readers.bucket_order import BucketOrder
+from readers.buckets import Buckets, Size, batches_of
 from readers.image.sizes import image_sizes
 from readers.order import AnyOrder, Order, Shuffle
 from readers.plural import counted
+
+_PIECE = 1 << 18  # samples that are sorted at a time
 
 
 def sizes_of(buckets: Any, sizes: Any) -> Buckets | MultiScale | None:
@@ -53,7 +59,13 @@ def check_variants(variants: Variants) -> None:
 
 
 def order_in_buckets(
-    dataset: Dataset, order: AnyOrder, buckets: Buckets, *, seed: int, shuffle: Shuffle
+    dataset: Dataset,
+    order: AnyOrder,
+    buckets: Buckets,
+    *,
+    seed: int,
+    shuffle: Shuffle,
+    field: str | None = None,
 ) -> BucketOrder:
     """Return the order of samples in buckets; sizes that no column tells are read from the headers, once.
 
@@ -63,6 +75,7 @@ def order_in_buckets(
         buckets: The sizes.
         seed: Seed of the order.
         shuffle: The loader's.
+        field: The field that holds the first image, where the loader was told.
 
     Raises:
         LoaderError: The dataset or the shuffle says itself in what order samples come.
@@ -77,11 +90,13 @@ def order_in_buckets(
             'buckets= is not possible with shuffle="block": samples of one size lie anywhere in the data; use '
             '"global" or "none"'
         )
-    sizes = image_sizes(dataset).astype("int64")
-    sizes[(sizes == 0).any(axis=1)] = (
-        1  # whatever the reason, such a sample is bad wherever it stands
-    )
-    return BucketOrder(buckets, buckets.of(sizes), seed, shuffle)
+    sizes = image_sizes(dataset, field=field)
+    codes = np.empty(len(sizes), np.uint8)
+    for start in range(0, len(sizes), _PIECE):
+        piece = sizes[start : start + _PIECE].astype(np.int64)
+        piece[(piece == 0).any(axis=1)] = 1  # bad wherever it stands
+        codes[start : start + _PIECE] = buckets.of(piece)
+    return BucketOrder(buckets, codes, seed, shuffle)
 
 
 def require_images(variants: Variants, *, clips: bool) -> None:

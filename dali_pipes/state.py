@@ -43,7 +43,7 @@ class RunIdentity(TypedDict):
 class LoaderState(RunIdentity):
     """What a run needs to go on, on any number of ranks and with any batch size.
 
-    Less than 2 kB of JSON, however long the run, the dataset or the recipe. States of earlier
+    Less than 2 kB of JSON and a number for each bucket, however long the run, the dataset or the recipe. States of earlier
     versions lack `order` and `about`, and load all the same.
 
     Attributes:

@@ -15,6 +15,7 @@ from gpu_aug.targets.targets import differences
 from gpu_aug.views import Views
 from readers import Dataset
 from readers.dataset import Balanced, Subset
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.plural import counted
 from readers.stream import is_stream
 
@@ -60,11 +61,12 @@ def describe_dataset(dataset: Dataset) -> str:
     except Exception:  # noqa: BLE001 - words must not keep a run from being saved
         first = "unknown"
     classes = f", {len(dataset.class_names)} classes" if dataset.class_names else ""
-    kind = repr(dataset) if isinstance(dataset, Clips) else type(dataset).__name__
+    own_words = isinstance(dataset, Clips | LeRobotDataset)
+    kind = repr(dataset) if own_words else type(dataset).__name__
     whole = dataset
     while isinstance(whole, Subset | Balanced):
         whole = whole.whole
-        kind += f" from {whole!r}" if isinstance(whole, Clips) else ""
+        kind += f" from {whole!r}" if isinstance(whole, Clips | LeRobotDataset) else ""
     return _cut(
         f"{kind} of {len(dataset)} samples{classes}, the first is {_cut(first, _KEY_CHARS)}",
         _DATASET_CHARS,

@@ -70,7 +70,7 @@ def open_dataset(
     Args:
         source: One of
             a folder: of images or class folders, of videos, of files of one format (.tar, .parquet,
-            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face) or that a tool for
+            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face, LeRobot) or that a tool for
             annotations did (Pascal VOC, YOLO, LabelMe); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,

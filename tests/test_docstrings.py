@@ -38,6 +38,7 @@ COMMANDS = {
 }
 """What the commands do, as functions."""
 READERS = {
+    "readers.formats.lerobot.dataset": ("LeRobotDataset",),
     "readers.formats.voc": ("VocDataset",),
     "readers.formats.yolo": ("YoloDataset",),
     "readers.formats.labelme": ("LabelMeDataset",),

@@ -22,7 +22,7 @@ from gpu_aug import Draws
 from gpu_aug.errors import TargetsError
 from gpu_aug.frame_times import drawn_speed, frame_order
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
-from readers.buckets import BucketOrder
+from readers.bucket_order import BucketOrder
 from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder
 from readers.sample import Payload

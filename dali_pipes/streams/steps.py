@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dali_pipes.bucket_steps import AnySteps as IndexedSteps
 from dali_pipes.errors import LoaderError, StateMismatchError
 from dali_pipes.process_rank import Process
-from dali_pipes.schedule import AnySteps as IndexedSteps
 from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.streams.lane import Given, Mark
 from dali_pipes.variants import Variants

@@ -15,6 +15,7 @@ from readers.sample import is_image_file
 _LOOKED_AT = 1000  # names of a folder
 _CLASSES_LOOKED_AT = 8
 _FEW = 3  # pictures that may have the names of others by chance
+_READ_BESIDE = (".mask.png", ".seg.png")  # as fields of their photograph
 _MASK_STEM = re.compile(r"(.+)[-_.](?:mask|matte|seg|segmentation|gt|alpha)", re.IGNORECASE)
 _TARGETS = ("masks", "mask", "labels", "annotations", "labelmaps", "segmentation")
 _LEFT_OUT = (
@@ -94,7 +95,7 @@ def _mask_beside(root: Path, classes: list[str]) -> tuple[str, str] | None:
         }
         for stem, name in stems.items():
             found = _MASK_STEM.fullmatch(stem)
-            if found and found[1] in stems:
+            if found and found[1] in stems and not name.lower().endswith(_READ_BESIDE):
                 return stems[found[1]], name
     return None
 

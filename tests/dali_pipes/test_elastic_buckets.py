@@ -12,13 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dali_pipes import Buckets, Loader, MultiScale, StateMismatchError
-from dali_pipes.schedule import BucketSteps, Consumed, LastBatch, Plan, Steps, total
+from dali_pipes.bucket_steps import BucketSteps
+from dali_pipes.schedule import Consumed, LastBatch, Plan, Steps, total
 from dali_pipes.variants import Variants, make_variants
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe, Schedule
 from readers import Dataset, open_dataset
-from readers.buckets import BucketOrder
+from readers.bucket_order import BucketOrder
 from tests.support.adapters import write_tar
+from tests.support.extent import trials
 
+few = settings(deadline=None, max_examples=trials(25), derandomize=True, database=None)
 NUM_IMAGES = 41
 BUCKETS = Buckets([(8, 8), (6, 12), (12, 6)])
 SCALES = [8, 12, (8, 16)]
@@ -81,7 +84,7 @@ def steps_of(
 
 
 class TestBucketSteps:
-    @settings(max_examples=60)
+    @few
     @given(
         st.tuples(*[st.integers(0, 30)] * 3).filter(any),
         st.lists(
@@ -173,7 +176,7 @@ class TestBucketSteps:
 
 
 class TestChangingSizes:
-    @settings(max_examples=60)
+    @few
     @given(
         st.integers(1, 90),
         st.lists(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,12 +118,17 @@ class TestBuckets:
 
     @DALI
     def test_canvases_from_the_graph(
-        self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+        self, jpeg: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The way a GPU takes has one pipeline of DALI's for all sizes."""
-        expected = by_index(list(load(dataset)))
+        """The way a GPU takes has one pipeline of DALI's for all sizes, beside which our threads render PNGs."""
+        data = MemoryDataset(pictures(jpeg), NUM_IMAGES)
+        for number in (4, 5):
+            file = io.BytesIO()
+            Image.open(io.BytesIO(data.pictures[number])).save(file, "png")
+            data.pictures[number] = file.getvalue()
+        expected = by_index(list(load(data)))
         monkeypatch.setattr(make, "FeedOptions", lambda **o: FeedOptions(**{**o, "canvases": True}))
-        actual = by_index(list(load(dataset, decoder="dali")))
+        actual = by_index(list(load(data, decoder="dali")))
         for index, image in expected.items():
             gap = (actual[index] - image).abs() * 0.23 * 255  # grey values, as Normalize stretches
             assert gap[:, 3:-3, 3:-3].max() <= 1.04
@@ -184,23 +190,23 @@ class TestBuckets:
         assert any(label.max() < 1 for label in labels.values())
 
     def test_substitutes_are_of_the_same_bucket(self, jpeg: Callable[..., bytes]) -> None:
-        """A bad sample is replaced by one of its shape, on every rank."""
-        data = MemoryDataset(pictures(jpeg), 30, bad=[4, 5])
-        good = pictures(jpeg)
-        cut = [
-            one[: len(one) // 2] if number in (9, 10) else one for number, one in enumerate(good)
+        """A bad sample is replaced by one of its shape."""
+        bad = {1, 4, 7, 10, 2, 5, 8}
+        data = MemoryDataset(pictures(jpeg), NUM_IMAGES)
+        data.pictures = [
+            one[: len(one) // 2] if number in bad else one
+            for number, one in enumerate(data.pictures)
         ]
-        data.pictures = cut
-        batches = list(load(data, on_bad_sample="replace", batch_size=3))
+        loader = load(data, on_bad_sample="replace", batch_size=3)
+        batches = list(loader)
         for batch in batches:
-            shapes = {SHAPES[index % 3] for index in batch.indices.tolist() if index not in (4, 5)}
-            if tuple(batch.images.shape[2:]) != (16, 16):  # where samples without a header are
-                assert {SIZES[SHAPES.index(one)] for one in shapes} == {
-                    tuple(batch.images.shape[2:])
-                }
-        assert sum(map(len, batches)) == 30
-        counts = np.bincount(np.concatenate([batch.indices.numpy() for batch in batches]))
-        assert not counts[[4, 5, 9, 10, 27, 28]].any()
+            assert {SIZES[index % 3] for index in batch.indices.tolist()} == {
+                tuple(batch.images.shape[2:])
+            }
+        seen = [index for batch in batches for index in batch.indices.tolist()]
+        assert len(seen) == NUM_IMAGES
+        assert not bad.intersection(seen)
+        assert bad == {record.index for record in loader.bad_samples}
 
     def test_evaluation(self, dataset: Dataset) -> None:
         """Every sample once, bucket by bucket in the order of the data, on any number of ranks."""
@@ -350,6 +356,21 @@ class TestSchedule:
         )
         assert "; 3 recipes in all]" in repr(loader)
 
+    @pytest.mark.parametrize("decoder", ["cpu", pytest.param("dali", marks=DALI)])
+    def test_clips(self, tmp_path: Path, decoder: str) -> None:
+        """Clips of another size from an epoch on are those of a loader of that recipe alone."""
+        for number in range(3):
+            write_video(tmp_path / f"{number}.mp4", pan(6, (24, 32)))
+        clips = Clips(open_dataset(tmp_path), num_frames=2, stride=1)
+        recipes = {0: Recipe([RandomResizedCrop(16)]), 1: Recipe([RandomResizedCrop((12, 20))])}
+        loader = load(clips, Schedule(recipes), batch_size=2, decoder=decoder, engine="kornia")
+        for epoch, recipe in recipes.items():
+            alone = load(clips, recipe, batch_size=3, engine="kornia")
+            alone.set_epoch(epoch)
+            expected, actual = by_index(list(alone)), by_index(list(loader))
+            assert sorted(actual) == sorted(expected) == [0, 1, 2]
+            assert all(torch.equal(actual[index], expected[index]) for index in expected)
+
     def test_labels_have_one_form(self, dataset: Dataset) -> None:
         """Once a recipe mixes, labels are shares of classes in all epochs."""
         data = MemoryDataset([one.fields["jpg"] for one in dataset.fetch(range(4))], 9)  # type: ignore[union-attr, misc]
@@ -468,8 +489,28 @@ class TestImageSizes:
             kept.write_bytes(damage)
             assert image_sizes(data).tolist() == [list(one) for one in expected]
         assert kept.stat().st_size > 320
+        kept.unlink()
+        monkeypatch.setattr(image_sizes_module, "_TOLD_FROM", 40)
+        with pytest.warns(UserWarning, match="sizes of 40 images, so all of them are read"):
+            image_sizes(data)
         monkeypatch.setenv("GPU_AUG_CACHE", "/dev/null/nowhere")
         assert image_sizes(data).tolist() == [list(one) for one in expected]
+
+    def test_of_another_field(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+        """Where the loader is told which field is the image, its size counts, and not that of the index."""
+        with tarfile.open(tmp_path / "a.tar", "w") as tar:
+            for number in range(6):
+                for name, shape in (("left", (30, 30)), ("right", SHAPES[number % 3])):
+                    data = jpeg(*shape, seed=number)
+                    member = tarfile.TarInfo(f"{number}.{name}.jpg")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+        data_of_two = open_dataset(tmp_path / "a.tar")
+        assert {tuple(batch.images.shape[2:]) for batch in load(data_of_two)} == {SIZES[0]}
+        for batch in load(data_of_two, images="right.jpg"):
+            assert {SIZES[index % 3] for index in batch.indices.tolist()} == {
+                tuple(batch.images.shape[2:])
+            }
 
     def test_columns_are_asked(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
         """An index that knows sizes is enough."""

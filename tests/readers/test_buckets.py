@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from readers import Buckets, SelectionError
-from readers.buckets import MOST_BUCKETS, BucketOrder, batches_of, take_turns
+from readers.bucket_order import BucketOrder, take_turns
+from readers.buckets import MOST_BUCKETS, batches_of
+from tests.support.extent import trials
 
+few = settings(deadline=None, max_examples=trials(30), derandomize=True, database=None)
 SIZES = [(16, 16), (12, 20), (20, 12)]
 GOLDEN_ORDER = [0, 9, 18, 3, 6, 12, 15, 19, 7, 10, 13, 1, 16, 4, 17, 14, 8, 11, 2, 5]
 GOLDEN_TURNS = [[2, 0], [0, 0], [1, 0], [0, 2], [2, 2], [0, 4], [1, 3], [0, 6], [1, 6], [2, 4]]
@@ -136,6 +139,7 @@ class TestBuckets:
 
 
 class TestOrder:
+    @few
     @given(st.lists(st.integers(0, 4), min_size=1, max_size=1200), st.integers(0, 3))
     def test_each_bucket_is_permuted(self, codes: list[int], epoch: int) -> None:
         """The positions of a bucket are its samples, each once; some buckets have none."""
@@ -204,6 +208,7 @@ class TestOrder:
 
 
 class TestTurns:
+    @few
     @given(
         st.lists(st.integers(0, 60), min_size=1, max_size=5),
         st.lists(st.integers(1, 9), min_size=5, max_size=5),
@@ -222,6 +227,7 @@ class TestTurns:
             stop = length - length % batch if drop else length
             assert starts == list(range(0, stop, batch))
 
+    @few
     @given(
         st.lists(st.integers(0, 40), min_size=1, max_size=4),
         st.lists(st.integers(1, 7), min_size=4, max_size=4),

@@ -12,9 +12,10 @@ import torch
 from dali_pipes import Batch, Loader, LoaderError, StateMismatchError
 from gpu_aug import HorizontalFlip, MixUp, RandomResizedCrop, Recipe
 from readers.dataset import IndexedDataset
+from readers.interleaving import Proportions
 from readers.mixture import Mixture, mix
 from readers.order import AnyOrder
-from readers.proportion import ProportionalOrder, Proportions
+from readers.proportion import ProportionalOrder
 from readers.sample import BadSample, Sample, SelectionError
 from tests.support.memory import peak_bytes
 from tests.support.small import HugeDataset, SmallDataset, make_small

@@ -12,6 +12,7 @@ from tests.support.example_tables import write_tables
 from tests.support.example_targets import write_targets
 from tests.support.jpegs import encode, picture
 from tests.support.kinds import by_opencv, noise, tiff
+from tests.support.lerobot import Robot
 from tests.support.videos import pan, write_video
 
 CLASSES = ("cat", "dog")
@@ -39,6 +40,7 @@ def make_example_data(folder: Path) -> None:
     _write_bands(folder / "bands.tar")
     _write_stereo(folder / "stereo.tar")
     _write_parquet(folder / "data.parquet")
+    Robot().write(folder / "robot")
     _write_annotated(folder)
     write_targets(folder, _jpeg(7))
     write_tables(folder, _jpeg)

@@ -16,12 +16,13 @@ from readers.formats.lerobot.episodes import read_episodes
 from readers.formats.lerobot.frames import Frames
 from readers.formats.lerobot.meta import Info, read_info, root_of
 from readers.formats.lerobot.payloads import to_npy
-from readers.formats.lerobot.places import Place, Places
+from readers.formats.lerobot.places import Place, Places, episodes_of_split
 from readers.formats.lerobot.tasks import read_all_texts
 from readers.formats.lerobot.values import Values
 from readers.formats.lerobot.videos import Videos
 from readers.formats.lerobot.windows import DeltaTimestamps, frame_offsets
 from readers.formats.registry import require
+from readers.plural import counted
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -59,6 +60,7 @@ class LeRobotDataset(IndexedDataset):
 
     Args:
         root: The folder, with meta/, data/ and, where pictures are videos, videos/.
+        split: Name of the split to take, as meta/info.json names them; or give `episodes`.
         episodes: Numbers of the episodes to take, in any order; None takes all.
         cameras: Names of the features of pictures to take, or one of them; None takes all.
         delta_timestamps: By feature, seconds from the frame at hand, multiples of 1 / fps. Features that are not
@@ -74,12 +76,21 @@ class LeRobotDataset(IndexedDataset):
 
     Raises:
         SourceError: It is missing, of another version, contradicts itself, or has no such episode or feature.
+
+    Example:
+        >>> robot = open_dataset("robot/", episodes=[0, 2], delta_timestamps={"action": [0.0, 0.1]})
+        >>> robot.cameras, robot.field_types["action"]
+        (('observation.images.top', 'observation.images.wrist'), ('float32', (2, 3)))
+        >>> [sample] = robot.fetch([7])
+        >>> sample.key, bytes(sample.fields["task"])
+        ('episode_000002#2', b'pick the cup')
     """
 
     def __init__(
         self,
         root: PathLike,
         *,
+        split: str | None = None,
         episodes: Iterable[int] | None = None,
         cameras: str | Sequence[str] | None = None,
         delta_timestamps: DeltaTimestamps | None = None,
@@ -96,7 +107,8 @@ class LeRobotDataset(IndexedDataset):
         self._offsets = frame_offsets(deltas, fps, tolerance_s, known)
         self.num_frames = {one: len(self._offsets.get(one, _NOW)) for one in self.cameras}
         self._episodes = read_episodes(self.root, self.info)
-        self._places = Places(self.root, self._episodes, episodes)
+        wanted = episodes_of_split(self.root, self.info, split, episodes)
+        self._places = Places(self.root, self._episodes, wanted)
         self._frames = Frames(self._places.tables, features, decoded_bytes)
         self._texts = read_all_texts(self.root, self.info)
         tables = [table.name for table in self._places.tables]
@@ -106,7 +118,7 @@ class LeRobotDataset(IndexedDataset):
         self._cameras = [self._camera(one, tolerance_s, decoded_bytes) for one in self.cameras]
         self._tolerance_s = tolerance_s
         self._options: dict[str, Any] = {
-            "episodes": None if episodes is None else self._episodes.numbers[taken].tolist(),
+            "episodes": None if wanted is None else self._episodes.numbers[taken].tolist(),
             "cameras": list(self.cameras),
             "delta_timestamps": {name: [float(s) for s in deltas[name]] for name in deltas},
             "tolerance_s": tolerance_s,
@@ -119,6 +131,16 @@ class LeRobotDataset(IndexedDataset):
 
     def __len__(self) -> int:
         return len(self._places)
+
+    def __repr__(self) -> str:
+        """Its frames and episodes, cameras and windows."""
+        episodes = counted(len(self._places.taken), "episode")
+        windows = {name: self._options["delta_timestamps"][name] for name in self._offsets}
+        told = f", delta_timestamps={windows}" if windows else ""
+        return (
+            f"LeRobotDataset({counted(len(self), 'frame')} of {episodes}, cameras={list(self.cameras)}"
+            f"{told})"
+        )
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -190,7 +212,13 @@ class LeRobotDataset(IndexedDataset):
         return np.full(len(self), -1, np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read frames and what belongs to them; see `Dataset.fetch`."""
+        """Read frames and what belongs to them; see `Dataset.fetch`.
+
+        Raises:
+            SourceError: The videos must be indexed, and PyAV is not installed.
+            IndexFileError: No folder for their index can be written to.
+        """
+        self.videos.open()
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
 
     def place(self, index: int) -> Place:

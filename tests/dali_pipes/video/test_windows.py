@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 import dali_pipes.video.decode
-from dali_pipes import BadSampleError, Batch, Clips, Loader, LoaderError
+from dali_pipes import BadSampleError, Batch, Clips, Loader, LoaderError, StateMismatchError
 from dali_pipes.video.color import to_rgb
+from dali_pipes.video.parts import overlapping
 from gpu_aug import (
     CenterCrop,
     ColorJitter,
@@ -210,6 +211,9 @@ def test_exact_resume(root: Path, helper: bool) -> None:
 
 def test_other_windows_are_another_dataset(root: Path) -> None:
     """Its state is refused: episodes, cameras, windows and the data are what a state belongs to."""
+    state = load(open_dataset(root, delta_timestamps={"action": [0.0]})).state_dict()
+    with pytest.raises(StateMismatchError, match=r"delta_timestamps=\{'action': \[0\.0\]\}"):
+        load(open_dataset(root, delta_timestamps={"action": [0.1]})).load_state_dict(state)
     ways: list[dict[str, Any]] = [
         {},
         {"episodes": [0, 2]},
@@ -268,6 +272,17 @@ def test_each_frame_is_decoded_once(
     for _, start, stop in runs:
         assert stop - start <= 5  # four frames, and a keyframe before them
         assert start % 2 == 0
+
+
+def test_windows_apart_are_decoded_apart(root: Path) -> None:
+    """Only windows with packets in common are one thread's work; a keyframe that both need is one."""
+    info = scan_video(
+        (root / f"videos/{TOP}/chunk-000/file-000.mp4").read_bytes()
+    )  # a keyframe every second
+    frames = {5: [6, 7], 1: [1], 2: [0], 3: [3, 4], 4: [5]}
+    groups = overlapping(info, {row: np.array(one) for row, one in frames.items()})
+
+    assert [sorted(group) for group in groups] == [[1, 2], [3, 4], [5]]
 
 
 def test_pictures_in_tables(tmp_path: Path) -> None:
