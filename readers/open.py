@@ -81,6 +81,8 @@ def open_dataset(
             a video,
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``az://``, ``abfss://``, ``http://``,
             ``https://``,
+            a dataset of the Hugging Face Hub, ``hf://datasets/NAMESPACE/NAME@REVISION/PATH``, or a clone of one (with
+            ``config=`` where its README has several),
             a sequence of files or patterns of one format, of image files, or of videos,
             a sequence of pairs of an image or a video and its label, as for `labels`: ``[("a.jpg", "cat"), ...]``.
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
