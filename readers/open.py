@@ -70,7 +70,7 @@ def open_dataset(
     Args:
         source: One of
             a folder: of images or class folders, of videos, of files of one format (.tar, .parquet,
-            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face) or that a tool for
+            .tfrecord, ...; sorted by name), or one that a library wrote (LMDB, MDS, Hugging Face, LeRobot) or that a tool for
             annotations did (Pascal VOC, YOLO, LabelMe); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,
@@ -118,7 +118,7 @@ def open_dataset(
     many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
     repository = _of_repository(names, format, split, options)
     if repository is not None:
-        return repository
+        return repository if labels is None else repository.with_labels(labels, classes=classes)  # type: ignore[arg-type]
     storage = _storage_options(options) if any(map(is_url, names)) else None
     paths = [path for name in names for path in _paths_of(name, storage, split)]
     if not paths:

@@ -230,3 +230,18 @@ def test_open_dataset_takes_no_arrays(value: Any) -> None:
 def test_described(value: Any, words: str) -> None:
     """Type and size in a few words."""
     assert describe(value) == words
+
+
+def test_fingerprints_are_pinned() -> None:
+    """States of runs hold them: a later version must find the same."""
+    images = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+
+    class Bytes(CustomDataset):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: Any) -> Any:
+            return Sample(index, f"key {index}", {"bin": bytes([index])}, index)
+
+    assert from_arrays(images, [0, 1], class_names=("a", "b")).fingerprint == "94a6e46e4441e73042c908ac184dc3bf"
+    assert Bytes().fingerprint == "df507699e7918b9d73c8f5605add147e"
