@@ -222,7 +222,8 @@ def _labels_of(labels: Any, count: int) -> NDArray[np.int64]:
         array = np.empty(0, object)
     if array.dtype.kind not in "iub" or array.shape != (count,):
         raise SourceError(
-            f"labels={describe(labels)} do not fit: give one whole number for each of the {count} images, -1 for none"
+            f"labels={describe(labels)} do not fit: give one whole number for each of the {count} images, -1 for none; "
+            "vectors go to with_labels()"
         )
     if array.size and (int(array.min()) < -1 or int(array.max()) >= 1 << 63):
         raise SourceError(

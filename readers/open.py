@@ -74,7 +74,7 @@ def open_dataset(
             annotations did (Pascal VOC, YOLO, LabelMe); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,
-            a file of any format in `readers.formats.registry.FORMATS`, among them lists of images, of videos and
+            a file of any format in `readers.formats.registry.FORMATS`, among them tables and lists of images, lists of videos and
             their clips, and of folders of frames,
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
             in object stores (HTTP servers cannot be listed: braces alone),
