@@ -243,5 +243,8 @@ def test_fingerprints_are_pinned() -> None:
         def __getitem__(self, index: Any) -> Any:
             return Sample(index, f"key {index}", {"bin": bytes([index])}, index)
 
-    assert from_arrays(images, [0, 1], class_names=("a", "b")).fingerprint == "94a6e46e4441e73042c908ac184dc3bf"
+    assert (
+        from_arrays(images, [0, 1], class_names=("a", "b")).fingerprint
+        == "94a6e46e4441e73042c908ac184dc3bf"
+    )
     assert Bytes().fingerprint == "df507699e7918b9d73c8f5605add147e"

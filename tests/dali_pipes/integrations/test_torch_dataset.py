@@ -309,8 +309,14 @@ def test_fingerprints_are_pinned() -> None:
     """States of runs hold them: a later version must find the same."""
     image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
 
-    assert from_torch(Listed([(image, 0), (image, 1)])).fingerprint == "c1beb3de05acff41102d72bffa77dffd"
-    assert from_torch(Listed([(image, 0)]), fingerprint="v1").fingerprint == "46918791416943302670074bd1f30ebc"
+    assert (
+        from_torch(Listed([(image, 0), (image, 1)])).fingerprint
+        == "c1beb3de05acff41102d72bffa77dffd"
+    )
+    assert (
+        from_torch(Listed([(image, 0)]), fingerprint="v1").fingerprint
+        == "46918791416943302670074bd1f30ebc"
+    )
 
 
 def test_resume(folder: Path) -> None:
