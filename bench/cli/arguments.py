@@ -1,7 +1,10 @@
 """Command-line arguments, converted to arguments of the packages."""
 
+import ast
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -37,6 +40,54 @@ def recipe_from(text: str) -> Recipe | Views:
     """
     looks_like_file = Path(text).suffix.lower() in SUFFIXES or Path(text).exists()
     return load_recipe(text) if looks_like_file and text not in PRESETS else Recipe.preset(text)
+
+
+def source_options(format: str | None, split: str | None, options: Sequence[str]) -> dict[str, Any]:
+    """The keyword arguments of `readers.open_dataset`: what was given of these.
+
+    Args:
+        format: Name of the format.
+        split: Name of the split.
+        options: Texts NAME=VALUE. A value is written as in Python; what is not is a text.
+
+    Raises:
+        BenchError: A text is of another kind, or an option comes twice.
+    """
+    found: dict[str, Any] = {"format": format, "split": split}
+    found = {name: value for name, value in found.items() if value is not None}
+    for text in options:
+        name, sign, value = text.partition("=")
+        if not sign or not name.isidentifier():
+            raise BenchError(
+                f"--option must be NAME=VALUE, got {text!r}: give one such as image=photo"
+            )
+        if name in found or name in ("format", "split"):
+            raise BenchError(
+                f"--option {name}= is there twice, or is --{name}: give it once"
+                if name in found
+                else f"--option {text} is an option of its own: say --{name} {value}"
+            )
+        found[name] = _value_from(name, value)
+    return found
+
+
+def _value_from(name: str, text: str) -> Any:
+    """A value as Python writes it, or the text itself.
+
+    Raises:
+        BenchError: It begins as a list, a dictionary or a text in quotes and is none.
+    """
+    if text in ("true", "false"):
+        raise BenchError(f"--option {name}={text} is no value of Python: say {text.capitalize()}")
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        if text[:1] in {*"[{('\""}:
+            raise BenchError(
+                f"--option {name}={text} cannot be read: write values as Python does, and quotes around "
+                "all of it, \"classes=['cat', 'dog']\""
+            ) from None
+        return text
 
 
 def check_writable(path: Path | None) -> None:

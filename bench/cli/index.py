@@ -1,9 +1,9 @@
 """``gpu-aug index``."""
 
-from bench.cli.options import Data, Format, Processes
+from bench.cli.options import Data, Processes, SourceOptions
 
 
-def index(data: Data, format: Format = None, workers: Processes = None) -> None:
+def index(data: Data, *, source: SourceOptions, workers: Processes = None) -> None:
     """Build the indexes that DATA needs to be read at random; a second run goes on with the first.
 
     Videos are looked through as well. Bad ones are named, and are no failure: an index says which they are.
@@ -25,7 +25,7 @@ def index(data: Data, format: Format = None, workers: Processes = None) -> None:
             videos(done, total)
 
         found = indexing.index(
-            data, format=format, num_workers=workers, on_shards=shards, on_videos=on_videos
+            data, num_workers=workers, on_shards=shards, on_videos=on_videos, **source.asked()
         )
     if found.shards:
         print_shards(found, console)

@@ -4,15 +4,16 @@ from typing import Annotated
 
 import typer
 
-from bench.cli.options import AllowPipe, Data, Format, Json, Workers
+from bench.cli.options import AllowPipe, Data, Json, SourceOptions, Workers
 
 
 def inspect(
     data: Data,
+    *,
     verify: Annotated[
         bool, typer.Option("--verify", help="Look at every sample and decode every image.")
     ] = False,
-    format: Format = None,
+    source: SourceOptions,
     allow_pipe: AllowPipe = False,
     workers: Workers = None,
     json: Json = None,
@@ -36,10 +37,10 @@ def inspect(
         found = inspection.inspect(
             data,
             verify=CHECKS if verify else None,
-            format=format,
             allow_pipe=allow_pipe,
             num_workers=workers,
             on_progress=bar,
+            **source.asked(),
         )
     print_inspection(data, found, console)
     print_left_out(data, found.dataset, console)

@@ -33,6 +33,17 @@ Format = Annotated[
     str | None,
     typer.Option(help="Format of the data, where its name does not tell it, such as frame-folder."),
 ]
+Split = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Which split of DATA, where it has several.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of open_dataset, such as image=photo or \"classes=['cat', 'dog']\"; may come several times.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 Decoder = Annotated[str, typer.Option(help="auto, dali or cpu.")]
 Engine = Annotated[str, typer.Option(help="auto, fused, kornia or albumentations.")]
@@ -59,6 +70,25 @@ Quick = Annotated[
     bool, typer.Option("--quick", help="Tiny inputs and one short turn, to see that it works.")
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this file.")]
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How DATA is opened, as far as it does not tell that itself."""
+
+    format: Format = None
+    split: Split = None
+    option: Options = None
+
+    def asked(self) -> dict[str, Any]:
+        """The keyword arguments of `readers.open_dataset`.
+
+        Raises:
+            BenchError: One of them is not NAME=VALUE.
+        """
+        from bench.cli.arguments import source_options
+
+        return source_options(self.format, self.split, self.option or [])
 
 
 @dataclass(frozen=True)

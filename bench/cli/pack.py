@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bench.cli.options import AllowPipe, Data, Workers
+from bench.cli.options import AllowPipe, Data, Options, Split, Workers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +35,8 @@ def pack(
         str | None,
         typer.Option(help="Format of DATA; stream reads tars of any server front to back."),
     ] = None,
+    split: Split = None,
+    option: Options = None,
     workers: Workers = None,
 ) -> None:
     """Pack DATA into WebDataset tar shards with their indexes, or Parquet; a second run goes on with the first."""
@@ -42,6 +44,7 @@ def pack(
 
     from rich.console import Console
 
+    from bench.cli.arguments import source_options
     from bench.output.errors import BenchError
     from bench.output.progress import samples_bar
     from bench.output.text import printable
@@ -61,6 +64,7 @@ def pack(
             source_format=source_format,
             num_workers=workers,
             on_progress=bar,
+            **source_options(None, split, option or []),
         )
     _print(packed, console, tiled=tile)
     if packed.breaks:  # not one sample is missing, but all that came behind it

@@ -1,11 +1,13 @@
 """``gpu-aug preview``."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bench.cli.options import AnyRecipe, ClipOptions, Data, Format, Seed
+from bench.cli.options import AnyRecipe, ClipOptions, Data, Seed, SourceOptions
 
 if TYPE_CHECKING:
     from bench.video.clips import ClipSettings
@@ -30,30 +32,33 @@ def preview(
         ),
     ] = None,
     clips: ClipOptions,
-    format: Format = None,
+    source: SourceOptions,
     seed: Seed = 0,
 ) -> None:
     """Draw originals beside what every engine makes of them, with the same draws; of videos, strips of frames."""
     from bench.output.errors import BenchError
     from bench.video.clips import clip_settings, usual_recipe
 
-    settings = clip_settings(data, format, **clips.asked())
+    how = source.asked()
+    settings = clip_settings(data, how, **clips.asked())
     recipe = recipe or usual_recipe(settings)
     if settings is not None:
         count = 4 if count is None else count
-        write_clips(
-            data, recipe, settings, out, count=count, seed=seed, animate=animate, format=format
-        )
+        write_clips(data, recipe, settings, out, count=count, seed=seed, animate=animate, how=how)
     elif animate is not None:
         raise BenchError(f"--animate {animate} is for videos, and {data} has none: leave it out")
     else:
-        write_images(
-            data, recipe, out, count=6 if count is None else count, seed=seed, format=format
-        )
+        write_images(data, recipe, out, count=6 if count is None else count, seed=seed, how=how)
 
 
 def write_images(
-    source: str, recipe: str, out: Path, *, count: int, seed: int, format: str | None = None
+    source: str,
+    recipe: str,
+    out: Path,
+    *,
+    count: int,
+    seed: int,
+    how: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Write a grid of originals and what every decoder and engine makes of them.
 
@@ -75,7 +80,7 @@ def write_images(
     if out.suffix.lower() not in _PICTURES:
         raise BenchError(f"a picture's name must end in .png, .jpg or .webp, got {out}")
     console = Console()
-    dataset = open_at_random(source, format)
+    dataset = open_at_random(source, **how)
     samples, left_out = require_sound(source, dataset, most=count)
     for fault in left_out:
         print_plain(console, f"left out: {fault}", "yellow")
@@ -102,7 +107,7 @@ def write_clips(
     count: int,
     seed: int,
     animate: Path | None = None,
-    format: str | None = None,
+    how: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Write strips of frames: those of each clip, and below them every view that the recipe makes.
 
@@ -128,7 +133,7 @@ def write_clips(
     parsed = recipe_from(recipe)
     views = parsed if isinstance(parsed, Views) else Views([parsed])
     console = Console()
-    videos, left_out = open_sound_videos(source, settings, most=count, format=format)
+    videos, left_out = open_sound_videos(source, settings, most=count, how=how)
     for fault in left_out:
         print_plain(console, f"not drawn: {fault}", "yellow")
     clips = settings.clips(videos, sampling="random")

@@ -1,5 +1,6 @@
 """One loader over one dataset, with its speed shown as it goes."""
 
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -34,7 +35,7 @@ def run_epochs(
     settings: RunOptions,
     clips: ClipSettings | None,
     *,
-    format: str | None,
+    how: Mapping[str, Any],
     json_path: Path | None,
 ) -> None:
     """Run a loader, show its progress, print a summary and write it down.
@@ -49,7 +50,7 @@ def run_epochs(
     check_writable(settings.ledger)
     long = {"epochs": settings.epochs, "steps": settings.steps}
     console = Console()
-    with closing(_loader(source, recipe, settings, clips, format)) as loader:
+    with closing(_loader(source, recipe, settings, clips, how)) as loader:
         print_plain(console, loader.explain(), "dim")
         tally, unit = Tally(), "images" if clips is None else "clips"
         with _progress(console) as progress:
@@ -62,7 +63,7 @@ def run_epochs(
     described: dict[str, object] = {
         **vars(settings),
         "clips": clips and vars(clips),
-        "format": format,
+        "source_options": {name: str(value) for name, value in how.items()},
     }
     described["ledger"] = settings.ledger and str(settings.ledger)
     described |= {"data": source, "recipe": recipe, "device": str(loader.device)}
@@ -71,9 +72,13 @@ def run_epochs(
 
 
 def _loader(
-    source: str, recipe: str, settings: RunOptions, clips: ClipSettings | None, format: str | None
+    source: str,
+    recipe: str,
+    settings: RunOptions,
+    clips: ClipSettings | None,
+    how: Mapping[str, Any],
 ) -> Loader:
-    dataset: Dataset = open_at_random(source, format)
+    dataset: Dataset = open_at_random(source, **how)
     if clips is not None:
         dataset = clips.clips(dataset)
     batch_size = settings.batch_size

@@ -2,9 +2,10 @@
 
 import io
 import tarfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +50,7 @@ class Settings:
             their own.
         tiled: Whether our fused rows also run on tiled copies of the images.
         clips: How clips are taken out of the data, where these are videos; None for images.
-        format: Format of the data, if its name does not tell it.
+        how: Keyword arguments of `readers.open_dataset`.
     """
 
     seconds: float = 10.0
@@ -63,7 +64,7 @@ class Settings:
     peers: tuple[str, ...] = ()
     tiled: bool = False
     clips: ClipSettings | None = None
-    format: str | None = None
+    how: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("seconds", "rounds", "batch_size", "num_threads"):
@@ -129,12 +130,10 @@ def _footing(
     }
     if settings.clips is not None:
         progress("looking at the videos")
-        plan, left_out = make_plan(
-            source, settings.clips, settings.seed, folder, format=settings.format
-        )
+        plan, left_out = make_plan(source, settings.clips, settings.seed, folder, how=settings.how)
         return ClipFooting(plan.clips, plan.files, plan.labels, plan=plan, **alike), left_out
     progress("looking at the images")
-    images = collect(source, folder, format=settings.format)
+    images = collect(source, folder, how=settings.how)
     tiled = _tiled(images, folder, progress) if settings.tiled else None
     return Footing(
         images.dataset, images.files, images.labels, tiled=tiled, **alike

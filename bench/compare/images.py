@@ -1,9 +1,11 @@
 """The images of a comparison: the same for all contestants, all undamaged."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +40,7 @@ class Images:
     left_out: list[str]
 
 
-def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
+def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyType({})) -> Images:
     """Open a dataset, keep the images that decode, and give each of them a file.
 
     An image that does not decode, or whose format DALI does not read, stops a baseline, so it is left out
@@ -47,13 +49,13 @@ def collect(source: str, folder: Path, *, format: str | None = None) -> Images:
     Args:
         source: A source as for `readers.open_dataset`.
         folder: Where images go that are not files already, such as those in tar shards.
-        format: Name of the source's format, where the source does not tell it.
+        how: Keyword arguments of `readers.open_dataset`; none when left out.
 
     Raises:
         readers.ReadersError: There is nothing to read.
         BenchError: Not one image decodes.
     """
-    dataset = open_at_random(source, format)
+    dataset = open_at_random(source, **how)
     sound, left_out = sound_samples(dataset, most=MAX_IMAGES)
     left_out += [
         f"{sample.key}: not every pipeline reads its format"

@@ -1,6 +1,8 @@
 """Which clips the commands take out of videos."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from bench.output.errors import BenchError
@@ -75,12 +77,14 @@ class ClipSettings:
         return Clips(dataset, **self.step, **(how | more))
 
 
-def clip_settings(source: str, format: str | None = None, **asked: Any) -> ClipSettings | None:
+def clip_settings(
+    source: str, how: Mapping[str, Any] = MappingProxyType({}), **asked: Any
+) -> ClipSettings | None:
     """The requested settings if the data are videos, else None.
 
     Args:
         source: A source as for `readers.open_dataset`.
-        format: Name of the source's format, where the source does not tell it.
+        how: Keyword arguments of `readers.open_dataset`; none when left out.
         asked: Attributes of `ClipSettings`; None for what was not asked for.
 
     Raises:
@@ -88,7 +92,7 @@ def clip_settings(source: str, format: str | None = None, **asked: Any) -> ClipS
         BenchError: The arguments cannot work, or are for videos alone.
     """
     given = {name: value for name, value in asked.items() if value is not None}
-    if holds_videos(open_at_random(source, format)):
+    if holds_videos(open_at_random(source, **how)):
         return ClipSettings(**given)
     for name, value in given.items():
         raise BenchError(
@@ -113,7 +117,7 @@ def usual_dtype(clips: ClipSettings | None) -> str:
 
 
 def open_sound_videos(
-    source: str, settings: ClipSettings, *, most: int, format: str | None = None
+    source: str, settings: ClipSettings, *, most: int, how: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Subset, list[str]]:
     """Open videos spread evenly over a dataset, without those that are damaged: some clips of each are decoded.
 
@@ -121,7 +125,7 @@ def open_sound_videos(
         source: A source as for `readers.open_dataset`.
         settings: How long clips are, and how far their frames are apart.
         most: So many videos at most.
-        format: Name of the source's format, where the source does not tell it.
+        how: Keyword arguments of `readers.open_dataset`.
 
     Returns:
         The videos, and what is wrong with the others, one sentence each.
@@ -130,7 +134,7 @@ def open_sound_videos(
         readers.ReadersError: There is nothing to read.
         BenchError: Not one of them is sound.
     """
-    dataset = open_at_random(source, format)
+    dataset = open_at_random(source, **how)
     count = min(len(dataset), most)
     spread = [number * len(dataset) // count for number in range(count)]
     each = {"sampling": "uniform", "clips_per_video": _NUM_CLIPS_LOOKED_AT}

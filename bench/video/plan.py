@@ -1,8 +1,10 @@
 """The clips of a race: the same frames of the same videos in the same order for all contestants."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +104,7 @@ def make_plan(
     folder: Path,
     *,
     num_clips: int = NUM_CLIPS,
-    format: str | None = None,
+    how: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[ClipPlan, list[str]]:
     """Open videos, leave out those that are damaged, and choose random clips.
 
@@ -112,7 +114,7 @@ def make_plan(
         seed: Seed of the order and of the frames.
         folder: Where videos go that are not files already, such as those in tar shards.
         num_clips: So many at least.
-        format: Name of the source's format, where the source does not tell it.
+        how: Keyword arguments of `readers.open_dataset`.
 
     Returns:
         The plan, and why videos were left out for everybody, one sentence each.
@@ -121,7 +123,7 @@ def make_plan(
         readers.ReadersError: There is nothing to read.
         BenchError: Not one video is sound.
     """
-    videos, left_out = open_sound_videos(source, settings, most=MAX_VIDEOS, format=format)
+    videos, left_out = open_sound_videos(source, settings, most=MAX_VIDEOS, how=how)
     samples = [entry for entry in videos.fetch(range(len(videos))) if isinstance(entry, Sample)]
     clips = settings.clips(videos, sampling="random", clips_per_video=-(-num_clips // len(videos)))
     positions = np.arange(len(clips))

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from readers.dataset import IndexedDataset
 from readers.formats.lerobot.dataset import LeRobotDataset
@@ -42,6 +43,7 @@ def index(
     num_workers: int | None = None,
     on_shards: Callable[[int, int], None] = lambda *_: None,
     on_videos: Callable[[int, int], None] = lambda *_: None,
+    **options: Any,
 ) -> Indexing:
     """Index every shard of a source, and look through its videos.
 
@@ -53,6 +55,7 @@ def index(
         num_workers: Processes; all cores when None.
         on_shards: Called with the bytes of shards that are done, and of all shards.
         on_videos: Called with the number of videos that are done, and of all.
+        options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
         SourceError: The source cannot be opened.
@@ -80,7 +83,7 @@ def index(
 
     num_processes = num_workers or os.cpu_count() or 1
     with build_indexes(num_processes, on_found=on_found, on_index=on_index) as builder:
-        dataset = open_at_random(source, format)
+        dataset = open_at_random(source, format, **options)
     seconds = time.perf_counter() - start_seconds
     files: Dataset = dataset
     if isinstance(dataset, LeRobotDataset):

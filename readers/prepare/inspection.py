@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -142,6 +142,7 @@ def inspect(
     allow_pipe: bool = False,
     num_workers: int | None = None,
     on_progress: Callable[[int, int | None], None] = lambda *_: None,
+    **options: Any,
 ) -> Inspection:
     """Inspect a dataset: report its contents and its broken entries, from a sample of some thousand or from all.
 
@@ -153,6 +154,7 @@ def inspect(
         allow_pipe: Whether the source may be a command, which is run.
         num_workers: Threads; all cores when None.
         on_progress: Called with the number of samples that were looked at and that will be, None where unknown.
+        options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
         PrepareError: The number of workers is less than 1.
@@ -168,7 +170,7 @@ def inspect(
     workers = checked_workers(num_workers)
     dataset = source
     if isinstance(dataset, str):
-        dataset = open_source(dataset, format=format, allow_pipe=allow_pipe)
+        dataset = open_source(dataset, format=format, allow_pipe=allow_pipe, **options)
     found = Inspection(dataset, verified=verify is not None)
     found.length = None if isinstance(dataset, TarStream) else len(dataset)
     if isinstance(dataset, IndexedDataset):

@@ -111,6 +111,7 @@ def pack(
     source_format: str | None = None,
     num_workers: int | None = None,
     on_progress: Callable[[int, int | None], None] = lambda *_: None,
+    **options: Any,
 ) -> Packing:
     """Write the shards of a dataset that are not there yet.
 
@@ -127,6 +128,7 @@ def pack(
         source_format: Name of the source's format, such as "stream"; None tells it from the source.
         num_workers: Threads, or processes where there is much to do; all cores when None.
         on_progress: Called with the number of samples that are done and of all, None where that is unknown.
+        options: ``split`` and options of the source's format, as for `readers.open_dataset`.
 
     Raises:
         PrepareError: The destination cannot be written, has the name of a file, holds something else, or lies
@@ -143,7 +145,7 @@ def pack(
     workers, destination = checked_workers(num_workers), Path(destination)
     _check_folder(destination, format)
     _check_apart(source, destination)
-    dataset = open_source(source, format=source_format, allow_pipe=allow_pipe)
+    dataset = open_source(source, format=source_format, allow_pipe=allow_pipe, **options)
     _check_source(source, dataset, settings)
     with locked(destination):
         class_names = () if isinstance(dataset, TarStream) else dataset.class_names

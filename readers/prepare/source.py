@@ -1,7 +1,7 @@
 """Opening the data to prepare: with random access where possible, else sequentially."""
 
 import os
-from typing import Any, cast
+from typing import Any
 
 from readers.dataset import IndexedDataset
 from readers.formats.folder import FolderDataset
@@ -17,12 +17,13 @@ _OTHERS: dict[type, tuple[str, ...]] = {
 }
 
 
-def open_at_random(source: str, format: str | None = None) -> IndexedDataset:
+def open_at_random(source: str, format: str | None = None, **options: Any) -> IndexedDataset:
     """Open a source whose samples are taken in any order.
 
     Args:
         source: As for `readers.open_dataset`.
         format: A name in `readers.formats.registry.FORMATS`; None tells it from the source.
+        options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
         SourceError: It cannot be opened, or the format can only be read from front to back.
@@ -32,12 +33,13 @@ def open_at_random(source: str, format: str | None = None) -> IndexedDataset:
             "format='stream' is read from front to back, and samples are taken in any order here: make shards "
             "of it with gpu-aug pack SOURCE FOLDER --source-format stream"
         )
-    dataset: IndexedDataset = open_dataset(source, format=cast("Any", format))  # which judges it
+    kind: Any = format  # which is judged there
+    dataset: IndexedDataset = open_dataset(source, format=kind, **options)
     return dataset
 
 
 def open_source(
-    source: str, *, format: str | None = None, allow_pipe: bool = False
+    source: str, *, format: str | None = None, allow_pipe: bool = False, **options: Any
 ) -> Dataset | TarStream:
     """Open a source, or a stream where it can only be read forward.
 
@@ -45,6 +47,7 @@ def open_source(
         source: As for `readers.open_dataset`, or ``pipe:COMMAND``.
         format: A name in `readers.formats.registry.FORMATS`; None tells it from the source.
         allow_pipe: Whether the source may be a command that is run.
+        options: ``split`` and options of the format, as for `readers.open_dataset`.
 
     Raises:
         SourceError: It cannot be opened, or is a command and that was not allowed.
@@ -52,18 +55,20 @@ def open_source(
     if source.startswith("pipe:"):
         if not allow_pipe:
             raise SourceError(f"{source!r} runs a command: add --allow-pipe if you trust it")
-        return TarStream(source, allow_pipe=True)
+        return TarStream(source, allow_pipe=True, **options)
     if format == "stream":
-        return open_dataset(source, format="stream")
+        return open_dataset(source, format="stream", **options)
+    kind: Any = format  # which is judged there
     try:
-        return open_dataset(source, format=format)  # type: ignore[arg-type] # judged there
+        dataset: Dataset = open_dataset(source, format=kind, **options)
     except SourceError as error:
         if format or not source.lower().endswith(FORMATS["stream"].suffixes):
             raise
         try:
-            return open_dataset(source, format="stream")
+            return open_dataset(source, format="stream", **options)
         except SourceError:
             raise error from None
+    return dataset
 
 
 def title_of(dataset: Dataset | TarStream) -> str:

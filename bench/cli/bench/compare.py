@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from bench.cli import options
-from bench.cli.options import AnyRecipe, Data, Format, FrameOptions, Json
+from bench.cli.options import AnyRecipe, Data, FrameOptions, Json, SourceOptions
 
 
 def compare(
@@ -16,7 +16,7 @@ def compare(
     rounds: Annotated[int, typer.Option(help="Turns per pipeline that the time is cut into.")] = 5,
     batch_size: options.BatchSize = None,
     frames: FrameOptions,
-    format: Format = None,
+    source: SourceOptions,
     device: options.Device = "auto",
     threads: options.Threads = None,
     seed: options.Seed = 0,
@@ -46,7 +46,8 @@ def compare(
     from bench.compare.report import compare_and_show
     from bench.video.clips import clip_settings, usual_batch_size, usual_dtype, usual_recipe
 
-    clips = clip_settings(data, format, **frames.asked())
+    how = source.asked()
+    clips = clip_settings(data, how, **frames.asked())
     settings = Settings(
         seconds=seconds,
         rounds=rounds,
@@ -59,6 +60,6 @@ def compare(
         peers=tuple(peers or ()),
         tiled=tiled,
         clips=clips,
-        format=format,
+        how=how,
     )
     compare_and_show(data, recipe or usual_recipe(clips), settings, json_path=json)

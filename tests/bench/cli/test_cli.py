@@ -4,13 +4,16 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from bench.cli import main
+from bench.cli.arguments import source_options
 from bench.output import errors
+from readers import open_dataset
 from tests.support.commands import Run
 
 
@@ -230,3 +233,106 @@ def test_help_of_a_command(run: Run, flag: str) -> None:
 def test_version(run: Run) -> None:
     """It is the one of the installed package."""
     assert run("--version") == (0, f"gpu-aug {metadata.version('gpu-aug')}\n", "")
+
+
+@pytest.fixture
+def annotated(tmp_path: Path, jpeg: Callable[..., bytes]) -> Path:
+    """YOLO's folder of two splits whose outlines have four corners, beside a table with two columns of images."""
+    for split, count in (("train", 3), ("val", 2)):
+        for kind in ("images", "labels"):
+            (tmp_path / "yolo" / kind / split).mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / f"yolo/images/{split}/{number}.jpg").write_bytes(jpeg(60, 80))
+            (tmp_path / f"yolo/labels/{split}/{number}.txt").write_text("0 .1 .1 .8 .2 .9 .9 .2 .8")
+    (tmp_path / "yolo/data.yaml").write_text("names: [cat]\ntrain: images/train\nval: images/val\n")
+    (tmp_path / "pairs.csv").write_text("left,right\n0.jpg,1.jpg\n1.jpg,2.jpg\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["inspect"], "samples  3"),
+        (["index"], "needs no index (format: Ultralytics YOLO)"),
+        (["run", "--device", "cpu", "--batch-size", "3"], "3 images in 1 batch"),
+        (["preview", "-o", "picture.png", "--count", "2"], "written: picture.png"),
+    ],
+)
+def test_split_and_options_of_the_format(
+    command: list[str],
+    expected: str,
+    run: Run,
+    annotated: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What opens a dataset in Python opens it here, in every command that takes one."""
+    monkeypatch.chdir(annotated)
+    first, *others = command
+    code, printed, error = run(
+        first, "yolo", "--split", "train", "--option", "task=segment", *others
+    )
+    refused, _, reason = run(first, "yolo", "--split", "train", *others)
+
+    assert (code, error) == (0, "")
+    assert expected in " ".join(printed.split()).replace("samples 3", "samples  3")
+    assert refused == 2
+    assert "task='segment' or task='obb'" in reason
+
+
+def test_pack_takes_split_and_options(run: Run, annotated: Path) -> None:
+    """The shards hold the split that was asked for; `--format` is that of the shards."""
+    how = ("--split", "val", "--option", "task=segment", "--option", "masks=True")
+
+    code, printed, _ = run("pack", annotated / "yolo", annotated / "shards", *how)
+
+    assert code == 0
+    assert "2 samples in 1 shard" in printed
+    fields = open_dataset(annotated / "shards")[0].fields
+    assert {"jpg", "json", "mask.0.png"} <= fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["image"], "--option must be NAME=VALUE, got 'image'"),
+        (["my image=left"], "--option must be NAME=VALUE, got 'my image=left'"),
+        (["image=left", "image=right"], "--option image= is there twice"),
+        (["split=train"], "--option split=train is an option of its own: say --split train"),
+        (["multi_label=true"], "is no value of Python: say True"),
+        (["classes=[cat, dog]"], "--option classes=[cat, dog] cannot be read"),
+        (["imagge=left"], "has no option 'imagge': it has image, label"),
+    ],
+)
+def test_bad_option_of_the_format(
+    options: list[str], expected: str, run: Run, annotated: Path
+) -> None:
+    """One sentence, in which the option stands as it was written."""
+    arguments = [word for option in options for word in ("--option", option)]
+
+    code, _, error = run("inspect", annotated / "pairs.csv", *arguments)
+
+    assert code == 2
+    assert expected in " ".join(error.split())
+
+
+def test_values_of_options() -> None:
+    """Values are written as in Python, and what is not one is a text."""
+    texts = [
+        "classes=['a', 'b']",
+        "masks=True",
+        "mask_values={1: 0}",
+        "image=left",
+        "id=007",
+        "n=7",
+    ]
+
+    assert source_options("csv", "val", texts) == {
+        "format": "csv",
+        "split": "val",
+        "classes": ["a", "b"],
+        "masks": True,
+        "mask_values": {1: 0},
+        "image": "left",
+        "id": "007",
+        "n": 7,
+    }
