@@ -74,13 +74,15 @@ def open_dataset(
             annotations did (Pascal VOC, YOLO, LabelMe); also
             ``<class>/<video>/`` with frames called ``img_00001.jpg`` or ``frame_00001.jpg``, while other
             frames look like images of a class: say ``format="frame-folder"``,
-            a file of any format in `readers.formats.registry.FORMATS`, among them lists of images, of videos and
+            a file of any format in `readers.formats.registry.FORMATS`, among them tables and lists of images, lists of videos and
             their clips, and of folders of frames,
             a pattern with braces or wildcards, such as ``train-{000000..000099}.tar`` or ``*.parquet``, also
             in object stores (HTTP servers cannot be listed: braces alone),
             a video,
             a URL of such files or of a folder with them: ``s3://``, ``gs://``, ``az://``, ``abfss://``, ``http://``,
             ``https://``,
+            a dataset of the Hugging Face Hub, ``hf://datasets/NAMESPACE/NAME@REVISION/PATH``, or a clone of one (with
+            ``config=`` where its README has several),
             a sequence of files or patterns of one format, of image files, or of videos,
             a sequence of pairs of an image or a video and its label, as for `labels`: ``[("a.jpg", "cat"), ...]``.
         format: Name of the format, if name and content of the source do not tell it. "stream" reads tars
