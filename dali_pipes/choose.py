@@ -12,6 +12,7 @@ from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError, MissingPackageError
 from dali_pipes.image_fields import ImageFields
 from gpu_aug.engines.choose import EngineChoice, EngineName, best_engine
+from gpu_aug.image_kind import ImageKind
 
 DecoderName = Literal["auto", "dali", "cpu"]
 
@@ -56,7 +57,7 @@ def choose(
         chosen_decoder, why_decoder = _decoder(decoder, chosen_device)
     else:
         chosen_decoder, why_decoder = _decoder_of(images, decoder)
-    chosen_engine, why_engine = _engine(engine, chosen_device)
+    chosen_engine, why_engine = _engine(engine, chosen_device, images.kind)
     if images.kind.channels != 3 and chosen_engine != "kornia":
         why_engine += ", and works on three channels at a time"
     return Choice(
@@ -169,9 +170,9 @@ def _why_pipeline(decoder: DaliDecoder, device: torch.device) -> str:
     return f"decoder dali: a pipeline of your own, with images on {where}"
 
 
-def _engine(asked: EngineChoice, device: torch.device) -> tuple[EngineName, str]:
+def _engine(asked: EngineChoice, device: torch.device, kind: ImageKind) -> tuple[EngineName, str]:
     if asked == "auto":
-        return _best_engine(device)
+        return _best_engine(device, kind)
     if asked not in ("fused", "kornia", "albumentations"):
         raise LoaderError(
             f'engine={asked!r} is not known; allowed are "auto", "fused", "kornia", "albumentations"'
@@ -184,7 +185,9 @@ def _engine(asked: EngineChoice, device: torch.device) -> tuple[EngineName, str]
     return asked, f"engine {asked}: asked for"
 
 
-def _best_engine(device: torch.device) -> tuple[EngineName, str]:
-    engine = best_engine(device)
+def _best_engine(device: torch.device, kind: ImageKind) -> tuple[EngineName, str]:
+    engine = best_engine(device, kind)
     why = "on a CPU it is the fastest" if device.type == "cpu" else f"it runs on {device}"
+    if device.type == "cpu" and engine == "kornia":
+        why = f"on a CPU it is the fastest for {kind}"
     return engine, f"engine {engine}: {why}"

@@ -69,7 +69,8 @@ class Loader:
         decoder: "dali"; or "cpu" for our own decoder of baseline JPEGs, OpenCV for other images and FFmpeg for
             videos. "auto" takes DALI on a GPU if it is installed. What DALI is not trusted with is decoded on
             the CPU. `from_dali(pipeline)` decodes with a DALI pipeline of your own.
-        engine: Which engine carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU.
+        engine: Which engine carries out the recipe; "auto" takes Kornia on a GPU and "fused" on a CPU, for other
+            channels than RGB Kornia there as well.
         exact: Whether the fused engine resamples consecutive warps one by one, as the other engines always do,
             instead of once.
         decode: "fast" lets the CPU decoder decode JPEGs at half, a quarter or an eighth of their size if the
@@ -289,6 +290,10 @@ class Loader:
 
         A loop of which nobody takes a batch is none: trainers make such loops.
         """
+        self.steps  # noqa: B018 - what cannot work is said at once
+        return self._loop()
+
+    def _loop(self) -> Generator[Batch]:
         yield from self._begin()
 
     def _begin(self) -> Generator[Batch]:

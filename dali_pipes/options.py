@@ -211,7 +211,12 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         )
     if options.buckets is not None:
         order = sizing.order_in_buckets(
-            options.dataset, order, options.buckets, seed=seed, shuffle=options.shuffle
+            options.dataset,
+            order,
+            options.buckets,
+            seed=seed,
+            shuffle=options.shuffle,
+            field=images.fields[0][1] if images.fields else None,
         )
     kind = StreamFetcher if isinstance(order, StreamOrder) else Fetcher
     fetcher = kind(

@@ -59,7 +59,13 @@ def check_variants(variants: Variants) -> None:
 
 
 def order_in_buckets(
-    dataset: Dataset, order: AnyOrder, buckets: Buckets, *, seed: int, shuffle: Shuffle
+    dataset: Dataset,
+    order: AnyOrder,
+    buckets: Buckets,
+    *,
+    seed: int,
+    shuffle: Shuffle,
+    field: str | None = None,
 ) -> BucketOrder:
     """Return the order of samples in buckets; sizes that no column tells are read from the headers, once.
 
@@ -69,6 +75,7 @@ def order_in_buckets(
         buckets: The sizes.
         seed: Seed of the order.
         shuffle: The loader's.
+        field: The field that holds the first image, where the loader was told.
 
     Raises:
         LoaderError: The dataset or the shuffle says itself in what order samples come.
@@ -83,7 +90,7 @@ def order_in_buckets(
             'buckets= is not possible with shuffle="block": samples of one size lie anywhere in the data; use '
             '"global" or "none"'
         )
-    sizes = image_sizes(dataset)
+    sizes = image_sizes(dataset, field=field)
     codes = np.empty(len(sizes), np.uint8)
     for start in range(0, len(sizes), _PIECE):
         piece = sizes[start : start + _PIECE].astype(np.int64)

@@ -12,6 +12,7 @@ from readers.dataset import IndexedDataset
 from readers.describe import describe
 from readers.formats.columns import to_labels
 from readers.image.raw_pixels import RowFile, row_file
+from readers.label_vector import Label, LabelShape
 from readers.sample import BadSample, ColumnName, Sample, SourceError, checked_indices
 
 _BLOCK_BYTES = 8 << 20
@@ -30,7 +31,7 @@ def from_arrays(
         images: uint8 [N, H, W, 3], RGB; [N, H, W] or [N, H, W, 1], grey; or a list of N such images of any sizes. A
             tensor of torch on the CPU does as well, and [N, 3, H, W] (or [N, 1, H, W]) of either. Where both would
             fit, arrays have their channels last, and tensors first. Nothing is copied.
-        labels: N class numbers, -1 for none. None is none at all.
+        labels: N class numbers, -1 for none; or [N, K], vectors such as several classes at once. None is none at all.
         class_names: Name of each class number.
 
     Raises:
@@ -59,7 +60,7 @@ class ArrayDataset(IndexedDataset):
 
     Args:
         images: uint8 [N, H, W, 3], [N, H, W, 1] or [N, H, W], or a list of such images.
-        labels: int64 [N], -1 for none.
+        labels: int64 [N], -1 for none, or float32 [N, K].
         class_names: Name of each class number.
 
     Example:
@@ -72,7 +73,7 @@ class ArrayDataset(IndexedDataset):
     def __init__(
         self,
         images: NDArray[np.uint8] | list[NDArray[np.uint8]],
-        labels: NDArray[np.int64],
+        labels: NDArray[np.int64] | NDArray[np.float32],
         class_names: Sequence[str] = (),
     ) -> None:
         self._images, self._labels = images, labels
@@ -87,6 +88,11 @@ class ArrayDataset(IndexedDataset):
         return self._class_names
 
     @property
+    def label_shape(self) -> LabelShape:
+        """See `IndexedDataset.label_shape`."""
+        return tuple(self._labels.shape[1:])
+
+    @property
     def block_size(self) -> int:
         """As many images as make 8 MB; a list's are taken to be like its first."""
         return max(1, _BLOCK_BYTES // max(self._images[0].nbytes, 1))
@@ -95,7 +101,8 @@ class ArrayDataset(IndexedDataset):
     def fingerprint(self) -> str:
         """32 hex digits over all pixels and labels; of more than 1 GiB, over images that are evenly spaced."""
         digest = hashlib.sha256(f"arrays {len(self)} {list(self.class_names)!r}\n".encode())
-        digest.update(self._labels.astype("<i8").tobytes())
+        vectors = self._labels.ndim == 2
+        digest.update(self._labels.astype("<f4" if vectors else "<i8").tobytes())
         total = (
             self._images.nbytes
             if isinstance(self._images, np.ndarray)
@@ -110,8 +117,10 @@ class ArrayDataset(IndexedDataset):
 
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`."""
+        if name == "label" and self._labels.ndim == 2:
+            return np.full(len(self), -1, np.int64)
         if name == "label":
-            return self._labels.copy()
+            return self._labels.astype(np.int64)
         if isinstance(self._images, np.ndarray):
             return np.full(len(self), self._number(name, self._images[0]), np.int64)
         return np.array([self._number(name, image) for image in self._images], np.int64)
@@ -123,7 +132,8 @@ class ArrayDataset(IndexedDataset):
     def _sample(self, index: int) -> Sample:
         image = self._images[index]
         file = _file_of(image)
-        fields, label = {file.field: file.of(image)}, int(self._labels[index])
+        fields = {file.field: file.of(image)}
+        label: Label = self._labels[index] if self._labels.ndim == 2 else int(self._labels[index])
         return Sample(index, str(index), fields, label, file.size, image_field=file.field)
 
     def _number(self, name: ColumnName, image: NDArray[np.uint8]) -> int:
@@ -212,7 +222,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
     return array if isinstance(array, np.ndarray) else None
 
 
-def _labels_of(labels: Any, count: int) -> NDArray[np.int64]:
+def _labels_of(labels: Any, count: int) -> NDArray[np.int64] | NDArray[np.float32]:
     if labels is None:
         return np.full(count, -1, np.int64)
     found = as_array(labels)
@@ -220,9 +230,12 @@ def _labels_of(labels: Any, count: int) -> NDArray[np.int64]:
         array = np.asarray(labels) if found is None else found
     except ValueError:  # lists of unequal lengths
         array = np.empty(0, object)
+    if array.dtype.kind in "iubf" and array.ndim == 2 and len(array) == count and array.shape[1]:
+        return np.ascontiguousarray(array, np.float32)
     if array.dtype.kind not in "iub" or array.shape != (count,):
         raise SourceError(
-            f"labels={describe(labels)} do not fit: give one whole number for each of the {count} images, -1 for none"
+            f"labels={describe(labels)} do not fit: give one whole number for each of the {count} images, -1 for none, "
+            f"or vectors [{count}, K]"
         )
     if array.size and (int(array.min()) < -1 or int(array.max()) >= 1 << 63):
         raise SourceError(

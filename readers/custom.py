@@ -41,6 +41,7 @@ class CustomDataset(IndexedDataset):
       contents. A state of a run is refused where it differs. A change that touches none of the 64 goes
       unnoticed.
     - `class_names` is empty.
+    - `label_shape` is (), class numbers; it is an attribute of a class whose labels are vectors, such as ``(5,)``.
 
     A helper process gets the dataset pickled, so its class must be importable.
 

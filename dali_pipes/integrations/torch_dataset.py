@@ -21,6 +21,7 @@ from readers import BadSample, IndexedDataset, Sample
 from readers.custom import digest_of, numbers_of
 from readers.describe import describe
 from readers.formats.columns import to_labels
+from readers.label_vector import LabelShape
 from readers.sample import ColumnName, checked_indices
 from readers.storage.unreadable import reason_of
 
@@ -39,7 +40,8 @@ def from_torch(
     Its items are an image, or (image, label), or (image, target), or dictionaries with an ``image`` and a ``label``.
     Images are PIL's, uint8 arrays [H, W, 3], uint8 tensors [3, H, W], encoded bytes or paths. A mask that is a PIL
     image becomes the field ``mask.png``; a target with ``boxes`` or ``keypoints`` becomes ``json``, as Loader takes
-    them; any other target becomes the field ``target``, JSON.
+    them; a tensor or array of one dimension is a label that is a vector; any other target becomes the field
+    ``target``, JSON.
 
     Leave its transforms out: the recipe augments, and its draws can be repeated. torchvision's ImageFolder without
     transforms is read as files, so nothing is decoded twice; from others the pixels are taken as they are returned.
@@ -110,6 +112,12 @@ class TorchDataset(IndexedDataset):
         return self._names
 
     @cached_property
+    def label_shape(self) -> LabelShape:
+        """That of the first sample's label."""
+        first = self._one(0) if len(self) else None
+        return np.shape(first.label) if isinstance(first, Sample) else ()
+
+    @cached_property
     def fingerprint(self) -> str:
         """32 hex digits: over the declared text and the length, or over what is told and probed.
 
@@ -170,7 +178,9 @@ class TorchDataset(IndexedDataset):
         if any(word in words for word in _RANDOM):
             return True
         first, again = (self._one(0) for _ in range(2)) if len(self) else (None, None)
-        return isinstance(first, Sample) and first != again
+        return (
+            isinstance(first, Sample) and isinstance(again, Sample) and first.fields != again.fields
+        )
 
     def _open(self) -> None:
         count = self._num_threads

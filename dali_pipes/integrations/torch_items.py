@@ -15,6 +15,7 @@ from readers.arrays import as_array, channels_last
 from readers.describe import describe
 from readers.formats.columns import IMAGE_NAMES, LABEL_NAMES, to_label
 from readers.image.raw_pixels import row_file
+from readers.label_vector import Label, to_vector
 from readers.sample import IMAGE_FIELDS, Payload
 from readers.storage.limits import check_bytes
 
@@ -157,8 +158,11 @@ def _of_mapping(item: Mapping[Any, Any], index: int, key: str) -> Sample:
     return Sample(index, key, {field: payload, **fields}, number, size, image_field=field)
 
 
-def _target(target: Any) -> tuple[int, dict[str, Payload]]:
+def _target(target: Any) -> tuple[Label, dict[str, Payload]]:
     """A label, or what else belongs to an image, as a label and fields."""
+    array = as_array(target)
+    if array is not None and array.ndim == 1 and array.dtype.kind in "biuf":
+        return to_vector(array), {}
     if target is None:
         return -1, {}
     if _is_number(target):

@@ -203,6 +203,8 @@ def to_label(value: Any) -> int:
         return -1
     if isinstance(value, float) and not value.is_integer():
         raise ValueError(f"the label {value!r} is not a whole number")
+    if isinstance(value, np.ndarray) and value.ndim:  # one of length 1 would become a number
+        raise ValueError(f"the label is an array of shape {list(value.shape)}, not a class number")
     try:
         label = int(value)
     except (TypeError, ValueError, OverflowError):

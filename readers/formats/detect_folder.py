@@ -58,7 +58,7 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         if split is not None and not FORMATS[store].own_splits:
             raise SourceError(no_such_split(str(folder), split, []))
         return Detected(FORMATS[store], [str(folder)])
-    if is_lerobot(folder, split):
+    if is_lerobot(folder):
         return Detected(FORMATS["lerobot"], [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
     folders = sorted(name for name in folders if name[0] != ".")

@@ -272,6 +272,7 @@ FORMATS = {
             ("/meta/info.json",),
             "arrow",
             zero_copy=True,
+            own_splits=True,
         ),
         Format(
             "lance",

@@ -1,5 +1,6 @@
 """Height and width of all images of a dataset: from its columns, or else from their headers, once."""
 
+import hashlib
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,9 @@ _TOLD_FROM = 100_000  # headers that are many enough to be told of
 _FETCHED = 64  # samples at a time
 
 
-def image_sizes(dataset: Dataset, *, progress: Progress | None = None) -> Sizes:
+def image_sizes(
+    dataset: Dataset, *, field: str | None = None, progress: Progress | None = None
+) -> Sizes:
     """Return height and width of every upright image, uint32 [len, 2]; 0 where a sample cannot be read.
 
     Indexes of tar files and tables that tell sizes are asked; other samples are read for their headers by several
@@ -36,6 +39,7 @@ def image_sizes(dataset: Dataset, *, progress: Progress | None = None) -> Sizes:
 
     Args:
         dataset: Any dataset of images.
+        field: The field that holds the images; None is `Sample.image`, of which alone columns tell.
         progress: Is told how many headers are read, and of how many; None shows a bar on stderr where that is a
             terminal.
 
@@ -44,15 +48,16 @@ def image_sizes(dataset: Dataset, *, progress: Progress | None = None) -> Sizes:
         >>> image_sizes(open_dataset("photos/")).shape
         (36, 2)
     """
-    sizes = _told(dataset)
+    sizes = _told(dataset) if field is None else np.zeros((len(dataset), 2), np.uint32)
     unknown = np.flatnonzero((sizes == 0).any(axis=1))
     if not len(unknown):
         return sizes
     progress = progress or terminal_bar("reading the sizes of images")
     if len(unknown) < _KEPT_FROM:
-        sizes[unknown] = _read(dataset, unknown, progress)
+        sizes[unknown] = _read(dataset, field, unknown, progress)
         return sizes
-    path = cache_folder() / "sizes" / f"{dataset.fingerprint}-{VERSION}.npy"
+    digest = hashlib.sha256(f"{dataset.fingerprint} {VERSION} {field or ''}".encode()).hexdigest()
+    path = cache_folder() / "sizes" / f"{digest[:32]}.npy"
     if (kept := _kept(path, len(dataset))) is not None:
         return kept
     try:
@@ -64,13 +69,13 @@ def image_sizes(dataset: Dataset, *, progress: Progress | None = None) -> Sizes:
                         f"headers, once; their sizes are then kept in {path}. Tar shards from gpu-aug pack tell them",
                         stacklevel=2,
                     )
-                sizes[unknown] = _read(dataset, unknown, progress)
+                sizes[unknown] = _read(dataset, field, unknown, progress)
                 with atomic_file(path) as file:
                     np.save(file, sizes.astype("<u4"))
                 return sizes
             return kept
     except OSError:  # no folder can be written to: every process reads for itself
-        sizes[unknown] = _read(dataset, unknown, progress)
+        sizes[unknown] = _read(dataset, field, unknown, progress)
         return sizes
 
 
@@ -91,12 +96,14 @@ def _kept(path: Path, length: int) -> Sizes | None:
     return None
 
 
-def _read(dataset: Dataset, indices: NDArray[np.int64], progress: Progress) -> Sizes:
+def _read(
+    dataset: Dataset, field: str | None, indices: NDArray[np.int64], progress: Progress
+) -> Sizes:
     """Read the headers of some samples, uint32 [n, 2]."""
     pieces = [indices[at : at + _FETCHED] for at in range(0, len(indices), _FETCHED)]
 
     def sizes_of(piece: NDArray[np.int64]) -> list[tuple[int, int]]:
-        return [_size(sample) for sample in dataset.fetch(piece)]
+        return [_size(sample, field) for sample in dataset.fetch(piece)]
 
     found: list[tuple[int, int]] = []
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="gpu-aug-sizes") as pool:
@@ -106,13 +113,13 @@ def _read(dataset: Dataset, indices: NDArray[np.int64], progress: Progress) -> S
     return np.array(found, np.uint32).reshape(-1, 2)
 
 
-def _size(sample: Sample | BadSample) -> tuple[int, int]:
+def _size(sample: Sample | BadSample, field: str | None) -> tuple[int, int]:
     """The size of an image as the loader sees it; zeros for a sample that it will find bad."""
     if isinstance(sample, BadSample):
         return 0, 0
-    if sample.size is not None:
+    data = sample.image if field is None else sample.fields.get(field)
+    if sample.size is not None and data is sample.image:
         return sample.size
-    data = sample.image
     if data is None:
         return 0, 0
     try:

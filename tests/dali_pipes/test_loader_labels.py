@@ -11,6 +11,7 @@ from torchvision.transforms import v2
 from dali_pipes import BadSampleError, Batch, Loader, LoaderError
 from dali_pipes.integrations.dali import DALIGenericIterator
 from gpu_aug import CenterCrop, MixUp, RandomResizedCrop, Recipe
+from readers.custom import CustomDataset
 from readers.dataset import IndexedDataset
 from readers.label_vector import LabelShape
 from readers.mixture import mix
@@ -232,3 +233,21 @@ def test_evaluation(small: SmallDataset) -> None:
     loader = Loader.eval(small.with_labels(VECTORS), recipe, batch_size=5, device="cpu")
     assert np.array_equal(torch.cat([batch.labels for batch in loader]).numpy(), VECTORS)
     assert "labels: vectors of 3 numbers, float32" in loader.explain()
+
+
+def test_own_datasets(small: SmallDataset) -> None:
+    """A dataset that a user writes says the shape of its labels, and hands over arrays, also of one number."""
+
+    class Own(CustomDataset):
+        label_shape = (1,)
+
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, index: int) -> Sample:
+            return Sample(index, str(index), {"jpg": small.images[index]}, VECTORS[index, :1])
+
+    dataset = Own()
+    [batch] = load(dataset, batch_size=5, shuffle="none")
+    assert np.array_equal(batch.labels.numpy(), VECTORS[:5, :1])
+    assert dataset.column("label").tolist() == [-1] * 5

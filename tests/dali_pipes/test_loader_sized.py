@@ -2,6 +2,7 @@
 
 import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -389,16 +390,17 @@ class TestSchedule:
             loader.close()
 
     @pytest.mark.long
-    def test_helper_process(self, dataset: Dataset) -> None:
+    def test_helper_process(self, jpeg: Callable[..., bytes]) -> None:
         """A helper process makes the same images and labels, of all sizes and in all epochs."""
 
         def recipes(size: tuple[int, int]) -> Schedule:
             mixed = Recipe([RandomResizedCrop(size), MixUp(num_classes=7)])
             return Schedule({0: Recipe([RandomResizedCrop(size)]), 1: mixed})
 
+        data = MemoryDataset(pictures(jpeg), NUM_IMAGES)
         batch_size = BUCKETS.batch_sizes(pixels=5 * 256)
         usual, other = (
-            load(dataset, recipes, batch_size=batch_size, helper_process=helper_process)
+            load(data, recipes, batch_size=batch_size, helper_process=helper_process)
             for helper_process in (False, True)
         )
         for _ in range(2):
@@ -494,6 +496,22 @@ class TestImageSizes:
             image_sizes(data)
         monkeypatch.setenv("GPU_AUG_CACHE", "/dev/null/nowhere")
         assert image_sizes(data).tolist() == [list(one) for one in expected]
+
+    def test_of_another_field(self, tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+        """Where the loader is told which field is the image, its size counts, and not that of the index."""
+        with tarfile.open(tmp_path / "a.tar", "w") as tar:
+            for number in range(6):
+                for name, shape in (("left", (30, 30)), ("right", SHAPES[number % 3])):
+                    data = jpeg(*shape, seed=number)
+                    member = tarfile.TarInfo(f"{number}.{name}.jpg")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+        data_of_two = open_dataset(tmp_path / "a.tar")
+        assert {tuple(batch.images.shape[2:]) for batch in load(data_of_two)} == {SIZES[0]}
+        for batch in load(data_of_two, images="right.jpg"):
+            assert {SIZES[index % 3] for index in batch.indices.tolist()} == {
+                tuple(batch.images.shape[2:])
+            }
 
     def test_columns_are_asked(self, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
         """An index that knows sizes is enough."""

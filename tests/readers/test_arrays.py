@@ -81,6 +81,21 @@ def test_pixels(images: Any, expected: Any) -> None:
     assert dataset.column("num_bytes").tolist() == [len(samples[0].image)] * 6
 
 
+def test_labels_that_are_vectors() -> None:
+    """Several classes at once: a row for each image, which other rows do not equal in a fingerprint."""
+    vectors = np.eye(6, 4)
+    dataset = from_arrays(PIXELS, vectors)
+
+    assert dataset.label_shape == (4,)
+    assert np.array_equal(np.stack([sample.label for sample in dataset]), vectors)
+    assert dataset[0].label.dtype == np.float32  # type: ignore[union-attr]
+    assert dataset.column("label").tolist() == [-1] * 6
+    assert from_arrays(PIXELS, torch.from_numpy(vectors)).fingerprint == dataset.fingerprint
+    assert from_arrays(PIXELS, vectors * 2).fingerprint != dataset.fingerprint
+    with pytest.raises(SourceError, match=r"ndarray of float64 \[5, 4\] do not fit"):
+        from_arrays(PIXELS, vectors[:5])
+
+
 def test_several_sizes_and_where() -> None:
     """A list of images of several sizes has columns as every dataset."""
     dataset = from_arrays(
@@ -230,3 +245,21 @@ def test_open_dataset_takes_no_arrays(value: Any) -> None:
 def test_described(value: Any, words: str) -> None:
     """Type and size in a few words."""
     assert describe(value) == words
+
+
+def test_fingerprints_are_pinned() -> None:
+    """States of runs hold them: a later version must find the same."""
+    images = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+
+    class Bytes(CustomDataset):
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: Any) -> Any:
+            return Sample(index, f"key {index}", {"bin": bytes([index])}, index)
+
+    assert (
+        from_arrays(images, [0, 1], class_names=("a", "b")).fingerprint
+        == "94a6e46e4441e73042c908ac184dc3bf"
+    )
+    assert Bytes().fingerprint == "df507699e7918b9d73c8f5605add147e"

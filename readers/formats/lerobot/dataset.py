@@ -16,7 +16,7 @@ from readers.formats.lerobot.episodes import read_episodes
 from readers.formats.lerobot.frames import Frames
 from readers.formats.lerobot.meta import Info, read_info, root_of
 from readers.formats.lerobot.payloads import to_npy
-from readers.formats.lerobot.places import Place, Places
+from readers.formats.lerobot.places import Place, Places, episodes_of_split
 from readers.formats.lerobot.tasks import read_all_texts
 from readers.formats.lerobot.values import Values
 from readers.formats.lerobot.videos import Videos
@@ -60,6 +60,7 @@ class LeRobotDataset(IndexedDataset):
 
     Args:
         root: The folder, with meta/, data/ and, where pictures are videos, videos/.
+        split: Name of the split to take, as meta/info.json names them; or give `episodes`.
         episodes: Numbers of the episodes to take, in any order; None takes all.
         cameras: Names of the features of pictures to take, or one of them; None takes all.
         delta_timestamps: By feature, seconds from the frame at hand, multiples of 1 / fps. Features that are not
@@ -89,6 +90,7 @@ class LeRobotDataset(IndexedDataset):
         self,
         root: PathLike,
         *,
+        split: str | None = None,
         episodes: Iterable[int] | None = None,
         cameras: str | Sequence[str] | None = None,
         delta_timestamps: DeltaTimestamps | None = None,
@@ -105,7 +107,8 @@ class LeRobotDataset(IndexedDataset):
         self._offsets = frame_offsets(deltas, fps, tolerance_s, known)
         self.num_frames = {one: len(self._offsets.get(one, _NOW)) for one in self.cameras}
         self._episodes = read_episodes(self.root, self.info)
-        self._places = Places(self.root, self._episodes, episodes)
+        wanted = episodes_of_split(self.root, self.info, split, episodes)
+        self._places = Places(self.root, self._episodes, wanted)
         self._frames = Frames(self._places.tables, features, decoded_bytes)
         self._texts = read_all_texts(self.root, self.info)
         tables = [table.name for table in self._places.tables]
@@ -115,7 +118,7 @@ class LeRobotDataset(IndexedDataset):
         self._cameras = [self._camera(one, tolerance_s, decoded_bytes) for one in self.cameras]
         self._tolerance_s = tolerance_s
         self._options: dict[str, Any] = {
-            "episodes": None if episodes is None else self._episodes.numbers[taken].tolist(),
+            "episodes": None if wanted is None else self._episodes.numbers[taken].tolist(),
             "cameras": list(self.cameras),
             "delta_timestamps": {name: [float(s) for s in deltas[name]] for name in deltas},
             "tolerance_s": tolerance_s,
@@ -209,7 +212,13 @@ class LeRobotDataset(IndexedDataset):
         return np.full(len(self), -1, np.int64)
 
     def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """Read frames and what belongs to them; see `Dataset.fetch`."""
+        """Read frames and what belongs to them; see `Dataset.fetch`.
+
+        Raises:
+            SourceError: The videos must be indexed, and PyAV is not installed.
+            IndexFileError: No folder for their index can be written to.
+        """
+        self.videos.open()
         return [self._fetch_one(index) for index in checked_indices(indices, len(self))]
 
     def place(self, index: int) -> Place:

@@ -58,6 +58,7 @@ class Info:
         features: By name, in stored order.
         data_path: Template of the names of tables.
         video_path: Likewise of videos; "" where there are none.
+        splits: Numbers of the episodes of each split, by its name.
     """
 
     version: str
@@ -65,6 +66,7 @@ class Info:
     features: Mapping[str, Feature]
     data_path: str
     video_path: str
+    splits: Mapping[str, range]
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -157,7 +159,9 @@ def _info(told: Mapping[str, Any]) -> Info:
     for template in (told["data_path"], video_path):
         if not isinstance(template, str):
             raise ValueError(f"a path must be text, got {template!r}")
-    info = Info(told["codebase_version"], float(fps), features, told["data_path"], video_path)
+    splits = {name: _split(name, one) for name, one in (told.get("splits") or {}).items()}
+    version, data_path = told["codebase_version"], told["data_path"]
+    info = Info(version, float(fps), features, data_path, video_path, splits)
     info.data_file(0, 0)
     info.video_file("camera", 0, 0)
     return info
@@ -181,6 +185,14 @@ def _feature(name: str, told: Mapping[str, Any]) -> Feature:
     if dtype not in _NUMBERS:
         raise ValueError(f"the dtype of {name!r} is {dtype!r}, which is not known")
     return Feature(name, "number", dtype, () if shape == (1,) else shape)
+
+
+def _split(name: str, told: object) -> range:
+    """Read "0:50", the episodes of a split."""
+    found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", told) if isinstance(told, str) else None
+    if found is None:
+        raise ValueError(f'the split {name!r} must be episodes such as "0:50", got {told!r}')
+    return range(int(found[1]), int(found[2]))
 
 
 def _filled(template: str, told: Mapping[str, int | str]) -> str:

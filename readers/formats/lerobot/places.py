@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from readers.formats.files.beside import FilesBelow
 from readers.formats.lerobot.episodes import FOLDER, Episodes
+from readers.formats.lerobot.meta import Info
 from readers.formats.lerobot.tables import Table
 from readers.sample import SourceError
 
@@ -106,6 +107,28 @@ class Places:
             begin, end = self._firsts[at : at + 2].tolist()
             found[begin:end] = values[int(self._table_of[at])][start : start + end - begin]
         return found
+
+
+def episodes_of_split(
+    root: Path, info: Info, split: str | None, episodes: Iterable[int] | None
+) -> Iterable[int] | None:
+    """Return the numbers of the episodes that are asked for, None for all.
+
+    Raises:
+        SourceError: Both are given, there is no such split, or there are several and none is named.
+    """
+    names = ", ".join(info.splits) or "none"
+    if split is None:
+        if episodes is None and len(info.splits) > 1:
+            raise SourceError(
+                f"{root} holds several splits ({names}): take one with split=, or episodes with episodes="
+            )
+        return episodes
+    if episodes is not None:
+        raise SourceError("split= and episodes= both say which episodes to take: give one of them")
+    if split not in info.splits:
+        raise SourceError(f"{root} has no split {split!r}: it has {names}")
+    return info.splits[split]
 
 
 def _taken(numbers: NDArray[np.int64], wanted: Iterable[int] | None) -> NDArray[np.int64]:

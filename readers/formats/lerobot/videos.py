@@ -96,6 +96,11 @@ class Videos:
                 )
             return self._index
 
+    def open(self) -> None:
+        """Look through them, where that was not done yet; see `VideoIndex.open` for its errors."""
+        if len(self._wanted):
+            _ = self.index
+
     @property
     def peculiar(self) -> dict[str, int]:
         """How many of them are what people should know of, see `VideoIndex.peculiar`."""

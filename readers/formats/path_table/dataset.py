@@ -4,44 +4,22 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from readers.classes import Classes, read_classes
-from readers.formats.columns import to_key, to_payload
 from readers.formats.files import FileDataset, read_whole
 from readers.formats.folder import find_root
 from readers.formats.path_table.arrow_rows import ARROW_SUFFIXES, read_arrow
-from readers.formats.path_table.grouping import joined, repeated, rows_by_image
-from readers.formats.path_table.image_files import find_image_files
-from readers.formats.path_table.metadata_folder import (
-    METADATA_NAMES,
-    about_files,
-    further_files,
-    image_column,
-    names_files,
-    read_json_lines,
-    with_first_files,
-)
-from readers.formats.path_table.packed import Packed
-from readers.formats.path_table.roles import about_boxes, find_image, find_key, find_label, remark
-from readers.formats.path_table.row_boxes import BoxColumns, BoxFormat, make_boxes
-from readers.formats.path_table.row_labels import (
-    LabelOptions,
-    classes_of_all,
-    label_cells,
-    make_column_labels,
-    make_row_labels,
-)
+from readers.formats.path_table.contents import Asked, read_contents
+from readers.formats.path_table.metadata_folder import METADATA_NAMES, read_json_lines
+from readers.formats.path_table.row_boxes import BoxFormat
+from readers.formats.path_table.row_labels import LabelOptions
 from readers.formats.path_table.split_rows import choose_rows
 from readers.formats.path_table.table import Table
 from readers.formats.path_table.text_rows import read_text
-from readers.label_table import LabelTable
-from readers.label_values import Labels
 from readers.label_vector import LabelShape
-from readers.plural import counted
 from readers.sample import (
     IMAGE_FIELDS,
     BadSample,
@@ -49,7 +27,6 @@ from readers.sample import (
     PathLike,
     Payload,
     Sample,
-    SourceError,
     is_image_file,
 )
 from readers.storage.unreadable import reason_of
@@ -124,93 +101,29 @@ class PathTableDataset(FileDataset):
     ) -> None:
         path = Path(path).absolute()
         table = _read(path, delimiter, header)
-        self._is_metadata = path.name in METADATA_NAMES and root is None and image is None
+        is_metadata = path.name in METADATA_NAMES and root is None and image is None
         folder = path.parent if root is None else Path(root).absolute()
         options = LabelOptions(read_classes(classes), label_separator, multi_label)
-        columns = _Columns(image, label, key, None if boxes is None else (boxes, box_format))
+        asked = Asked(image, label, key, boxes, box_format, options)
         # A metadata file is of the split that its folder is called like.
         name = path.parent.name if path.name in METADATA_NAMES else path.name
-        self._fill(table, choose_rows(table, split, split_column, name), folder, columns, options)
-
-    def _fill(
-        self, whole: Table, table: Table, folder: Path, columns: "_Columns", options: LabelOptions
-    ) -> None:
-        """Decide what the rows of a table, or of one of its splits, mean, and keep it."""
-        image, other_images = self._image_of(table, columns.image)
-        further = further_files if self._is_metadata else _no_files
-        table_of_paths = with_first_files(table, image) if self._is_metadata else table
-        names = find_image_files(table_of_paths, image, folder, strict=self._is_metadata)
-        label, other_labels = columns.label, list[str]()
-        if label is None:
-            label, other_labels = find_label(table, [image])
-        if isinstance(label, str) and len(table) < len(whole):
-            options = classes_of_all(whole, label, options)
-        key = find_key(table, columns.key)
-        rows = [[row] for row in range(len(table))]
-        if columns.boxes is not None or options.multi_label:
-            rows = rows_by_image(names)
-        self._remarks = remark(table, "image", image, other_images)
-        if isinstance(label, str):
-            self._remarks += remark(table, "label", label, other_labels)
-        if columns.boxes is None:
-            self._remarks += about_boxes(table)
-        found, self._boxes = self._labels_of(table, names, label, rows, columns, options)
-        self._table = found.table
-        firsts = [of_one[0] for of_one in rows]
-        self._files = further(table, image, firsts)
-        if self._is_metadata:
-            others = (path for files in self._files for path in files.values())
-            self._remarks += about_files(folder, table.source, [*names, *others])
-        root, names = find_root(folder, [names[row] for row in firsts])
-        super().__init__(root, names, found.table.class_numbers().tolist(), found.class_names)
-        self._keys = None if key is None else _keys_of(table.columns[key], firsts, names)
-        self._columns = {
-            name: Packed(_payload(joined([values[row] for row in of_one])) for of_one in rows)
-            for name, values in table.columns.items()
-            if name != image and not (self._is_metadata and names_files(name))
-        }
-        self._remarks += _about_keys(table, key, self.keys(), firsts) if self._keys else []
-
-    def _image_of(self, table: Table, asked: str | None) -> tuple[str, list[str]]:
-        return (image_column(table), []) if self._is_metadata else find_image(table, asked)
-
-    def _labels_of(
-        self,
-        table: Table,
-        names: Sequence[str],
-        label: str | Sequence[str] | None,
-        rows: list[list[int]],
-        columns: "_Columns",
-        options: LabelOptions,
-    ) -> tuple[Labels, Packed | None]:
-        if columns.boxes is not None:
-            if not isinstance(label, str | None):
-                raise SourceError(
-                    f"label={list(label)} and boxes= do not go together: name the one column of the boxes' classes"
-                )
-            found = make_boxes(
-                table, BoxColumns(columns.boxes[0], label, columns.boxes[1]), rows, options.classes
-            )
-            nothing = LabelTable(np.full(len(rows), -1, np.int64))
-            return Labels(nothing, found.class_names), Packed(found.json)
-        if label is None:
-            self._remarks += repeated(table, names, None) if not options.multi_label else []
-            return Labels(LabelTable(np.full(len(rows), -1, np.int64)), options.classes or ()), None
-        if not isinstance(label, str):
-            self._remarks += repeated(table, names, None)
-            return make_column_labels(table, label, [of_one[0] for of_one in rows]), None
-        cells = label_cells(table, label, options)
-        if not options.multi_label:
-            self._remarks += repeated(table, names, cells)
-        made = make_row_labels(table, label, cells, rows, options)
-        if made.num_unlabelled:
-            self._remarks.append(_about_unlabelled(table, label, made, rows))
-        return made, None
+        rows = choose_rows(table, split, split_column, name)
+        found = read_contents(table, rows, folder, asked, is_metadata=is_metadata)
+        labels, class_names = found.labels.table, found.labels.class_names
+        super().__init__(
+            *find_root(folder, found.names), labels.class_numbers().tolist(), class_names
+        )
+        self._table, self._boxes, self._files = labels, found.boxes, found.files
+        self._keys: list[str] | None = None
+        if found.keys is not None:
+            pairs = zip(found.keys, self._names, strict=True)
+            self._keys = [own if key is None else key for key, own in pairs]
+        self._columns, self._remarks = found.columns, tuple(found.remarks)
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """See `IndexedDataset.remarks`."""
-        return tuple(self._remarks)
+        return self._remarks
 
     @property
     def label_shape(self) -> LabelShape:
@@ -236,6 +149,8 @@ class PathTableDataset(FileDataset):
     def column(self, name: ColumnName) -> NDArray[np.int64]:
         """See `IndexedDataset.column`; for ``num_bytes`` every file is asked for its size."""
         found = super().column(name)
+        if name == "num_bytes" and self._files:
+            return np.full(len(self), -1, np.int64)  # of other files no sizes are known
         if name == "num_bytes":
             for column in (*self._columns.values(), self._boxes):
                 found = found if column is None else np.where(found < 0, -1, found + column.sizes())
@@ -273,61 +188,3 @@ def _read(path: Path, delimiter: str | None, header: Sequence[str] | None) -> Ta
     if path.suffix.lower() in ARROW_SUFFIXES:
         return read_arrow(path)
     return read_json_lines(path) if path.suffix == ".jsonl" else read_text(path, delimiter, header)
-
-
-def _no_files(table: Table, image: str, firsts: Sequence[int]) -> list[dict[str, str]]:
-    del table, image, firsts
-    return []
-
-
-class _Columns:
-    """The columns that a caller named."""
-
-    def __init__(
-        self,
-        image: str | None,
-        label: str | Sequence[str] | None,
-        key: str | None,
-        boxes: tuple[str | Sequence[str], BoxFormat] | None,
-    ) -> None:
-        self.image, self.label, self.key, self.boxes = image, label, key, boxes
-
-
-def _payload(value: Any) -> bytes | None:
-    """A value as the bytes of a field, None where there is none."""
-    if value is None:
-        return None
-    try:
-        return bytes(to_payload(value))
-    except TypeError:  # times, decimals
-        return str(value).encode("utf-8", "surrogateescape")
-
-
-def _keys_of(values: Sequence[Any], rows: Sequence[int], names: Sequence[str]) -> list[str]:
-    return [
-        name if values[row] in (None, "") else to_key(values[row])
-        for row, name in zip(rows, names, strict=True)
-    ]
-
-
-def _about_keys(
-    table: Table, column: str | None, keys: Sequence[str], rows: Sequence[int]
-) -> list[str]:
-    """Sentences about keys that several samples have."""
-    firsts: dict[str, int] = {}
-    for row, key in zip(rows, keys, strict=True):
-        if firsts.setdefault(key, row) != row:
-            where = table.where([firsts[key], row])
-            return [
-                f"{table.source}: {counted(len(keys) - len(set(keys)), 'sample')} have a key of another in the column {column} "
-                f"({key}, {where}), so that labels and bad samples by key are unclear: name another column with key="
-            ]
-    return []
-
-
-def _about_unlabelled(table: Table, label: str, made: Labels, rows: Sequence[Sequence[int]]) -> str:
-    first = int(np.argmax(made.table.class_numbers() < 0))
-    return (
-        f"{table.source}: {made.num_unlabelled} of {counted(len(rows), 'sample')} without a label in the column {label} (first "
-        f"{table.where(rows[first][:1])}) get the label -1: leave them out with where('label >= 0'), or label them"
-    )

@@ -127,7 +127,7 @@ def _label(types: Mapping[str, Any], name: str | None, asked: bool, source: str)
     if asked:
         raise SourceError(
             f"column {name!r} of {source} holds {types[name]}, which is no class number: "
-            "name another one with label="
+            "name another one with label=, or give vectors with labels="
         )
     return None
 

@@ -217,6 +217,17 @@ def test_targets() -> None:
     assert boxed.box_labels[0].tolist() == [5] if hasattr(boxed, "box_labels") else True
 
 
+def test_labels_that_are_vectors() -> None:
+    """Of one length they are stacked."""
+    ours = from_torch(
+        Listed([(COLOR, torch.tensor([1.0, 0, 1])), (COLOR, torch.tensor([0.0, 1, 0]))])
+    )
+    [batch] = Loader.eval(ours, Recipe([Resize((4, 6))]), batch_size=2, device="cpu")
+
+    assert ours.label_shape == (3,)
+    assert batch.labels.tolist() == [[1, 0, 1], [0, 1, 0]]
+
+
 @pytest.mark.parametrize(
     ("item", "message"),
     [
@@ -302,6 +313,20 @@ def test_the_fingerprint() -> None:
     assert (
         from_torch(Listed(items), fingerprint="v1").fingerprint
         == from_torch(Listed(list(reversed(items))), fingerprint="v1").fingerprint
+    )
+
+
+def test_fingerprints_are_pinned() -> None:
+    """States of runs hold them: a later version must find the same."""
+    image = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+
+    assert (
+        from_torch(Listed([(image, 0), (image, 1)])).fingerprint
+        == "c1beb3de05acff41102d72bffa77dffd"
+    )
+    assert (
+        from_torch(Listed([(image, 0)]), fingerprint="v1").fingerprint
+        == "46918791416943302670074bd1f30ebc"
     )
 
 

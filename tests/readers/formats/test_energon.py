@@ -19,7 +19,7 @@ def write_tar(path: Path, keys: list[str], **more: bytes) -> None:
     """A shard whose samples are their keys."""
     with tarfile.open(path, "w", format=tarfile.USTAR_FORMAT) as archive:
         for key in keys:
-            text = json.dumps({"id": key, "tags": ["a", {"class": int(key[-1])}]}).encode()
+            text = json.dumps({"id": key, "tags": ["a", {"class": int(key[-1]) + 5}]}).encode()
             parts = {
                 "jpg": b"image " + key.encode(),
                 "cls": key[-1:].encode(),
@@ -99,16 +99,16 @@ class TestEnergon:
         [sample] = dataset.fetch([2])
 
         assert isinstance(sample, Sample)
-        assert (sample.label, sample.image_field, sample.image) == (2, "jpg", b"image 02")
+        assert (sample.label, sample.image_field, sample.image) == (7, "jpg", b"image 02")
         assert {name: bytes(data) for name, data in sample.fields.items()} == {
             "jpg": b"image 02",
             "cls": b"2",
-            "json": b'{"id": "02", "tags": ["a", {"class": 2}]}',
+            "json": b'{"id": "02", "tags": ["a", {"class": 7}]}',
             "txt": b"hi",
             "caption": b"hi",
             "name": b"02",
         }
-        assert dataset.column("label").tolist() == [0, 1, 2]
+        assert dataset.column("label").tolist() == [5, 6, 7]
         assert dataset.column("num_bytes").tolist() == [-1] * 3
         before = dataset.fingerprint
         prepare(folder, parts, field_map={**fields, "label": "cls"})

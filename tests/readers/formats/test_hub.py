@@ -186,6 +186,12 @@ class TestCards:
         assert len(dataset.where("label == 'cat'")) == 2
         assert images(dataset) == [f"image {number}" for number in range(4)]
 
+    def test_labels_of_ones_own(self, clone: Path) -> None:
+        """They replace those of the repository."""
+        dataset = open_dataset(clone, split="train", labels=[3, 2, 1, 0])
+        assert [one.label for one in dataset.fetch([0, 3])] == [3, 0]
+        assert dataset.column("label").tolist() == [3, 2, 1, 0]
+
     def test_configs(self, clone: Path) -> None:
         """Several without a default one have to be chosen from."""
         head = [{"config_name": name, "data_files": f"data/{name}-*"} for name in ("train", "test")]

@@ -110,7 +110,14 @@ REFUSED: list[tuple[Change, dict[str, Any], str]] = [
     (lambda _: 0, {"episodes": []}, r"episodes must be at least one number"),
     (lambda _: 0, {"cameras": "top"}, rf"cameras='top' must name.*{TOP}, {WRIST}"),
     (lambda _: 0, {"cameras": [TOP, TOP]}, r"must name different cameras"),
-    (lambda _: 0, {"split": "train"}, r"split='train' is not known.*episodes=range"),
+    (lambda _: 0, {"split": "test"}, r"has no split 'test': it has train"),
+    (lambda _: 0, {"split": "train", "episodes": [0]}, r"give one of them"),
+    (
+        lambda r: change_info(r, splits={"train": "0:2", "val": "2:3"}),
+        {},
+        r"holds several splits \(train, val\)",
+    ),
+    (lambda r: change_info(r, splits={"train": "0-2"}), {}, r"the split 'train' must be episodes"),
     (
         lambda _: 0,
         {"delta_timestamps": {"action": [0.0, 0.15]}},
@@ -220,6 +227,16 @@ def test_recognised_by_its_version(made: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         open_dataset(tmp_path)
     assert "LeRobot" not in str(caught.value)
+
+
+def test_splits_are_episodes(root: Path) -> None:
+    """As info.json names them, and they are the same data as the episodes that they name."""
+    change_info(root, splits={"train": "0:2", "val": "2:3"})
+
+    assert len(open_dataset(root, split="train")) == 8
+    val = open_dataset(root, split="val")
+    assert val.fingerprint == open_dataset(root, episodes=[2]).fingerprint
+    assert [entry.key for entry in val.fetch([0])] == ["episode_000002#0"]
 
 
 def test_little_memory_gives_the_same(made: Path) -> None:

@@ -430,6 +430,7 @@ class TestDetection:
         ("image,label\n0000,1\n", {"classes": ["a", "a"]}, "names the class 'a' twice"),
         ("image,label\n0000,1\n", {"classes": []}, "must hold names of classes"),
         ("image,label\n0000,1\n", {"classes": "nowhere.txt"}, "the file of classes nowhere.txt cannot be read"),
+        ("image,what\n0000,a\n", {"classes": ["a"]}, r"no column of a usual name for labels, .*: name it with label="),
         ("image,label\n0000,1\n", {"delimiter": "::"}, "must be one character"),
         ("a,b\n0000,1\n", {"format": "csv"}, r"no column that is known to name images \(its columns are a, b\)"),
         ("image,label\n0000,1\n", {"colour": 3}, "has no option 'colour'"),
@@ -465,6 +466,7 @@ def test_repeated_rows(table: Callable[..., IndexedDataset]) -> None:
     with pytest.warns(UserWarning, match="names 1 image in several rows .*0000.jpg, lines 2 and 4"):
         assert len(table("image,label\n0000,1\n0001,2\n0000,1\n")) == 3
     with pytest.warns(
-        UserWarning, match=r"1 sample have a key of another in the column id \(x, lines 2 and 3"
+        UserWarning,
+        match=r"1 of 2 samples have the key of another in the column id \(x, lines 2 and 3",
     ):
         table("image,id\n0000,x\n0001,x\n")

@@ -144,6 +144,16 @@ def test_decoders_do_not_write_between_the_lines(
     assert "does not exist" in capfd.readouterr().err
 
 
+def test_labels_that_are_vectors(inspected: Run, folder: Path) -> None:
+    """They are said as such, and no sample counts as unlabelled."""
+    table = folder.parent / "table.csv"
+    table.write_text('image,label\ndata/cat/00.jpg,"[0.5, 1]"\ndata/dog/00.jpg,"[2, 1.5]"\n')
+    code, printed, result = inspected(table)
+
+    assert (code, result["unlabelled"], result["classes"]) == (0, 0, [])
+    assert re.search(r"labels +vectors of 2 numbers", printed)
+
+
 def test_doubled_keys(inspected: Run, tmp_path: Path, jpeg: Jpeg) -> None:
     """A key that comes again is found when all keys are looked at, and named."""
     files = [(f"{name}.jpg", jpeg(9, 9)) for name in ("a", "b", "c", "b", "d", "a", "b")]

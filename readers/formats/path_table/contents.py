@@ -1,0 +1,205 @@
+"""From the rows of a table to the samples of a dataset: which file, label, key and fields each of them has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from readers.formats.columns import to_key, to_payload
+from readers.formats.path_table.grouping import joined, repeated, rows_by_image
+from readers.formats.path_table.image_files import find_image_files
+from readers.formats.path_table.metadata_folder import (
+    about_files,
+    further_files,
+    image_column,
+    names_files,
+    with_first_files,
+)
+from readers.formats.path_table.packed import Packed
+from readers.formats.path_table.roles import about_boxes, find_image, find_key, find_label, remark
+from readers.formats.path_table.row_boxes import BoxColumns, BoxFormat, make_boxes
+from readers.formats.path_table.row_labels import (
+    LabelOptions,
+    classes_of_all,
+    label_cells,
+    make_column_labels,
+    make_row_labels,
+)
+from readers.formats.path_table.table import Table
+from readers.label_table import LabelTable
+from readers.label_values import Labels
+from readers.plural import counted
+from readers.sample import SourceError
+
+
+class Asked(NamedTuple):
+    """What a caller said of the columns; see `PathTableDataset`."""
+
+    image: str | None
+    label: str | Sequence[str] | None
+    key: str | None
+    boxes: str | Sequence[str] | None
+    box_format: BoxFormat
+    labels: LabelOptions
+
+
+@dataclass
+class Contents:
+    """The samples of a table.
+
+    Attributes:
+        names: Path of each image, absolute or relative to the folder.
+        labels: Their labels, and the names of classes.
+        keys: Their keys, None for those whose path is; None where there is no column of keys.
+        columns: The columns that become fields.
+        boxes: The field json, None without boxes.
+        files: Paths of further files by field, of each sample; empty where no column names such.
+        remarks: Sentences for people about what was chosen.
+    """
+
+    names: list[str]
+    labels: Labels
+    keys: list[str | None] | None = None
+    columns: dict[str, Packed] = field(default_factory=dict)
+    boxes: Packed | None = None
+    files: list[dict[str, str]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+def read_contents(
+    whole: Table, table: Table, folder: Path, asked: Asked, *, is_metadata: bool
+) -> Contents:
+    """Decide what the rows of a table, or of one of its splits, mean.
+
+    Args:
+        whole: All rows, which number the classes.
+        table: The rows that are wanted.
+        folder: What paths are relative to.
+        asked: What the caller said.
+        is_metadata: The rules are those of Hugging Face's ImageFolder.
+
+    Raises:
+        SourceError: A column is missing, or a row is wrong.
+    """
+    remarks: list[str] = []
+    image = _image(table, asked.image, remarks, is_metadata=is_metadata)
+    paths = with_first_files(table, image) if is_metadata else table
+    names = find_image_files(paths, image, folder, strict=is_metadata)
+    label = _label(table, asked, image, remarks)
+    remarks += about_boxes(table) if asked.boxes is None else []
+    if isinstance(label, str) and len(table) < len(whole):
+        asked = asked._replace(labels=classes_of_all(whole, label, asked.labels))
+    grouped = asked.boxes is not None or asked.labels.multi_label is True
+    rows = rows_by_image(names) if grouped else [[row] for row in range(len(table))]
+    labels, boxes = _labels(table, names, label, rows, asked, remarks)
+    firsts = [of_one[0] for of_one in rows]
+    found = Contents([names[row] for row in firsts], labels, boxes=boxes, remarks=remarks)
+    if is_metadata:
+        found.files = further_files(table, image, firsts)
+        others = (path for files in found.files for path in files.values())
+        remarks += about_files(folder, table.source, [*names, *others])
+    _add_keys(found, table, find_key(table, asked.key), firsts)
+    found.columns = {
+        name: Packed(_payload(joined([values[row] for row in of_one])) for of_one in rows)
+        for name, values in table.columns.items()
+        if name != image and not (is_metadata and names_files(name))
+    }
+    return found
+
+
+def _image(table: Table, asked: str | None, remarks: list[str], *, is_metadata: bool) -> str:
+    if is_metadata:
+        return image_column(table)
+    image, others = find_image(table, asked)
+    remarks += remark(table, "image", image, others)
+    return image
+
+
+def _label(
+    table: Table, asked: Asked, image: str, remarks: list[str]
+) -> str | Sequence[str] | None:
+    """Return the column of labels, or several."""
+    if asked.label is not None:
+        return asked.label
+    label, others = find_label(table, [image])
+    if label is not None:
+        remarks += remark(table, "label", label, others)
+    elif asked.labels != LabelOptions():
+        raise SourceError(
+            f"{table.source} has no column of a usual name for labels, which classes=, label_separator= or multi_label= is "
+            f"given for (its columns are {', '.join(table.columns)}): name it with label="
+        )
+    return label
+
+
+def _labels(
+    table: Table,
+    names: Sequence[str],
+    label: str | Sequence[str] | None,
+    rows: list[list[int]],
+    asked: Asked,
+    remarks: list[str],
+) -> tuple[Labels, Packed | None]:
+    """Return the label of each sample, and its boxes where there are such."""
+    if asked.boxes is not None:
+        if not isinstance(label, str | None):
+            raise SourceError(
+                f"label={list(label)} and boxes= do not go together: name the one column of the boxes' classes"
+            )
+        columns = BoxColumns(asked.boxes, label, asked.box_format)
+        boxes = make_boxes(table, columns, rows, asked.labels.classes)
+        return Labels(_none(len(rows)), boxes.class_names), Packed(boxes.json)
+    cells = label_cells(table, label, asked.labels) if isinstance(label, str) else None
+    if not asked.labels.multi_label:
+        remarks += repeated(table, names, cells)
+    if label is None:
+        return Labels(_none(len(rows)), ()), None
+    if cells is None or not isinstance(label, str):
+        return make_column_labels(table, label, [of_one[0] for of_one in rows]), None
+    made = make_row_labels(table, label, cells, rows, asked.labels)
+    if made.num_unlabelled:
+        remarks.append(_about_unlabelled(table, label, made, rows))
+    return made, None
+
+
+def _none(count: int) -> LabelTable:
+    return LabelTable(np.full(count, -1, np.int64))
+
+
+def _add_keys(found: Contents, table: Table, column: str | None, firsts: Sequence[int]) -> None:
+    """Take keys out of a column, and say so where several samples have one."""
+    if column is None:
+        return
+    values = table.columns[column]
+    found.keys = [None if values[row] in (None, "") else to_key(values[row]) for row in firsts]
+    first: dict[str, int] = {}
+    for row, key in zip(firsts, found.keys, strict=True):
+        if key is not None and first.setdefault(key, row) != row:
+            there = [one for one in found.keys if one is not None]
+            count = len(there) - len({*there})
+            found.remarks.append(
+                f"{table.source}: {count} of {counted(len(there), 'sample')} have the key of another in the column "
+                f"{column} ({key}, {table.where([first[key], row])}), so that labels and bad samples by key are unclear: name "
+                "another column with key="
+            )
+            return
+
+
+def _payload(value: Any) -> bytes | None:
+    """A value as the bytes of a field, None where there is none."""
+    if value is None:
+        return None
+    try:
+        return bytes(to_payload(value))
+    except TypeError:  # times, decimals
+        return str(value).encode("utf-8", "surrogateescape")
+
+
+def _about_unlabelled(table: Table, label: str, made: Labels, rows: Sequence[Sequence[int]]) -> str:
+    first = int(np.argmax(made.table.class_numbers() < 0))
+    return (
+        f"{table.source}: {made.num_unlabelled} of {counted(len(rows), 'sample')} without a label in the column {label} (first "
+        f"{table.where(rows[first][:1])}) get the label -1: leave them out with where('label >= 0'), or label them"
+    )
