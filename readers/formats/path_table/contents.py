@@ -88,7 +88,8 @@ def read_contents(
     paths = with_first_files(table, image) if is_metadata else table
     names = find_image_files(paths, image, folder, strict=is_metadata)
     label = _label(table, asked, image, remarks)
-    remarks += about_boxes(table) if asked.boxes is None else []
+    if asked.boxes is None:
+        remarks += about_boxes(table)
     if isinstance(label, str) and len(table) < len(whole):
         asked = asked._replace(labels=classes_of_all(whole, label, asked.labels))
     grouped = asked.boxes is not None or asked.labels.multi_label is True
