@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
-from readers.describe import describe
+from readers.describe import describe, few_of
 from readers.formats.detect import detect, detect_named
 from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
 from readers.formats.detect_stores import refuse_remote_table
@@ -310,7 +310,7 @@ def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]
         return _inside(f"{url}{chosen[0]}/", storage, None)
     if "data" in folders:
         return _inside(f"{url}data/", storage, split)
-    inside = f", but folders ({', '.join(folders[:5])}): give one of them" if folders else ""
+    inside = f", but folders ({few_of(folders)}): give one of them" if folders else ""
     raise SourceError(
         f"{url} holds no shards{inside or ': give the URL of files or of their folder'}"
     )

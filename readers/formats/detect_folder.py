@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.describe import few_of
 from readers.formats.boxes.detect import detect_annotated
 from readers.formats.detect_files import (
     MDS_INDEX,
@@ -49,7 +50,6 @@ _MARKERS = {_SAVED: "arrow", _SAVED_SPLITS: "arrow", "data.mdb": "lmdb", MDS_IND
 # Cameras write IMG_1234.jpg.
 FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
 _MOST_LISTED = 10_000  # shards below a folder
-_MOST_SHOWN = 5
 
 
 def detect_folder(folder: Path, split: str | None) -> Detected:
@@ -170,9 +170,7 @@ def _detect_without_media(
 ) -> Detected:
     stores = [name for name in folders if detect_store(folder / name)]
     if stores:
-        raise SourceError(
-            f"{folder} holds {', '.join(stores[:_MOST_SHOWN])}: give one of these folders"
-        )
+        raise SourceError(f"{folder} holds {few_of(stores)}: give one of these folders")
     found = [str(folder / name) for name in files if is_tfrecord(folder / name)]
     if found:  # train-00000-of-01024
         return Detected(FORMATS["tfrecord"], choose_split(found, split, str(folder)))
@@ -182,10 +180,7 @@ def _detect_without_media(
     shards = (str(path) for path in folder.rglob("*") if is_shard(path.name))
     below = sorted(islice(shards, _MOST_LISTED))
     if known:
-        more = ", ..." if known[_MOST_SHOWN:] else ""
-        raise SourceError(
-            f"{folder} holds no images, but {', '.join(known[:_MOST_SHOWN])}{more}: give one of these files"
-        )
+        raise SourceError(f"{folder} holds no images, but {few_of(known)}: give one of these files")
     if below:
         choose_split(below, None, str(folder))  # which refuses several
         raise SourceError(
@@ -277,10 +272,8 @@ def _are_frames(names: list[str], folder: str) -> bool:
         return False
     missing = [number for number in span if number not in there]
     if missing:
-        which = ", ".join(map(str, missing[:_MOST_SHOWN]))
-        which += ", ..." if missing[_MOST_SHOWN:] else ""
         raise SourceError(
-            f"{folder} holds pictures that are called like frames of a video, but number {which} is missing: "
+            f"{folder} holds pictures that are called like frames of a video, but number {few_of(missing)} is missing: "
             "say format='frame-folder' to read videos without it, or format='folder' to read images of classes"
         )
     return True

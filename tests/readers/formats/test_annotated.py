@@ -189,3 +189,22 @@ def test_the_picture_decides_what_it_is(tmp_path: Path) -> None:
     assert (bad.stage, bad.key) == ("header", "images/train/0")
     with Image.open(io.BytesIO(IMAGE)) as image:
         assert image.size == (WIDTH, HEIGHT)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_classes_are_given_as_elsewhere(tmp_path: Path, name: str) -> None:
+    """``classes=`` takes a list, numbers by name, or a file with a name per line, as of a folder of classes."""
+    options = WRITERS[name][0](tmp_path / "data", IMAGE)
+    (tmp_path / "classes.txt").write_text("person\ndog\ncat\n")
+    (tmp_path / "data" / "data.yaml").unlink(missing_ok=True)
+    if name == "yolo":
+        options["format"] = "yolo"
+    for classes in (
+        ["person", "dog", "cat"],
+        {"dog": 1, "cat": 2, "person": 0},
+        tmp_path / "classes.txt",
+    ):
+        opened = open_dataset(tmp_path / "data", **{**options, "classes": classes})
+        assert opened.class_names == ("person", "dog", "cat")
+    with pytest.raises(SourceError, match="classes= names the class 'dog' twice"):
+        open_dataset(tmp_path / "data", **{**options, "classes": ["dog", "dog"]})
