@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 
 from readers.describe import few_of
-from readers.formats.boxes.detect import detect_annotated
 from readers.formats.detect_files import (
     MDS_INDEX,
     NO_VIDEO,
@@ -21,10 +20,8 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
-from readers.formats.detect_stores import detect_store
-from readers.formats.lerobot.detect import is_lerobot
 from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
-from readers.formats.registry import FORMATS, format_of
+from readers.formats.registry import FORMATS, format_of, recognised
 from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
     canonical,
@@ -37,7 +34,6 @@ from readers.formats.splits import (
     split_of,
 )
 from readers.formats.tar.listed import finished_shards
-from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
@@ -54,12 +50,10 @@ _MOST_LISTED = 10_000  # shards below a folder
 
 def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
-    if store := detect_store(folder):
-        if split is not None and not FORMATS[store].own_splits:
+    if kind := recognised(folder):
+        if split is not None and not kind.own_splits:
             raise SourceError(no_such_split(str(folder), split, []))
-        return Detected(FORMATS[store], [str(folder)])
-    if is_lerobot(folder):
-        return Detected(FORMATS["lerobot"], [str(folder)])
+        return Detected(kind, [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
     folders = sorted(name for name in folders if name[0] != ".")
     files = sorted(name for name in files if name[0] != ".")
@@ -72,15 +66,6 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         return _detect_by_marker(folder, marker, split)
     if _ROBOFLOW in files and split is None:
         return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
-    annotated = detect_annotated(folder, folders, files)
-    laid_out = [FORMATS[annotated]] if annotated else []
-    if annotated != "yolo" or not names_masks(folder):  # which are no folder of masks besides
-        laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
-    if len(laid_out) > 1:
-        ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)
-        raise SourceError(f"{folder} is laid out in several ways: say {ways}")
-    if laid_out and (annotated or split is not None or _METADATA not in files):
-        return Detected(laid_out[0], [str(folder)])
     splits = folder_splits(folders)
     if splits:
         if split is None:
@@ -168,7 +153,7 @@ def _detect_media(
 def _detect_without_media(
     folder: Path, folders: list[str], files: list[str], split: str | None
 ) -> Detected:
-    stores = [name for name in folders if detect_store(folder / name)]
+    stores = [name for name in folders if recognised(folder / name)]
     if stores:
         raise SourceError(f"{folder} holds {few_of(stores)}: give one of these folders")
     found = [str(folder / name) for name in files if is_tfrecord(folder / name)]

@@ -122,7 +122,9 @@ def test_several_formats_are_not_chosen_from(tmp_path: Path) -> None:
     root = write_voc(tmp_path, IMAGE, 1, train="0\n")
     put(root, {"a.jpg": IMAGE, "0.jpg": IMAGE, **SHAPES})
 
-    with pytest.raises(SourceError, match=r"voc and of labelme: say which are meant, format='voc'"):
+    with pytest.raises(
+        SourceError, match="Pascal VOC and as LabelMe: say format='voc' or format='labelme'"
+    ):
         open_dataset(root)
     assert type(open_dataset(root, format="voc")).__name__ == "VocDataset"
 
