@@ -290,6 +290,10 @@ class Loader:
 
         A loop of which nobody takes a batch is none: trainers make such loops.
         """
+        self.steps  # noqa: B018 - what cannot work is said at once
+        return self._loop()
+
+    def _loop(self) -> Generator[Batch]:
         yield from self._begin()
 
     def _begin(self) -> Generator[Batch]:

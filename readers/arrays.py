@@ -234,8 +234,8 @@ def _labels_of(labels: Any, count: int) -> NDArray[np.int64] | NDArray[np.float3
         return np.ascontiguousarray(array, np.float32)
     if array.dtype.kind not in "iub" or array.shape != (count,):
         raise SourceError(
-            f"labels={describe(labels)} do not fit: give one whole number for each of the {count} images, -1 for none, or vectors "
-            f"[{count}, K]"
+            f"labels={describe(labels)} do not fit: give one whole number for each of the {count} images, -1 for none, "
+            f"or vectors [{count}, K]"
         )
     if array.size and (int(array.min()) < -1 or int(array.max()) >= 1 << 63):
         raise SourceError(

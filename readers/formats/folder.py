@@ -169,9 +169,10 @@ def find_files(root: Path, kind: FileKind, classes: tuple[str, ...] | None = Non
     if len(filled) < len(folders):
         empty = next(name for name in folders if not inside[name])
         if empty.lower() in _ANNOTATIONS:
+            of_coco = next(iter(sorted((root / empty).glob("*.json"))), "the file")
             raise SourceError(
                 f"{root} holds {what} ({filled[0]}) and annotations ({empty}): say format='yolo', classes=['cat', 'dog'] "
-                "for text files of YOLO or format='voc' for XML of Pascal VOC, give the file of COCO's annotations, or the "
+                f"for text files of YOLO or format='voc' for XML of Pascal VOC, give {of_coco} of COCO's annotations, or the "
                 f"folder {root / filled[0]} to have the {what} alone"
             )
         raise SourceError(

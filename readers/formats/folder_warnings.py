@@ -17,6 +17,9 @@ _CLASSES_LOOKED_AT = 8
 _FEW = 3  # pictures that may have the names of others by chance
 _READ_BESIDE = (".mask.png", ".seg.png")  # as fields of their photograph
 _MASK_STEM = re.compile(r"(.+)[-_.](?:mask|matte|seg|segmentation|gt|alpha)", re.IGNORECASE)
+_NO_CLASS = re.compile(
+    r"(?:(?:\w+_)?(?:images?|imgs?|pictures|photos|frames|data)|jpegimages)", re.IGNORECASE
+)  # such as train_images
 _TARGETS = ("masks", "mask", "labels", "annotations", "labelmaps", "segmentation")
 _LEFT_OUT = (
     *(".jfif", ".jpe", ".jp2", ".j2k", ".jxl", ".avif", ".heic", ".heif", ".dng", ".cr2", ".nef", ".arw", ".psd"),
@@ -69,6 +72,11 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
             yield (
                 f"{root} has the one class {classes[0]!r}, whose images lie in folders ({', '.join(deeper[:3])}): where these "
                 f"are the classes, open {root / classes[0]}"
+            )
+        elif said or _NO_CLASS.fullmatch(classes[0]):
+            yield (
+                f"{root} has the one class {classes[0]!r}, so that all labels are 0: where that is no class, open "
+                f"{root / classes[0]}"
             )
     numbered = _numbered(root / classes[0]) if classes else ""
     if numbered:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.openimages.rows import fits
 from readers.formats.path_table.detect import tables_about
 from readers.formats.path_table.image_files import find_image_files
 from readers.formats.path_table.metadata_folder import about_files, image_column, read_json_lines
@@ -18,6 +19,7 @@ _YOLO = re.compile(r"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\
 _LOOKED_AT = 64  # names of a folder
 _HEAD_BYTES = 4096
 _METADATA = "metadata.jsonl"
+_CVAT = "annotations.xml"  # of its own format for images
 _MOST_BYTES = 1 << 25  # of a file that is read for a warning
 
 
@@ -51,6 +53,14 @@ def unread(kind: Format, folder: str) -> list[str]:
         where = "" if path.parent == root else f", root={str(root)!r}"
         found.append(
             f"{root} is read without the rows of {path}: open that file to have them, open_dataset({str(path)!r}{where})"
+        )
+    if (root / _CVAT).is_file() and b"<annotations>" in _head(root / _CVAT):
+        found.append(
+            f"{root} is read without the objects in {root / _CVAT}: export them from CVAT as COCO, YOLO or Pascal VOC to have them"
+        )
+    for path in _open_images(root):
+        found.append(
+            f"{root} is read without the objects in {path}: open that file to have them, open_dataset({str(path)!r}, images=FOLDER)"
         )
     for path in _coco_files(root):
         found.append(
@@ -107,9 +117,7 @@ def _annotation(folder: Path, image: str) -> str:
 
 
 def _is_voc(path: Path) -> bool:
-    with suppress(OSError), path.open("rb") as file:
-        return looks_like_annotation(file.read(_HEAD_BYTES))
-    return False
+    return looks_like_annotation(_head(path))
 
 
 def _opened(root: Path, format: str) -> str:
@@ -120,8 +128,23 @@ def _opened(root: Path, format: str) -> str:
 
 
 def _coco_files(root: Path) -> list[Path]:
-    """Return the files of annotations that COCO has for images in a folder of this name."""
-    folder = root.parent / "annotations"
+    """Return the files of annotations that COCO has for images in a folder of this name, or in folders in it."""
+    beside, inside = root.parent / "annotations", root / "annotations"
     with suppress(OSError):
-        return sorted(folder.glob(f"instances_{root.name}.json"))
+        return sorted(
+            [*beside.glob(f"instances_{root.name}.json"), *inside.glob("instances_*.json")]
+        )
     return []
+
+
+def _open_images(root: Path) -> list[Path]:
+    """Return a table of boxes of OpenImages in a folder, in a list that is empty where there is none."""
+    with suppress(OSError):
+        return [path for path in sorted(root.glob("*-bbox.csv")) if fits(path)][:1]
+    return []
+
+
+def _head(path: Path) -> bytes:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(_HEAD_BYTES)
+    return b""

@@ -390,16 +390,17 @@ class TestSchedule:
             loader.close()
 
     @pytest.mark.long
-    def test_helper_process(self, dataset: Dataset) -> None:
+    def test_helper_process(self, jpeg: Callable[..., bytes]) -> None:
         """A helper process makes the same images and labels, of all sizes and in all epochs."""
 
         def recipes(size: tuple[int, int]) -> Schedule:
             mixed = Recipe([RandomResizedCrop(size), MixUp(num_classes=7)])
             return Schedule({0: Recipe([RandomResizedCrop(size)]), 1: mixed})
 
+        data = MemoryDataset(pictures(jpeg), NUM_IMAGES)
         batch_size = BUCKETS.batch_sizes(pixels=5 * 256)
         usual, other = (
-            load(dataset, recipes, batch_size=batch_size, helper_process=helper_process)
+            load(data, recipes, batch_size=batch_size, helper_process=helper_process)
             for helper_process in (False, True)
         )
         for _ in range(2):

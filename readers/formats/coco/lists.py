@@ -23,6 +23,7 @@ _SHARE_BEYOND = (
     0.25  # of boxes; of x, y, x, y taken for x, y, w, h about three quarters leave their images
 )
 _FEW_BOXES = 16  # of which a share says nothing
+_HEAD_BYTES = 64
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -81,6 +82,10 @@ class _Lists:
         self._text = str(content[0 : len(content)], "latin-1")
         self._decode = json.JSONDecoder().raw_decode
         advice = "give a file of COCO's instances or keypoints, a JSON object with the list images"
+        if self._text[:_HEAD_BYTES].lstrip("\xef\xbb\xbf \t\r\n").startswith("["):
+            raise SourceError(
+                f"{name} is a JSON list, and lists no images as COCO does: {advice}, or write its elements as lines of a .jsonl file"
+            )
         try:
             self._walk()
         except (ValueError, IndexError, RecursionError) as error:

@@ -18,7 +18,7 @@ from readers.formats.path_table.metadata_folder import (
     with_first_files,
 )
 from readers.formats.path_table.packed import Packed
-from readers.formats.path_table.roles import find_image, find_key, find_label, remark
+from readers.formats.path_table.roles import about_boxes, find_image, find_key, find_label, remark
 from readers.formats.path_table.row_boxes import BoxColumns, BoxFormat, make_boxes
 from readers.formats.path_table.row_labels import (
     LabelOptions,
@@ -88,6 +88,8 @@ def read_contents(
     paths = with_first_files(table, image) if is_metadata else table
     names = find_image_files(paths, image, folder, strict=is_metadata)
     label = _label(table, asked, image, remarks)
+    if asked.boxes is None:
+        remarks += about_boxes(table)
     if isinstance(label, str) and len(table) < len(whole):
         asked = asked._replace(labels=classes_of_all(whole, label, asked.labels))
     grouped = asked.boxes is not None or asked.labels.multi_label is True

@@ -105,7 +105,9 @@ class PathTableDataset(FileDataset):
         folder = path.parent if root is None else Path(root).absolute()
         options = LabelOptions(read_classes(classes), label_separator, multi_label)
         asked = Asked(image, label, key, boxes, box_format, options)
-        rows = choose_rows(table, split, split_column, path.name)
+        # A metadata file is of the split that its folder is called like.
+        name = path.parent.name if path.name in METADATA_NAMES else path.name
+        rows = choose_rows(table, split, split_column, name)
         found = read_contents(table, rows, folder, asked, is_metadata=is_metadata)
         labels, class_names = found.labels.table, found.labels.class_names
         super().__init__(

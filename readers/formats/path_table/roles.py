@@ -16,6 +16,7 @@ IMAGE_NAMES = (
 _LABEL_NAMES = tuple(dict.fromkeys(name.lower() for name in (*LABEL_NAMES, *FURTHER_LABEL_NAMES)))
 _KEY_NAMES = ("__key__", "key", "id")
 _SPLIT = "split"
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
 def find_image(table: Table, asked: str | None) -> tuple[str, list[str]]:
@@ -74,6 +75,16 @@ def remark(table: Table, role: str, taken: str, others: Sequence[str]) -> list[s
     return [
         f"{table.source}: of the columns {', '.join([taken, *others])}, which may each be the {role}, {taken} was taken; say "
         f"{role}={taken!r}, or name another one"
+    ]
+
+
+def about_boxes(table: Table) -> list[str]:
+    """A sentence about columns that are called like the sides of boxes, where nobody asked for boxes."""
+    sides = [usual(table.columns, (side,)) for side in _SIDES]
+    if None in sides:
+        return []
+    return [
+        f"{table.source} is read without the boxes that its columns {', '.join(map(str, sides))} look like: say boxes={sides} to have them"
     ]
 
 

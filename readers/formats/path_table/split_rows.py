@@ -13,7 +13,7 @@ def choose_rows(table: Table, split: str | None, column: str | None, name: str) 
         table: All rows.
         split: The split, None where there is but one.
         column: The column that tells it; None looks for the usual name.
-        name: The name of the file, which may tell a split where no column does.
+        name: The name of the file or of its folder, which may tell a split where no column does.
 
     Raises:
         SourceError: There is no such column or split, or there are several and none was asked for.

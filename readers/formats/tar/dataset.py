@@ -61,12 +61,24 @@ class TarDataset(ShardDataset):
         found, _, _ = self._locate(0, rows)
         folders = {folder for row in found for folder in row.key.split("/")[:-1]}
         splits = in_order({split for folder in folders if (split := split_alone(folder))})
-        if len(splits) < 2:
-            return ()
-        return (
-            f"{self.shards[0]} holds folders of the splits {', '.join(splits)}, and all of it is read as one dataset: write "
-            "a tar for each split, or unpack it and say split=",
-        )
+        told = []
+        if len(splits) > 1:
+            told.append(
+                f"{self.shards[0]} holds folders of the splits {', '.join(splits)}, and all of it is read as one dataset: write "
+                "a tar for each split, or unpack it and say split="
+            )
+        return (*told, *_about_dots(self.shards[0], found[0].key, found[0].names))
+
+
+def _about_dots(shard: str, key: str, names: Sequence[str]) -> list[str]:
+    """A sentence if samples whose names hold dots may have become one."""
+    images = [name for name in names if is_image_field(name)]
+    if len(images) < 2 or not all("." in name for name in names):
+        return []
+    return [
+        f"{shard}: the sample {key} has the images {', '.join(images[:3])}{', ...' if images[3:] else ''}, as the key of a sample "
+        "ends at the first dot of a name: where they are images of several samples, write names without other dots"
+    ]
 
 
 _File = tuple[str, str, int, int, str]

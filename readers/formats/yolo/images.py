@@ -17,6 +17,7 @@ _NOT_READ = (
     ".heif",
     ".jp2",
 )  # pictures for the tool, and not for our decoders
+_LOOKED_AT = 20  # pictures of a list
 _MPO = ".mpo"  # of stereo cameras: a JPEG with another behind it
 
 
@@ -147,6 +148,11 @@ def _read_list(root: Path, list_name: str) -> list[str]:
         if not _is_picture(name):
             raise SourceError(f"{path}:{number} names {line}, which is no picture by its ending")
         found.append(name)
+    if found and not any((root / name).exists() for name in found[:_LOOKED_AT]):
+        raise SourceError(
+            f"{path}:1 names {found[0]}, but {root / found[0]} does not exist, nor do the next ones: write names that are "
+            f"relative to {root}, or give the folder around it as root="
+        )
     return found
 
 

@@ -69,7 +69,8 @@ def _chosen(config: Config, split: str | None) -> str:
         if len(names) > 1:
             raise SourceError(several_splits(str(config.file), names, ""))
         return names[0]
-    found = next((name for name in names if split in (name, canonical(name))), None)
+    alike = (name for name in names if canonical(name) == canonical(split))
+    found = split if split in names else next(alike, None)
     if found is None:
         raise SourceError(no_such_split(str(config.file), split, names))
     return found

@@ -8,6 +8,7 @@ import pickle
 import pkgutil
 import random
 import shutil
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -16,26 +17,31 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import tests.support.writers
 from dali_pipes import Loader
 from dali_pipes.video.clips import Clips
-from gpu_aug import RandomResizedCrop, Recipe
+from gpu_aug import BoxParams, CenterCrop, HorizontalFlip, KeypointParams, RandomResizedCrop, Recipe
 from readers import BadSample, Dataset, Sample, SourceError, open_dataset
 from readers.formats.registry import FORMATS
+from tests.support.annotated import BOX, HEIGHT, WIDTH
 from tests.support.s3_server import storage
+from tests.support.target_files import CORNERS, TARGETS
 from tests.support.writers import Expected, Written
 
 NUM_SAMPLES = 23
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reading.md"
-COLUMNS = ("random access", "global shuffle", "exact resume", "remote", "zero-copy")
+COLUMNS = ("labels", "boxes", "keypoints", "masks", "remote")
+OF_ALL = {"random access", "global shuffle", "exact resume"}
 WRITERS = {
     module.FORMAT: module
     for found in pkgutil.iter_modules(tests.support.writers.__path__)
     for module in [importlib.import_module(f"tests.support.writers.{found.name}")]
 }
+FLIPPED = [[WIDTH - x, y] for x, y in CORNERS]
 every_format = pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
 
 
@@ -69,7 +75,7 @@ def made(
 @pytest.fixture(scope="module")
 def proved() -> dict[str, set[str]]:
     """What was shown of each format; the tests fill it."""
-    return {name: set() for name in WRITERS}
+    return {name: set() for name in FORMATS}
 
 
 def opened(writer: ModuleType, source: Any) -> Dataset:
@@ -88,11 +94,16 @@ def test_every_random_access_format_is_here() -> None:
     wanted = {name for name, kind in FORMATS.items() if kind.random_access}
 
     assert wanted == WRITERS.keys()
+    assert TARGETS.keys() <= FORMATS.keys()
+    assert [name for name, one in WRITERS.items() if not getattr(one, "CHECKED_AGAINST", "")] == []
 
 
 @every_format
 def test_bytes_are_those_of_the_formats_own_library(
-    writer: ModuleType, made: Callable[[ModuleType], Any], samples: list[Written]
+    writer: ModuleType,
+    made: Callable[[ModuleType], Any],
+    samples: list[Written],
+    proved: dict[str, set[str]],
 ) -> None:
     """Keys, images and labels are what the format's library reads from the same files, in its order."""
     source = made(writer)
@@ -103,6 +114,44 @@ def test_bytes_are_those_of_the_formats_own_library(
     assert len(dataset) == NUM_SAMPLES
     if not getattr(writer, "DECODED", False):  # as arrays are, which hold no JPEGs
         assert sorted(one.image for one in expected) == sorted(one.image for one in samples)
+    proved[writer.FORMAT] |= {"labels"} if len({one.label for one in expected}) > 1 else set()
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [(name, write) for name, written in TARGETS.items() for write in written]
+)
+def test_targets_move_with_their_picture(
+    name: str, write: Callable[[Path], Any], tmp_path: Path, proved: dict[str, set[str]]
+) -> None:
+    """Of a batch that is flipped, boxes, keypoints and masks are where the filled box of the picture is."""
+    source, options = write(tmp_path)
+    recipe = Recipe(
+        [CenterCrop((HEIGHT, WIDTH)), HorizontalFlip(1)],
+        boxes=BoxParams(),
+        keypoints=KeypointParams(),
+    )
+    fixed: dict[str, Any] = {"device": "cpu", "decoder": "cpu", "last_batch": "partial"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about classes and coordinates that nothing says
+        dataset = open_dataset(source, **options)
+    [batch] = Loader(dataset, recipe, batch_size=1, shuffle="none", **fixed)
+    left, top, right, bottom = WIDTH - BOX[2], BOX[1], WIDTH - BOX[0], BOX[3]
+    inside = torch.zeros(HEIGHT, WIDTH, dtype=torch.bool)
+    inside[top:bottom, left:right] = True
+
+    assert torch.equal(batch.images[0].amax(0) > 0, inside)
+    if batch.boxes is not None:
+        assert batch.boxes[0].numpy() == pytest.approx(
+            np.array([[left, top, right, bottom]]), abs=1e-3
+        )
+        proved[name].add("boxes")
+    if batch.keypoints is not None and len(batch.keypoints[0]):
+        assert batch.keypoints[0].numpy() == pytest.approx(np.array(FLIPPED), abs=1e-3)
+        proved[name].add("keypoints")
+    if batch.masks is not None:
+        assert torch.equal(batch.masks[0].reshape(HEIGHT, WIDTH) > 0, inside)
+        proved[name].add("masks")
+    assert proved[name] & {"boxes", "masks"}
 
 
 @every_format
@@ -209,10 +258,8 @@ def test_one_bad_record_is_one_bad_sample(
 
 
 @every_format
-def test_zero_copy(
-    writer: ModuleType, samples: list[Written], tmp_path: Path, proved: dict[str, set[str]]
-) -> None:
-    """Payloads of more than 1 MiB are views into the storage where the table says so, and only there."""
+def test_zero_copy(writer: ModuleType, samples: list[Written], tmp_path: Path) -> None:
+    """Payloads of more than 1 MiB are views into the storage where the registry says so, and only there."""
     write = getattr(writer, "write_plain", writer.write)
     long = [replace(sample, image=sample.image + bytes(1 << 20)) for sample in samples[:3]]
     [entry] = opened(writer, write(tmp_path, long)).fetch([1])
@@ -222,14 +269,13 @@ def test_zero_copy(
 
     is_view = isinstance(view, memoryview) and not isinstance(owner, bytes | bytearray)
     assert is_view == FORMATS[writer.FORMAT].zero_copy
-    proved[writer.FORMAT] |= {"zero-copy"} if is_view else set()
 
 
 @every_format
 def test_remote(
     writer: ModuleType, samples: list[Written], tmp_path: Path, proved: dict[str, set[str]]
 ) -> None:
-    """Files on an HTTP server are the files on the disk where the table says so; others are refused."""
+    """Files on an HTTP server are the files on the disk where the registry says so; others are refused."""
     pytest.importorskip("obstore")
     source = writer.write(_folder(tmp_path / "data"), samples)
     local = opened(writer, source)
@@ -294,7 +340,7 @@ def test_exact_resume(
 
 def test_the_table_of_formats(proved: dict[str, set[str]], request: pytest.FixtureRequest) -> None:
     """docs/reading.md says of every format what was shown above, and nothing else."""
-    if not all({"random access", "exact resume"} <= shown for shown in proved.values()):
+    if not all(proved[name] >= OF_ALL for name in WRITERS) or not proved["stream"]:
         pytest.skip("only a part of the tests above ran")
     table = _table(proved)
     text = PAGE.read_text()
@@ -307,14 +353,14 @@ def test_the_table_of_formats(proved: dict[str, set[str]], request: pytest.Fixtu
 
 
 def _table(proved: dict[str, set[str]]) -> str:
+    """The rows of all formats that are read at random, of which `OF_ALL` is true."""
     dash = "-"
-    lines = ["| format | " + " | ".join(COLUMNS) + " | extra |"]
-    lines.append("| --- " + "| :-: " * len(COLUMNS) + "| --- |")
-    for name, kind in FORMATS.items():
-        shown = proved.get(name, set())
-        cells = ["yes" if column in shown else dash for column in COLUMNS]
-        if name in WRITERS:
-            lines.append(f"| {kind.title} | {' | '.join(cells)} | {kind.extra or dash} |")
+    lines = ["| format | " + " | ".join(COLUMNS) + " | extra | checked against |"]
+    lines.append("| --- " + "| :-: " * len(COLUMNS) + "| --- | --- |")
+    for name, writer in ((name, WRITERS[name]) for name in FORMATS if name in WRITERS):
+        cells = ["yes" if column in proved[name] else dash for column in COLUMNS]
+        cells += [FORMATS[name].extra or dash, writer.CHECKED_AGAINST]
+        lines.append(f"| {FORMATS[name].title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -146,3 +146,27 @@ def test_of_the_old_kind(folder: Path) -> None:
         dataset = open_dataset(folder)
     assert type(dataset).__name__ == "ManifestDataset"
     assert [s.label for s in samples(dataset)] == [3, 3]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.filterwarnings("default")
+def test_splits_are_folders(tmp_path: Path, jpeg: Callable[..., bytes], kind: str) -> None:
+    """A metadata file in the folder of each split; datasets reads the same splits."""
+    for number, split in enumerate(("train", "test")):
+        (tmp_path / "data" / split).mkdir(parents=True)
+        names = [f"{index}.jpg" for index in range(3 - number)]
+        for name in names:
+            (tmp_path / "data" / split / name).write_bytes(jpeg(20, 30))
+        write(
+            tmp_path / "data" / split, [{"file_name": name, "text": split} for name in names], kind
+        )
+    found = datasets.load_dataset(
+        "imagefolder", data_dir=str(tmp_path / "data"), cache_dir=str(tmp_path / "cache")
+    )
+
+    for split in ("train", "test"):
+        dataset = open_dataset(tmp_path / "data", split=split)
+        texts = [bytes(one.fields["text"]).decode() for one in samples(dataset)]
+        assert texts == [row["text"] for row in found[split]]
+    with pytest.raises(SourceError, match="its splits are train, test"):
+        open_dataset(tmp_path / "data", split="val")

@@ -302,3 +302,97 @@ def test_our_own_files_fit_no_pattern(tmp_path: Path) -> None:
     for _ in range(2):
         assert len(open_dataset(str(tmp_path / "shard-*"))) == 1
     assert list(tmp_path.glob("*gpuaug*"))
+
+
+CVAT = b"<?xml version='1.0'?><annotations><version>1.1</version></annotations>"
+OPEN_IMAGES = b"ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax\n"
+
+
+@pytest.mark.parametrize(
+    ("names", "beside", "match"),
+    [
+        (["images/a.jpg"], {}, "one class 'images', so that all labels are 0.*open .*/images$"),
+        (["train_images/a.jpg"], {}, "one class 'train_images', so that all labels are 0"),
+        (["train/im/a.jpg"], {}, "one class 'train', so that all labels are 0"),
+        (["a/a.jpg", "b/b.jpg"], {"annotations.xml": CVAT}, "export them from CVAT as COCO"),
+        (
+            ["a/a.jpg", "b/b.jpg"],
+            {"x-train-annotations-bbox.csv": OPEN_IMAGES},
+            "objects in .*x-train-annotations-bbox.csv: open that file",
+        ),
+        (
+            ["train2017/a.jpg", "annotations/p.png"],
+            {"annotations/instances_train2017.json": b"{}"},
+            "objects in .*instances_train2017.json: open that file",
+        ),
+    ],
+)
+def test_folders_that_are_no_classes(
+    tmp_path: Path, jpeg: Jpeg, names: list[str], beside: dict[str, bytes], match: str
+) -> None:
+    """A folder around the images, and what tools write beside such folders, is no class without a word."""
+    put(tmp_path, {**dict.fromkeys(names, jpeg(9, 8)), **beside})
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        open_dataset(tmp_path)
+    said = [str(one.message) for one in warned]
+    assert [text for text in said if re.search(match, text)], said
+
+
+def test_one_class_of_a_name_of_its_own(tmp_path: Path, jpeg: Jpeg) -> None:
+    """One class called like an object is one class."""
+    put(tmp_path, {"cat/a.jpg": jpeg(9, 8)})
+
+    assert open_dataset(tmp_path).class_names == ("cat",)
+
+
+def test_folders_of_annotations_name_their_file(tmp_path: Path, jpeg: Jpeg) -> None:
+    """As CVAT exports COCO: the refusal names the file to open."""
+    put(tmp_path, {"images/a.jpg": jpeg(9, 8), "annotations/instances_default.json": b"{}"})
+
+    with pytest.raises(SourceError, match=r"give .*annotations/instances_default\.json of COCO's"):
+        open_dataset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_told"),
+    [
+        (("a.v1.0.jpg", "a.v1.0.cls", "a.v1.1.jpg", "a.v1.1.cls"), True),
+        (("a.jpg", "a.cls", "a.left.jpg", "a.right.jpg"), False),
+        (("a.0.jpg", "a.txt"), False),
+    ],
+)
+def test_dots_in_the_names_of_a_tar(
+    tmp_path: Path, jpeg: Jpeg, names: tuple[str, ...], is_told: bool
+) -> None:
+    """Names with dots become one sample, as for WebDataset; it is said where that is not meant."""
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name in names:
+            content = jpeg(9, 8) if name.endswith("jpg") else b"1"
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        assert len(open_dataset(tmp_path / "a.tar")) == 1
+    said = [str(one.message) for one in warned]
+    assert [("v1.0.jpg, v1.1.jpg" in text and "first dot" in text) for text in said] == [
+        True
+    ] * is_told
+
+
+def test_columns_of_boxes(tmp_path: Path, jpeg: Jpeg) -> None:
+    """A table of boxes that is opened without them says how they are had."""
+    put(tmp_path, {"a.jpg": jpeg(99, 98)})
+    table = tmp_path / "a.csv"
+    table.write_text("filename,class,XMin,YMin,XMax,YMax\na.jpg,dog,1,2,30,40\n")
+
+    with pytest.warns(UserWarning, match=r"without the boxes .*say (boxes=.*) to have") as warned:
+        open_dataset(table, label="class")
+    found = re.findall(r"say boxes=(\[.*\])", str(warned[0].message))
+    sides = [word.strip("' ") for word in found[0][1:-1].split(",")]
+    [sample] = open_dataset(table, label="class", boxes=sides).fetch([0])
+    assert isinstance(sample, Sample)
+    assert b"[1.0,2.0,30.0,40.0]" in bytes(sample.fields["json"])

@@ -237,7 +237,7 @@ def test_splits_and_lists(tmp_path: Path) -> None:
         "images/more/2", "images/train/1", "images/train/deep/a.b", "images/val/0",
     ]  # fmt: skip
     assert all(near(told(entry)["boxes"], [[*BOX]]) for entry in train.fetch(range(4)))
-    for split in ("val", "validation"):
+    for split in ("val", "validation", "valid"):
         assert [entry.key for entry in open_dataset(root, split=split).fetch([0])] == [
             "images/val/0"
         ]
@@ -246,6 +246,23 @@ def test_splits_and_lists(tmp_path: Path) -> None:
     assert told(entry)["labels"] == [0]
     with pytest.raises(SourceError, match="has no split 'test': its splits are train, val"):
         open_dataset(root, split="test")
+
+
+def test_lists_of_pictures_that_are_elsewhere(tmp_path: Path) -> None:
+    """A list whose names begin at another folder is refused, not read as pictures without labels."""
+    files: dict[str, Any] = {"images/train/0.jpg": IMAGE, "labels/train/0.txt": yolo_row()}
+    files |= {
+        "train.txt": "data/images/train/0.jpg\n",
+        "data.yaml": "train: train.txt\nnames: [a, b]\n",
+    }
+
+    with pytest.raises(
+        SourceError, match=r"train.txt:1 names data/images/train/0.jpg, but .* exist"
+    ):
+        open_dataset(put(tmp_path, files))
+    put(tmp_path, {"train.txt": "images/train/0.jpg\nimages/train/gone.jpg\n"})
+    with pytest.warns(UserWarning, match="has no .txt for 1"):
+        assert len(open_dataset(tmp_path)) == 2
 
 
 @pytest.mark.parametrize(

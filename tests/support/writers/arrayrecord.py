@@ -7,6 +7,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "arrayrecord"
+CHECKED_AGAINST = "array_record"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

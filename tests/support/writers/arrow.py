@@ -7,6 +7,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "arrow"
+CHECKED_AGAINST = "pyarrow, datasets"
 
 
 def write(folder: Path, samples: list[Written]) -> list[Path]:

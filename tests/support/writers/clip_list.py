@@ -6,6 +6,7 @@ from tests.support.writers import Expected, Written
 from tests.support.writers.video_folder import write_frame
 
 FORMAT = "clip-list"
+CHECKED_AGAINST = "-"
 DECODED = True
 HOLDS_VIDEOS = True
 

@@ -9,6 +9,7 @@ from PIL import Image
 from tests.support.writers import Expected, Written
 
 FORMAT = "coco"
+CHECKED_AGAINST = "pycocotools"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

@@ -7,6 +7,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "delta"
+CHECKED_AGAINST = "deltalake"
 
 
 def write_plain(folder: Path, samples: list[Written]) -> Path:

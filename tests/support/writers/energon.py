@@ -13,6 +13,7 @@ from tests.support.writers import Expected, Written
 from tests.support.writers.tar import damage as damage_tar
 
 FORMAT = "energon"
+CHECKED_AGAINST = "webdataset"
 PARTS = {"train": ["s_{00..01}.tar"], "val": []}
 TOLD = {"field_map": {"image": "photo.jpg", "label": "cls"}, "exclude": ["s_00.tar/gone"]}
 

@@ -7,6 +7,7 @@ from torchvision.datasets import ImageFolder
 from tests.support.writers import Expected, Written
 
 FORMAT = "folder"
+CHECKED_AGAINST = "torchvision"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.support.writers import Expected, Written
 
 FORMAT = "frame-folder"
+CHECKED_AGAINST = "-"
 DECODED = True
 HOLDS_VIDEOS = True
 

@@ -9,6 +9,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "hdf5"
+CHECKED_AGAINST = "h5py"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

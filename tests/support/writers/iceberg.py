@@ -8,6 +8,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "iceberg"
+CHECKED_AGAINST = "pyiceberg"
 
 
 def write_plain(folder: Path, samples: list[Written]) -> Path:

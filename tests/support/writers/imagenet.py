@@ -8,6 +8,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "imagenet"
+CHECKED_AGAINST = "torchvision"
 SYNSETS = (
     (1, "n02119789", "kit fox, Vulpes macrotis", 0),
     (2, "n02100735", "English setter", 0),

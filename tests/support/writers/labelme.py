@@ -9,6 +9,7 @@ from PIL import Image
 from tests.support.writers import Expected, Written
 
 FORMAT = "labelme"
+CHECKED_AGAINST = "-"
 OPTIONS = {"classes": ["class-0", "class-1", "class-2"]}
 
 

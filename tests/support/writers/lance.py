@@ -7,6 +7,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "lance"
+CHECKED_AGAINST = "lance"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

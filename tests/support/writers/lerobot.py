@@ -15,6 +15,7 @@ from tests.support.lerobot import TOP, Robot, picture_feature, write_tables
 from tests.support.writers import Expected, Written
 
 FORMAT = "lerobot"
+CHECKED_AGAINST = "lerobot"
 DECODED = True
 SIZE = (40, 56)
 _LONG = 1 << 20

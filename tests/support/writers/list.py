@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.support.writers import Expected, Written
 
 FORMAT = "list"
+CHECKED_AGAINST = "-"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

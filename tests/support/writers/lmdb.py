@@ -9,6 +9,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "lmdb"
+CHECKED_AGAINST = "lmdb"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.support.writers import Expected, Written
 
 FORMAT = "manifest"
+CHECKED_AGAINST = "-"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

@@ -9,6 +9,7 @@ from PIL import Image
 from tests.support.writers import Expected, Written
 
 FORMAT = "mask-folder"
+CHECKED_AGAINST = "torchvision"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

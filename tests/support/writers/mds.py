@@ -10,6 +10,7 @@ import numpy as np
 from tests.support.writers import Expected, Written
 
 FORMAT = "mds"
+CHECKED_AGAINST = "mosaicml-streaming"
 COLUMNS = {"image": ("jpeg", None), "key": ("str", None), "label": ("int", 8)}
 
 

@@ -9,6 +9,7 @@ from PIL import Image
 from tests.support.writers import Expected, Written
 
 FORMAT = "npy"
+CHECKED_AGAINST = "numpy"
 DECODED = True  # a sample holds the pixels
 
 

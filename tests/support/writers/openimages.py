@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.support.writers import Expected, Written
 
 FORMAT = "openimages"
+CHECKED_AGAINST = "pandas"
 COLUMNS = (
     *("ImageID", "Source", "LabelName", "Confidence", "XMin", "XMax", "YMin", "YMax"),
     *("IsOccluded", "IsTruncated", "IsGroupOf", "IsDepiction", "IsInside"),

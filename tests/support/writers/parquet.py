@@ -10,6 +10,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "parquet"
+CHECKED_AGAINST = "pyarrow"
 
 
 def write_plain(folder: Path, samples: list[Written]) -> list[Path]:

@@ -8,6 +8,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "csv"
+CHECKED_AGAINST = "pandas"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

@@ -9,6 +9,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "tar"
+CHECKED_AGAINST = "webdataset"
 _SAMPLES_PER_SHARD = 5
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.support.writers import Expected, Written
 
 FORMAT = "tfrecord"
+CHECKED_AGAINST = "tfrecord"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:

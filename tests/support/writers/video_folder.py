@@ -10,6 +10,7 @@ from torchvision.datasets.folder import make_dataset
 from tests.support.writers import Expected, Written
 
 FORMAT = "video-folder"
+CHECKED_AGAINST = "torchvision"
 DECODED = True
 HOLDS_VIDEOS = True
 

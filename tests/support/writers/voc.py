@@ -8,6 +8,7 @@ from PIL import Image
 from tests.support.writers import Expected, Written
 
 FORMAT = "voc"
+CHECKED_AGAINST = "torchvision"
 _NAMES = ("bird", "cat", "dog")
 
 

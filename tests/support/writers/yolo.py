@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.support.writers import Expected, Written
 
 FORMAT = "yolo"
+CHECKED_AGAINST = "pycocotools"
 
 
 def write(folder: Path, samples: list[Written]) -> Path:
