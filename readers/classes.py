@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from readers.describe import few_of
 from readers.formats.columns import LABEL_LIMIT, shorten
 from readers.sample import PathLike, SourceError
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
-_MOST_SHOWN = 5
 
 Classes = PathLike | Sequence[str] | Mapping[str, int]
 """What ``classes=`` takes: names in the order of their numbers, or a text file with one name per line."""
@@ -94,8 +94,7 @@ class Numbering:
     def _unknown(self, label: str | int) -> str:
         if not self.names:
             return f"the label {shorten(label)} is no class number, which is from 0 to 2**63 - 1, or -1 for none"
-        shown = ", ".join(self.names[:_MOST_SHOWN]) + ", ..." * (len(self.names) > _MOST_SHOWN)
-        return f"the label {shorten(label)} is not among the {len(self.names)} classes ({shown})"
+        return f"the label {shorten(label)} is not among the {len(self.names)} classes ({few_of(self.names)})"
 
 
 def numbering_of(labels: Iterable[str | int], classes: tuple[str, ...] | None) -> Numbering:

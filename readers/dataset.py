@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from readers.balance import group_classes, require_classes
 from readers.classes import Classes
+from readers.describe import few_of
 from readers.given_labels import GivenLabels, given_labels
 from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder, Shuffle, make_order
@@ -508,7 +509,7 @@ class Balanced(IndexedDataset):
             if name not in self.class_names:
                 raise SelectionError(
                     f"balanced() has a weight for the class {name!r}, which there is not; the data names "
-                    f"{', '.join(self.class_names[:10]) or 'no classes'}"
+                    f"{few_of(self.class_names, 10) or 'no classes'}"
                 )
             return self.class_names.index(name)
         return int(name)

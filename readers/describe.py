@@ -1,6 +1,8 @@
-"""A value in a few words, for errors: its type and its size, never what it holds."""
+"""Values in a few words, for errors: type and size of one, the first names of many."""
 
 import os
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 _MAX_SHOWN = 60
@@ -35,3 +37,14 @@ def describe(value: Any) -> str:
         return f"{name} of {len(value)} entries"
     except Exception:  # noqa: BLE001 - whatever a foreign class does when it is asked
         return f"an object of the type {name}"
+
+
+def few_of(names: Iterable[object], most: int = 5) -> str:
+    """Return the first names of a list for a sentence: ``cat, dog, ...``, "" for none.
+
+    Args:
+        names: What is named; no more than `most` and one of them are looked at.
+        most: How many are named; dots stand for the others.
+    """
+    shown = list(map(str, islice(names, most + 1)))
+    return ", ".join([*shown[:most], *(["..."] if shown[most:] else [])])

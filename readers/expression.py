@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.describe import few_of
 from readers.sample import COLUMNS, ColumnName, SelectionError
 
 _ALLOWED = (
@@ -160,10 +161,9 @@ class _Evaluator:
                 f"the condition {_short(self.text)} names the class {name!r}, but the data does not name "
                 f"its classes; give the number of the class"
             )
-        shown = ", ".join(self.class_names[:10]) + (", ..." if len(self.class_names) > 10 else "")
         raise SelectionError(
             f"the condition {_short(self.text)} names the class {name!r}, which there is not; the classes "
-            f"are {shown}"
+            f"are {few_of(self.class_names, 10)}"
         )
 
     def _refused(self, node: ast.expr, why: str) -> SelectionError:

@@ -1,5 +1,6 @@
 """Labels that somebody gives to the samples of a dataset, in its order or by their keys."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ from readers.formats.columns import shorten
 from readers.label_table import LabelTable
 from readers.label_values import Labels, make_labels
 from readers.plural import counted
-from readers.sample import SourceError
+from readers.sample import PathLike, SourceError
+from readers.storage.paths import has_wildcards
 
 GivenLabels = Sequence[Any] | NDArray[Any] | Mapping[str, Any]
 """A label for each sample, in the order of the dataset, or for each key."""
@@ -87,3 +89,42 @@ def _of_array(values: NDArray[Any], names: tuple[str, ...] | None) -> Labels:
             f"labels[{wrong[0]}] is {values[wrong[0]]}, but a class number is from 0 to {limit - 1}, or -1 for none"
         )
     return Labels(LabelTable(values.astype(np.int64)), names or ())
+
+
+def split_pairs(source: Any, labels: GivenLabels | None) -> tuple[Any, GivenLabels | None]:
+    """Return paths and labels of pairs of both; a source without pairs, and its labels, as they are.
+
+    Args:
+        source: What `readers.open_dataset` is given.
+        labels: Labels that were given besides.
+
+    Raises:
+        SourceError: Some of the source are pairs and others are not, or one is a pattern, or there are labels besides.
+    """
+    pairs = _pairs_of(source)
+    if pairs is None:
+        return source, labels
+    if labels is not None:
+        raise SourceError(
+            "labels= and pairs of a path and a label are given: leave one of them out"
+        )
+    wild = next((path for path, _ in pairs if has_wildcards(os.fspath(path))), None)
+    if wild is not None:
+        raise SourceError(f"{wild} is a pattern, and a pair names one file: give a pair for each")
+    return [path for path, _ in pairs], [label for _, label in pairs]
+
+
+def _pairs_of(source: Any) -> list[tuple[PathLike, Any]] | None:
+    """Return pairs of a path and a label; None where the source is something else."""
+    if isinstance(source, (str, os.PathLike)) or not isinstance(source, Sequence):
+        return None
+    are_pairs = [isinstance(one, tuple | list) for one in source]
+    if not any(are_pairs):
+        return None
+    for number, one in enumerate(source):
+        is_path = are_pairs[number] and len(one) == 2 and isinstance(one[0], (str, os.PathLike))
+        if not is_path:
+            raise SourceError(
+                f"source[{number}] is no pair of a path and a label, as others in the list are: give (path, label) for each"
+            )
+    return [(one[0], one[1]) for one in source]

@@ -4,37 +4,26 @@ import inspect
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from readers.dataset import IndexedDataset
-from readers.describe import describe
 from readers.formats.detect import detect, detect_named
-from readers.formats.detect_files import MDS_INDEX, is_list, is_shard, is_video
-from readers.formats.detect_stores import refuse_remote_table
+from readers.formats.detect_files import Detected, is_list, is_video
 from readers.formats.folder_warnings import doubts
 from readers.formats.hub.repository import find_repository
 from readers.formats.path_table.detect import is_path_table
-from readers.formats.registry import FORMATS, NUMBERED, Format, FormatName
+from readers.formats.registry import FORMATS, Format, FormatName
 from readers.formats.split_classes import told_of_other_classes
-from readers.formats.splits import (
-    canonical,
-    choose_split,
-    folder_splits,
-    in_order,
-    several_splits,
-    split_of,
-)
 from readers.formats.unused_annotations import unread
-from readers.given_labels import GivenLabels
+from readers.given_labels import GivenLabels, split_pairs
 from readers.sample import PathLike, SourceError
-from readers.storage.paths import expand_braces, find_paths, has_wildcards, is_url
+from readers.source_paths import find_files, storage_names, texts_of
+from readers.storage.paths import is_url
 from readers.storage.unreadable import unreadable
 
 if TYPE_CHECKING:
     from readers.formats.stream import TarStream
-    from readers.storage.remote import StorageOptions
 
 Source = PathLike | Sequence[PathLike] | Sequence[tuple[PathLike, Any]]
 
@@ -112,41 +101,21 @@ def open_dataset(
     """
     if format is not None and format not in FORMATS:
         raise SourceError(f"format={format!r} is not known: give one of {', '.join(FORMATS)}")
-    pairs = _pairs_of(source)
-    if pairs is not None:
-        source, labels = _from_pairs(pairs, labels)
+    source, labels = split_pairs(source, labels)
+    names, many = texts_of(source), not isinstance(source, (str, os.PathLike))
     classes = options.pop("classes", None) if labels is not None else None
     format = format or next((k.name for k in FORMATS.values() if options.keys() & k.told_by), None)
-    many, names = not isinstance(source, (str, os.PathLike)), _texts_of(source)
     repository = _of_repository(names, format, split, options)
-    if repository is not None:
-        return repository if labels is None else repository.with_labels(labels, classes=classes)  # type: ignore[arg-type]
-    storage = _storage_options(options) if any(map(is_url, names)) else None
-    paths = [path for name in names for path in _paths_of(name, storage, split)]
-    if not paths:
-        raise SourceError("the list of sources is empty: give paths of shards or of images")
-    found = detect_named(format, paths, split) if format else detect(paths, split)
-    kind, paths, options = found.format, found.paths, {**found.options, **options}
-    if kind.name == "stream" and format is None:
-        raise SourceError(
-            f"{paths[0]} can only be read forward: say format='stream', which a Loader takes with "
-            "shuffle='block', or decompress it or make shards of it (gpu-aug pack)"
-        )
-    if format is None and len(paths) == 1 and is_path_table(paths[0], options):
-        kind = FORMATS["csv"]
-    if kind.own_splits and split is not None:
-        options = {**options, "split": split}
-    with unreadable(paths[0]):
-        made = _made(kind, paths, many or len(paths) > 1, options)
-    beside = [*unread(kind, paths[0]), *(doubts(kind, paths[0]) if format is None else ())]
-    beside += [] if "classes" in options else told_of_other_classes(kind, paths[0])
-    for remark in [*getattr(made, "remarks", ()), *beside]:
+    made, remarks = (
+        _of_files(names, many, format, split, options) if repository is None else (repository, [])
+    )
+    for remark in remarks:
         warnings.warn(remark, UserWarning, stacklevel=2)
     if labels is None:
         return made
     if not isinstance(made, IndexedDataset):
         raise SourceError(
-            f"{kind.title} is read forward and takes no labels=: make shards of it (gpu-aug pack)"
+            f"{names[0]} is read forward and takes no labels=: make shards of it (gpu-aug pack)"
         )
     return made.with_labels(labels, classes=classes)  # type: ignore[arg-type]
 
@@ -171,49 +140,37 @@ def _of_repository(
     return None
 
 
-def _pairs_of(source: Any) -> list[tuple[PathLike, Any]] | None:
-    """Return pairs of a path and a label; None where the source is something else."""
-    if isinstance(source, (str, os.PathLike)) or not isinstance(source, Sequence):
-        return None
-    are_pairs = [isinstance(one, tuple | list) for one in source]
-    if not any(are_pairs):
-        return None
-    for number, one in enumerate(source):
-        is_path = are_pairs[number] and len(one) == 2 and isinstance(one[0], (str, os.PathLike))
-        if not is_path:
-            raise SourceError(
-                f"source[{number}] is no pair of a path and a label, as others in the list are: give (path, label) for each"
-            )
-    return [(one[0], one[1]) for one in source]
+def _of_files(
+    names: list[str], many: bool, format: str | None, split: str | None, options: dict[str, object]
+) -> "tuple[IndexedDataset | TarStream, list[str]]":
+    """Open files or folders; besides the dataset what somebody should hear of it."""
+    paths = find_files(names, split, options)
+    found = _detected(paths, format, split, options)
+    kind, paths, options = found.format, found.paths, {**found.options, **options}
+    if kind.own_splits and split is not None:
+        options = {**options, "split": split}
+    with unreadable(paths[0]):
+        made = _made(kind, paths, many or len(paths) > 1, options)
+    remarks = [*getattr(made, "remarks", ()), *unread(kind, paths[0])]
+    remarks += doubts(kind, paths[0]) if format is None else ()
+    remarks += told_of_other_classes(kind, paths[0]) if "classes" not in options else ()
+    return made, remarks
 
 
-def _from_pairs(
-    pairs: list[tuple[PathLike, Any]], labels: object
-) -> tuple[list[PathLike], list[Any]]:
-    if labels is not None:
+def _detected(
+    paths: list[str], format: str | None, split: str | None, options: dict[str, object]
+) -> Detected:
+    if format is not None:
+        return detect_named(format, paths, split)
+    found = detect(paths, split)
+    if found.format.name == "stream":
         raise SourceError(
-            "labels= and pairs of a path and a label are given: leave one of them out"
+            f"{found.paths[0]} can only be read forward: say format='stream', which a Loader takes with "
+            "shuffle='block', or decompress it or make shards of it (gpu-aug pack)"
         )
-    wild = next((path for path, _ in pairs if has_wildcards(os.fspath(path))), None)
-    if wild is not None:
-        raise SourceError(f"{wild} is a pattern, and a pair names one file: give a pair for each")
-    return [path for path, _ in pairs], [label for _, label in pairs]
-
-
-def _texts_of(source: Any) -> list[str]:
-    if hasattr(source, "dtype"):
-        raise SourceError(
-            f"source={describe(source)} is no path: of images in memory make a dataset with "
-            "readers.from_arrays(images, labels)"
-        )
-    items = [source] if isinstance(source, (str, os.PathLike)) else source
-    try:
-        return [os.fspath(item) for item in items]
-    except TypeError:
-        raise SourceError(
-            f"source={describe(source)} is no path: give a path, a pattern, a URL, or a list of them; a list of arrays "
-            "is for readers.from_arrays, a Dataset of PyTorch for dali_pipes.integrations.torch_dataset.from_torch"
-        ) from None
+    if len(found.paths) == 1 and is_path_table(found.paths[0], {**found.options, **options}):
+        return found._replace(format=FORMATS["csv"])
+    return found
 
 
 def _made(
@@ -229,7 +186,7 @@ def _made(
     allowed = list(inspect.signature(reader).parameters)[1:]
     unknown = [name for name in options if name not in allowed]
     if away:
-        allowed += _storage_names()
+        allowed += storage_names()
     if unknown:
         raise SourceError(
             f"{kind.title} has no option {unknown[0]!r}: it has {', '.join(allowed) or 'none'}"
@@ -243,74 +200,3 @@ def _made(
     if len(paths) > 1:
         raise SourceError(f"{kind.title} is one {kind.takes}, got {len(paths)}: give one of them")
     return reader(paths[0], **options)  # type: ignore[no-any-return]
-
-
-def _storage_options(options: dict[str, object]) -> "StorageOptions":
-    """Take the options that say how URLs are reached out of the others."""
-    from readers.storage.remote import configure
-
-    known = _storage_names()
-    taken: dict[str, Any] = {name: options.pop(name) for name in list(options) if name in known}
-    return replace(configure(), **taken)
-
-
-def _storage_names() -> list[str]:
-    from readers.storage.remote import StorageOptions
-
-    return [found.name for found in fields(StorageOptions)]
-
-
-def _paths_of(text: str, storage: "StorageOptions | None", split: str | None) -> list[str]:
-    """Return the files that a path, a pattern or the URL of a folder stands for; local folders stay."""
-    if storage and is_url(text) and has_wildcards(text) and text.endswith(".parquet"):
-        _refuse_remote_tables(text, storage)
-    found = find_paths(text, storage)
-    if storage and len(found) == 1 and is_url(text) and text.endswith("/"):
-        return _inside(found[0], storage, split)
-    if split is None and has_wildcards(text):
-        return choose_split(found, None, text)  # else a star would train on the test data
-    return found
-
-
-def _refuse_remote_tables(pattern: str, storage: "StorageOptions") -> None:
-    """Refuse a pattern of files of a table, among which are removed ones."""
-    from readers.storage.remote import list_around
-
-    for url, names in list_around(expand_braces(pattern)[0], storage):
-        refuse_remote_table(url, names)
-
-
-def _inside(url: str, storage: "StorageOptions", split: str | None) -> list[str]:
-    """Return the files of a folder in a store."""
-    from readers.storage.remote import Url, list_remote
-
-    there = list_remote(url, storage)
-    refuse_remote_table(url, [path.removeprefix(url) for path in there])
-    deeper = [path for path in there if "/" in path.removeprefix(url)]
-    there = [path for path in there if "/" not in path.removeprefix(url)]
-    if f"{url}{MDS_INDEX}" in there:
-        return [Url(f"{url}{MDS_INDEX}", storage)]
-    found = [path for path in there if is_shard(path.rpartition("/")[2])]
-    found = found or [path for path in there if NUMBERED.search(path)]
-    folders = sorted({path.removeprefix(url).partition("/")[0] for path in deeper})
-    if found and folders:
-        raise SourceError(
-            f"{url} holds shards and the folder {folders[0]}: give the shards as a pattern, or move them "
-            "to a folder of their own"
-        )
-    if found:
-        return [Url(path, storage) for path in choose_split(found, split, url)]
-    splits = folder_splits(folders) if split is None else {}
-    if splits:
-        names = in_order(splits.values())
-        first = next(name for name in folders if splits.get(name) == names[0])
-        raise SourceError(several_splits(url, names, f"the folder {url}{first}/"))
-    chosen = [name for name in folders if split and split_of(name) == canonical(split)]
-    if len(chosen) == 1:
-        return _inside(f"{url}{chosen[0]}/", storage, None)
-    if "data" in folders:
-        return _inside(f"{url}data/", storage, split)
-    inside = f", but folders ({', '.join(folders[:5])}): give one of them" if folders else ""
-    raise SourceError(
-        f"{url} holds no shards{inside or ': give the URL of files or of their folder'}"
-    )

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from readers.formats.boxes.detect import detect_annotated
+from readers.describe import few_of
 from readers.formats.detect_files import (
     MDS_INDEX,
     NO_VIDEO,
@@ -20,10 +20,8 @@ from readers.formats.detect_files import (
     is_tfrecord,
     is_video,
 )
-from readers.formats.detect_stores import detect_store
-from readers.formats.lerobot.detect import is_lerobot
 from readers.formats.path_table.metadata_folder import find_metadata, has_named_files
-from readers.formats.registry import FORMATS, format_of
+from readers.formats.registry import FORMATS, format_of, recognised
 from readers.formats.split_classes import with_classes_of_train
 from readers.formats.splits import (
     canonical,
@@ -36,7 +34,6 @@ from readers.formats.splits import (
     split_of,
 )
 from readers.formats.tar.listed import finished_shards
-from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
 
 _METADATA = "metadata.jsonl"  # names the images beside it, as Hugging Face's image folders do
@@ -49,17 +46,14 @@ _MARKERS = {_SAVED: "arrow", _SAVED_SPLITS: "arrow", "data.mdb": "lmdb", MDS_IND
 # Cameras write IMG_1234.jpg.
 FRAME = re.compile(r"(?:img|frame)[-_]?([0-9]{4,})\.[A-Za-z]+")
 _MOST_LISTED = 10_000  # shards below a folder
-_MOST_SHOWN = 5
 
 
 def detect_folder(folder: Path, split: str | None) -> Detected:
     """Tell what a folder holds, and which of its files, or which folder in it, are to be opened."""
-    if store := detect_store(folder):
-        if split is not None and not FORMATS[store].own_splits:
+    if kind := recognised(folder):
+        if split is not None and not kind.own_splits:
             raise SourceError(no_such_split(str(folder), split, []))
-        return Detected(FORMATS[store], [str(folder)])
-    if is_lerobot(folder):
-        return Detected(FORMATS["lerobot"], [str(folder)])
+        return Detected(kind, [str(folder)])
     _, folders, files = next(os.walk(folder), ("", [], []))
     folders = sorted(name for name in folders if name[0] != ".")
     files = sorted(name for name in files if name[0] != ".")
@@ -72,15 +66,6 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         return _detect_by_marker(folder, marker, split)
     if _ROBOFLOW in files and split is None:
         return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
-    annotated = detect_annotated(folder, folders, files)
-    laid_out = [FORMATS[annotated]] if annotated else []
-    if annotated != "yolo" or not names_masks(folder):  # which are no folder of masks besides
-        laid_out += [kind for kind in FORMATS.values() if kind.recognises(folder)]
-    if len(laid_out) > 1:
-        ways = " or ".join(f"format={kind.name!r}" for kind in laid_out)
-        raise SourceError(f"{folder} is laid out in several ways: say {ways}")
-    if laid_out and (annotated or split is not None or _METADATA not in files):
-        return Detected(laid_out[0], [str(folder)])
     splits = folder_splits(folders)
     if splits:
         if split is None:
@@ -168,11 +153,9 @@ def _detect_media(
 def _detect_without_media(
     folder: Path, folders: list[str], files: list[str], split: str | None
 ) -> Detected:
-    stores = [name for name in folders if detect_store(folder / name)]
+    stores = [name for name in folders if recognised(folder / name)]
     if stores:
-        raise SourceError(
-            f"{folder} holds {', '.join(stores[:_MOST_SHOWN])}: give one of these folders"
-        )
+        raise SourceError(f"{folder} holds {few_of(stores)}: give one of these folders")
     found = [str(folder / name) for name in files if is_tfrecord(folder / name)]
     if found:  # train-00000-of-01024
         return Detected(FORMATS["tfrecord"], choose_split(found, split, str(folder)))
@@ -182,10 +165,7 @@ def _detect_without_media(
     shards = (str(path) for path in folder.rglob("*") if is_shard(path.name))
     below = sorted(islice(shards, _MOST_LISTED))
     if known:
-        more = ", ..." if known[_MOST_SHOWN:] else ""
-        raise SourceError(
-            f"{folder} holds no images, but {', '.join(known[:_MOST_SHOWN])}{more}: give one of these files"
-        )
+        raise SourceError(f"{folder} holds no images, but {few_of(known)}: give one of these files")
     if below:
         choose_split(below, None, str(folder))  # which refuses several
         raise SourceError(
@@ -277,10 +257,8 @@ def _are_frames(names: list[str], folder: str) -> bool:
         return False
     missing = [number for number in span if number not in there]
     if missing:
-        which = ", ".join(map(str, missing[:_MOST_SHOWN]))
-        which += ", ..." if missing[_MOST_SHOWN:] else ""
         raise SourceError(
-            f"{folder} holds pictures that are called like frames of a video, but number {which} is missing: "
+            f"{folder} holds pictures that are called like frames of a video, but number {few_of(missing)} is missing: "
             "say format='frame-folder' to read videos without it, or format='folder' to read images of classes"
         )
     return True

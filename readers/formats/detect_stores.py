@@ -1,26 +1,11 @@
 """Folders whose library keeps an account of what in them is valid, recognised by that account."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from readers.sample import SourceError
 
-_TABLES = ("delta", "iceberg")
 _MOST_LEVELS = 8  # of folders between a table and its files
-
-
-def detect_store(folder: Path) -> str | None:
-    """The format of such a folder, None for others.
-
-    Raises:
-        SourceError: It is of two formats at once.
-    """
-    found = [name for name, is_one in _MARKS.items() if is_one(folder)]
-    if len(found) > 1:
-        raise SourceError(
-            f"{folder} is marked as {' and as '.join(found)}: say which with format={found[0]!r}"
-        )
-    return found[0] if found else None
 
 
 def refuse_parts_of_tables(paths: Iterable[str]) -> None:
@@ -35,11 +20,13 @@ def refuse_parts_of_tables(paths: Iterable[str]) -> None:
     for path in paths:
         for above in [*Path(path).parents][:_MOST_LEVELS]:
             if above not in known:
-                known[above] = next((one for one in _TABLES if _MARKS[one](above)), None)
+                known[above] = (
+                    "Delta" if is_delta(above) else "Iceberg" if is_iceberg(above) else None
+                )
             table = known[above]
             if table:
                 raise SourceError(
-                    f"{path} belongs to the {table.capitalize()} table {above}, whose files also hold rows that were "
+                    f"{path} belongs to the {table} table {above}, whose files also hold rows that were "
                     f"deleted or replaced: open the table, open_dataset({str(above)!r})"
                 )
 
@@ -72,29 +59,25 @@ def refuse_remote_table(url: str, names: Iterable[str]) -> None:
         )
 
 
-def _is_lance(folder: Path) -> bool:
+def is_lance(folder: Path) -> bool:
+    """Whether a folder holds the versions of a Lance dataset."""
     return (folder / "_versions").is_dir() and (
         (folder / "data").is_dir() or folder.suffix == ".lance"
     )
 
 
-def _is_delta(folder: Path) -> bool:
+def is_delta(folder: Path) -> bool:
+    """Whether a folder holds the log of a Delta table."""
     return (folder / "_delta_log").is_dir()
 
 
-def _is_iceberg(folder: Path) -> bool:
+def is_iceberg(folder: Path) -> bool:
+    """Whether a folder holds the metadata of an Iceberg table."""
     inside = folder / "metadata"
     return inside.is_dir() and next(inside.glob("*.metadata.json"), None) is not None
 
 
-def _is_energon(folder: Path) -> bool:
+def is_energon(folder: Path) -> bool:
+    """Whether a folder was prepared by Energon."""
     inside = folder / ".nv-meta"
     return any((inside / name).is_file() for name in (".info.json", ".info.yaml"))
-
-
-_MARKS: dict[str, Callable[[Path], bool]] = {
-    "lance": _is_lance,
-    "delta": _is_delta,
-    "iceberg": _is_iceberg,
-    "energon": _is_energon,
-}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from readers.classes import Classes, read_classes
+from readers.describe import few_of
 from readers.formats.columns import to_label
 from readers.formats.files import FileDataset, Sidecars
 from readers.sample import IMAGE_FIELDS, VIDEO_FIELDS, PathLike, SourceError, is_image_file
@@ -201,7 +202,7 @@ def _of_classes(
     other = next((name for name in inside if name not in numbers), None)
     if other is not None:
         raise SourceError(
-            f"{root} has the class {other!r}, and the classes are {', '.join(classes[:10])}{', ...' * (len(classes) > 10)}: move "
+            f"{root} has the class {other!r}, and the classes are {few_of(classes, 10)}: move "
             "its images, or give classes= with all names"
         )
     names = [name for found in inside.values() for name in found]

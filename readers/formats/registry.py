@@ -56,7 +56,7 @@ class Format:
         random_access: Any sample can be fetched at any time; so order and resume are exact.
         remote: It is read from object stores and HTTP servers as well.
         zero_copy: Payloads of local, uncompressed files are views into the storage.
-        fits: ``module:function`` that tells by what is in a folder, or a file of its own ending, whether it is of this format.
+        fits: ``module:function`` that tells by the contents of a folder or file whether it is of this format.
         told_by: Options of its class that no other has, so that giving one says the format.
         own_splits: Its class takes ``split``, as its files say themselves what a split is.
     """
@@ -79,9 +79,8 @@ class Format:
         return _imported(self.reader)
 
     def recognises(self, path: Path) -> bool:
-        """Whether a folder, or a file where the class takes one, is as `fits` knows it."""
-        is_folder = self.takes == "folder"
-        return bool(self.fits) and path.is_dir() == is_folder and _imported(self.fits)(path)
+        """Whether the contents of a folder or file are those of this format; False where names alone tell it."""
+        return bool(self.fits) and _imported(self.fits)(path)
 
 
 def _imported(place: str) -> Any:
@@ -223,6 +222,7 @@ FORMATS = {
             "Pascal VOC",
             "readers.formats.voc.dataset:VocDataset",
             "folder",
+            fits="readers.formats.boxes.fits:is_voc",
             own_splits=True,
         ),
         Format(
@@ -231,6 +231,7 @@ FORMATS = {
             "readers.formats.yolo.dataset:YoloDataset",
             "file",
             (".yaml", ".yml"),
+            fits="readers.formats.boxes.fits:is_yolo",
             own_splits=True,
         ),
         Format(
@@ -238,6 +239,7 @@ FORMATS = {
             "LabelMe",
             "readers.formats.labelme.dataset:LabelMeDataset",
             "folder",
+            fits="readers.formats.boxes.fits:is_labelme",
             own_splits=True,
         ),
         Format(
@@ -272,6 +274,7 @@ FORMATS = {
             ("/meta/info.json",),
             "arrow",
             zero_copy=True,
+            fits="readers.formats.lerobot.meta:fits",
             own_splits=True,
         ),
         Format(
@@ -281,6 +284,7 @@ FORMATS = {
             "folder",
             (".lance",),
             "lance",
+            fits="readers.formats.detect_stores:is_lance",
         ),
         Format(
             "delta",
@@ -290,6 +294,7 @@ FORMATS = {
             (),
             "delta",
             zero_copy=True,
+            fits="readers.formats.detect_stores:is_delta",
         ),
         Format(
             "iceberg",
@@ -299,6 +304,7 @@ FORMATS = {
             (".metadata.json",),
             "iceberg",
             zero_copy=True,
+            fits="readers.formats.detect_stores:is_iceberg",
         ),
         Format(
             "energon",
@@ -306,6 +312,7 @@ FORMATS = {
             "readers.formats.energon.dataset:EnergonDataset",
             "folder",
             zero_copy=True,
+            fits="readers.formats.detect_stores:is_energon",
             own_splits=True,
         ),
     )
@@ -326,6 +333,21 @@ def format_of(name: str) -> Format | None:
     suffixes = {suffix: found for found in FORMATS.values() for suffix in found.suffixes}
     fitting = [suffix for suffix in suffixes if name.lower().endswith(suffix)]
     return suffixes[max(fitting, key=len)] if fitting else None
+
+
+def recognised(folder: Path) -> Format | None:
+    """The format that a folder's contents tell by `Format.fits`, None when they tell none.
+
+    Raises:
+        SourceError: They tell several.
+    """
+    found = [kind for kind in FORMATS.values() if kind.recognises(folder)]
+    if len(found) > 1:
+        ways = " or ".join(f"format={kind.name!r}" for kind in found)
+        raise SourceError(
+            f"{folder} is laid out as {' and as '.join(kind.title for kind in found)}: say {ways}"
+        )
+    return found[0] if found else None
 
 
 def require(module: str, *, extra: str) -> ModuleType:

@@ -18,7 +18,7 @@ from readers import (
     mix,
     open_dataset,
 )
-from readers.describe import describe
+from readers.describe import describe, few_of
 from tests.support.jpegs import encode, picture
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 7, 5, 3), np.uint8)
@@ -263,3 +263,12 @@ def test_fingerprints_are_pinned() -> None:
         == "94a6e46e4441e73042c908ac184dc3bf"
     )
     assert Bytes().fingerprint == "df507699e7918b9d73c8f5605add147e"
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [((), ""), ("ab", "a, b"), ("abc", "a, b, c"), (range(4), "0, 1, 2, ...")],
+)
+def test_few_of_many(names: Any, words: str) -> None:
+    """A sentence names the first of a list and says that there are more."""
+    assert few_of(names, 3) == words

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from readers.describe import few_of
 from readers.sample import SourceError
 
 Outside = Literal["raise", "clip"]
@@ -16,28 +17,8 @@ def class_number(numbers: Mapping[str, int], name: str, where: str) -> int:
         ValueError: There is no such class.
     """
     if name not in numbers:
-        known = ", ".join([*numbers][:5]) + (", ..." if len(numbers) > 5 else "")
-        raise ValueError(f"{where}: {name!r} is none of the classes ({known})")
+        raise ValueError(f"{where}: {name!r} is none of the classes ({few_of(numbers)})")
     return numbers[name]
-
-
-def checked_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Return the names of classes that a caller gave.
-
-    Raises:
-        SourceError: They are no list of different names.
-    """
-    if classes is None:
-        return None
-    names = [classes] if isinstance(classes, str) else list(classes)
-    if isinstance(classes, str) or not names or not all(isinstance(name, str) for name in names):
-        raise SourceError(
-            f"classes={classes!r} must be a list of names in the order of their numbers, such as ['cat', 'dog']"
-        )
-    if len({*names}) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise SourceError(f"classes= names {twice!r} twice: each class has one number")
-    return tuple(names)
 
 
 def require_choice(name: str, value: object, choices: Sequence[object]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from readers.describe import few_of
 from readers.formats.hub.address import SCHEME, HubAddress
 from readers.formats.hub.card import NAME, Config, read_card
 from readers.formats.registry import require
@@ -17,7 +18,6 @@ from readers.storage.unreadable import reason_of
 _THREADS = 8
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _FOLDER = re.compile(r"datasets--(.+)")
-_MOST_SHOWN = 3
 
 
 class Repository:
@@ -80,9 +80,8 @@ class Repository:
         with ThreadPoolExecutor(_THREADS) as pool:
             paths = list(pool.map(fetch, names))
         if missing:
-            told = ", ".join(sorted(missing)[:_MOST_SHOWN])
             raise SourceError(
-                f"{self.shown} at commit {self.commit[:7]}: {len(missing)} of {len(names)} files ({told}) are not in the "
+                f"{self.shown} at commit {self.commit[:7]}: {len(missing)} of {len(names)} files ({few_of(sorted(missing))}) are not in the "
                 f"cache {hub.constants.HF_HUB_CACHE}: {_how_to_get()}"
             )
         return paths

@@ -5,9 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from readers.classes import Classes, read_classes
+from readers.describe import few_of
 from readers.formats.boxes.checks import (
     Outside,
-    checked_classes,
     class_number,
     fit_box,
     require_outside,
@@ -46,7 +47,7 @@ class LabelMeDataset(AnnotatedDataset):
     Args:
         root: The folder.
         split: Name of a split, where folders in root are called so.
-        classes: Names of the classes in the order of their numbers. None takes the labels of all files (of all
+        classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes the labels of all files (of all
             splits), sorted, and a warning says so; all files are read for it.
         masks: Each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where it is, else 0.
             They may cover each other. Needs the package pycocotools (the extra ``coco``).
@@ -68,7 +69,7 @@ class LabelMeDataset(AnnotatedDataset):
         root: PathLike,
         *,
         split: str | None = None,
-        classes: Sequence[str] | None = None,
+        classes: Classes | None = None,
         masks: bool = False,
         outside: Outside = "raise",
     ) -> None:
@@ -78,7 +79,7 @@ class LabelMeDataset(AnnotatedDataset):
         folder = Path(root).absolute()
         with unreadable(str(folder)):
             entries, everything, num_bare = _find_entries(folder, split)
-        names = checked_classes(classes)
+        names = read_classes(classes)
         options = {"format": "labelme", "masks": masks, "outside": outside}
         super().__init__(folder, entries, names or (), options)
         remarks = told_of_unpaired(folder, num_bare, 0, ".json")
@@ -86,7 +87,7 @@ class LabelMeDataset(AnnotatedDataset):
             self._set_classes(self._labels(everything))
             remarks.append(
                 f"{folder} has no list of classes, so they are the labels of its files in sorted order "
-                f"({', '.join(self._class_names[:10])}): say classes= to fix their numbers"
+                f"({few_of(self._class_names, 10)}): say classes= to fix their numbers"
             )
         self._remarks = tuple(remarks)
 

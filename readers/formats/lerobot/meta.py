@@ -90,6 +90,11 @@ def root_of(given: PathLike) -> Path:
     return path.parent.parent if path.name == "info.json" else path
 
 
+def fits(folder: Path) -> bool:
+    """Whether meta/info.json of a folder names the version of a LeRobot dataset."""
+    return version_of(folder) is not None
+
+
 def version_of(folder: Path) -> str | None:
     """The version of a LeRobot dataset, such as ``v3.0``; None where the folder is none."""
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from readers.formats.splits import canonical, in_order, no_such_split, several_splits, split_of
+from readers.formats.yolo.config import names_masks
 from readers.sample import SourceError, is_image_file
 
 _IMAGES = ("images", "image", "imgs", "img")
@@ -31,8 +32,13 @@ class Layout(NamedTuple):
 
 
 def fits(root: Path) -> bool:
-    """Whether a folder holds images and masks in two folders, by the name of one image and its mask."""
-    return any(_share_a_name(root, pair) for pair in _pairs(root))
+    """Whether a folder holds images and masks in two folders, by the name of one image and its mask.
+
+    Not where a file in it says itself what they are: rows of metadata, or the YAML of a YOLO dataset.
+    """
+    if not any(_share_a_name(root, pair) for pair in _pairs(root)):
+        return False
+    return not (root / "metadata.jsonl").is_file() and not names_masks(root)
 
 
 def find_layout(root: Path, split: str | None) -> Layout:

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from readers.describe import few_of
 from readers.sample import SourceError, is_image_file
 
 _MASK_ENDINGS = ("png", "gif", "bmp", "tif", "tiff")
-_MOST_SHOWN = 3
 
 
 class Paired(NamedTuple):
@@ -59,7 +59,7 @@ def pair(
     lossy = [mask for _, mask in pairs if mask.lower().rpartition(".")[2] not in _MASK_ENDINGS]
     if lossy:
         raise SourceError(
-            f"{where}: {_few(lossy)} cannot hold a mask, since its kind of file changes values at edges: write masks as "
+            f"{where}: {few_of(lossy, 3)} cannot hold a mask, since its kind of file changes values at edges: write masks as "
             f"{', '.join(_MASK_ENDINGS)}, from their source"
         )
     alone = [name for stem, name in of_images.items() if stem not in of_masks]
@@ -76,7 +76,7 @@ def require_all(paired: Paired, masks: Sequence[str], image_suffix: str, where: 
     if not paired.images and not paired.masks:
         return
     told = [
-        f"{len(alone)} of {len(alone) + len(paired.pairs)} {what} ({_few(alone)})"
+        f"{len(alone)} of {len(alone) + len(paired.pairs)} {what} ({few_of(alone, 3)})"
         for alone, what in (
             (paired.images, "images have no mask"),
             (paired.masks, "masks have no image"),
@@ -111,11 +111,7 @@ def _suffixes(images: Sequence[str], masks: Sequence[str], image_suffix: str) ->
         return []
     stem = images[0].rpartition(".")[0].removesuffix(image_suffix)
     longer = {name.rpartition(".")[0].removeprefix(stem) for name in masks if name.startswith(stem)}
-    return sorted(one for one in longer if one and not one[0].isalnum())[:_MOST_SHOWN]
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_MOST_SHOWN], *(["..."] if names[_MOST_SHOWN:] else [])])
+    return sorted(one for one in longer if one and not one[0].isalnum())[:3]
 
 
 def _is_loop(folder: Path) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from readers.describe import few_of
 from readers.formats.columns import shorten
 from readers.sample import SourceError
 
@@ -21,8 +22,6 @@ CITYSCAPES = dict.fromkeys(range(34), IGNORED) | {
 }
 NAMED: dict[str, dict[int, int]] = {"binary": BINARY, "ade20k": ADE20K, "cityscapes": CITYSCAPES}
 """What ``mask_values`` may be called; value in the file -> class."""
-
-_MOST_SHOWN = 4
 
 
 def to_json(
@@ -86,9 +85,8 @@ def seen(paths: Iterable[Path]) -> set[int]:
             found |= {-1} if colors is None else {color[0] for color in colors}
         colored = [color for color in colors or () if len({*color}) > 1]
         if colored:
-            shown = ", ".join(map(str, sorted(colored)[:_MOST_SHOWN]))
             raise SourceError(
-                f"{path} holds colours such as {shown}, and which class each stands for is not in the file: say "
+                f"{path} holds colours such as {few_of(sorted(colored), 4)}, and which class each stands for is not in the file: say "
                 "colors={(r, g, b): class, ...}"
             )
     return found

@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from readers.describe import few_of
 from readers.formats.path_table.table import Table
 from readers.sample import IMAGE_FIELDS, SourceError, is_image_file
 
 _MOST_TRIED = 8  # files of which one must be there
-_MOST_SHOWN = 3
 
 
 def find_image_files(table: Table, column: str, root: Path, *, strict: bool) -> list[str]:
@@ -93,8 +93,7 @@ class _Stems:
         if len(found) == 1:
             return os.path.join(folder, found[0])  # noqa: PTH118 - names stay as they are written
         if found:
-            shown = ", ".join(found[:_MOST_SHOWN])
-            raise ValueError(f"{name} names several files ({shown}): write the extension")
+            raise ValueError(f"{name} names several files ({few_of(found)}): write the extension")
         if (self._root / name).is_file():  # without any extension: its bytes say what it is
             return name
         raise ValueError(

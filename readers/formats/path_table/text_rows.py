@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from readers.describe import few_of
 from readers.formats.path_table.table import Table
 from readers.plural import counted
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
@@ -12,7 +13,6 @@ from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
 DELIMITERS = (",", ";", "\t")
 _LOOKED_AT = 20  # rows that tell the delimiter
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
-_MOST_SHOWN = 6
 
 
 def read_text(path: Path, delimiter: str | None, header: Sequence[str] | None) -> Table:
@@ -42,7 +42,7 @@ def read_text(path: Path, delimiter: str | None, header: Sequence[str] | None) -
                 continue
         if len(cells) != len(names):
             raise SourceError(
-                f"{path}, line {line} has {counted(len(cells), 'cell')}, the header {len(names)} ({_shown(names)}): quote "
+                f"{path}, line {line} has {counted(len(cells), 'cell')}, the header {len(names)} ({few_of(names)}): quote "
                 "cells that hold the delimiter, or name it with delimiter="
             )
         rows.append(cells)
@@ -125,7 +125,3 @@ def _require_different(path: Path, names: Sequence[str]) -> None:
     )
     if twice is not None:
         raise SourceError(f"{path} has two columns {twice!r}: rename one of them")
-
-
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_SHOWN]) + ", ..." * (len(names) > _MOST_SHOWN)

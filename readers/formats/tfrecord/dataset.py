@@ -16,7 +16,7 @@ from readers.formats.columns import find_roles, remarks_on
 from readers.formats.protobuf.example import ExampleReader, decode_fields, is_decoded
 from readers.formats.protobuf.wire import WireError
 from readers.formats.tfrecord.crc32c import crc32c, find_checked_lengths, masked
-from readers.formats.tfrecord.label_map import Classes, LabelMap, find_label_map, read_classes
+from readers.formats.tfrecord.label_map import Classes, LabelMap, find_label_map, read_label_map
 from readers.formats.tfrecord.objects import add_objects, holds_objects
 from readers.image.header import image_size
 from readers.image.restarts import restart_offsets
@@ -345,10 +345,10 @@ class TfRecordDataset(ShardDataset):
 
     def _read_labels(self, classes: Classes | None) -> LabelMap | None:
         if classes is not None:
-            return read_classes(classes)
+            return read_label_map(classes)
         first = self.shards[0]
         beside = None if is_url(first) else find_label_map(Path(first).parent)
-        return None if beside is None else read_classes(beside)
+        return None if beside is None else read_label_map(beside)
 
 
 def _without_label_map(shard: str) -> str:

@@ -59,7 +59,7 @@ class LabelMap:
         return self.of_number[self.number_of[text] if number is None else number]
 
 
-def read_classes(classes: Classes) -> LabelMap:
+def read_label_map(classes: Classes) -> LabelMap:
     """Return the label map that the caller means.
 
     Raises:

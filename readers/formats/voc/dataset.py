@@ -1,12 +1,11 @@
 """Pascal VOC: pictures with an XML file each, masks, and lists of splits."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from readers.classes import Classes, read_classes
 from readers.formats.boxes.checks import (
     Outside,
-    checked_classes,
     class_number,
     fit_box,
     require_choice,
@@ -55,7 +54,7 @@ class VocDataset(AnnotatedDataset):
     Args:
         root: The folder.
         split: A list of ``ImageSets`` (``Main``, with masks ``Segmentation``), or a folder called like a split.
-        classes: Names of the classes in the order of their numbers. None takes those of ``labelmap.txt``, else the 20
+        classes: Names of the classes in the order of their numbers, or a text file with one per line. None takes those of ``labelmap.txt``, else the 20
             of Pascal VOC where all names are among them, else all names of the folder (of all its splits), sorted.
         coords: "one-based" or "zero-based", from where coordinates count. None looks at all boxes: one that begins at
             0 shows the second; one that ends at the width or height the first, which is also taken, with a
@@ -86,7 +85,7 @@ class VocDataset(AnnotatedDataset):
         root: PathLike,
         *,
         split: str | None = None,
-        classes: Sequence[str] | None = None,
+        classes: Classes | None = None,
         coords: Coords | None = None,
         masks: Masks | None = None,
         difficult: bool = True,
@@ -101,7 +100,7 @@ class VocDataset(AnnotatedDataset):
         _require_some(found, masks)
         remarks = list(found.remarks)
         listed = _labelmap(found.root)
-        names = checked_classes(classes) or (*(one for one in listed if one != BACKGROUND),) or None
+        names = read_classes(classes) or (*(one for one in listed if one != BACKGROUND),) or None
         if found.list_class:
             names, coords = (f"not {found.list_class}", found.list_class), coords or "one-based"
         self._has_objects = bool(found.annotations) and not found.list_class

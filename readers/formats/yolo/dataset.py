@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from readers.formats.boxes.checks import Outside, checked_classes, require_choice, require_outside
+from readers.classes import Classes, read_classes
+from readers.formats.boxes.checks import Outside, require_choice, require_outside
 from readers.formats.boxes.dataset import AnnotatedDataset, Entry, Picture
 from readers.formats.coco.masks import rasterise, write_png
 from readers.formats.registry import require
@@ -42,7 +43,7 @@ class YoloDataset(AnnotatedDataset):
             which is refused.
         masks: In "segment", each object is a field too, ``mask.0.png`` and so on in the order of the boxes: 1 where
             it is, else 0. Needs the package pycocotools (the extra ``coco``).
-        classes: Names of the classes, where no YAML file has them.
+        classes: Names of the classes, or a text file with one per line, where no YAML file has them.
         root: Folder of the dataset, where the YAML file lies elsewhere.
         outside: What to do with a box that leaves its picture by more than 0.01 of its size: "raise" makes the sample
             bad, "clip" cuts the box.
@@ -71,7 +72,7 @@ class YoloDataset(AnnotatedDataset):
         split: str | None = None,
         task: Task | None = None,
         masks: bool = False,
-        classes: Sequence[str] | None = None,
+        classes: Classes | None = None,
         root: PathLike | None = None,
         outside: Outside = "raise",
     ) -> None:
@@ -81,7 +82,7 @@ class YoloDataset(AnnotatedDataset):
         above = None if root is None else Path(root).absolute()
         with unreadable(str(path)):
             found = find_layout(path, split, above, labelled=task != "semantic")
-        names = _class_names(found, checked_classes(classes))
+        names = _class_names(found, read_classes(classes))
         super().__init__(found.root, found.entries, names, {"format": "yolo"}, found.remarks)
         self.task = _task(found, task, self._files)
         if masks and self.task != "segment":

@@ -122,7 +122,9 @@ def test_several_formats_are_not_chosen_from(tmp_path: Path) -> None:
     root = write_voc(tmp_path, IMAGE, 1, train="0\n")
     put(root, {"a.jpg": IMAGE, "0.jpg": IMAGE, **SHAPES})
 
-    with pytest.raises(SourceError, match=r"voc and of labelme: say which are meant, format='voc'"):
+    with pytest.raises(
+        SourceError, match="Pascal VOC and as LabelMe: say format='voc' or format='labelme'"
+    ):
         open_dataset(root)
     assert type(open_dataset(root, format="voc")).__name__ == "VocDataset"
 
@@ -189,3 +191,22 @@ def test_the_picture_decides_what_it_is(tmp_path: Path) -> None:
     assert (bad.stage, bad.key) == ("header", "images/train/0")
     with Image.open(io.BytesIO(IMAGE)) as image:
         assert image.size == (WIDTH, HEIGHT)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_classes_are_given_as_elsewhere(tmp_path: Path, name: str) -> None:
+    """``classes=`` takes a list, numbers by name, or a file with a name per line, as of a folder of classes."""
+    options = WRITERS[name][0](tmp_path / "data", IMAGE)
+    (tmp_path / "classes.txt").write_text("person\ndog\ncat\n")
+    (tmp_path / "data" / "data.yaml").unlink(missing_ok=True)
+    if name == "yolo":
+        options["format"] = "yolo"
+    for classes in (
+        ["person", "dog", "cat"],
+        {"dog": 1, "cat": 2, "person": 0},
+        tmp_path / "classes.txt",
+    ):
+        opened = open_dataset(tmp_path / "data", **{**options, "classes": classes})
+        assert opened.class_names == ("person", "dog", "cat")
+    with pytest.raises(SourceError, match="classes= names the class 'dog' twice"):
+        open_dataset(tmp_path / "data", **{**options, "classes": ["dog", "dog"]})

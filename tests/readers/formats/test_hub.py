@@ -269,6 +269,15 @@ class TestHub:
         open_dataset(f"hf://datasets/{NAME}@{COMMIT}", split="train")
         assert len(server.served) == 3
 
+    @pytest.mark.usefixtures("server")
+    def test_labels_of_ones_own(self) -> None:
+        """They replace those of the repository, with the names of their classes."""
+        names = ["dog", "dog", "cat", "dog"]
+        address = f"hf://datasets/{NAME}"
+        dataset = open_dataset(address, split="train", labels=names, classes=["dog", "cat"])
+        assert dataset.column("label").tolist() == [0, 0, 1, 0]
+        assert dataset.class_names == ("dog", "cat")
+
     def test_another_commit_is_another_dataset(self, server: Hub) -> None:
         """Also where the files are the same; the old one can still be named."""
         first = open_dataset(f"hf://datasets/{NAME}", split="test")

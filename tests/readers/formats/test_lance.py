@@ -224,7 +224,7 @@ def test_sources_that_are_no_dataset(path: Path, monkeypatch: pytest.MonkeyPatch
         open_dataset(path)
     (path / "_delta_log").mkdir()
     with pytest.raises(
-        SourceError, match=r"is marked as lance and as delta: say which with format='lance'"
+        SourceError, match="is laid out as Lance and as Delta table: say format='lance' or"
     ):
         open_dataset(path)
     monkeypatch.setitem(sys.modules, "lance", None)

@@ -16,7 +16,7 @@ from tfrecord.reader import tfrecord_loader
 from tfrecord.writer import TFRecordWriter
 
 from readers import BadSample, SourceError, open_dataset
-from readers.formats.tfrecord.label_map import read_classes
+from readers.formats.tfrecord.label_map import read_label_map
 from tests.support.moved import assert_boxes_fit, assert_masks_fit, block, moved_batch
 
 SIZE = (48, 64)
@@ -260,7 +260,7 @@ def test_label_maps_are_read_as_by_protobuf(tmp_path: Path) -> None:
     theirs = text_format.Parse(MAP, _message())
 
     expected = {item.id: item.name for item in theirs.item}
-    assert read_classes(tmp_path / "a.pbtxt").names == expected
+    assert read_label_map(tmp_path / "a.pbtxt").names == expected
     assert tuple(expected[number] for number in sorted(expected)) == NAMES
 
 

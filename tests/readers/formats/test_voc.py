@@ -324,8 +324,8 @@ def test_refusals(devkit: Path, tmp_path: Path) -> None:
         ({"coords": "1"}, "coords='1' must be one of None, 'one-based', 'zero-based'"),
         ({"masks": True}, "masks=True must be one of None, 'class', 'object'"),
         ({"outside": None}, "outside=None must be one of 'raise', 'clip'"),
-        ({"classes": "dog"}, "classes='dog' must be a list of names"),
-        ({"classes": ["dog", "dog"]}, "names 'dog' twice"),
+        ({"classes": "dog"}, "the file of classes dog cannot be read"),
+        ({"classes": ["dog", "dog"]}, "names the class 'dog' twice"),
     ):
         with pytest.raises(SourceError, match=sentence):
             VocDataset(devkit, split="train", **options)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,9 +11,8 @@ from readers.formats.splits import split_alone
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.voc.layout import ANNOTATIONS, IMAGES, MASKS, find_devkit
 from readers.formats.yolo.config import find_config
-from readers.sample import IMAGE_FIELDS, SourceError
+from readers.sample import IMAGE_FIELDS
 
-_YAML = re.compile(r"\.ya?ml$", re.IGNORECASE)
 _YEAR = re.compile("VOC20[0-9]{2}")
 _ENDINGS = (*IMAGE_FIELDS, *(name.upper() for name in IMAGE_FIELDS))
 _TRIED = 3  # files
@@ -21,36 +20,32 @@ _HEAD_BYTES = 4096
 _MOST_BYTES = 64 << 20
 
 
-def detect_annotated(folder: Path, folders: Sequence[str], files: Sequence[str]) -> str | None:
-    """Return the name of the format of a folder, None where it is none of these.
-
-    Args:
-        folder: The folder.
-        folders: Names of the folders in it.
-        files: Names of the files in it.
-
-    Raises:
-        SourceError: It may be several.
-    """
-    inside = [(folder, files)]
-    for name in folders:
-        if split_alone(name):
-            inside.append((folder / name, next(os.walk(folder / name), ("", [], []))[2]))
-    hits = {
-        "yolo": any(_YAML.search(name) for name in files) and find_config(folder) is not None,
-        "voc": _is_devkit(folder, folders) or any(_holds_voc(*one) for one in inside),
-        "labelme": any(_holds_labelme(*one) for one in inside),
-    }
-    names = [name for name, hit in hits.items() if hit]
-    if len(names) > 1:
-        raise SourceError(
-            f"{folder} holds annotations of {' and of '.join(names)}: say which are meant, format={names[0]!r}"
-        )
-    return names[0] if names else None
+def is_voc(folder: Path) -> bool:
+    """Whether a folder has the folders of Pascal VOC, or such XML beside pictures in it or in folders of splits."""
+    return _is_devkit(folder) or any(_holds_voc(*one) for one in _listings(folder))
 
 
-def _is_devkit(folder: Path, folders: Sequence[str]) -> bool:
+def is_yolo(folder: Path) -> bool:
+    """Whether a folder holds the YAML file of a YOLO dataset."""
+    return find_config(folder) is not None
+
+
+def is_labelme(folder: Path) -> bool:
+    """Whether LabelMe's JSON lies in a folder or in folders of splits in it."""
+    return any(_holds_labelme(*one) for one in _listings(folder))
+
+
+def _listings(folder: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield a folder and the folders of splits in it, with the names of their files."""
+    _, folders, files = next(os.walk(folder), ("", [], []))
+    yield folder, files
+    for name in sorted(filter(split_alone, folders)):
+        yield folder / name, next(os.walk(folder / name), ("", [], []))[2]
+
+
+def _is_devkit(folder: Path) -> bool:
     """Whether there are folders of pictures and of XML, or of pictures and masks, as Pascal VOC calls them."""
+    folders = next(os.walk(folder), ("", [], []))[1]
     if not any(name in IMAGES or name == "VOCdevkit" or _YEAR.fullmatch(name) for name in folders):
         return False
     root = find_devkit(folder)
