@@ -41,7 +41,7 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
 
 def show(error: Exception) -> None:
     """Print an error as one sentence on standard error, red on a terminal."""
-    _print(f"error: {_SPLIT.sub(r'--split \1', str(error))}", "red")
+    _print("error: " + _SPLIT.sub(r"--split \1", str(error)), "red")
 
 
 def _show_warning(
