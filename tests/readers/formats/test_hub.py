@@ -269,7 +269,8 @@ class TestHub:
         open_dataset(f"hf://datasets/{NAME}@{COMMIT}", split="train")
         assert len(server.served) == 3
 
-    def test_labels_of_ones_own(self, server: Hub) -> None:
+    @pytest.mark.usefixtures("server")
+    def test_labels_of_ones_own(self) -> None:
         """They replace those of the repository, with the names of their classes."""
         names = ["dog", "dog", "cat", "dog"]
         address = f"hf://datasets/{NAME}"
