@@ -20,6 +20,7 @@ from gpu_aug.views import Views
 from readers import Dataset, ReadersError, Sample
 from readers.label_vector import LabelShape, class_number, label_shape_of
 from readers.order import SHUFFLES, AnyOrder, Shuffle, make_order
+from readers.sample import mask_number
 from readers.stream import is_stream
 
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
@@ -190,11 +191,12 @@ def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
             return count
         raise no_class_count(mixing[0])
     unlabelled = _unlabelled(dataset)
-    if unlabelled:
+    if unlabelled and not any(map(_has_targets, unlabelled)):
         name = next(type(leaf).__name__ for leaf in mixing[0].leaves if leaf.group > 1)
         warnings.warn(
-            f"{name} mixes samples with their labels, but the data seems to have none ({unlabelled} has not), so that batch.labels "
-            f"is {0 if count else -1} throughout; give labels, open_dataset(..., labels=...), or a recipe that mixes nothing",
+            f"{name} mixes samples with their labels, but the data seems to have none ({unlabelled[-1].key} has not), so that "
+            f"batch.labels is {0 if count else -1} throughout; give labels, open_dataset(..., labels=...), or a recipe that "
+            f"mixes nothing",
             stacklevel=5,
         )
     if count or unlabelled:
@@ -202,14 +204,20 @@ def num_classes_of(recipes: Sequence[Recipe], dataset: Dataset) -> int | None:
     raise no_class_count(mixing[0])
 
 
-def _unlabelled(dataset: Dataset) -> str:
-    """The key of a sample without a label, if the first, the middle and the last have none; else ""."""
-    length = len(dataset)
+def _unlabelled(dataset: Dataset) -> list[Sample]:
+    """The first, the middle and the last sample, if none of them has a label; else nothing."""
+    length, found = len(dataset), []
     for index in (0, length // 2, length - 1):  # nearly always the first one ends it
         [sample] = dataset.fetch([index])
         if not isinstance(sample, Sample) or class_number(sample.label) != -1:
-            return ""
-    return sample.key
+            return []
+        found.append(sample)
+    return found
+
+
+def _has_targets(sample: Sample) -> bool:
+    """Whether a sample may have boxes or masks, whose labels are of their own."""
+    return any(name == "json" or mask_number(name) is not None for name in sample.fields)
 
 
 def _vector_length(told: Sequence[int], shape: LabelShape) -> int:

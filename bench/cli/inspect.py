@@ -30,17 +30,17 @@ def inspect(
     from bench.output.text import print_left_out
     from dali_pipes.decode.check import CHECKS
     from readers.prepare import inspection
+    from readers.prepare.source import open_source
 
     check_writable(json)
     console = Console()
+    dataset = open_source(data, allow_pipe=allow_pipe, **source.asked())  # whose warnings are seen
     with hushed(), samples_bar(console) as bar:
         found = inspection.inspect(
-            data,
+            dataset,
             verify=CHECKS if verify else None,
-            allow_pipe=allow_pipe,
             num_workers=workers,
             on_progress=bar,
-            **source.asked(),
         )
     print_inspection(data, found, console)
     print_left_out(data, found.dataset, console)

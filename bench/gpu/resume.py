@@ -114,9 +114,8 @@ def run(
         if state is not None:
             loader.load_state_dict(state)
         for number in range(epochs):
-            loop = iter(loader)
-            position = loader.state_dict()["consumed"]
-            for batch in islice(loop, last_steps if number == epochs - 1 else None):
+            for batch in islice(loader, last_steps if number == epochs - 1 else None):
+                position = loader.state_dict()["consumed"] - len(batch)
                 for index, image in zip(batch.indices.tolist(), batch.images.cpu(), strict=True):
                     at = (loader.epoch, position)
                     assert at not in found.indices, f"epoch and position {at} come again"

@@ -1,7 +1,9 @@
 """Errors that a user of the command line can act on, in one sentence each."""
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 DEBUG_FLAG = "--debug"
 
@@ -15,7 +17,7 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
 
     An error that the packages raise on purpose becomes one red sentence and exit code 2. Any other error
     is a defect and keeps its traceback, as everything does under --debug, which is taken out of the
-    arguments wherever it stands. Ctrl-C gives exit code 130, which is typer's doing.
+    arguments wherever it stands. A warning of the packages is one yellow sentence. Ctrl-C gives exit code 130, which is typer's doing.
 
     Args:
         command: Gets the arguments without --debug.
@@ -24,7 +26,10 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = DEBUG_FLAG in given
     try:
-        command([argument for argument in given if argument != DEBUG_FLAG])
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.showwarning = _show_warning
+            command([argument for argument in given if argument != DEBUG_FLAG])
     except Exception as error:
         if debug or not isinstance(error, _expected()):
             raise
@@ -34,12 +39,32 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
 
 def show(error: Exception) -> None:
     """Print an error as one sentence on standard error, red on a terminal."""
+    _print(f"error: {error}", "red")
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Take the place of `warnings.showwarning`, which names a line of ours."""
+    if issubclass(category, UserWarning):
+        _print(f"warning: {message}", "yellow")
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        (file or sys.stderr).write(text)
+
+
+def _print(text: str, style: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
     from bench.output.text import printable
 
-    Console(stderr=True, soft_wrap=True).print(Text(f"error: {printable(str(error))}", style="red"))
+    Console(stderr=True, soft_wrap=True).print(Text(printable(text), style=style))
 
 
 def _expected() -> tuple[type[Exception], ...]:

@@ -150,7 +150,7 @@ def test_whatever_a_decoder_raises_is_its_images_verdict(
         raise error
 
     monkeypatch.setattr(ImageOps, "exif_transpose", fail)
-    monkeypatch.setattr(opencv, "_opencv", lambda: None)
+    monkeypatch.setattr(opencv, "opencv_5", lambda: None)
     with pytest.raises(DecodeError, match=f"Pillow: {type(error).__name__}"):
         opencv.decode(jpeg(40, 30), (30, 40))
 

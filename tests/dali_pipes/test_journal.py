@@ -62,7 +62,7 @@ def test_a_device_without_room(jpeg: Callable[..., bytes]) -> None:
     """As the system itself says it, with the first line that is written."""
     loader = Loader(make_small(jpeg, 8), RECIPE, batch_size=4, device="cpu", audit="/dev/full")
     with pytest.raises(LoaderError, match=r"audit='/dev/full'.*No space left on device"):
-        iter(loader)
+        next(iter(loader))
 
 
 def test_a_folder_is_no_file(jpeg: Callable[..., bytes], tmp_path: Path) -> None:

@@ -132,6 +132,11 @@ class CocoDataset(IndexedDataset):
                 f"{name} has {counted(told['lost'], 'annotation')} of images that it does not list, which are left out: make sure "
                 "that images and annotations belong together"
             )
+        if told.get("flat"):
+            found.append(
+                f"{name} has {counted(told['flat'], 'box')} without a width and a height above 0, whose objects are left out: "
+                "correct them, or say box_format='xyxy' where they are corners"
+            )
         if told.get("beyond") and self._options["box_format"] == "xywh":
             found.append(
                 f"{name}: bbox looks like x, y, x, y: x + w or y + h exceeds the image in {told['beyond']}% of the boxes; say "

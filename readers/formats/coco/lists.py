@@ -61,6 +61,7 @@ class _Annotation(NamedTuple):
     stop: int
     right: float = 0
     bottom: float = 0
+    is_flat: bool = False
 
 
 class _Lists:
@@ -131,7 +132,7 @@ class _Lists:
                 self.sizes[_as_utf8(image["id"])] = width, height
 
     def notes(self) -> str:
-        """Return what is to be said of the whole file, as JSON: lost annotations, and boxes that leave their images."""
+        """Return what is to be said of the whole file, as JSON: lost annotations, boxes without an area, boxes that leave their images."""
         lost = sum(len(some) for image, some in self.objects.items() if image not in self.sizes)
         boxes = beyond = 0
         for image, size in self.sizes.items():
@@ -140,6 +141,8 @@ class _Lists:
             if size:
                 beyond += sum(one.right > size[0] + 1 or one.bottom > size[1] + 1 for one in some)
         told = {"lost": lost} if lost else {}
+        flat = sum(one.is_flat for some in self.objects.values() for one in some)
+        told |= {"flat": flat} if flat else {}
         if boxes >= _FEW_BOXES and beyond > _SHARE_BEYOND * boxes:
             told["beyond"] = round(100 * beyond / boxes)
         return json.dumps(told) if told else ""
@@ -170,7 +173,7 @@ def _annotation(value: dict[str, Any], start: int, stop: int) -> _Annotation:
     if isinstance(box, list) and is_box(box):
         with suppress(OverflowError):  # of numbers with hundreds of digits
             return _Annotation("", start, stop, box[0] + box[2], box[1] + box[3])
-    return _Annotation("", start, stop)
+    return _Annotation("", start, stop, is_flat=isinstance(box, list) and len(box) == 4)
 
 
 def _as_utf8(value: int | str) -> int | str:

@@ -11,6 +11,7 @@ from readers.sample import SourceError, is_image_file
 
 _IMAGES = ("images", "image", "imgs", "img")
 _MASKS = ("masks", "mask", "annotations", "labels")
+_LOOKED_AT = 16  # images
 _CITYSCAPES = "leftImg8bit"
 _CITYSCAPES_MASKS = ("gtFine", "gtCoarse")
 _TAILS = ("_masks", "_mask", "_labels", "annot")  # train/ and train_masks/
@@ -102,23 +103,21 @@ def _pairs(root: Path) -> Iterator[Layout]:
 
 
 def _share_a_name(root: Path, pair: Layout) -> bool:
-    """Whether the first image has a mask in the same place, of the same name or a longer one."""
-    first = _first_image(root / pair.images)
-    if first is None:
-        return False
-    inside, name = os.path.split(first)
-    stem = name.rpartition(".")[0].removesuffix(pair.image_suffix)
+    """Whether one of the first images has a mask in the same place, of the same name or a longer one."""
+    inside, images = _first_images(root / pair.images)
+    stems = tuple(name.rpartition(".")[0].removesuffix(pair.image_suffix) for name in images)
     names = _names(root / pair.masks / inside, folders=False)
-    return any(name.startswith(stem) and is_image_file(name) for name in names)
+    return any(name.startswith(stems) and is_image_file(name) for name in names)
 
 
-def _first_image(folder: Path) -> str | None:
+def _first_images(folder: Path) -> tuple[str, list[str]]:
+    """Return the place of the first images, and their names; none where there are none."""
     for path, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name[0] != ".")
         names = sorted(name for name in files if name[0] != "." and is_image_file(name))
         if names:
-            return os.path.relpath(f"{path}/{names[0]}", folder)
-    return None
+            return os.path.relpath(path, folder), names[:_LOOKED_AT]
+    return "", []
 
 
 def _choose(folder: Path, names: list[str], split: str | None) -> str:

@@ -336,3 +336,23 @@ def test_values_of_options() -> None:
         "id": "007",
         "n": 7,
     }
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["index"], ["run", "--device", "cpu"]])
+@pytest.mark.filterwarnings("default:.*is read without the boxes:UserWarning")
+def test_warnings_are_sentences(
+    command: list[str], run: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What opening a dataset warns of is said, in one line that names no line of the program."""
+    for path in data.rglob("*.jpg"):
+        path.with_suffix(".txt").write_text("0 0.5 0.5 0.25 0.25")
+    monkeypatch.chdir(data.parent)
+    first, *others = command
+
+    code, _, error = run(first, "data", *others)
+
+    assert code == 0
+    assert error.startswith("warning: ")
+    assert "is read without the boxes of YOLO" in error
+    assert "UserWarning" not in error
+    assert error.count("\n") == error.count("warning: ")

@@ -503,7 +503,7 @@ def test_frames_of_other_names_are_asked_for(
         Image.fromarray(frame).save(folder / f"shot{number}.png")
     chosen = (folder.parent, "--format", "frame-folder")
     monkeypatch.setattr(
-        "bench.compare.report.compare", lambda *given: formats.append(given[2].format)
+        "bench.compare.report.compare", lambda *given: formats.append(given[2].how["format"])
     )
     monkeypatch.setattr("bench.compare.report.show_comparison", lambda *_: None)
 

@@ -15,7 +15,8 @@ from pycocotools.coco import COCO
 
 from dali_pipes import Loader
 from gpu_aug import Recipe, Resize
-from readers import BadSample, SourceError, open_dataset
+from readers import BadSample, Sample, SourceError, open_dataset
+from tests.support.annotated import picture
 from tests.support.moved import assert_boxes_fit, assert_masks_fit, block, moved_batch
 
 SIZE = (48, 64)
@@ -241,6 +242,21 @@ def test_annotations_of_images_that_are_not_listed(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.warns(UserWarning, match="has 3 annotations of images that it does not list"):
             open_dataset(path)
+
+
+def test_boxes_without_an_area(tmp_path: Path) -> None:
+    """An object whose box has no width or height is left out, as by many tools, and counted."""
+    boxes = [[2, 2, 5, 6], [2, 2, 0, 6], [2, 2, 5, -1]]
+    objects = [{"image_id": 1, "category_id": 1, "bbox": box} for box in boxes]
+    image = {"id": 1, "file_name": "a.png", "height": 48, "width": 64}
+    (tmp_path / "a.png").write_bytes(picture())
+    stored = {"images": [image], "annotations": objects, "categories": [{"id": 1, "name": "dog"}]}
+    (tmp_path / "a.json").write_text(json.dumps(stored))
+
+    with pytest.warns(UserWarning, match="has 2 boxes without a width and a height above 0"):
+        [sample] = open_dataset(tmp_path / "a.json").fetch([0])
+    assert isinstance(sample, Sample)
+    assert json.loads(bytes(sample.fields["json"]))["boxes"] == [[2, 2, 7, 8]]
 
 
 def test_corners_that_are_taken_for_sizes(tmp_path: Path) -> None:

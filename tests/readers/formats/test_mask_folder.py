@@ -273,6 +273,15 @@ def test_partners(tmp_path: Path) -> None:
         open_dataset(root)
 
 
+def test_the_first_mask_is_missing(tmp_path: Path) -> None:
+    """The folders are no classes because one mask is missing, be it the first."""
+    root = pairs(tmp_path, [IDS, IDS, IDS])
+    (root / "masks/0.png").unlink()
+
+    with pytest.raises(SourceError, match=r"1 of 3 images have no mask \(0.png\)"):
+        open_dataset(root)
+
+
 def test_one_folder_for_both(tmp_path: Path) -> None:
     """Masks beside their images are told apart by their suffix."""
     photo(tmp_path / "a/x.png")
