@@ -1,13 +1,14 @@
 """The samples of each class, for datasets whose classes come in fixed proportions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from readers.describe import few_of
 from readers.label_vector import LabelShape, described
-from readers.proportion import checked_shares
+from readers.proportion import checked_shares, is_number
 from readers.sample import SelectionError
 
 _MOST_COUNTED = 1 << 24  # labels below this are counted in a table
@@ -44,6 +45,38 @@ def group_classes(
         raise SelectionError("balanced() has the weight 0 for every class; give one of them more")
     shares = checked_shares(of_class[kept].tolist(), int(kept.sum()))
     return _grouped(labels, present[kept], sizes[kept]), sizes[kept].astype(np.int64), shares
+
+
+def class_weights(
+    weights: Mapping[int | str, float], class_names: Sequence[str]
+) -> dict[int, float]:
+    """Return relative frequencies by class number.
+
+    Args:
+        weights: Relative frequency of each class, by number or name.
+        class_names: Name of each class number.
+
+    Raises:
+        SelectionError: There is no such class, or a weight is no number from 0.
+    """
+    found = {_class_number(name, class_names): weight for name, weight in weights.items()}
+    for label, weight in found.items():
+        if not is_number(weight) or weight < 0:
+            raise SelectionError(
+                f"balanced() has the weight {weight!r} for class {label}; give a number from 0"
+            )
+    return found
+
+
+def _class_number(name: int | str, class_names: Sequence[str]) -> int:
+    if not isinstance(name, str):
+        return int(name)
+    if name not in class_names:
+        raise SelectionError(
+            f"balanced() has a weight for the class {name!r}, which there is not; the data names "
+            f"{few_of(class_names, 10) or 'no classes'}"
+        )
+    return list(class_names).index(name)
 
 
 def require_classes(shape: LabelShape, method: str) -> None:

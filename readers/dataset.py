@@ -1,8 +1,7 @@
-"""The base of all datasets of this package: columns, subsets and class names, besides fetching."""
+"""The base of all datasets of this package, whose samples can be selected; and the selections."""
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, overload
@@ -10,14 +9,14 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from readers.balance import group_classes, require_classes
+from readers.balance import class_weights, group_classes, require_classes
 from readers.classes import Classes
-from readers.describe import few_of
+from readers.fetched import FetchedDataset
 from readers.given_labels import GivenLabels, given_labels
 from readers.label_vector import LabelShape, label_shape_of
-from readers.order import AnyOrder, Shuffle, make_order
+from readers.order import AnyOrder, Shuffle
 from readers.plural import counted
-from readers.proportion import ProportionalOrder, checked_length, is_number
+from readers.proportion import ProportionalOrder, checked_length
 from readers.sample import (
     BadSample,
     ColumnName,
@@ -30,10 +29,8 @@ from readers.sample import (
 )
 from readers.selection import Picked, Stretch, pick_shares, pick_taken, pick_where
 
-_KEYS_READ = 256  # samples that are held at a time
 
-
-class IndexedDataset(ABC):
+class IndexedDataset(FetchedDataset):
     """A `readers.Dataset` whose samples can be selected.
 
     Selections are datasets, too, with indices of their own, the keys and class names of what they were
@@ -50,48 +47,6 @@ class IndexedDataset(ABC):
         >>> photos[-1].key, photos.classes
         ('dog/017.jpg', ('cat', 'dog'))
     """
-
-    @property
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """See `Dataset.fingerprint`."""
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Name of each class number, or of each number of a vector; empty where the data does not name them."""
-        return ()
-
-    @property
-    def label_shape(self) -> LabelShape:
-        """Shape of every label: () for class numbers, (K,) for vectors of K numbers, None for vectors of several lengths."""
-        return ()
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """`class_names`, by the name that torchvision has for them."""
-        return self.class_names
-
-    @property
-    def field_types(self) -> FieldTypes:
-        """Fields that are arrays of one type and shape, which a Loader stacks; see `readers.sample.FieldTypes`."""
-        return {}
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Warnings for `readers.open_dataset`: sentences about choices that may not be intended."""
-        return ()
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    def __repr__(self) -> str:
-        """Its kind, and how many samples and classes it has."""
-        classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
-        return f"{type(self).__name__}({counted(len(self), 'sample')}{classes})"
-
-    @abstractmethod
-    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
-        """See `Dataset.fetch`."""
 
     @overload
     def __getitem__(self, index: int) -> Sample: ...
@@ -111,62 +66,6 @@ class IndexedDataset(ABC):
         if not -length <= number < length:
             raise IndexError(f"index must be in {-length} <= index < {length}, got {number}")
         return sound(self.fetch([number % length])[0])
-
-    def __iter__(self) -> Iterator[Sample]:
-        """All samples in the dataset's order.
-
-        Raises:
-            SourceError: One is bad; the text gives the reason.
-        """
-        length, step = len(self), min(self.block_size, 64)
-        for start in range(0, length, step):
-            for sample in self.fetch(range(start, min(start + step, length))):
-                yield sound(sample)
-
-    @property
-    def block_size(self) -> int:
-        """Number of neighbouring samples to read together; the unit of the block shuffle."""
-        return 256
-
-    @abstractmethod
-    def column(self, name: ColumnName) -> NDArray[np.int64]:
-        """One number for every sample, int64 [len].
-
-        ``label`` is -1 and ``height`` and ``width`` are 0 where the data does not say; ``num_bytes`` is
-        the size of all fields together, -1 where it is not known without reading. Labels that are vectors are no
-        classes: -1.
-        """
-
-    def keys(self) -> list[str]:
-        """Name of every sample; where the format has no list of them all samples are read for it."""
-        found: list[str] = []
-        for start in range(0, len(self), _KEYS_READ):
-            some = np.arange(start, min(start + _KEYS_READ, len(self)))
-            found += [sample.key for sample in self.fetch(some)]
-        return found
-
-    def verify(self) -> Iterator[BadSample]:
-        """Read everything and compare the format's own checksums, if it has any.
-
-        Yields:
-            Every sample that is not as it was written, as far as they tell.
-        """
-        yield from ()
-
-    def order(
-        self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
-    ) -> AnyOrder:
-        """Return the order of the samples in every epoch.
-
-        Args:
-            seed: >= 0.
-            shuffle: As for `readers.Order`.
-            shuffle_window: For "block", how many samples the open blocks hold together; None is 4096, or
-                16 blocks where that is more.
-        """
-        return make_order(
-            len(self), seed, shuffle, block_size=self.block_size, shuffle_window=shuffle_window
-        )
 
     def where(self, condition: str | NDArray[np.bool_] | Sequence[bool]) -> "Subset":
         """Select the samples for which a condition holds, in their order.
@@ -268,7 +167,28 @@ class IndexedDataset(ABC):
             )
 
 
-class Subset(IndexedDataset):
+class _Selection(IndexedDataset):
+    """What samples keep that are selected from a dataset, `whole`."""
+
+    whole: IndexedDataset
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Class names of the whole dataset: classes keep their numbers."""
+        return self.whole.class_names
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Those of the whole dataset."""
+        return self.whole.field_types
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """That of the whole dataset."""
+        return label_shape_of(self.whole)
+
+
+class Subset(_Selection):
     """Some of the samples of a dataset; `IndexedDataset.where`, `take` and `split` make it.
 
     Attributes:
@@ -296,21 +216,6 @@ class Subset(IndexedDataset):
         """32 hex digits over the fingerprint of the whole and which samples these are."""
         text = f"{self.whole.fingerprint} {self._picked.identity}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names of the whole dataset: classes keep their numbers."""
-        return self.whole.class_names
-
-    @property
-    def field_types(self) -> FieldTypes:
-        """Those of the whole dataset."""
-        return self.whole.field_types
-
-    @property
-    def label_shape(self) -> LabelShape:
-        """That of the whole dataset."""
-        return label_shape_of(self.whole)
 
     @property
     def block_size(self) -> int:
@@ -392,7 +297,7 @@ class Relabelled(Subset):
         ]
 
 
-class Balanced(IndexedDataset):
+class Balanced(_Selection):
     """A dataset whose classes come in fixed proportions; `IndexedDataset.balanced` makes it.
 
     Indices are those of the dataset itself.
@@ -415,13 +320,7 @@ class Balanced(IndexedDataset):
     ) -> None:
         require_classes(label_shape_of(whole), "balanced")
         self.whole = whole
-        given = {} if weights is None else weights
-        self._weights = {self._class_number(name): given[name] for name in given}
-        for label, weight in self._weights.items():
-            if not is_number(weight) or weight < 0:
-                raise SelectionError(
-                    f"balanced() has the weight {weight!r} for class {label}; give a number from 0"
-                )
+        self._weights = class_weights(weights or {}, whole.class_names)
         self._num_positions = checked_length(length, len(whole))
         _ = self._groups  # refused here, not in the first loop
 
@@ -444,21 +343,6 @@ class Balanced(IndexedDataset):
         weights = sorted((label, float(weight)) for label, weight in self._weights.items())
         text = f"balanced {self.whole.fingerprint} {weights} {self._num_positions}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Class names of the dataset."""
-        return self.whole.class_names
-
-    @property
-    def field_types(self) -> FieldTypes:
-        """Those of the dataset."""
-        return self.whole.field_types
-
-    @property
-    def label_shape(self) -> LabelShape:
-        """That of the dataset, which is ()."""
-        return label_shape_of(self.whole)
 
     @property
     def block_size(self) -> int:
@@ -503,13 +387,3 @@ class Balanced(IndexedDataset):
     def _groups(self) -> tuple[NDArray[Any], NDArray[np.int64], tuple[float, ...]]:
         """The samples class by class, how many each class has, and its weight; without those of weight 0."""
         return group_classes(self.whole.column("label"), self._weights)
-
-    def _class_number(self, name: int | str) -> int:
-        if isinstance(name, str):
-            if name not in self.class_names:
-                raise SelectionError(
-                    f"balanced() has a weight for the class {name!r}, which there is not; the data names "
-                    f"{few_of(self.class_names, 10) or 'no classes'}"
-                )
-            return self.class_names.index(name)
-        return int(name)

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -66,17 +66,8 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
         return _detect_by_marker(folder, marker, split)
     if _ROBOFLOW in files and split is None:
         return Detected(FORMATS["coco"], [str(folder / _ROBOFLOW)])
-    splits = folder_splits(folders)
-    if splits:
-        if split is None:
-            names = in_order(splits.values())
-            first = next(name for name in folders if splits.get(name) == names[0])
-            raise SourceError(
-                f"{several_splits(str(folder), names, f'the folder {folder / first}')}; where they are classes, "
-                "say format='folder'"
-            )
-        chosen = folder_of_split(folder, list(splits), split)
-        return with_classes_of_train(detect_folder(chosen, None), folder, splits)
+    if splits := folder_splits(folders):
+        return _detect_in_split(folder, splits, split)
     metadata = find_metadata(folder, files)
     if metadata is not None and (metadata.name != _METADATA or has_named_files(metadata)):
         return Detected(FORMATS["csv"], [str(metadata)])
@@ -98,6 +89,19 @@ def detect_folder(folder: Path, split: str | None) -> Detected:
     if any("=" in name for name in folders) and next(folder.rglob("*.parquet"), None):
         return _detect_partitions(folder, split)
     return _detect_media(folder, folders, files, split)
+
+
+def _detect_in_split(folder: Path, splits: Mapping[str, str], split: str | None) -> Detected:
+    """What the folder of a split holds, where folders are called like splits: folder -> split."""
+    if split is None:
+        names = in_order(splits.values())
+        first = next(name for name in splits if splits[name] == names[0])
+        raise SourceError(
+            f"{several_splits(str(folder), names, f'the folder {folder / first}')}; where they are classes, "
+            "say format='folder'"
+        )
+    chosen = folder_of_split(folder, list(splits), split)
+    return with_classes_of_train(detect_folder(chosen, None), folder, splits)
 
 
 def _detect_by_marker(folder: Path, marker: str, split: str | None) -> Detected:

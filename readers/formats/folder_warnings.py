@@ -41,6 +41,13 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
     root = Path(folder).absolute()
     names = sorted(name for name in _names(root) if name[0] != ".")
     classes = [name for name in names if (root / name).is_dir()]
+    yield from _names_that_say_otherwise(root, classes)
+    yield from _masks_among_images(root, classes)
+    yield from _other_levels(root, names, classes)
+    yield from _files_left_out(root, classes)
+
+
+def _names_that_say_otherwise(root: Path, classes: list[str]) -> Iterator[str]:
     said = [name for name in classes if split_alone(name)]
     if said and len(classes) > 1:
         yield (
@@ -53,6 +60,9 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
             f"{root} has the class {targets[0]!r}: its images are taken for photographs; a mask is read when it lies beside its "
             "photograph, PHOTO.mask.png beside PHOTO.jpg"
         )
+
+
+def _masks_among_images(root: Path, classes: list[str]) -> Iterator[str]:
     mask = _mask_beside(root, classes)
     if mask:
         yield (
@@ -65,6 +75,10 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
             f"{root} has two classes with the same names of files, {pair[0]} and {pair[1]}: where the second is the mask of the "
             "first, put it beside the first as NAME.mask.png; where they are classes, say format='folder'"
         )
+
+
+def _other_levels(root: Path, names: list[str], classes: list[str]) -> Iterator[str]:
+    """Where classes may be folders deeper, or the images frames of videos."""
     if len(classes) == 1 and not any(map(is_image_file, names)):
         inside = sorted(_names(root / classes[0]))
         deeper = [name for name in inside if (root / classes[0] / name).is_dir()]
@@ -73,7 +87,7 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
                 f"{root} has the one class {classes[0]!r}, whose images lie in folders ({', '.join(deeper[:3])}): where these "
                 f"are the classes, open {root / classes[0]}"
             )
-        elif said or _NO_CLASS.fullmatch(classes[0]):
+        elif split_alone(classes[0]) or _NO_CLASS.fullmatch(classes[0]):
             yield (
                 f"{root} has the one class {classes[0]!r}, so that all labels are 0: where that is no class, open "
                 f"{root / classes[0]}"
@@ -84,6 +98,9 @@ def doubts(kind: Format, folder: str) -> Iterator[str]:
             f"{root} holds pictures that are called like frames of a video ({numbered}), but their numbers do not begin at 0 or 1, "
             "so they are read as images of classes: say format='frame-folder' for videos"
         )
+
+
+def _files_left_out(root: Path, classes: list[str]) -> Iterator[str]:
     others = Counter(
         Path(name).suffix.lower()
         for folder in (root, *(root / name for name in classes))

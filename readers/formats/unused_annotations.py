@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from readers.formats.boxes.listing import head_of
 from readers.formats.openimages.rows import fits
 from readers.formats.path_table.detect import tables_about
 from readers.formats.path_table.image_files import find_image_files
@@ -17,7 +18,6 @@ from readers.sample import SourceError, is_image_file
 
 _YOLO = re.compile(r"\s*[0-9]+(?:\s+[01]?\.[0-9]+(?:[eE]-?[0-9]+)?|\s+[01]){4,}\s*")
 _LOOKED_AT = 64  # names of a folder
-_HEAD_BYTES = 4096
 _METADATA = "metadata.jsonl"
 _CVAT = "annotations.xml"  # of its own format for images
 _MOST_BYTES = 1 << 25  # of a file that is read for a warning
@@ -54,7 +54,7 @@ def unread(kind: Format, folder: str) -> list[str]:
         found.append(
             f"{root} is read without the rows of {path}: open that file to have them, open_dataset({str(path)!r}{where})"
         )
-    if (root / _CVAT).is_file() and b"<annotations>" in _head(root / _CVAT):
+    if (root / _CVAT).is_file() and b"<annotations>" in head_of(root / _CVAT):
         found.append(
             f"{root} is read without the objects in {root / _CVAT}: export them from CVAT as COCO, YOLO or Pascal VOC to have them"
         )
@@ -101,7 +101,7 @@ def _annotation(folder: Path, image: str) -> str:
         (folder / f"{stem}.xml", folder),
         (folder.parent / "Annotations" / f"{stem}.xml", folder.parent),
     ):
-        if _is_voc(path):
+        if looks_like_annotation(head_of(path)):
             return f"the boxes of Pascal VOC ({path} and its like): {_opened(root, 'voc')}"
     texts = [(folder / f"{stem}.txt", folder)]
     parts = list(folder.parts)
@@ -114,10 +114,6 @@ def _annotation(folder: Path, image: str) -> str:
             if _YOLO.fullmatch(file.readline(1000)):
                 return f"the boxes of YOLO ({path} and its like): {_opened(root, 'yolo')}"
     return ""
-
-
-def _is_voc(path: Path) -> bool:
-    return looks_like_annotation(_head(path))
 
 
 def _opened(root: Path, format: str) -> str:
@@ -142,9 +138,3 @@ def _open_images(root: Path) -> list[Path]:
     with suppress(OSError):
         return [path for path in sorted(root.glob("*-bbox.csv")) if fits(path)][:1]
     return []
-
-
-def _head(path: Path) -> bytes:
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(_HEAD_BYTES)
-    return b""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from readers.describe import few_of
+from readers.plural import counted
 from readers.sample import SourceError
 
 Outside = Literal["raise", "clip"]
@@ -83,6 +84,6 @@ def told_of_unpaired(root: Path, num_images: int, num_annotations: int, ending: 
     if not num_images and not num_annotations:
         return []
     return [
-        f"{root} has {num_images} pictures without {ending} and {num_annotations} {ending} without a picture, "
+        f"{root} has {counted(num_images, 'picture')} without {ending} and {num_annotations} {ending} without a picture, "
         "which are no samples"
     ]

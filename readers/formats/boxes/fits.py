@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from readers.formats.boxes.listing import stem_of
+from readers.formats.boxes.listing import head_of, stem_of
 from readers.formats.splits import split_alone
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.voc.layout import ANNOTATIONS, IMAGES, MASKS, find_devkit
@@ -16,7 +16,6 @@ from readers.sample import IMAGE_FIELDS
 _YEAR = re.compile("VOC20[0-9]{2}")
 _ENDINGS = (*IMAGE_FIELDS, *(name.upper() for name in IMAGE_FIELDS))
 _TRIED = 3  # files
-_HEAD_BYTES = 4096
 _MOST_BYTES = 64 << 20
 
 
@@ -73,7 +72,7 @@ def _holds_voc(folder: Path, files: Sequence[str]) -> bool:
 
 def _any_xml(folder: Path, names: Sequence[str]) -> bool:
     found = sorted(name for name in names if name.lower().endswith(".xml"))[:_TRIED]
-    return any(looks_like_annotation(_head(folder / name)) for name in found)
+    return any(looks_like_annotation(head_of(folder / name)) for name in found)
 
 
 def _holds_labelme(folder: Path, files: Sequence[str]) -> bool:
@@ -83,15 +82,9 @@ def _holds_labelme(folder: Path, files: Sequence[str]) -> bool:
 
 def _is_labelme(path: Path) -> bool:
     """Whether JSON has shapes and the path of a picture, wherever in it they stand."""
-    if not _head(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+    if not head_of(path).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return False
     with suppress(OSError), path.open("rb") as file:
         text = file.read(_MOST_BYTES)
         return b'"shapes"' in text and b'"imagePath"' in text
     return False
-
-
-def _head(path: Path) -> bytes:
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(_HEAD_BYTES)
-    return b""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from readers.formats.splits import (
@@ -12,6 +13,8 @@ from readers.formats.splits import (
     split_alone,
 )
 from readers.sample import SourceError
+
+_HEAD_BYTES = 4096
 
 
 def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]:
@@ -44,6 +47,13 @@ def files_below(root: Path, folder: str = "") -> Iterator[tuple[str, list[str]]]
 def stem_of(name: str) -> str:
     """A file's name without its last ending: ``a.b`` of ``a.b.jpg``."""
     return name.rpartition(".")[0] or name
+
+
+def head_of(path: Path) -> bytes:
+    """The first 4096 bytes of a file, which tell its kind; none where it cannot be read."""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(_HEAD_BYTES)
+    return b""
 
 
 def inside_split(root: Path, names: Iterable[str], split: str | None) -> Callable[[str], bool]:

@@ -20,7 +20,7 @@ class Classes(NamedTuple):
     """What there is to know beside the images.
 
     Attributes:
-        words: WordNet id -> words, sorted by id: the class is the place.
+        words: WordNet id -> words, sorted by id: their order numbers the classes.
         truth: Class of the validation images, in the order of their numbers; None where the solution names them.
         solution: Class by the name of a validation image, without its ending.
     """
@@ -88,11 +88,11 @@ def read_devkit(folder: Path) -> Classes:
         )
     numbers = _read_meta(found / _META)
     words = dict(sorted(numbers.values()))
-    place = {wnid: label for label, wnid in enumerate(words)}
+    class_of = {wnid: label for label, wnid in enumerate(words)}
     path = found / _TRUTH
     try:
         lines = path.read_text("ascii").split()
-        truth = [place[numbers[int(line)][0]] for line in lines]
+        truth = [class_of[numbers[int(line)][0]] for line in lines]
     except (OSError, UnicodeDecodeError, ValueError, KeyError) as error:
         raise SourceError(
             f"{path} cannot be read as one number of a class for each line ({error}): unpack the kit again"
@@ -114,12 +114,12 @@ def read_kaggle(folder: Path) -> Classes:
         raise SourceError(
             f"{path} must have one line for each class, an id such as n01440764 and words, sorted by id: restore it"
         )
-    place = {wnid: label for label, wnid in enumerate(words)}
+    class_of = {wnid: label for label, wnid in enumerate(words)}
     answers = folder / "LOC_val_solution.csv"
-    return Classes(words, None, _read_solution(answers, place) if answers.is_file() else None)
+    return Classes(words, None, _read_solution(answers, class_of) if answers.is_file() else None)
 
 
-def _read_solution(path: Path, place: Mapping[str, int]) -> dict[str, int]:
+def _read_solution(path: Path, class_of: Mapping[str, int]) -> dict[str, int]:
     """Return the class of each image; an image may have several boxes, of one class."""
     found = {}
     try:
@@ -129,11 +129,11 @@ def _read_solution(path: Path, place: Mapping[str, int]) -> dict[str, int]:
     for number, row in enumerate(rows, start=2):
         name, told = row.get("ImageId"), str(row.get("PredictionString") or "").split()
         classes = {*told[::5]}
-        if not name or len(told) % 5 or len(classes) != 1 or not classes <= place.keys():
+        if not name or len(told) % 5 or len(classes) != 1 or not classes <= class_of.keys():
             raise SourceError(
                 f"{path}, line {number}: it must have an ImageId and boxes of one known class, each 'wnid x y x y'"
             )
-        found[name] = place[classes.pop()]
+        found[name] = class_of[classes.pop()]
     return found
 
 

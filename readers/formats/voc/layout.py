@@ -9,6 +9,7 @@ from readers.formats.boxes.dataset import Entry
 from readers.formats.boxes.listing import files_below, inside_split, stem_of
 from readers.formats.splits import canonical, in_order, no_such_split, several_splits
 from readers.formats.voc.lists import read_list, splits_in
+from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 
 IMAGES = ("JPEGImages", "images", "Images")
@@ -135,7 +136,7 @@ def _paired(
     entries = [Entry(stem, images[stem], annotations[stem]) for stem in both]
     if not entries:
         raise SourceError(
-            f"{root} has {len(images)} pictures and {len(annotations)} .xml files, of which no two belong together: "
+            f"{root} has {counted(len(images), 'picture')} and {counted(len(annotations), '.xml file')}, of which no two belong together: "
             "give a folder with a.xml beside a.jpg, or with JPEGImages/a.jpg and Annotations/a.xml"
         )
     counts = len(images) - len(both), len(annotations) - len(both)

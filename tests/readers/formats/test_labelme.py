@@ -242,7 +242,7 @@ def test_splits_and_counterparts(tmp_path: Path) -> None:
         dataset = open_dataset(root, split="train")
     assert told(dataset.fetch([0])[0])["labels"] == [1]
     put(root, {"val/9.jpg": IMAGE})
-    with pytest.warns(UserWarning, match=r"has 1 pictures without \.json"):
+    with pytest.warns(UserWarning, match=r"has 1 picture without \.json"):
         assert len(open_dataset(root, split="val", classes=CLASSES)) == 1
     shutil.rmtree(root / "train")
     with pytest.raises(SourceError, match="has no split 'train': its splits are validation"):

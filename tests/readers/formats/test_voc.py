@@ -339,7 +339,7 @@ def test_refusals(devkit: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"a.jpg and a.png, which an annotation cannot tell"):
         VocDataset(tmp_path / "two")
     put(tmp_path / "none", {"a.jpg": IMAGE, "b.xml": voc_xml(EDGE)})
-    with pytest.raises(SourceError, match=r"has 1 pictures and 1 \.xml files, of which no two"):
+    with pytest.raises(SourceError, match=r"has 1 picture and 1 \.xml file, of which no two"):
         VocDataset(tmp_path / "none")
 
 

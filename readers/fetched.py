@@ -1,0 +1,122 @@
+"""Datasets of which samples are fetched by index: what a format's class must say of them, and what follows."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from readers.label_vector import LabelShape
+from readers.order import AnyOrder, Shuffle, make_order
+from readers.plural import counted
+from readers.sample import BadSample, ColumnName, FieldTypes, Sample, sound
+
+_KEYS_READ = 256  # samples that are held at a time
+
+
+class FetchedDataset(ABC):
+    """What `readers.IndexedDataset` has besides its selections; formats derive from that class.
+
+    Example:
+        >>> photos = open_dataset("photos/")
+        >>> photos.fetch([0, 1])[0].key, photos.column("label")[:2]
+        ('cat/000.jpg', array([0, 0]))
+    """
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """See `Dataset.fingerprint`."""
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Name of each class number, or of each number of a vector; empty where the data does not name them."""
+        return ()
+
+    @property
+    def label_shape(self) -> LabelShape:
+        """Shape of every label: () for class numbers, (K,) for vectors of K numbers, None for vectors of several lengths."""
+        return ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """`class_names`, by the name that torchvision has for them."""
+        return self.class_names
+
+    @property
+    def field_types(self) -> FieldTypes:
+        """Fields that are arrays of one type and shape, which a Loader stacks; see `readers.sample.FieldTypes`."""
+        return {}
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Warnings for `readers.open_dataset`: sentences about choices that may not be intended."""
+        return ()
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    def __repr__(self) -> str:
+        """Its kind, and how many samples and classes it has."""
+        classes = f", {counted(len(self.class_names), 'class')}" if self.class_names else ""
+        return f"{type(self).__name__}({counted(len(self), 'sample')}{classes})"
+
+    @abstractmethod
+    def fetch(self, indices: Sequence[int] | NDArray[np.int64]) -> list[Sample | BadSample]:
+        """See `Dataset.fetch`."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        """All samples in the dataset's order.
+
+        Raises:
+            SourceError: One is bad; the text gives the reason.
+        """
+        length, step = len(self), min(self.block_size, 64)
+        for start in range(0, length, step):
+            for sample in self.fetch(range(start, min(start + step, length))):
+                yield sound(sample)
+
+    @property
+    def block_size(self) -> int:
+        """Number of neighbouring samples to read together; the unit of the block shuffle."""
+        return 256
+
+    @abstractmethod
+    def column(self, name: ColumnName) -> NDArray[np.int64]:
+        """One number for every sample, int64 [len].
+
+        ``label`` is -1 and ``height`` and ``width`` are 0 where the data does not say; ``num_bytes`` is
+        the size of all fields together, -1 where it is not known without reading. Labels that are vectors are no
+        classes: -1.
+        """
+
+    def keys(self) -> list[str]:
+        """Name of every sample; where the format has no list of them all samples are read for it."""
+        found: list[str] = []
+        for start in range(0, len(self), _KEYS_READ):
+            some = np.arange(start, min(start + _KEYS_READ, len(self)))
+            found += [sample.key for sample in self.fetch(some)]
+        return found
+
+    def verify(self) -> Iterator[BadSample]:
+        """Read everything and compare the format's own checksums, if it has any.
+
+        Yields:
+            Every sample that is not as it was written, as far as they tell.
+        """
+        yield from ()
+
+    def order(
+        self, *, seed: int = 0, shuffle: Shuffle = "global", shuffle_window: int | None = None
+    ) -> AnyOrder:
+        """Return the order of the samples in every epoch.
+
+        Args:
+            seed: >= 0.
+            shuffle: As for `readers.Order`.
+            shuffle_window: For "block", how many samples the open blocks hold together; None is 4096, or
+                16 blocks where that is more.
+        """
+        return make_order(
+            len(self), seed, shuffle, block_size=self.block_size, shuffle_window=shuffle_window
+        )
