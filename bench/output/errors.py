@@ -1,11 +1,13 @@
 """Errors that a user of the command line can act on, in one sentence each."""
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
 DEBUG_FLAG = "--debug"
+_SPLIT = re.compile(r"open_dataset\(\.\.\., split='(\w+)'\)")  # as it is said in Python
 
 
 class BenchError(Exception):
@@ -39,7 +41,7 @@ def call(command: Callable[[list[str]], None], arguments: Sequence[str] | None =
 
 def show(error: Exception) -> None:
     """Print an error as one sentence on standard error, red on a terminal."""
-    _print(f"error: {error}", "red")
+    _print("error: " + _SPLIT.sub(r"--split \1", str(error)), "red")
 
 
 def _show_warning(

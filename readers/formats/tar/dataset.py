@@ -1,5 +1,6 @@
 """Tar shards in the convention of WebDataset, read at random."""
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -73,7 +74,8 @@ class TarDataset(ShardDataset):
 def _about_dots(shard: str, key: str, names: Sequence[str]) -> list[str]:
     """A sentence if samples whose names hold dots may have become one."""
     images = [name for name in names if is_image_field(name)]
-    if len(images) < 2 or not all("." in name for name in names):
+    kinds = {re.sub("[0-9]+", "", name) for name in images}  # left.png and right.png are two
+    if len(kinds) == len(images) or not all("." in name for name in names):
         return []
     return [
         f"{shard}: the sample {key} has the images {', '.join(images[:3])}{', ...' if images[3:] else ''}, as the key of a sample "

@@ -279,6 +279,15 @@ def test_split_and_options_of_the_format(
     assert "task='segment' or task='obb'" in reason
 
 
+def test_splits_are_named_as_options(run: Run, annotated: Path) -> None:
+    """The error says what to type here."""
+    code, _, error = run("inspect", annotated / "yolo")
+
+    assert code == 2
+    assert "holds the splits train, val" in error
+    assert error.endswith("open one of them, --split train\n")
+
+
 def test_pack_takes_split_and_options(run: Run, annotated: Path) -> None:
     """The shards hold the split that was asked for; `--format` is that of the shards."""
     how = ("--split", "val", "--option", "task=segment", "--option", "masks=True")

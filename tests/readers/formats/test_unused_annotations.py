@@ -360,6 +360,7 @@ def test_folders_of_annotations_name_their_file(tmp_path: Path, jpeg: Jpeg) -> N
     [
         (("a.v1.0.jpg", "a.v1.0.cls", "a.v1.1.jpg", "a.v1.1.cls"), True),
         (("a.jpg", "a.cls", "a.left.jpg", "a.right.jpg"), False),
+        (("a.left.jpg", "a.right.jpg", "a.depth.jpg"), False),
         (("a.0.jpg", "a.txt"), False),
     ],
 )
