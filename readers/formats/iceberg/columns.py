@@ -1,4 +1,7 @@
-"""Columns of Iceberg tables, which are known by numbers: where names tell the same."""
+"""Columns of Iceberg tables, which are known by numbers: where names tell the same.
+
+Files have names that Avro allows: what writes them stores ``mask.png`` as ``mask_x2Epng``.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,8 +20,10 @@ def columns_of(
     snapshot: int,
     files: Sequence[TableFile],
     columns: Sequence[str] | None,
-) -> Sequence[str] | None:
-    """Return the columns to read: those that the caller wants, without those that the table has dropped.
+) -> tuple[Sequence[str] | None, dict[str, str]]:
+    """Return the columns to read, and the names of those that files call otherwise, by the files' names.
+
+    The columns are those that the caller wants, without those that the table has dropped.
 
     Args:
         root: Folder of the table.
@@ -28,7 +33,7 @@ def columns_of(
         columns: As the caller gave them.
 
     Raises:
-        SourceError: A file has a column under another name than the table.
+        SourceError: A file has a column under another name than the table, or files do not agree on it.
     """
     numbers = {field.name: field.field_id for field in _schema(metadata, snapshot).fields}
     for field in _schema(metadata, snapshot).fields:
@@ -38,10 +43,26 @@ def columns_of(
                 "the table's data files"
             )
     known = {(field.name, field.field_id) for one in metadata.schemas for field in one.fields}
-    if known == set(numbers.items()):
-        return columns
-    there = {name for file in files for name in _check(root, file, numbers)}
-    return [name for name in numbers if name in there] if columns is None else columns
+    is_same = known == set(numbers.items())
+    if is_same and all(_in_files(name) == name for name in numbers):
+        return columns, {}
+    there: dict[str, str] = {}
+    for file in files:
+        for stored, name in _check(root, file, numbers, by_name=is_same).items():
+            if there.setdefault(name, stored) != stored:
+                raise SourceError(
+                    f"{root} calls the column {name!r} {there[name]!r} in some files and {stored!r} in "
+                    f"{file.location.name}: rewrite the table's data files"
+                )
+    wanted = [name for name in numbers if name in there] if columns is None else columns
+    names = {stored: name for name, stored in there.items() if stored != name}
+    return columns if is_same else wanted, names
+
+
+def _in_files(name: str) -> str:
+    """Return the name that writers of Iceberg give a column in files."""
+    made = require("pyiceberg.schema", extra="iceberg").make_compatible_name(name)
+    return str(made)
 
 
 def _schema(metadata: Any, snapshot: int) -> Any:
@@ -52,25 +73,32 @@ def _schema(metadata: Any, snapshot: int) -> Any:
     return found[0] if found else metadata.schema()
 
 
-def _check(root: str, file: TableFile, numbers: dict[str, int]) -> list[str]:
-    """Return the columns of a file, after a look at whether they are called as in the table."""
+def _check(root: str, file: TableFile, numbers: dict[str, int], *, by_name: bool) -> dict[str, str]:
+    """Return the table's names of the columns of a file by the file's, after a look at whether they are the same.
+
+    With ``by_name``, columns without a number are those of their names.
+    """
     parquet = require("pyarrow.parquet", extra="iceberg")
     try:
         schema = parquet.read_schema(file.location.text)
     except (OSError, ValueError) as error:
         raise SourceError(f"{file.location.shown} cannot be read: {one_line(error)}") from None
     names = {number: name for name, number in numbers.items()}
+    found = {}
     for field in schema:
         number = int((field.metadata or {}).get(_NUMBER, -1))
         now = names.get(number)
-        if (now or field.name) != field.name:
+        if field.name not in (now or field.name, _in_files(now or field.name)):
             raise SourceError(
                 f"{root} calls the column {field.name!r} of {file.location.name} {now!r} since: rewrite the table's data "
                 "files"
             )
+        found[field.name] = now or field.name
+        if by_name and number < 0:
+            continue
         if field.name in numbers and number != numbers[field.name]:
             raise SourceError(
                 f"{root} has dropped the column {field.name!r} of {file.location.name} and added another one of this "
                 "name: rewrite the table's data files"
             )
-    return [str(name) for name in schema.names]
+    return found

@@ -13,7 +13,8 @@ class IcebergDataset(TableDataset):
     pyiceberg resolves the snapshot when the table is opened, without a catalog; the rows are then read like those of
     Parquet files (see `readers.formats.parquet.dataset.ParquetDataset`). The table may have been moved as a whole:
     paths are taken from its location on. Rows that position delete files take out are left out; deletion vectors and
-    equality deletes are refused by name. Without a catalog the newest metadata is the one of the highest number. The
+    equality deletes are refused by name. Columns are called as in the table, where writers change names for its files
+    (``mask.png``). Without a catalog the newest metadata is the one of the highest number. The
     order is that of the files' names.
 
     Args:
@@ -48,7 +49,7 @@ class IcebergDataset(TableDataset):
             raise SourceError(
                 f"columns must be a sequence of names, got {columns!r}: write [{columns!r}]"
             )
-        root, number, files, columns = read_snapshot(source, snapshot, columns)
+        root, number, files, columns, names = read_snapshot(source, snapshot, columns)
         options = {
             "image": image,
             "label": label,
@@ -56,4 +57,4 @@ class IcebergDataset(TableDataset):
             "columns": columns,
             "decoded_bytes": decoded_bytes,
         }
-        super().__init__(root, number, files, options)
+        super().__init__(root, number, files, options, names)

@@ -6,6 +6,7 @@ Specification: https://iceberg.apache.org/spec/
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,10 @@ _REWRITE = (
 
 def read_snapshot(
     source: PathLike, snapshot: int | None, columns: Sequence[str] | None
-) -> tuple[str, int, list[TableFile], Sequence[str] | None]:
+) -> tuple[str, int, list[TableFile], Sequence[str] | None, dict[str, str]]:
     """Return the folder of a table, the number of a snapshot, its files sorted by name, and the columns to read.
+
+    Last come the names of columns that are called otherwise in the files, by those in the files.
 
     Args:
         source: The folder, or a metadata file in it.
@@ -59,7 +62,8 @@ def read_snapshot(
         ) from None
     files = [_file_of(root, table, task, moved) for task in tasks]
     files.sort(key=lambda file: file.location.name)
-    return root, number, files, columns_of(root, table.metadata, number, files, columns)
+    columns, names = columns_of(root, table.metadata, number, files, columns)
+    return root, number, _as_stored(files, names), columns, names
 
 
 def _newest_metadata(root: Path) -> Path:
@@ -139,6 +143,18 @@ def _file_of(root: str, table: Any, task: Any, moved: MovedFiles) -> TableFile:
     location = Location(f"{root}/{name}", name, values)
     keeps = _valid_rows(root, name, task, moved) if task.delete_files else None
     return TableFile(location, int(file.record_count), keeps)
+
+
+def _as_stored(files: list[TableFile], names: dict[str, str]) -> list[TableFile]:
+    """Return the files with partition columns called as in them."""
+    stored = {name: column for column, name in names.items()}
+    if not any(stored.keys() & file.location.partitions.keys() for file in files):
+        return files
+    found = []
+    for file in files:
+        values = {stored.get(name, name): value for name, value in file.location.partitions.items()}
+        found.append(replace(file, location=replace(file.location, partitions=values)))
+    return found
 
 
 def _valid_rows(root: str, name: str, task: Any, moved: MovedFiles) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -33,6 +33,38 @@ class TableFile:
     keeps: NDArray[np.bool_] | None = None
 
 
+class RenamedParquet(ParquetDataset):
+    """Parquet files of which some columns are called otherwise than in the table.
+
+    Args:
+        files: The files.
+        names: Names that the table has, by those in the files; both are known in ``options``.
+        options: As for `ParquetDataset`.
+    """
+
+    def __init__(
+        self, files: Sequence[Location], *, names: Mapping[str, str], **options: Any
+    ) -> None:
+        stored = {name: column for column, name in names.items()}
+        for role in ("image", "label", "key"):
+            options[role] = stored.get(options[role], options[role])
+        if options["columns"] is not None:
+            options["columns"] = [stored.get(name, name) for name in options["columns"]]
+        super().__init__(files, **options)
+        self._options["names"] = dict(names)
+        self._layout = replace(self._layout, names=dict(names))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """As of `ParquetDataset`, with the names."""
+        text = f"{super().fingerprint} {sorted(self._layout.names.items())}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def has_column(self, name: str) -> bool:
+        """Whether a column of this name is read."""
+        return name in {self._layout.names.get(column, column) for column in self._layout.columns}
+
+
 class TableDataset(Subset):
     """Rows of one version of a table whose data are Parquet files.
 
@@ -46,7 +78,12 @@ class TableDataset(Subset):
     _kind, _number_is = "", "version"
 
     def __init__(
-        self, root: str, version: int, files: Sequence[TableFile], options: Mapping[str, Any]
+        self,
+        root: str,
+        version: int,
+        files: Sequence[TableFile],
+        options: Mapping[str, Any],
+        names: Mapping[str, str] | None = None,
     ) -> None:
         if not files:
             raise SourceError(f"{root} holds no rows at {self._number_is} {version}: open another")
@@ -57,7 +94,12 @@ class TableDataset(Subset):
                 "were cleaned up (vacuum), else copy the table again"
             )
         self.version = version
-        self._all = ParquetDataset([file.location for file in files], **options)
+        locations = [file.location for file in files]
+        self._all = (
+            RenamedParquet(locations, names=names, **options)
+            if names
+            else ParquetDataset(locations, **options)
+        )
         super().__init__(self._all, _pick_valid(root, self._all, files))
 
     def __repr__(self) -> str:

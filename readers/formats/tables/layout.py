@@ -25,6 +25,7 @@ class Layout:
         fields: The columns that become fields.
         class_names: Names from Hugging Face's ClassLabel.
         remarks: Sentences for people about what was chosen.
+        names: The fields of columns that are called otherwise.
     """
 
     columns: tuple[str, ...]
@@ -35,6 +36,7 @@ class Layout:
     fields: tuple[str, ...]
     class_names: tuple[str, ...]
     remarks: tuple[str, ...] = field(default=(), compare=False)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def identity(self) -> str:

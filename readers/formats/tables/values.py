@@ -44,7 +44,10 @@ def make_samples(
         [_own(*pair) for pair in zip(values[layout.key], rows, strict=True)] if layout.key else rows
     )
     payloads = [_each(payload, memoryview, values[column]) for column in names]
-    unseen = [values[column] for column in layout.columns if column not in names]
+    if layout.names:
+        names = tuple(layout.names.get(column, column) for column in names)
+        image = image and layout.names.get(image, image)
+    unseen = [values[column] for column in layout.columns if column not in layout.fields]
     samples: list[Sample | BadSample] = []
     for k, (index, label) in enumerate(zip(indices, labels, strict=True)):
         key = f"{name}/{own[k]}"

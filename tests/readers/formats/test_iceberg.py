@@ -1,6 +1,7 @@
 """Iceberg tables: snapshots without a catalog, deleted rows, columns that changed their names, and what is refused."""
 
 import json
+import pickle
 import shutil
 import sys
 from collections.abc import Sequence
@@ -207,6 +208,28 @@ def test_columns_that_changed(table: Any, path: Path) -> None:
         open_dataset(path)
     number = newest(path).metadata.snapshots[0].snapshot_id
     assert ids(open_dataset(path, snapshot=number)) == [1, 2, 3]
+
+
+def test_names_that_files_cannot_have(tmp_path: Path) -> None:
+    """A column is called as pyiceberg's scan calls it, also where its files call it otherwise."""
+    schema = pa.schema([("png", pa.binary()), ("mask.png", pa.binary()), ("my label", pa.int64())])
+    made = new_table(tmp_path, schema, {})
+    made.append(pa.table({"png": [b"a"], "mask.png": [b"m"], "my label": [3]}, schema))
+    [file] = (tmp_path / "photos" / "data").iterdir()
+    assert parquet.read_schema(file).names != schema.names
+    [row] = newest(tmp_path / "photos").scan().to_arrow().to_pylist()
+
+    dataset = open_dataset(tmp_path / "photos", label="my label")
+    for one in (dataset, pickle.loads(pickle.dumps(dataset))):
+        [sample] = one.where("label == 3").fetch([0])
+        assert {**sample.fields, "my label": 3} == row
+        assert sample.label == 3
+    [masks] = open_dataset(tmp_path / "photos", columns=["mask.png"], image="mask.png").fetch([0])
+    assert bytes(masks.image) == row["mask.png"]
+    with made.update_schema() as update:
+        update.rename_column("my label", "label")
+    with pytest.raises(SourceError, match=r"calls the column 'my_x20label' of .* 'label' since"):
+        open_dataset(tmp_path / "photos")
 
 
 def test_a_column_that_was_dropped_and_added_again(table: Any, path: Path) -> None:
