@@ -13,10 +13,11 @@ from dali_pipes.errors import BadSampleError, LoaderError
 from dali_pipes.labels import Labels, take_labels
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.stages import Finished, Images
-from dali_pipes.targets import collate, upload
+from dali_pipes.targets import collate
 from dali_pipes.video.source import ClipSource
 from gpu_aug import Recipe
 from gpu_aug.targets.soft_labels import soft_labels
+from gpu_aug.upload import upload
 
 
 def assemble(finished: Finished, images: Images, setup: Setup) -> Batch:

@@ -11,7 +11,7 @@ import torch
 
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, told
-from dali_pipes.targets import upload
+from gpu_aug.upload import upload
 from readers import Sample
 from readers.sample import FieldTypes, Payload
 from readers.storage.blob.mapped import copied

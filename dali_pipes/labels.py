@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from dali_pipes.targets import upload
+from gpu_aug.upload import upload
 from readers import Sample
 from readers.formats.columns import LABEL_LIMIT, to_label
 from readers.label_vector import LabelShape, described, to_vector

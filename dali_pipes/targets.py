@@ -16,6 +16,7 @@ from gpu_aug.errors import TargetsError
 from gpu_aug.targets.maps import move_maps
 from gpu_aug.targets.move_batch import check_targets, move_batch
 from gpu_aug.targets.targets import Targets
+from gpu_aug.upload import upload
 from readers.formats.columns import LABEL_LIMIT
 from readers.sample import MASK_VALUES, Payload, mask_number
 
@@ -174,13 +175,6 @@ def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device)
         "keypoints": _listed(points, (2,), np.float32, device),
         "keypoint_labels": _labels(targets, "keypoints", "keypoint_labels", device),
     }
-
-
-def upload(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copy a tensor from the host without waiting for what is queued on the device."""
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor
 
 
 def _read_json(data: Payload, kinds: Iterable[str]) -> dict[str, Any]:

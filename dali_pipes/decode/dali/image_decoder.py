@@ -27,7 +27,8 @@ from dali_pipes.pipeline.canvases import Canvases, ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.pipeline.streams import SideStream
-from dali_pipes.targets import Found, upload
+from dali_pipes.targets import Found
+from gpu_aug.upload import upload
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 import torch
 from torch.nn import functional as F
 
-from dali_pipes.targets import upload
 from dali_pipes.video.dali.color import correction
 from dali_pipes.video.rotation import stored_rect
 from gpu_aug.resampling.crops import Crops
+from gpu_aug.upload import upload
 from readers.video import VideoInfo
 
 # Frames that are resampled at once; as float32 they and what comes of them take about five times that.

@@ -16,11 +16,11 @@ from dali_pipes.pipeline.canvases import ViewCanvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, Pending
 from dali_pipes.pipeline.streams import SideStream
-from dali_pipes.targets import upload
 from dali_pipes.video.dali.canvases import render_canvases
 from dali_pipes.video.dali.excerpt import Excerpt, make_excerpt
 from dali_pipes.video.dali.feed import ClipFeed
 from dali_pipes.video.render_clip import ClipRenderer
+from gpu_aug.upload import upload
 from readers.video import VideoInfo
 
 # Decoded frames that DALI holds at once for each of its pushes. A batch that has more is pushed in parts.
