@@ -67,6 +67,7 @@ TRICKY = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.*no column is called as labels are:UserWarning")
 class TestText:
     @pytest.mark.parametrize("text", TRICKY)
     def test_is_pandas_text(self, table: Callable[..., IndexedDataset], text: str) -> None:
@@ -459,6 +460,26 @@ def test_two_columns_that_fit(table: Callable[..., IndexedDataset]) -> None:
         SourceError, match=r"several columns of image files \(left, right\): name one"
     ):
         table("left,right\n0000.jpg,0001.jpg\n")
+
+
+def test_two_columns_of_which_one_is_called_like_its_role(
+    table: Callable[..., IndexedDataset],
+) -> None:
+    """A warning comes as well; not of a mask, which is no picture to train on, and not where one is named."""
+    with pytest.warns(UserWarning, match="of the columns image, path, which may each be the image"):
+        table("path,image,label\n0000.jpg,0001.jpg,a\n")
+    with pytest.warns(UserWarning, match="the columns label, target, which may each be the label"):
+        table("image,target,label\n0000,1,a\n")
+    table("mask,image,label\n0000.jpg,0001.jpg,a\n")
+    table("path,image,label\n0000.jpg,0001.jpg,a\n", image="path")
+
+
+def test_a_table_without_labels(table: Callable[..., IndexedDataset]) -> None:
+    """It is said where a column may hold them, and not where none is left or the label was asked for."""
+    with pytest.warns(UserWarning, match="called as labels are among species, so each label is -1"):
+        assert labels(table("image,id,species\n0000,x,cat\n")) == [-1]
+    assert labels(table("image,id,split\n0000,x,train\n")) == [-1]
+    assert labels(table("image,species\n0000,cat\n", label="species")) == [0]
 
 
 def test_repeated_rows(table: Callable[..., IndexedDataset]) -> None:
