@@ -155,8 +155,8 @@ def _of_files(
     remarks += doubts(kind, paths[0]) if format is None else ()
     if "classes" not in options:
         remarks += told_of_other_classes(kind, paths[0])
-        names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
-        remarks += told_of_other_names(paths[0], options.get("label"), names)
+        class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
+        remarks += told_of_other_names(paths[0], options.get("label"), class_names)
     return made, remarks
 
 

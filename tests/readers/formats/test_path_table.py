@@ -415,6 +415,7 @@ class TestDetection:
         ("image,label\n0000,0.5\n0001,0.25\n", {}, r"'0.25' is no whole number: .*label=\[column\]"),
         ("image,label\n0000,cow\n", {"classes": ["cat", "dog"]}, r"train.csv, line 2: the label 'cow' is not among"),
         ("image,label\n0000,7\n", {"classes": ["cat", "dog"]}, "line 2: the label '7' is not among the 2 classes"),
+        ("image,label\n0000,dog\n", {"classes": ["cat"]}, r"the label 'dog' is not among the 1 class \(cat\)"),
         ("image,label\n0000,1\n", {"image": "photo"}, "no column 'photo' for image=: its columns are image, label"),
         ("image,label\n0000,1\n", {"label": "y"}, "no column 'y' for label="),
         ("image,label\n0000,1\n", {"label": ["label", "y"]}, "no column 'y' for label="),
