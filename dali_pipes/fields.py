@@ -12,16 +12,14 @@ import torch
 from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, told
 from dali_pipes.targets import upload
-from readers import Dataset, Sample
+from readers import Sample
 from readers.sample import FieldTypes, Payload
 from readers.storage.blob.mapped import copied
-from readers.stream import is_stream
 
 Values = tuple[Any, ...]
 """The values of a sample's fields, in the order of the reader's names."""
 
 _NPY = b"\x93NUMPY"
-_PROBES = 8  # samples that are looked at, until one can be read
 _MAX_SHOWN = 40
 
 
@@ -206,25 +204,6 @@ def as_reader(
                 else f"fields has the name {name!r}; give text"
             )
     return FieldReader({name: _as_field(name, way, types or {}) for name, way in ways.items()})
-
-
-def require_there(dataset: Dataset, reader: FieldReader) -> None:
-    """Refuse fields that the data lacks or that are something else there, by a look at each dataset's first sample.
-
-    Raises:
-        LoaderError: The text says what is there.
-    """
-    if not reader or is_stream(dataset):
-        return
-    for part in getattr(dataset, "datasets", (dataset,)):
-        for index in range(min(_PROBES, len(part))):
-            [sample] = part.fetch([index])
-            if isinstance(sample, Sample):
-                try:
-                    reader.read(sample)
-                except FieldError as error:
-                    raise LoaderError(f"fields: {sample.key}: {error}") from error
-                break
 
 
 def as_told(data: bytes) -> Any:

@@ -12,7 +12,8 @@ from dali_pipes.batch import Timings
 from dali_pipes.choose import Choice, DecoderName, choose
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
-from dali_pipes.fields import FieldReader, as_reader, require_there
+from dali_pipes.fields import FieldReader, as_reader
+from dali_pipes.first_samples import require_there
 from dali_pipes.image_fields import ImageFields, as_image_fields
 from dali_pipes.maps import Flow, MapReader, NumberMap, as_map_reader
 from dali_pipes.multi_scale import MultiScale
@@ -198,10 +199,10 @@ def make_setup(options: Options, timings: Timings) -> Setup:
     if clips is not None and clips.cameras:
         choice = choice.decoding_on_cpu("the pictures of several cameras and moments make a clip")
     fields = as_reader(options.fields, getattr(options.dataset, "field_types", None))
-    require_there(options.dataset, fields)
     maps = as_map_reader(options.maps, [views.recipes[0] for views in variants.views])
     _require_no_clips_with_maps(maps, clips)
     _require_other_names(images, fields, maps)
+    require_there(options.dataset, fields, images, maps)
     seed = int(options.seed)  # numpy's are no JSON
     order = arguments.order_of(options.dataset, seed, options.shuffle, options.shuffle_window)
     if isinstance(order, StreamOrder) and sizes is not None:

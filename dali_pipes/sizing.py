@@ -195,7 +195,9 @@ def require_no_change(variants: Variants) -> None:
         LoaderError: They do.
     """
     if isinstance(variants.sizes, MultiScale):
-        raise LoaderError("sizes= is not for Loader.eval, in which all images have one size")
+        raise LoaderError(
+            "sizes= is not for Loader.eval, in which all images have one size: leave it out"
+        )
     if any(len(schedule) > 1 for schedule in variants.schedules):
         raise LoaderError(
             "a Schedule is not for Loader.eval, in which every loop is the same; give the recipe of an evaluation"

@@ -55,9 +55,14 @@ def take_turns(
         For every name the seconds per call in each of its turns.
     """
     runs: dict[str, list[float]] = {name: [] for name in works}
-    for turn in range(turns):
-        for name in rotated(list(works), turn):
-            runs[name].append(_seconds_per_call(works[name], seconds, finish))
+    gc.collect()
+    gc.freeze()  # what is there already is not looked at before every turn
+    try:
+        for turn in range(turns):
+            for name in rotated(list(works), turn):
+                runs[name].append(_seconds_per_call(works[name], seconds, finish))
+    finally:
+        gc.unfreeze()
     return {name: Turns(tuple(own)) for name, own in runs.items()}
 
 

@@ -62,7 +62,12 @@ def _decode_with_opencv(cv2: Any, data: Payload) -> NDArray[np.uint8]:
     except Exception as error:  # mostly cv2.error; whatever it is, it is of this image
         raise DecodeError(f"OpenCV: {getattr(error, 'err', None) or told(error)}") from error
     if image is None:
-        raise DecodeError("OpenCV cannot decode it: truncated or damaged")
+        reason = "truncated or damaged"
+        if bytes(data[:2]) in (b"II", b"MM"):
+            reason += (
+                ", or no TIFF of RGB or gray in 8 or 16 bits, which needs channels= and depth="
+            )
+        raise DecodeError(f"OpenCV cannot decode it: {reason}")
     return np.asarray(image, np.uint8)
 
 

@@ -42,7 +42,7 @@ class Numbering:
         self.seed, self._epoch = seed, epoch
         self._lock = threading.Lock()
         self._key: int | None = None
-        self.run: Run | None = None
+        self._run: Run | None = None
         self._calls = itertools.count()
 
     @property
@@ -57,16 +57,25 @@ class Numbering:
 
     def take(self, count: int = 1) -> tuple[Run, int]:
         """Return the run of the next calls, and the number of the first of them in it."""
-        worker = get_worker_info()
-        key = -1 if worker is None else worker.seed
         with self._lock:
-            if self.run is None or key != self._key:
-                self._key, self.run = key, self._start()
-                self._calls = itertools.count()
+            run = self._current()
             first = next(self._calls)
             for _ in range(count - 1):
                 next(self._calls)
-            return self.run, first
+            return run, first
+
+    def given(self) -> Run:
+        """Return the run of calls whose indices are given."""
+        with self._lock:
+            return Run(self._current().seed, self._epoch, 0, 1)
+
+    def _current(self) -> Run:
+        worker = get_worker_info()
+        key = -1 if worker is None else worker.seed
+        if self._run is None or key != self._key:
+            self._key, self._run = key, self._start()
+            self._calls = itertools.count()
+        return self._run
 
     def _start(self) -> Run:
         worker = get_worker_info()

@@ -107,7 +107,13 @@ class Transform:
         """Augment an image, a sample, a list of images, or a batch; see Transform."""
         is_batch = isinstance(image, Tensor) and image.ndim == 4
         if is_batch or isinstance(image, list | tuple):
+            if index is not None:
+                raise TargetsError(
+                    f"index={index} is for one image: give indices=[...] with a batch"
+                )
             return self._batch(image, indices)
+        if indices is not None:
+            raise TargetsError("indices= is for batches: give index=... with one image")
         if self.recipe.group > 1 or takes_batches(self.recipe):
             raise RecipeError(
                 "transform(image) must have a recipe that treats images one by one, and this one mixes them or gives "
@@ -141,10 +147,7 @@ class Transform:
         if index is None:
             return self._numbering.take()
         validation.whole("transform", "index", index, low=0, example="0")
-        return Run(self._seed(), self._numbering.epoch, 0, 1), index
-
-    def _seed(self) -> int:
-        return self._numbering.seed or 0
+        return self._numbering.given(), index
 
     def _image(self, image: Any, drawn: Drawn) -> Any:
         """Augment a plain image by a prepared program."""
@@ -180,8 +183,12 @@ class Transform:
             run, first = self._numbering.take(len(images))
             numbers = run.first + run.step * np.arange(first, first + len(images))
         else:
-            run = Run(self._seed(), self._numbering.epoch, 0, 1)
+            run = self._numbering.given()
             numbers = np.asarray(indices, np.int64)
+            if numbers.shape != (len(images),):
+                raise TargetsError(
+                    f"indices must be one whole number for each of the {len(images)} images, got {len(numbers)}"
+                )
         if isinstance(images, Tensor):
             engine = self._engine(images.device)
             return run_batch(self.recipe, engine, images, run, numbers)

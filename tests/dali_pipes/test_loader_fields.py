@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from dali_pipes import BadSampleError, Clips, Field, Loader, LoaderError
+from dali_pipes import BadSampleError, Clips, Field, Loader, LoaderError, NumberMap
 from gpu_aug import CenterCrop, HorizontalFlip, MixUp, Recipe, Resize
 from readers import Dataset, mix, open_dataset
 from tests.support.videos import pan, write_video
@@ -220,3 +220,21 @@ def test_text_that_is_json_asks_how_to_take_it(tmp_path: Path, samples: Any) -> 
 def test_fields_that_contradict_themselves_are_refused(arguments: Any, said: str) -> None:
     with pytest.raises(LoaderError, match=said):
         Field(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"images": {"r": "rigth.jpg"}}, r"images\['r'\]: .*/00 has no field 'rigth.jpg', but jpg"),
+        ({"images": {"r": "txt"}}, r"images\['r'\]: .*: not an image.*; give a field"),
+        (
+            {"maps": {"depth": NumberMap("depth.png", scale=1)}},
+            r"maps\['depth'\]: .*has no field 'depth.png'",
+        ),
+    ],
+)
+def test_images_and_maps_that_the_data_lacks_are_refused_at_construction(
+    dataset: Dataset, options: Any, said: str
+) -> None:
+    with pytest.raises(LoaderError, match=said):
+        Loader(dataset, RECIPE, batch_size=4, **options)

@@ -302,7 +302,7 @@ def test_damaged_flow_is_bad(tmp_path: Path, ending: str, data: bytes, sentence:
 
 def test_what_cannot_move_maps_is_refused_by_name(tmp_path: Path) -> None:
     """When the loader is made: mixing for all maps, what bends the picture for vectors."""
-    samples = [{"jpg": PHOTO}]
+    samples = [{"jpg": PHOTO, "d.png": DEPTHS["png"][0], "f.flo": b""}]
     depth, flow = {"d": NumberMap("d.png", scale=1)}, {"f": Flow("f.flo")}
     for operation, maps, name in (
         (MixUp(num_classes=2), depth, "MixUp cannot be done with maps"),

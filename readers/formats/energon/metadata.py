@@ -151,4 +151,6 @@ def _excluded(root: Path, entries: list[Any]) -> tuple[dict[str, frozenset[str]]
 def _require_inside(root: Path, name: str) -> None:
     parts = PurePosixPath(name).parts
     if "://" in name or name.startswith("/") or ".." in parts:
-        raise SourceError(f"{root / FOLDER} names {name!r}, which does not lie in its folder")
+        raise SourceError(
+            f"{root / FOLDER} names {name!r}, which does not lie in its folder: prepare the folder again"
+        )

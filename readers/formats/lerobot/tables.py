@@ -54,7 +54,7 @@ class Table:
         missing = [name for name in names if name not in footer.names]
         if missing:
             raise SourceError(
-                f"{self.name} has no column {missing[0]!r}, which the dataset is said to have"
+                f"{self.name} has no column {missing[0]!r}, which the dataset is said to have: restore the file"
             )
         try:
             leaves = [leaf for name in names for leaf in footer.leaves(group, name)]

@@ -44,5 +44,7 @@ def read_texts(root: Path, word: str) -> dict[int, str]:
         numbers = to_array(group.column(number.name), number, name).tolist()
         for key, value in zip(numbers, to_array(group.column(column), text, name), strict=True):
             if found.setdefault(key, value) != value:
-                raise SourceError(f"{name} of {root} has two texts for {word}_index {key}")
+                raise SourceError(
+                    f"{name} of {root} has two texts for {word}_index {key}: give each a number of its own"
+                )
     return found

@@ -78,9 +78,13 @@ def find_images(root: Path, places: Sequence[str], source: Path) -> Images:
         elif inside.endswith(".txt"):
             names |= set(_read_list(root, inside))
         else:
-            raise SourceError(f"{source} names {place}, which is no folder and no .txt list")
+            raise SourceError(
+                f"{source} names {place}, which is no folder and no .txt list: name one of these"
+            )
     if not names:
-        raise SourceError(f"{source} names {places[0]}, where no pictures are")
+        raise SourceError(
+            f"{source} names {places[0]}, where no pictures are: correct it, or put them there"
+        )
     told = ", ".join(f"{number} of {ending}" for ending, number in left_out.most_common())
     remark = (
         f"{root} holds pictures of kinds that are left out ({told}): convert them to JPEG or PNG"

@@ -214,6 +214,15 @@ def test_without_a_seed_torchs_generator_gives_one() -> None:
     assert (recipe.transform()(picture(0)) != first).any()
 
 
+def test_without_a_seed_given_indices_have_the_seed_of_the_generator_too() -> None:
+    recipe = Recipe([RandomResizedCrop(24)])
+    results = []
+    for seed in (5, 5, 6):
+        torch.manual_seed(seed)
+        results.append(recipe.transform()(picture(0), index=3).tobytes())
+    assert results[0] == results[1] != results[2]
+
+
 def test_threads_get_a_draw_each() -> None:
     transform = Recipe([RandomResizedCrop(24)]).transform(seed=7)
     with ThreadPoolExecutor(4) as pool:
@@ -244,6 +253,12 @@ def test_what_is_no_image_is_refused(given: Any, said: str) -> None:
 
 
 def test_arguments_are_checked() -> None:
+    with pytest.raises(TargetsError, match="give indices"):
+        RECIPES["moves"].transform()([picture(0)], index=1)
+    with pytest.raises(TargetsError, match="for each of the 1 images, got 2"):
+        RECIPES["moves"].transform()([picture(0)], indices=[1, 2])
+    with pytest.raises(TargetsError, match="give index="):
+        RECIPES["moves"].transform()(picture(0), indices=[1])
     with pytest.raises(RecipeError, match="seed"):
         RECIPES["moves"].transform(seed=-1)
     with pytest.raises(RecipeError, match="different sizes"):
