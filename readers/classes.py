@@ -7,6 +7,7 @@ from pathlib import Path
 
 from readers.describe import few_of
 from readers.formats.columns import LABEL_LIMIT, shorten
+from readers.plural import counted
 from readers.sample import PathLike, SourceError
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -94,7 +95,7 @@ class Numbering:
     def _unknown(self, label: str | int) -> str:
         if not self.names:
             return f"the label {shorten(label)} is no class number, which is from 0 to 2**63 - 1, or -1 for none"
-        return f"the label {shorten(label)} is not among the {len(self.names)} classes ({few_of(self.names)})"
+        return f"the label {shorten(label)} is not among the {counted(len(self.names), 'class')} ({few_of(self.names)})"
 
 
 def numbering_of(labels: Iterable[str | int], classes: tuple[str, ...] | None) -> Numbering:

@@ -14,7 +14,7 @@ from readers.formats.folder_warnings import doubts
 from readers.formats.hub.repository import find_repository
 from readers.formats.path_table.detect import is_path_table
 from readers.formats.registry import FORMATS, Format, FormatName
-from readers.formats.split_classes import told_of_other_classes
+from readers.formats.split_classes import told_of_other_classes, told_of_other_names
 from readers.formats.unused_annotations import unread
 from readers.given_labels import GivenLabels, split_pairs
 from readers.sample import PathLike, SourceError
@@ -153,7 +153,10 @@ def _of_files(
         made = _made(kind, paths, many or len(paths) > 1, options)
     remarks = [*getattr(made, "remarks", ()), *unread(kind, paths[0])]
     remarks += doubts(kind, paths[0]) if format is None else ()
-    remarks += told_of_other_classes(kind, paths[0]) if "classes" not in options else ()
+    if "classes" not in options:
+        remarks += told_of_other_classes(kind, paths[0])
+        class_names = getattr(made, "class_names", ()) if kind.name == "csv" else ()
+        remarks += told_of_other_names(paths[0], options.get("label"), class_names)
     return made, remarks
 
 

@@ -1,12 +1,20 @@
 """Classes of several splits in folders: numbers are those of the training data in all of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from readers.classes import numbering_of
 from readers.formats.detect_files import Detected
+from readers.formats.path_table.metadata_folder import METADATA_NAMES
+from readers.formats.path_table.read import read_table
+from readers.formats.path_table.roles import find_label
 from readers.formats.registry import Format
 from readers.formats.splits import split_alone
+from readers.plural import counted
+from readers.sample import SourceError
+
+_MOST_NAMED = 10  # classes in a warning
 
 
 def with_classes_of_train(found: Detected, root: Path, splits: Mapping[str, str]) -> Detected:
@@ -42,9 +50,45 @@ def told_of_other_classes(found: Format, folder: str) -> list[str]:
     if not own or not others or own == others[: len(own)]:
         return []
     return [
-        f"{root} has {len(own)} classes and {train[0]} {len(others)}, so that their numbers differ: "
+        f"{root} has {counted(len(own), 'class')} and {train[0]} {len(others)}, so that their numbers differ: "
         f"open_dataset({str(root.parent)!r}, split={root.name!r}) gives those of the training data"
     ]
+
+
+def told_of_other_names(file: str, label: object, names: Sequence[str]) -> list[str]:
+    """A sentence if the metadata file of a split numbers names of classes otherwise than the training data beside it.
+
+    Args:
+        file: The metadata file.
+        label: The column of labels that was asked for, or None.
+        names: The classes that it has.
+    """
+    root = Path(file).absolute().parent
+    if not names or Path(file).name not in METADATA_NAMES:
+        return []
+    if split_alone(root.name) in (None, "train"):
+        return []
+    train, others = _names_of_train(root.parent, Path(file).name, label)
+    if not others or tuple(names) == others[: len(names)]:
+        return []
+    every = sorted({*names, *others})
+    given = every if len(every) <= _MOST_NAMED else "[...]"
+    return [
+        f"{root} has {counted(len(names), 'class')} and {train} {len(others)}, so that their numbers differ: give both "
+        f"classes={given}"
+    ]
+
+
+def _names_of_train(root: Path, name: str, label: object) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder of the training data, and the classes that its metadata file names; none where it tells none."""
+    with suppress(OSError, SourceError, ValueError):  # what is wrong is said where that is opened
+        train = [root / one for one in class_folders(root) if split_alone(one) == "train"]
+        if len(train) == 1 and (train[0] / name).is_file():
+            table = read_table(train[0] / name)
+            column = label if isinstance(label, str) else find_label(table, [])[0]
+            values = [value for value in table.columns.get(column or "", []) if value]
+            return train[0], numbering_of(values, None).names
+    return root, ()
 
 
 def class_folders(folder: Path) -> list[str]:

@@ -10,7 +10,12 @@ from readers.formats.boxes.listing import head_of
 from readers.formats.openimages.rows import fits
 from readers.formats.path_table.detect import tables_about
 from readers.formats.path_table.image_files import find_image_files
-from readers.formats.path_table.metadata_folder import about_files, image_column, read_json_lines
+from readers.formats.path_table.metadata_folder import (
+    about_files,
+    about_objects,
+    image_column,
+    read_json_lines,
+)
 from readers.formats.registry import Format
 from readers.formats.voc.annotation import looks_like_annotation
 from readers.formats.yolo.config import looks_like_config
@@ -79,7 +84,7 @@ def _unnamed(path: Path) -> list[str]:
         names = find_image_files(table, image_column(table), path.parent, strict=False)
     except SourceError:  # of another kind, or with bad lines, which are bad samples
         return []
-    return about_files(path.parent, str(path), names)
+    return [*about_files(path.parent, str(path), names), *about_objects(table)]
 
 
 def _first_images(root: Path) -> Iterator[tuple[Path, str]]:

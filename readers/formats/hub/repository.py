@@ -12,6 +12,7 @@ from readers.describe import few_of
 from readers.formats.hub.address import SCHEME, HubAddress
 from readers.formats.hub.card import NAME, Config, read_card
 from readers.formats.registry import require
+from readers.plural import counted
 from readers.sample import SourceError
 from readers.storage.unreadable import reason_of
 
@@ -81,7 +82,7 @@ class Repository:
             paths = list(pool.map(fetch, names))
         if missing:
             raise SourceError(
-                f"{self.shown} at commit {self.commit[:7]}: {len(missing)} of {len(names)} files ({few_of(sorted(missing))}) are not in the "
+                f"{self.shown} at commit {self.commit[:7]}: {len(missing)} of {counted(len(names), 'file')} ({few_of(sorted(missing))}) are not in the "
                 f"cache {hub.constants.HF_HUB_CACHE}: {_how_to_get()}"
             )
         return paths

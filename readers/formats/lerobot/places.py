@@ -11,6 +11,7 @@ from readers.formats.files.beside import FilesBelow
 from readers.formats.lerobot.episodes import FOLDER, Episodes
 from readers.formats.lerobot.meta import Info
 from readers.formats.lerobot.tables import Table
+from readers.plural import counted
 from readers.sample import SourceError
 
 _MOST_SHOWN = 5
@@ -142,7 +143,8 @@ def _taken(numbers: NDArray[np.int64], wanted: Iterable[int] | None) -> NDArray[
     missing = sorted({int(n) for n in given} - set(numbers.tolist()))
     if missing:
         raise SourceError(
-            f"the dataset has no episode {missing[0]}: its {len(numbers)} episodes are numbered from "
+            f"the dataset has no episode {missing[0]}: its {counted(len(numbers), 'episode')} {'is' if len(numbers) == 1 else 'are'} "
+            "numbered from "
             f"{numbers[0]} to {numbers[-1]}"
         )
     return np.flatnonzero(np.isin(numbers, given))

@@ -67,7 +67,7 @@ class ParquetDataset(IndexedDataset):
             raise SourceError(
                 f"columns must be a sequence of names, got {columns!r}: write [{columns!r}]"
             )
-        self._options = {
+        self._options: dict[str, Any] = {
             "image": image,
             "label": label,
             "key": key,

@@ -12,13 +12,21 @@ from readers.formats.path_table.grouping import joined, repeated, rows_by_image
 from readers.formats.path_table.image_files import find_image_files
 from readers.formats.path_table.metadata_folder import (
     about_files,
+    about_objects,
     further_files,
     image_column,
     names_files,
     with_first_files,
 )
 from readers.formats.path_table.packed import Packed
-from readers.formats.path_table.roles import about_boxes, find_image, find_key, find_label, remark
+from readers.formats.path_table.roles import (
+    about_boxes,
+    about_no_label,
+    find_image,
+    find_key,
+    find_label,
+    remark,
+)
 from readers.formats.path_table.row_boxes import BoxColumns, BoxFormat, make_boxes
 from readers.formats.path_table.row_labels import (
     LabelOptions,
@@ -89,7 +97,10 @@ def read_contents(
     names = find_image_files(paths, image, folder, strict=is_metadata)
     label = _label(table, asked, image, remarks)
     if asked.boxes is None:
-        remarks += about_boxes(table)
+        about = about_boxes(table)
+        if label is None and not about and not is_metadata:
+            about = about_no_label(table, image, find_key(table, asked.key))
+        remarks += about
     if isinstance(label, str) and len(table) < len(whole):
         asked = asked._replace(labels=classes_of_all(whole, label, asked.labels))
     grouped = asked.boxes is not None or asked.labels.multi_label is True
@@ -98,6 +109,7 @@ def read_contents(
     firsts = [of_one[0] for of_one in rows]
     found = Contents([names[row] for row in firsts], labels, boxes=boxes, remarks=remarks)
     if is_metadata:
+        remarks += about_objects(table) if asked.boxes is None else ()
         found.files = further_files(table, image, firsts)
         others = (path for files in found.files for path in files.values())
         remarks += about_files(folder, table.source, [*names, *others])

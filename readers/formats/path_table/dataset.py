@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from readers.classes import Classes, read_classes
 from readers.formats.files import FileDataset, read_whole
 from readers.formats.folder import find_root
-from readers.formats.path_table.arrow_rows import ARROW_SUFFIXES, read_arrow
 from readers.formats.path_table.contents import Asked, read_contents
-from readers.formats.path_table.metadata_folder import METADATA_NAMES, read_json_lines
+from readers.formats.path_table.metadata_folder import METADATA_NAMES
+from readers.formats.path_table.read import read_table
 from readers.formats.path_table.row_boxes import BoxFormat
 from readers.formats.path_table.row_labels import LabelOptions
 from readers.formats.path_table.split_rows import choose_rows
-from readers.formats.path_table.table import Table
-from readers.formats.path_table.text_rows import read_text
 from readers.label_vector import LabelShape
 from readers.sample import (
     IMAGE_FIELDS,
@@ -100,7 +98,7 @@ class PathTableDataset(FileDataset):
         header: Sequence[str] | None = None,
     ) -> None:
         path = Path(path).absolute()
-        table = _read(path, delimiter, header)
+        table = read_table(path, delimiter, header)
         is_metadata = path.name in METADATA_NAMES and root is None and image is None
         folder = path.parent if root is None else Path(root).absolute()
         options = LabelOptions(read_classes(classes), label_separator, multi_label)
@@ -182,9 +180,3 @@ class PathTableDataset(FileDataset):
             if value is not None:
                 fields.setdefault(name, value)
         return Sample(index, key, fields, self._table[index], image_field=image)
-
-
-def _read(path: Path, delimiter: str | None, header: Sequence[str] | None) -> Table:
-    if path.suffix.lower() in ARROW_SUFFIXES:
-        return read_arrow(path)
-    return read_json_lines(path) if path.suffix == ".jsonl" else read_text(path, delimiter, header)

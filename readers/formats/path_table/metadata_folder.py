@@ -21,6 +21,7 @@ from readers.sample import SourceError, is_image_file
 
 METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _ONE, _SEVERAL = "file_name", "file_names"
+_OBJECTS = "objects"  # {"bbox": [[left, top, width, height], ...], "categories": [...]}
 
 
 def find_metadata(folder: Path, files: Iterable[str]) -> Path | None:
@@ -156,6 +157,19 @@ def about_files(folder: Path, source: str, names: Iterable[str]) -> list[str]:
         return []
     return [
         f"{source} has {' and '.join(told)}: correct {Path(source).name}, or remove what is too much"
+    ]
+
+
+def about_objects(table: Table) -> list[str]:
+    """A sentence about boxes as Hugging Face's guide to ImageFolder has them, which are not read as such."""
+    values = table.columns.get(_OBJECTS, [])
+    first = next((value for value in values if isinstance(value, dict) and "bbox" in value), None)
+    if first is None:
+        return []
+    return [
+        f"{table.source} is read without the boxes of its column {_OBJECTS} ({', '.join(first)}): to train on them write "
+        "columns boxes, [[left, top, right, bottom], ...] in pixels, and labels, [class number, ...], into a .jsonl with "
+        "a column image"
     ]
 
 

@@ -36,7 +36,7 @@ class Layout:
     fields: tuple[str, ...]
     class_names: tuple[str, ...]
     remarks: tuple[str, ...] = field(default=(), compare=False)
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def identity(self) -> str:

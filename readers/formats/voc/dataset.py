@@ -25,6 +25,7 @@ from readers.formats.voc.survey import (
     survey,
 )
 from readers.image.header import Header
+from readers.plural import counted
 from readers.sample import PathLike, Payload, SourceError
 from readers.storage.unreadable import unreadable
 
@@ -194,7 +195,7 @@ def _require_some(found: Layout, masks: str | None) -> None:
     is_bare = found.list_class or (masks and not found.annotations)
     if not is_bare and not any(one.annotation for one in found.entries):
         raise SourceError(
-            f"{found.root} has no annotation for any of the {len(found.entries)} pictures of the split: open the "
+            f"{found.root} has no annotation for any of the {counted(len(found.entries), 'picture')} of the split: open the "
             "folder of the pictures to have them without objects"
         )
     if masks and not (found.root / MASKS[masks]).is_dir():

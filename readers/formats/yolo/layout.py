@@ -16,6 +16,7 @@ from readers.formats.splits import (
 )
 from readers.formats.yolo.config import Config, find_config, read_config
 from readers.formats.yolo.images import beside_images, find_images, find_root
+from readers.plural import counted
 from readers.sample import SourceError, is_image_file
 
 
@@ -109,14 +110,14 @@ def _with_labels(
     missing = sum(not one.annotation for one in entries)
     if missing == len(entries) and labelled:
         raise SourceError(
-            f"{root} has labels for none of the {len(entries)} pictures of the split ({labels[0]} and all others miss), "
+            f"{root} has labels for none of the {counted(len(entries), 'picture')} of the split ({labels[0]} and all others miss), "
             "which would train on background alone: open the folder of the pictures to have them without objects"
         )
     alone = _num_alone(root, names, there)
     remarks = told_of_unpaired(root, 0, alone, ".txt")
     if missing:
         remarks.append(
-            f"{root} has no .txt for {missing} of the {len(entries)} pictures of the split, which count as background"
+            f"{root} has no .txt for {missing} of the {counted(len(entries), 'picture')} of the split, which count as background"
         )
     return entries, remarks
 

@@ -170,3 +170,35 @@ def test_splits_are_folders(tmp_path: Path, jpeg: Callable[..., bytes], kind: st
         assert texts == [row["text"] for row in found[split]]
     with pytest.raises(SourceError, match="its splits are train, test"):
         open_dataset(tmp_path / "data", split="val")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_classes_of_splits_with_names_of_their_own(
+    tmp_path: Path, jpeg: Callable[..., bytes], kind: str
+) -> None:
+    """A class that only training data has moves numbers: a warning names all of them."""
+    for split, names in (("train", ["ant", "bee"]), ("test", ["bee"])):
+        (tmp_path / split).mkdir()
+        for name in names:
+            (tmp_path / split / f"{name}.jpg").write_bytes(jpeg(20, 30))
+        rows = [{"file_name": f"{name}.jpg", "label": name} for name in names]
+        write(tmp_path / split, rows, kind)
+    reason = r"test has 1 class and .*train 2, so that .* give both classes=\['ant', 'bee'\]"
+    with pytest.warns(UserWarning, match=reason):
+        assert samples(open_dataset(tmp_path, split="test"))[0].label == 0
+    assert samples(open_dataset(tmp_path, split="test", classes=["ant", "bee"]))[0].label == 1
+    assert len(open_dataset(tmp_path, split="train")) == 2
+
+
+@pytest.mark.parametrize("further", [{}, {"mask_file_name": "m0.png"}])
+def test_objects_of_hugging_face(folder: Path, tmp_path: Path, further: dict[str, str]) -> None:
+    """Boxes that datasets reads as a column are no targets here, which is said, in both kinds of metadata.jsonl."""
+    told = {"bbox": [[1.0, 2.0, 10.0, 8.0]], "categories": [0]}
+    write(folder, [{"file_name": "b.jpg", **further, "objects": told}], "jsonl")
+    assert reference(folder, tmp_path / "cache")[0]["objects"] == told
+    with (
+        pytest.warns(UserWarning, match="no row for"),
+        pytest.warns(UserWarning, match=r"the boxes of its column objects \(bbox, categories\)"),
+    ):
+        [sample] = samples(open_dataset(folder))
+    assert json.loads(bytes(sample.fields["objects"])) == told

@@ -67,6 +67,7 @@ TRICKY = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.*no column is called as labels are:UserWarning")
 class TestText:
     @pytest.mark.parametrize("text", TRICKY)
     def test_is_pandas_text(self, table: Callable[..., IndexedDataset], text: str) -> None:
@@ -414,6 +415,7 @@ class TestDetection:
         ("image,label\n0000,0.5\n0001,0.25\n", {}, r"'0.25' is no whole number: .*label=\[column\]"),
         ("image,label\n0000,cow\n", {"classes": ["cat", "dog"]}, r"train.csv, line 2: the label 'cow' is not among"),
         ("image,label\n0000,7\n", {"classes": ["cat", "dog"]}, "line 2: the label '7' is not among the 2 classes"),
+        ("image,label\n0000,dog\n", {"classes": ["cat"]}, r"the label 'dog' is not among the 1 class \(cat\)"),
         ("image,label\n0000,1\n", {"image": "photo"}, "no column 'photo' for image=: its columns are image, label"),
         ("image,label\n0000,1\n", {"label": "y"}, "no column 'y' for label="),
         ("image,label\n0000,1\n", {"label": ["label", "y"]}, "no column 'y' for label="),
@@ -459,6 +461,26 @@ def test_two_columns_that_fit(table: Callable[..., IndexedDataset]) -> None:
         SourceError, match=r"several columns of image files \(left, right\): name one"
     ):
         table("left,right\n0000.jpg,0001.jpg\n")
+
+
+def test_two_columns_of_which_one_is_called_like_its_role(
+    table: Callable[..., IndexedDataset],
+) -> None:
+    """A warning comes as well; not of a mask, which is no picture to train on, and not where one is named."""
+    with pytest.warns(UserWarning, match="of the columns image, path, which may each be the image"):
+        table("path,image,label\n0000.jpg,0001.jpg,a\n")
+    with pytest.warns(UserWarning, match="the columns label, target, which may each be the label"):
+        table("image,target,label\n0000,1,a\n")
+    table("mask,image,label\n0000.jpg,0001.jpg,a\n")
+    table("path,image,label\n0000.jpg,0001.jpg,a\n", image="path")
+
+
+def test_a_table_without_labels(table: Callable[..., IndexedDataset]) -> None:
+    """It is said where a column may hold them, and not where none is left or the label was asked for."""
+    with pytest.warns(UserWarning, match="called as labels are among species, so each label is -1"):
+        assert labels(table("image,id,species\n0000,x,cat\n")) == [-1]
+    assert labels(table("image,id,split\n0000,x,train\n")) == [-1]
+    assert labels(table("image,species\n0000,cat\n", label="species")) == [0]
 
 
 def test_repeated_rows(table: Callable[..., IndexedDataset]) -> None:
