@@ -13,6 +13,7 @@ from dali_pipes.batch import Batch
 from dali_pipes.errors import LoaderError, told
 from gpu_aug.upload import upload
 from readers import Sample
+from readers.describe import describe
 from readers.sample import FieldTypes, Payload
 from readers.storage.blob.mapped import copied
 
@@ -96,7 +97,7 @@ class Field:
         Raises:
             FieldError: They are not what was declared.
         """
-        data = bytes(payload)
+        data = _bytes(payload)
         if self.read is bytes and self.dtype is not None:
             return self._from_buffer(data)
         reader = _READERS.get(self.read, self.read)
@@ -251,6 +252,16 @@ def _read(sample: Sample, name: str, field: Field) -> Any:
         return field.value(copied(payload))
     except (FieldError, OSError) as error:
         raise FieldError(f"the field {name!r}: {error}") from error
+
+
+def _bytes(payload: Any) -> bytes:
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        kind = "text" if isinstance(payload, str) else describe(payload)
+        raise FieldError(
+            f"it is {kind}, and a dataset hands fields over as bytes: encode it, or derive the dataset "
+            "from readers.CustomDataset, which does"
+        )
+    return bytes(payload)
 
 
 def _text(data: bytes) -> str:

@@ -178,6 +178,8 @@ def collate(found: Sequence[Found], size: tuple[int, int], device: torch.device)
 
 
 def _read_json(data: Payload, kinds: Iterable[str]) -> dict[str, Any]:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TargetsError(f"json is {type(data).__name__}: a dataset hands fields over as bytes")
     text = bytes(data)
     # Many data sets keep other things in their json, which is not parsed here and cannot be wrong.
     if _is_cut_off(text):

@@ -1,8 +1,9 @@
 """A dataset that somebody writes in a few lines: two methods, and all the rest of a dataset comes with it."""
 
+import functools
 import hashlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,13 +14,12 @@ from readers.dataset import IndexedDataset
 from readers.describe import describe
 from readers.formats.columns import label_or_none
 from readers.image.header import read_header
+from readers.own_fields import with_bytes
 from readers.sample import (
     BadSample,
     ColumnName,
     HeaderError,
-    Payload,
     Sample,
-    SourceError,
     checked_indices,
 )
 from readers.storage.unreadable import reason_of
@@ -41,6 +41,8 @@ class CustomDataset(IndexedDataset):
       contents. A state of a run is refused where it differs. A change that touches none of the 64 goes
       unnoticed.
     - `class_names` is empty.
+    - Fields may be text, numbers, lists, dictionaries and arrays: `fetch` hands them over as bytes, as
+      `readers.own_fields.field_bytes` makes them (UTF-8, JSON, .npy). Images are the bytes of a file.
     - `label_shape` is (), class numbers; it is an attribute of a class whose labels are vectors, such as ``(5,)``.
 
     A helper process gets the dataset pickled, so its class must be importable.
@@ -73,6 +75,8 @@ class CustomDataset(IndexedDataset):
                 f"{cls.__name__} has neither __getitem__ nor fetch: write __getitem__(self, index), which returns a "
                 "Sample"
             )
+        if "fetch" in vars(cls):
+            cls.fetch = _handing_out_bytes(cls.fetch)  # type: ignore[method-assign]
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -107,7 +111,7 @@ class CustomDataset(IndexedDataset):
         if not isinstance(sample, Sample | BadSample):
             reason = f"__getitem__ returned {describe(sample)}: return a readers.Sample"
             return BadSample(index, str(index), "read", reason)
-        return sample
+        return _checked(sample)
 
     @cached_property
     def _columns(self) -> dict[ColumnName, NDArray[np.int64]]:
@@ -130,9 +134,6 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
     Args:
         dataset: A dataset.
         words: What else it depends on, each with a `repr` that is the same everywhere.
-
-    Raises:
-        SourceError: A sample has fields that are no bytes.
     """
     digest = hashlib.sha256(f"custom {len(dataset)} {words!r}\n".encode())
     numbers = np.unique(np.linspace(0, max(len(dataset) - 1, 0), _NUM_PROBES).astype(np.int64))
@@ -141,7 +142,6 @@ def digest_of(dataset: IndexedDataset, *words: object) -> str:
         if isinstance(sample, Sample):
             digest.update(f"{np.asarray(sample.label).tolist()!r}\n".encode())
             for name, payload in sample.fields.items():
-                _require_bytes(sample, name, payload)
                 digest.update(f"{name!r} {len(payload)}\n".encode())
                 digest.update(payload)
     return digest.hexdigest()[:32]
@@ -162,9 +162,23 @@ def numbers_of(sample: Sample | BadSample) -> tuple[int, int, int, int]:
     return label_or_none(sample.label), size[0], size[1], num_bytes
 
 
-def _require_bytes(sample: Sample, name: str, payload: Payload) -> None:
-    if not isinstance(payload, bytes | memoryview):
-        raise SourceError(
-            f"the field {name!r} of sample {sample.index} is {describe(payload)}, and fields are encoded bytes: give "
-            "the bytes of a file, or make a dataset of arrays with readers.from_arrays"
-        )
+_Fetch = Callable[..., list[Sample | BadSample]]
+
+
+def _handing_out_bytes(fetch: _Fetch) -> _Fetch:
+    """A `fetch` that somebody wrote, whose samples have bytes in their fields."""
+
+    @functools.wraps(fetch)
+    def fetch_bytes(*args: Any, **options: Any) -> list[Sample | BadSample]:
+        return [_checked(sample) for sample in fetch(*args, **options)]
+
+    return fetch_bytes
+
+
+def _checked(sample: Sample | BadSample) -> Sample | BadSample:
+    if not isinstance(sample, Sample):
+        return sample
+    try:
+        return with_bytes(sample)
+    except ValueError as error:
+        return BadSample(sample.index, sample.key, "read", str(error))

@@ -41,7 +41,7 @@ def from_torch(
     Images are PIL's, uint8 arrays [H, W, 3], uint8 tensors [3, H, W], encoded bytes or paths. A mask that is a PIL
     image becomes the field ``mask.png``; a target with ``boxes`` or ``keypoints`` becomes ``json``, as Loader takes
     them; a tensor or array of one dimension is a label that is a vector; any other target becomes the field
-    ``target``, JSON.
+    ``target``, JSON or, of an array, .npy. A label that is text must be one of the classes.
 
     Leave its transforms out: the recipe augments, and its draws can be repeated. torchvision's ImageFolder without
     transforms is read as files, so nothing is decoded twice; from others the pixels are taken as they are returned.
@@ -206,7 +206,7 @@ class TorchDataset(IndexedDataset):
                 return as_file
             with self._lock or nullcontext():
                 item = self._dataset[index]
-            return sample_of(item, index, self._key(index))
+            return sample_of(item, index, self._key(index), self._names)
         except Exception as error:  # noqa: BLE001 - whatever it is, the neighbours are sound
             return error
 

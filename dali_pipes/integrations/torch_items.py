@@ -1,9 +1,9 @@
 """What a dataset of PyTorch returns for one index, as a sample: pictures of all common kinds, labels, targets."""
 
 import io
-import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from readers import HeaderError, Sample, read_header
 from readers.arrays import as_array, channels_last
-from readers.describe import describe
-from readers.formats.columns import IMAGE_NAMES, LABEL_NAMES, to_label
+from readers.describe import describe, few_of
+from readers.formats.columns import IMAGE_NAMES, LABEL_NAMES, shorten, to_label
 from readers.image.raw_pixels import row_file
 from readers.label_vector import Label, to_vector
+from readers.own_fields import field_bytes, with_bytes
 from readers.sample import IMAGE_FIELDS, Payload
 from readers.storage.limits import check_bytes
 
@@ -28,26 +29,30 @@ class ItemError(ValueError):
     """Something that is no sample; the text says what it is and what would be."""
 
 
-def sample_of(item: Any, index: int, key: str) -> Sample:
+def sample_of(item: Any, index: int, key: str, classes: tuple[str, ...] = ()) -> Sample:
     """Make a sample of an item: an image, (image, label or target), a dictionary of named entries, or a Sample.
+
+    Args:
+        item: The item.
+        index: Its number.
+        key: Its name for people.
+        classes: Name of each class number, for labels that are text.
 
     Raises:
         ItemError: It is none of these.
         OSError: The file that it names cannot be read.
     """
     if isinstance(item, Sample):
-        return Sample(
-            index, item.key, item.fields, item.label, item.size, item.restarts, item.image_field
-        )
+        return _of_sample(item, index, classes)
     if isinstance(item, Mapping):
-        return _of_mapping(item, index, key)
+        return _of_mapping(item, index, key, classes)
     if isinstance(item, tuple | list):
         if len(item) != 2:
             raise ItemError(
                 f"it returns {describe(item)}: return (image, label), or a dictionary that names its entries"
             )
         field, payload, size = image_of(item[0])
-        label, fields = _target(item[1])
+        label, fields = _target(item[1], classes)
         return Sample(index, key, {field: payload, **fields}, label, size, image_field=field)
     field, payload, size = image_of(item)
     return Sample(index, key, {field: payload}, size=size, image_field=field)
@@ -139,7 +144,16 @@ def _pixels(array: NDArray[Any]) -> tuple[str, bytes, tuple[int, int] | None]:
     return file.field, file.of(array), file.size
 
 
-def _of_mapping(item: Mapping[Any, Any], index: int, key: str) -> Sample:
+def _of_sample(item: Sample, index: int, classes: tuple[str, ...]) -> Sample:
+    label: Any = item.label
+    number = _named(label, classes) if isinstance(label, str) else label
+    try:
+        return with_bytes(replace(item, index=index, label=number))
+    except ValueError as error:
+        raise ItemError(str(error)) from None
+
+
+def _of_mapping(item: Mapping[Any, Any], index: int, key: str, classes: tuple[str, ...]) -> Sample:
     names = [str(name) for name in item]
     image = next((name for name in (*IMAGE_NAMES, "pixel_values", "photo") if name in names), None)
     if image is None:
@@ -147,32 +161,32 @@ def _of_mapping(item: Mapping[Any, Any], index: int, key: str) -> Sample:
             f"it returns a dictionary of {', '.join(names[:8]) or 'nothing'}: call the image 'image' and the class "
             "number 'label'"
         )
-    label = next((name for name in LABEL_NAMES if name in names and _is_number(item[name])), None)
+    label = next((name for name in LABEL_NAMES if name in names and _is_label(item[name])), None)
     rest = {name: value for name, value in item.items() if name not in (image, label)}
     if any(name in rest for name in ("boxes", "keypoints")):
-        fields = {"json": _json(rest)}
+        fields = {"json": _field(rest)}
     else:
         fields = {str(name): _field(value) for name, value in rest.items()}
     field, payload, size = image_of(item[image])
-    number = -1 if label is None else _label(item[label])
+    number = -1 if label is None else _label(item[label], classes)
     return Sample(index, key, {field: payload, **fields}, number, size, image_field=field)
 
 
-def _target(target: Any) -> tuple[Label, dict[str, Payload]]:
+def _target(target: Any, classes: tuple[str, ...]) -> tuple[Label, dict[str, Payload]]:
     """A label, or what else belongs to an image, as a label and fields."""
     array = as_array(target)
     if array is not None and array.ndim == 1 and array.dtype.kind in "biuf":
         return to_vector(array), {}
     if target is None:
         return -1, {}
-    if _is_number(target):
-        return _label(target), {}
+    if _is_label(target):
+        return _label(target, classes), {}
     if isinstance(target, Mapping) and any(name in target for name in ("boxes", "keypoints")):
-        return -1, {"json": _json(target)}
+        return -1, {"json": _field(target)}
     if hasattr(target, "convert") and hasattr(target, "mode"):
         return -1, {"mask.png": _png(target)}
     if (
-        isinstance(target, Mapping | list | tuple | str | bytes | np.ndarray)
+        isinstance(target, Mapping | list | tuple | bytes | np.ndarray)
         or as_array(target) is not None
     ):
         return -1, {"target": _field(target)}
@@ -181,19 +195,31 @@ def _target(target: Any) -> tuple[Label, dict[str, Payload]]:
     )
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, bool | int | float | np.number):
+def _is_label(value: Any) -> bool:
+    if isinstance(value, bool | int | float | np.number | str):
         return True
     array = as_array(value)
     return array is not None and array.shape in ((), (1,)) and array.dtype.kind in "iufb"
 
 
-def _label(value: Any) -> int:
+def _label(value: Any, classes: tuple[str, ...]) -> int:
+    if isinstance(value, str):
+        return _named(value, classes)
     array = as_array(value)
     try:
         return to_label(value if array is None else array.reshape(-1)[0].item())
     except ValueError as error:
         raise ItemError(str(error)) from None
+
+
+def _named(label: str, classes: tuple[str, ...]) -> int:
+    if label in classes:
+        return classes.index(label)
+    known = f"none of the classes {few_of(classes)}" if classes else "text"
+    raise ItemError(
+        f"its label {shorten(label)} is {known}: return a class number, or name all classes in the order of their "
+        "numbers, from_torch(dataset, classes=[...]); return a caption as a further entry of a dictionary"
+    )
 
 
 def _png(image: Any) -> bytes:
@@ -212,29 +238,8 @@ def _png(image: Any) -> bytes:
     return stream.getvalue()
 
 
-def _field(value: Any) -> bytes:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
-    return _json(value)
-
-
-def _json(value: Any) -> bytes:
+def _field(value: Any) -> Payload:
     try:
-        return json.dumps(value, default=_plain, ensure_ascii=False).encode(
-            "utf-8", "surrogateescape"
-        )
-    except (TypeError, ValueError) as error:
-        raise ItemError(
-            f"its target holds what JSON does not ({error}): return numbers, texts, lists and arrays"
-        ) from None
-
-
-def _plain(value: Any) -> Any:
-    array = as_array(value)
-    if array is not None:
-        return array.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(describe(value))
+        return field_bytes(value)
+    except ValueError as error:
+        raise ItemError(f"its target or an entry cannot be a field: {error}") from None

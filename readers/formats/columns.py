@@ -1,7 +1,7 @@
 """Records with named columns as samples: which column is the image, the label, the key, and how others are converted."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,11 +149,15 @@ def remarks_on(
     return tuple(found)
 
 
-def to_payload(value: Any) -> Payload:
+def to_payload(value: Any, plain: Callable[[Any], Any] | None = None) -> Payload:
     """Convert a column's value to the bytes of a sample's field.
 
     Bytes stay as they are and text becomes UTF-8; numbers, lists and dictionaries become JSON, so the
     number 7 is ``b"7"`` as in a ``.cls`` file.
+
+    Args:
+        value: The value.
+        plain: Returns what JSON holds for a value that it does not know, or raises a TypeError.
 
     Raises:
         TypeError: JSON cannot hold the value.
@@ -169,13 +173,13 @@ def to_payload(value: Any) -> Payload:
                 f"the text {shorten(value)} has half a character, which UTF-8 cannot hold"
             ) from None
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=plain)
     except RecursionError:
         raise ValueError("a value is nested too deeply") from None
     try:
         return text.encode()
     except UnicodeEncodeError:  # half characters, which JSON can write as \ud800
-        return json.dumps(value, separators=(",", ":")).encode()
+        return json.dumps(value, separators=(",", ":"), default=plain).encode()
 
 
 def to_key(value: Any) -> str:

@@ -130,7 +130,7 @@ def test_voc_detection(tmp_path: Path) -> None:
     target = ours[0].fields["target"]
 
     assert ours[0].label == -1
-    assert b'"name": "dog"' in bytes(target)
+    assert b'"name":"dog"' in bytes(target)
     assert ours[0].size == (20, 30)
 
 
@@ -226,6 +226,28 @@ def test_labels_that_are_vectors() -> None:
 
     assert ours.label_shape == (3,)
     assert batch.labels.tolist() == [[1, 0, 1], [0, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        (COLOR, "dog"),
+        {"image": COLOR, "label": "dog"},
+        Sample(0, "k", {"jpg": b""}, "dog"),  # type: ignore[arg-type]
+    ],
+    ids=["tuple", "dictionary", "sample"],
+)
+def test_labels_that_are_text(item: Any) -> None:
+    """They are numbered by the classes that the dataset or the call names, else refused."""
+    named = Listed([item])
+    named.classes = ["cat", "dog"]  # type: ignore[attr-defined]
+
+    assert [from_torch(named)[0].label, from_torch(named).column("label").tolist()] == [1, [1]]
+    assert from_torch(Listed([item]), classes=("dog",))[0].label == 0
+    with pytest.raises(LoaderError, match=r"its label 'dog' is text: .*classes="):
+        from_torch(Listed([item]))
+    with pytest.raises(LoaderError, match="its label 'dog' is none of the classes cat: "):
+        from_torch(Listed([item]), classes=("cat",))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,129 @@
+"""Fields of a dataset of one's own that are no bytes: converted once, or a bad sample with the reason."""
+
+import io
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dali_pipes import Field, Loader, LoaderError
+from dali_pipes.integrations.torch_dataset import from_torch
+from gpu_aug import Recipe, Resize
+from readers import BadSample, CustomDataset, IndexedDataset, Sample
+from tests.support.jpegs import encode, picture
+
+JPEG = encode(picture(16, 24, 0), "4:2:0")
+RECIPE = Recipe([Resize((16, 24))])
+VALUES: dict[str, Any] = {
+    "txt": "a cät",
+    "n": 3,
+    "score": np.float32(0.5),
+    "vector": np.arange(3, dtype=np.float32),
+    "tags": ["a", "b"],
+    "json": {"boxes": np.array([[0, 1, 8, 9.0]]), "labels": torch.tensor([5])},
+}
+WAYS = {"txt": str, "n": int, "score": float, "vector": np.ndarray, "tags": "json"}
+
+
+class Own(CustomDataset):
+    """Two samples, of which the second has other fields."""
+
+    def __init__(self, fields: dict[Any, Any], label: Any = 0) -> None:
+        self.fields, self.label = fields, label
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: Any) -> Any:
+        return Sample(
+            index, f"k{index}", {"jpg": JPEG, **(self.fields if index else VALUES)}, self.label
+        )
+
+
+class Fetching(CustomDataset):
+    """The same, read several at a time."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def fetch(self, indices: Any) -> Any:
+        """All of them are sound."""
+        return [Sample(int(n), f"k{n}", {"jpg": JPEG, **VALUES}, 0) for n in indices]
+
+
+@pytest.mark.parametrize("dataset", [Own(VALUES), Fetching()], ids=["getitem", "fetch"])
+def test_values_reach_the_batch(dataset: CustomDataset) -> None:
+    """As what they were; boxes and labels of the field json as targets."""
+    sample = dataset.fetch([1])[0]
+    assert isinstance(sample, Sample)
+    assert np.array_equal(np.load(io.BytesIO(sample.fields["vector"])), VALUES["vector"])
+    assert json.loads(bytes(sample.fields["json"]))["labels"] == [5]
+
+    [batch] = Loader.eval(dataset, RECIPE, batch_size=2, device="cpu", fields=WAYS)
+    assert batch.fields["txt"] == ["a cät"] * 2
+    assert batch.fields["n"].tolist() == [3, 3]
+    assert batch.fields["score"].tolist() == [0.5, 0.5]
+    assert [one.tolist() for one in batch.fields["vector"]] == [[0, 1, 2]] * 2
+    assert batch.fields["tags"] == [["a", "b"]] * 2
+    assert batch.boxes is not None
+    assert batch.boxes[1].tolist() == [[0, 1, 8, 9]]
+    assert len(dataset.fingerprint) == 32
+
+
+def test_from_torch_makes_the_same_bytes() -> None:
+    """Both ways to a dataset agree on every field."""
+    items = [{"image": JPEG, **{name: VALUES[name] for name in WAYS}}]
+    theirs = from_torch(items)[0].fields  # a list has both methods
+
+    ours = Own(VALUES).fetch([1])[0]
+    assert isinstance(ours, Sample)
+    assert {name: theirs[name] for name in WAYS} == {name: ours.fields[name] for name in WAYS}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"txt": {1, 2}}, "the field 'txt': it is or holds what no field can .set of 2 entries"),
+        ({"png": "a/b.png"}, "the field 'png' is the path 'a/b.png': give the bytes"),
+        ({"png": np.zeros((4, 4, 3), np.uint8)}, r"'png' is ndarray of uint8 .*from_arrays"),
+        ({3: b"a"}, "a field has the name 3"),
+    ],
+    ids=["set", "path", "pixels", "name"],
+)
+def test_what_no_field_can_hold_is_a_bad_sample(fields: Any, said: str) -> None:
+    """With key and reason; its neighbour is sound, and so is the fingerprint."""
+    dataset = Own(fields)
+    good, bad = dataset.fetch([0, 1])
+
+    assert isinstance(good, Sample)
+    assert isinstance(bad, BadSample)
+    assert bad.key == "k1"
+    assert re.search(said, bad.reason)
+    assert len(dataset.fingerprint) == 32
+
+
+def test_a_dataset_that_hands_out_no_bytes_is_refused() -> None:
+    """Of other kinds than ours; the number 3 is not three bytes."""
+
+    class Foreign(IndexedDataset):
+        fingerprint = "0" * 32
+        value: Any = 3
+
+        def __len__(self) -> int:
+            return 1
+
+        def column(self, name: str) -> Any:  # noqa: ARG002
+            return np.zeros(1, np.int64)
+
+        def fetch(self, indices: Any) -> Any:
+            return [Sample(0, "k", {"jpg": JPEG, "n": 3, "json": '{"boxes": []}'}) for _ in indices]
+
+    with pytest.raises(LoaderError, match="the field 'n': it is the int 3, and a dataset hands"):
+        Loader(Foreign(), RECIPE, batch_size=1, device="cpu", fields={"n": bytes})
+    with pytest.raises(Exception, match="json is str: a dataset hands"):
+        list(Loader(Foreign(), RECIPE, batch_size=1, device="cpu"))
+    with pytest.raises(LoaderError, match="int 3"):
+        Loader(Foreign(), RECIPE, batch_size=1, device="cpu", fields={"n": Field(int)})
