@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from readers.formats.boxes.listing import head_of
+from readers.formats.coco.beside import coco_files, how_to_open
 from readers.formats.openimages.rows import fits
 from readers.formats.path_table.detect import tables_about
 from readers.formats.path_table.image_files import find_image_files
@@ -67,10 +68,9 @@ def unread(kind: Format, folder: str) -> list[str]:
         found.append(
             f"{root} is read without the objects in {path}: open that file to have them, open_dataset({str(path)!r}, images=FOLDER)"
         )
-    for path in _coco_files(root):
+    for path in coco_files(root):
         found.append(
-            f"{root} is read without the objects in {path}: open that file to have them, "
-            f"open_dataset({str(path)!r})"
+            f"{root} is read without the objects in {path}: open that file to have them, {how_to_open(path, root)}"
         )
     return found
 
@@ -126,16 +126,6 @@ def _opened(root: Path, format: str) -> str:
     has_classes = format == "voc" or any(map(looks_like_config, root.glob("*.y*ml")))
     classes = "" if has_classes else ", classes=['cat', 'dog']"
     return f"to train on them use open_dataset({str(root)!r}, format={format!r}{classes})"
-
-
-def _coco_files(root: Path) -> list[Path]:
-    """Return the files of annotations that COCO has for images in a folder of this name, or in folders in it."""
-    beside, inside = root.parent / "annotations", root / "annotations"
-    with suppress(OSError):
-        return sorted(
-            [*beside.glob(f"instances_{root.name}.json"), *inside.glob("instances_*.json")]
-        )
-    return []
 
 
 def _open_images(root: Path) -> list[Path]:

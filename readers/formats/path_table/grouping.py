@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from readers.formats.path_table.roles import box_sides
 from readers.formats.path_table.table import Table
 from readers.plural import counted
 from readers.sample import SourceError
@@ -28,17 +29,22 @@ def repeated(table: Table, names: Sequence[str], labels: Sequence[Any] | None) -
         other = next((row for row in rows if labels[row] != labels[rows[0]]), None)
         if other is not None:
             both = [rows[0], other]
+            sides = box_sides(table)
+            boxes = f"boxes={sides} where each row is a box, " if sides else ""
             raise SourceError(
                 f"{table.source}, {table.where(both)}: {names[other]} has the labels {labels[both[0]]} and {labels[other]}: say "
-                "multi_label=True where an image has several, else remove a row"
+                f"{boxes}multi_label=True where an image has several, else remove a row"
             )
     if not several:
         return []
     count = sum(map(len, several)) - len(several)
-    first = several[0]
+    first, sides = several[0], box_sides(table)
+    remedy = f"remove {counted(count, 'row')} to have each image once"
+    if sides:
+        remedy = f"say boxes={sides} where each row is a box, else {remedy}"
     return [
         f"{table.source} names {counted(len(several), 'image')} in several rows (first {names[first[0]]}, "
-        f"{table.where(first[:2])}), and each row is a sample: remove {counted(count, 'row')} to have each image once"
+        f"{table.where(first[:2])}), and each row is a sample: {remedy}"
     ]
 
 

@@ -97,13 +97,19 @@ def about_no_label(table: Table, image: str, key: str | None) -> list[str]:
     ]
 
 
+def box_sides(table: Table) -> list[str]:
+    """Return the columns that are called like the sides of boxes, none where one of the four is missing."""
+    sides = [usual(table.columns, (side,)) for side in _SIDES]
+    return [side for side in sides if side is not None] if None not in sides else []
+
+
 def about_boxes(table: Table) -> list[str]:
     """A sentence about columns that are called like the sides of boxes, where nobody asked for boxes."""
-    sides = [usual(table.columns, (side,)) for side in _SIDES]
-    if None in sides:
+    sides = box_sides(table)
+    if not sides:
         return []
     return [
-        f"{table.source} is read without the boxes that its columns {', '.join(map(str, sides))} look like: say boxes={sides} to have them"
+        f"{table.source} is read without the boxes that its columns {', '.join(sides)} look like: say boxes={sides} to have them"
     ]
 
 

@@ -1,5 +1,6 @@
 """Rows of CSV and TSV files, read as text: "0007" keeps its zeros, "NA" is a name."""
 
+import codecs
 import csv
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -11,6 +12,7 @@ from readers.plural import counted
 from readers.sample import VIDEO_FIELDS, SourceError, is_image_file
 
 DELIMITERS = (",", ";", "\t")
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # of UTF-32, too
 _LOOKED_AT = 20  # rows that tell the delimiter
 _VIDEO_ENDINGS = tuple(f".{name}" for name in VIDEO_FIELDS)
 
@@ -65,12 +67,18 @@ def rows_of(path: Path, delimiter: str, most: int | None = None) -> Iterator[tup
     """
     line = 0
     try:
+        with path.open("rb") as binary:
+            head = binary.read(4)
+        if head[:2] in _UTF16 or b"\0" in head:
+            raise SourceError(f"{path} is in UTF-16 or UTF-32: write it as CSV in UTF-8")
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
             for cells in islice(reader, most):
                 line = reader.line_num
                 if any(map(str.strip, cells)):
                     yield line, cells
+    except FileNotFoundError:
+        raise SourceError(f"{path} does not exist: give a file that is there") from None
     except (OSError, ValueError, csv.Error) as error:
         raise SourceError(
             f"{path} cannot be read as a table behind line {line} ({error}): write it as CSV in UTF-8"

@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -481,6 +483,37 @@ def test_a_table_without_labels(table: Callable[..., IndexedDataset]) -> None:
         assert labels(table("image,id,species\n0000,x,cat\n")) == [-1]
     assert labels(table("image,id,split\n0000,x,train\n")) == [-1]
     assert labels(table("image,species\n0000,cat\n", label="species")) == [0]
+
+
+def test_rows_that_are_boxes(table: Callable[..., IndexedDataset]) -> None:
+    """Of columns that are called like sides boxes= is named first, before what would lose boxes, and it reads them."""
+    text = "image,xmin,ymin,xmax,ymax,label\n0000,1,1,5,5,dog\n0000,2,2,6,6,{}\n"
+    match = r"has the labels dog and cat: say (boxes=\['xmin', 'ymin', 'xmax', 'ymax'\]) where each row is a box, multi"
+    with pytest.raises(SourceError, match=match):
+        table(text.format("cat"))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        table(text.format("dog"))
+    assert any(
+        re.search("is a sample: say boxes=.* is a box, else remove", str(one.message))
+        for one in said
+    )
+    [sample] = samples(table(text.format("cat"), boxes=["xmin", "ymin", "xmax", "ymax"]))
+    assert json.loads(bytes(sample.fields["json"]))["labels"] == [1, 0]
+
+
+def test_missing_and_in_another_encoding(tmp_path: Path) -> None:
+    """A file that is not there is said to be missing, and of UTF-16 the encoding is named."""
+    with pytest.raises(SourceError, match=r"trian.csv does not exist: give"):
+        open_dataset(tmp_path / "trian.csv")
+    with pytest.raises(SourceError, match=r"nowhere.csv does not exist: give"):
+        PathTableDataset(tmp_path / "nowhere.csv")
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
+        (tmp_path / "wide.csv").write_bytes("image,label\n0000.jpg,cat\n".encode(encoding))
+        with pytest.raises(
+            SourceError, match=r"wide.csv is in UTF-16 or UTF-32: write it as CSV in UTF-8"
+        ):
+            open_dataset(tmp_path / "wide.csv")
 
 
 def test_repeated_rows(table: Callable[..., IndexedDataset]) -> None:

@@ -1,6 +1,7 @@
 """What lies beside images and is not read is said when they are opened; so is a choice among columns."""
 
 import io
+import json
 import re
 import tarfile
 import warnings
@@ -58,6 +59,47 @@ def test_annotations_that_nobody_reads(
         options = {"classes": ["cat"]} if "voc" in call else {"task": "detect"}
         opened = eval(f"opener{call}", {"opener": partial(open_dataset, **options)})
         assert type(opened).__name__ in ("VocDataset", "YoloDataset")
+
+
+@pytest.mark.parametrize(
+    ("image", "folder", "name"),
+    [
+        *(("a.jpg", "", name) for name in ("ann.json", "annotations.json", "train.json")),
+        ("a.jpg", "", "annotations/objects.json"),
+        ("images/a.jpg", "", "ann.json"),
+        ("images/a.jpg", "images", "labels.json"),
+        ("images/a.jpg", "images", "annotations/ann.json"),
+        ("photos/a.jpg", "photos", "some.json"),
+        ("train/a.jpg", "train", "my_train.json"),
+    ],
+)
+@pytest.mark.parametrize("padding", [0, 70_000])
+@pytest.mark.filterwarnings("ignore:.*has the (one )?class:UserWarning")
+def test_coco_files_of_any_name(
+    tmp_path: Path, jpeg: Jpeg, image: str, folder: str, name: str, padding: int
+) -> None:
+    """They are told by the two ends of their text, and the sentence says a call that opens them."""
+    listed = [{"id": 1, "file_name": "a.jpg", "height": 8, "width": 9}]
+    box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 2, 2], "area": 4}
+    content = {"images": listed, "info": "-" * padding * 2, "annotations": [box | {"iscrowd": 0}]}
+    content["categories"] = [{"id": 1, "name": "cat"}]
+    put(tmp_path, {image: jpeg(9, 8), name: json.dumps(content).encode()})
+
+    with pytest.warns(UserWarning, match="is read without the objects") as warned:
+        open_dataset(tmp_path / folder)
+    [call] = [
+        found for one in warned for found in re.findall(r"open_dataset\(.*\)$", str(one.message))
+    ]
+    [sample] = eval(call).fetch([0])
+    assert json.loads(bytes(sample.fields["json"]))["boxes"] == [[1, 1, 3, 3]]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"images": ["a.jpg"]}', '[{"image_id": 1, "category_id": 3}]', '{"shapes": []}', "{"]
+)
+def test_other_json_is_none_of_coco(tmp_path: Path, jpeg: Jpeg, text: str) -> None:
+    """Nothing is said of results, of LabelMe, or of a list of images alone (warnings are errors here)."""
+    open_dataset(put(tmp_path, {"a.jpg": jpeg(9, 8), "notes.json": text.encode()}))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""COCO files that lie about a folder of images, found by their names and a little of their text."""
+
+import re
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from readers.formats.splits import split_alone
+from readers.sample import is_image_file
+
+_LOOKED_AT = 10_000  # names of a folder
+_MOST_FILES = 8  # of which the text is looked at
+_PART_BYTES = 1 << 16  # at either end of a file
+_IMAGES, _FILE_NAME = re.compile(rb'"images"\s*:\s*\['), b'"file_name"'
+_OBJECTS, _IMAGE_ID = re.compile(rb'"annotations"\s*:\s*\['), b'"image_id"'
+_FOLDERS_OF_IMAGES = ("images", "imgs", "img", "photos", "pictures", "data")
+
+
+def coco_files(root: Path) -> list[Path]:
+    """Return the COCO files about the images in a folder, or in folders in it.
+
+    They lie in the folder, in ``annotations`` in it, or beside a folder that is called ``images`` or like a split.
+
+    Args:
+        root: The folder.
+    """
+    beside, inside = root.parent / "annotations", root / "annotations"
+    named = [*beside.glob(f"instances_{root.name}.json"), *inside.glob("instances_*.json")]
+    around: list[Path] = []
+    if root.name.lower() in _FOLDERS_OF_IMAGES:
+        around = [*_json_files(root.parent), *_json_files(beside)]
+    elif split_alone(root.name):
+        around = [*_json_files(root.parent), *_json_files(beside)]
+        around = [path for path in around if path.stem.split("_")[-1] == root.name]
+    others = [*_json_files(root), *_json_files(inside), *around]
+    unnamed = [path for path in dict.fromkeys(others) if path not in named]
+    return sorted([*named, *filter(looks_like_coco, unnamed[:_MOST_FILES])])
+
+
+def how_to_open(path: Path, root: Path) -> str:
+    """Return the call that opens a COCO file with the images of a folder.
+
+    Args:
+        path: The file.
+        root: The folder, as for `coco_files`.
+    """
+    near = (path.parent, path.parent.parent)
+    ends = path.stem.split("_")[-1]
+    usual = {folder / name for folder in near for name in (ends, "images", f"images/{ends}")}
+    holds_folder = any(folder.parent == root and folder.is_dir() for folder in usual)
+    is_found = root in usual or holds_folder or path.parent == root
+    return f"open_dataset({str(path)!r}{'' if is_found else f', images={str(root)!r}'})"
+
+
+def looks_like_coco(path: Path) -> bool:
+    """Whether the two ends of a file, 64 KiB each, hold what a list of images and one of objects do."""
+    with suppress(OSError), path.open("rb") as file:
+        text = file.read(_PART_BYTES)
+        if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+            return False
+        file.seek(max(path.stat().st_size - _PART_BYTES, len(text)))
+        text += b"\n" + file.read(_PART_BYTES)
+        # In a long file the second list begins where nobody looks; of it there are entries at the end.
+        images, objects = _IMAGES.search(text), _OBJECTS.search(text)
+        lists_images, lists_objects = images or _FILE_NAME in text, objects or _IMAGE_ID in text
+        return bool((images or objects) and lists_images and lists_objects)
+    return False
+
+
+def _json_files(folder: Path) -> list[Path]:
+    """Return the JSON files in a folder that do not belong to one image each, sorted."""
+    with suppress(OSError):
+        names = [path.name for path in islice(folder.iterdir(), _LOOKED_AT)]
+        stems = {name.rpartition(".")[0] for name in names if is_image_file(name)}
+        return [
+            folder / name
+            for name in sorted(names)
+            if name.lower().endswith(".json") and name[:-5] not in stems
+        ]
+    return []
