@@ -65,7 +65,7 @@ class Field:
     default: Any = ...
 
     def __post_init__(self) -> None:
-        if not (self.read in _READERS or callable(self.read)):
+        if not (callable(self.read) or (isinstance(self.read, str) and self.read in _READERS)):
             raise LoaderError(
                 f"Field(read={self.read!r}) is not known; give str, int, float, bytes, numpy.ndarray, "
                 f'"json", or a function of the bytes'

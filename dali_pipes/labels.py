@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpu_aug.upload import upload
 from readers import Sample
-from readers.formats.columns import LABEL_LIMIT, to_label
+from readers.formats.columns import LABEL_LIMIT, shorten, to_label
 from readers.label_vector import LabelShape, described, to_vector
 
 Vectors = list[NDArray[np.float32]]
@@ -43,6 +43,11 @@ def checked_label(sample: Sample, shape: LabelShape) -> Sample:
             return replace(sample, label=to_vector(label, shape))
         raise ValueError(
             f"the label is {label!r}, but those of this dataset are {described(shape)}"
+        )
+    if isinstance(label, str | list | tuple):
+        raise ValueError(
+            f"the label {shorten(label)} is not a whole number: return a class number, set label_shape = (K,) in the "
+            "dataset's class for vectors, or give labels with dataset.with_labels(labels, classes=...)"
         )
     return replace(sample, label=to_label(label))
 

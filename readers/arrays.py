@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from readers.classes import read_classes
 from readers.dataset import IndexedDataset
 from readers.describe import describe
 from readers.formats.columns import to_labels
 from readers.image.raw_pixels import RowFile, row_file
+from readers.label_values import make_labels
 from readers.label_vector import Label, LabelShape
 from readers.sample import BadSample, ColumnName, Sample, SourceError, checked_indices
 
@@ -31,8 +33,9 @@ def from_arrays(
         images: uint8 [N, H, W, 3], RGB; [N, H, W] or [N, H, W, 1], grey; or a list of N such images of any sizes. A
             tensor of torch on the CPU does as well, and [N, 3, H, W] (or [N, 1, H, W]) of either. Where both would
             fit, arrays have their channels last, and tensors first. Nothing is copied.
-        labels: N class numbers, -1 for none; or [N, K], vectors such as several classes at once. None is none at all.
-        class_names: Name of each class number.
+        labels: N class numbers, -1 for none; or N names of classes, "" for none; or [N, K], vectors such as several
+            classes at once. None is none at all.
+        class_names: Name of each class number. Labels that are names are numbered in sorted order without it.
 
     Raises:
         SourceError: They are no images, or the labels are no class numbers, or not as many; the text tells type and
@@ -48,7 +51,16 @@ def from_arrays(
         SourceError: images=ndarray of float32 [10, 32, 32, 3] are no images...
     """
     rows = _rows_of(images)
-    return ArrayDataset(rows, _labels_of(labels, len(rows)), class_names)
+    texts = _texts_of(labels, len(rows))
+    if texts is None:
+        return ArrayDataset(rows, _labels_of(labels, len(rows)), class_names)
+    found = make_labels(
+        texts,
+        read_classes(class_names or None),
+        lambda number: f"labels[{number}]",
+        source="labels=",
+    )
+    return ArrayDataset(rows, found.table.class_numbers(), found.class_names)
 
 
 class ArrayDataset(IndexedDataset):
@@ -222,6 +234,17 @@ def as_array(value: Any) -> NDArray[Any] | None:
     return array if isinstance(array, np.ndarray) else None
 
 
+def _texts_of(labels: Any, count: int) -> list[str] | None:
+    """Labels that are names of classes, None where they are something else or not as many."""
+    if not isinstance(labels, list | tuple) and not (
+        isinstance(labels, np.ndarray) and labels.ndim == 1
+    ):
+        return None
+    texts = list(labels)
+    is_text = len(texts) == count and all(isinstance(one, str) for one in texts)
+    return [str(one) for one in texts] if is_text else None
+
+
 def _labels_of(labels: Any, count: int) -> NDArray[np.int64] | NDArray[np.float32]:
     if labels is None:
         return np.full(count, -1, np.int64)
@@ -235,7 +258,7 @@ def _labels_of(labels: Any, count: int) -> NDArray[np.int64] | NDArray[np.float3
     if array.dtype.kind not in "iub" or array.shape != (count,):
         raise SourceError(
             f"labels={describe(labels)} do not fit: give one whole number for each of the {count} images, -1 for none, "
-            f"or vectors [{count}, K]"
+            f"or vectors [{count}, K], or names of classes, as dataset.with_labels(labels) takes them"
         )
     if array.size and (int(array.min()) < -1 or int(array.max()) >= 1 << 63):
         raise SourceError(

@@ -213,6 +213,7 @@ def test_text_that_is_json_asks_how_to_take_it(tmp_path: Path, samples: Any) -> 
     ("arguments", "said"),
     [
         ({"read": str, "dtype": torch.float32}, "would be no number"),
+        ({"read": ["a"]}, r"Field\(read=\['a'\]\) is not known; give str"),
         ({"read": np.ndarray, "shape": (3,)}, "lacks a dtype"),
         ({"read": bytes, "dtype": torch.float32}, "lacks a shape"),
     ],

@@ -96,6 +96,20 @@ def test_labels_that_are_vectors() -> None:
         from_arrays(PIXELS, vectors[:5])
 
 
+def test_labels_that_are_text() -> None:
+    """They are numbered in sorted order, or as the classes are named."""
+    texts = ["b", "a", "b", "", "c", "a"]
+
+    assert from_arrays(PIXELS, texts).column("label").tolist() == [1, 0, 1, -1, 2, 0]
+    assert from_arrays(PIXELS, np.array(texts)).classes == ("a", "b", "c")
+    named = from_arrays(PIXELS, texts, class_names=("c", "b", "a"))
+    assert [sample.label for sample in named] == [1, 2, 1, -1, 0, 2]
+    with pytest.raises(SourceError, match=r"labels\[4\].*'c'"):
+        from_arrays(PIXELS, texts, class_names=("a", "b"))
+    with pytest.raises(SourceError, match=r"list of 6 entries do not fit.*with_labels"):
+        from_arrays(PIXELS, [*texts[:5], 1])  # type: ignore[list-item]
+
+
 def test_several_sizes_and_where() -> None:
     """A list of images of several sizes has columns as every dataset."""
     dataset = from_arrays(

@@ -127,3 +127,14 @@ def test_a_dataset_that_hands_out_no_bytes_is_refused() -> None:
         list(Loader(Foreign(), RECIPE, batch_size=1, device="cpu"))
     with pytest.raises(LoaderError, match="int 3"):
         Loader(Foreign(), RECIPE, batch_size=1, device="cpu", fields={"n": Field(int)})
+
+
+@pytest.mark.parametrize("label", ["cat", [0, 1]])
+def test_labels_that_are_no_numbers(label: Any) -> None:
+    """The sentence names what can be done in such a class, and that works."""
+    dataset = Own(VALUES, label)
+    with pytest.raises(Exception, match=r"not a whole number: .*label_shape.*with_labels\("):
+        list(Loader(dataset, RECIPE, batch_size=2, device="cpu", on_bad_sample="raise"))
+    named = dataset.with_labels(["cat", "dog"])
+    [batch] = Loader.eval(named, RECIPE, batch_size=2, device="cpu")
+    assert batch.labels.tolist() == [0, 1]
