@@ -7,6 +7,7 @@ from readers.formats.detect_folder import detect_folder, folder_of_split
 from readers.formats.registry import FORMATS, format_of
 from readers.formats.splits import choose_split
 from readers.formats.tar.listed import shards_of_index
+from readers.sample import SourceError
 from readers.storage.paths import is_url
 
 
@@ -35,6 +36,11 @@ def detect_named(format: str, paths: list[str], split: str | None) -> Detected:
     if len(paths) > 1 or is_url(paths[0]) or not Path(paths[0]).is_dir():
         return Detected(kind, paths if split is None else choose_split(paths, split, paths[0]))
     folder = Path(paths[0])
+    if kind.name == "list":
+        raise SourceError(
+            f"{folder} is a folder, and format='list' reads the file of a list or single files: say format='folder', or "
+            f"give a list file or a pattern such as {str(folder / '*.jpg')!r}"
+        )
     inside = sorted(path for path in folder.iterdir() if path.name[0] != ".")
     if kind.takes == "files":
         of_kind = [str(path) for path in inside if format_of(path.name) is kind]

@@ -168,6 +168,12 @@ def _detect_without_media(
     known = [name for name in files if format_of(name) and not is_list(name)]
     shards = (str(path) for path in folder.rglob("*") if is_shard(path.name))
     below = sorted(islice(shards, _MOST_LISTED))
+    arrays = [name for name in known if name.lower().endswith(".npy")]
+    if arrays == known and len(known) > 1:
+        raise SourceError(
+            f"{folder} holds no images, but {few_of(known)}: where each is one image, say "
+            f"open_dataset({str(folder / '*.npy')!r}, format='list'), else give one of these files"
+        )
     if known:
         raise SourceError(f"{folder} holds no images, but {few_of(known)}: give one of these files")
     if below:

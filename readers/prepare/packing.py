@@ -14,6 +14,7 @@ import numpy as np
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.formats.tar.dataset import TarDataset
+from readers.label_vector import label_shape_of
 from readers.order import Order
 from readers.prepare.atomic_files import locked
 from readers.prepare.errors import PrepareError
@@ -186,6 +187,11 @@ def _check_source(source: str, dataset: Dataset | TarStream, settings: _Settings
         raise PrepareError(
             f"{source} can only be read forward, so --shuffle cannot be: pack it in order, and the "
             "loader will shuffle, or pack the result again"
+        )
+    if not isinstance(dataset, TarStream) and label_shape_of(dataset) != ():
+        raise PrepareError(
+            f"{source} has vectors as labels, and shards hold class numbers: pack the data without these labels (without "
+            "the options that make them), and give them to the shards, open_dataset(shards, labels=...)"
         )
     if isinstance(dataset, FrameFolderDataset):
         raise PrepareError(

@@ -201,5 +201,5 @@ class TestClassFolders:
 def test_shards_hold_no_vectors(photos: Path, tmp_path: Path) -> None:
     """Packing refuses vectors, which shards do not hold, and says how the shards get them."""
     (photos / "v.csv").write_text('image,label\nall/cat/0.jpg,"[0.5]"\nall/eel/0.jpg,"[1.5]"\n')
-    with pytest.raises(PrepareError, match=r"label is a vector.*open_dataset\(shards, labels="):
+    with pytest.raises(PrepareError, match=r"vectors as labels.*open_dataset\(shards, labels="):
         pack(str(photos / "v.csv"), tmp_path / "out")

@@ -1,14 +1,16 @@
 import io
+import re
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from braceexpand import braceexpand
 
 import readers
-from readers import FolderDataset, ListDataset, SourceError, TarDataset, open_dataset
+from readers import FolderDataset, ListDataset, Sample, SourceError, TarDataset, open_dataset
 from readers.storage.paths import expand_braces
 
 
@@ -278,3 +280,15 @@ def test_several_folders_are_refused(tmp_path: Path, pattern: str | None) -> Non
         SourceError, match=r"cat is a folder, .*: give the one folder that holds all"
     ):
         open_dataset(source)  # type: ignore[arg-type]
+
+
+def test_a_folder_is_no_list(tmp_path: Path) -> None:
+    """It is refused, and of a folder of arrays the error says the call that opens them."""
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, np.zeros((4, 5, 3), np.uint8))
+    with pytest.raises(SourceError, match=r"is a folder, .*: say format='folder', or give a list"):
+        open_dataset(tmp_path, format="list")
+    with pytest.raises(SourceError, match=r"but a.npy, b.npy: where each is one image") as error:
+        open_dataset(tmp_path)
+    [call] = re.findall(r"open_dataset\(.*\'list\'\)", str(error.value))
+    assert all(isinstance(one, Sample) for one in eval(call).fetch([0, 1]))

@@ -18,7 +18,7 @@ from PIL import Image
 from dali_pipes.decode.check import CHECKS
 from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers import BadSample, Sample, open_dataset
-from readers.prepare import inspect, pack, packing
+from readers.prepare import PrepareError, inspect, pack, packing
 from readers.prepare.packer import Packed, Packer, header
 from tests.support.commands import Run
 from tests.support.packed import (
@@ -193,6 +193,21 @@ def test_labels_are_those_of_the_source(run: Run, tmp_path: Path, jpeg: Jpeg) ->
         assert [sample.label for sample in found] == [0, 1, 2]
         assert [bytes(sample.fields["cls.bin"]) for sample in found] == [b"cat", b"dog", b"7"]
         assert [bytes(sample.fields["target"]) for sample in found] == [b"0", b"9", b"9"]
+
+
+def test_vectors_are_refused_before_anything_is_made(tmp_path: Path, jpeg: Jpeg) -> None:
+    """Labels that no shard holds: the error says what packs, and no folder is left."""
+    (tmp_path / "a.jpg").write_bytes(jpeg(9, 9))
+    (tmp_path / "multi.csv").write_text("image,tags\na.jpg,x|y\n")
+    with pytest.raises(PrepareError, match="vectors as labels, and shards hold class numbers"):
+        pack(
+            str(tmp_path / "multi.csv"),
+            tmp_path / "out",
+            label="tags",
+            label_separator="|",
+            num_workers=1,
+        )
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("every_payload_is_long")
