@@ -133,6 +133,13 @@ class Sample:
     restarts: NDArray[np.int64] | None = field(default=None, repr=False, compare=False)
     image_field: str | None = None
 
+    def __repr__(self) -> str:
+        """Key, label, and name and size of every field; no contents."""
+        fields: Any = self.fields
+        sizes = ", ".join(f"{name}: {_size(value)}" for name, value in dict(fields).items())
+        label = describe(self.label) if isinstance(self.label, np.ndarray) else repr(self.label)
+        return f"Sample({self.index}, {self.key!r}, {{{sizes}}}, label={label})"
+
     def __eq__(self, other: object) -> bool:
         """Whether everything is the same, but for `restarts`."""
         if not isinstance(other, Sample):
@@ -234,6 +241,17 @@ class Dataset(Protocol):
             IndexError: An index is not in 0 <= index < len.
             TypeError: The indices are no sequence of integers.
         """
+
+
+def _size(payload: Any) -> str:
+    if not isinstance(payload, bytes | memoryview):
+        return describe(payload)
+    size = float(len(payload))
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
 
 
 def is_image_field(name: str) -> bool:

@@ -138,3 +138,15 @@ def test_labels_that_are_no_numbers(label: Any) -> None:
     named = dataset.with_labels(["cat", "dog"])
     [batch] = Loader.eval(named, RECIPE, batch_size=2, device="cpu")
     assert batch.labels.tolist() == [0, 1]
+
+
+def test_a_sample_shows_sizes_and_no_contents() -> None:
+    """Short whatever it holds."""
+    fields = {"jpg": bytes(40_912), "cls": b"1", "big": memoryview(bytes(2_500_000))}
+
+    assert repr(Sample(3, "a/3", fields, 1)) == (
+        "Sample(3, 'a/3', {jpg: 40.9 kB, cls: 1 B, big: 2.5 MB}, label=1)"
+    )
+    assert repr(Sample(0, "k", {}, np.zeros(9, np.float32))).endswith(
+        "label=ndarray of float32 [9])"
+    )
