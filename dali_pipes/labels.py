@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ def checked_label(sample: Sample, shape: LabelShape) -> Sample:
     Raises:
         ValueError: It has no such label; the text is a short reason.
     """
-    label = sample.label
+    label: Any = sample.label  # a dataset of the user may give anything
     if shape == () and label.__class__ is int and -1 <= label < LABEL_LIMIT:  # nearly always
         return sample
     if isinstance(label, np.ndarray) and label.ndim:
