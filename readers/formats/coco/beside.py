@@ -13,6 +13,8 @@ _MOST_FILES = 8  # of which the text is looked at
 _PART_BYTES = 1 << 16  # at either end of a file
 _IMAGES, _FILE_NAME = re.compile(rb'"images"\s*:\s*\['), b'"file_name"'
 _OBJECTS, _IMAGE_ID = re.compile(rb'"annotations"\s*:\s*\['), b'"image_id"'
+_NAMED = re.compile(rb'"file_name"\s*:\s*"([^"\\\\]+)"')
+_MOST_NAMES = 20  # of images that are looked for
 _FOLDERS_OF_IMAGES = ("images", "imgs", "img", "photos", "pictures", "data")
 
 
@@ -32,6 +34,7 @@ def coco_files(root: Path) -> list[Path]:
     elif split_alone(root.name):
         around = [*_json_files(root.parent), *_json_files(beside)]
         around = [path for path in around if path.stem.split("_")[-1] == root.name]
+    around = [path for path in around[:_MOST_FILES] if _names_images(path, root)]
     others = [*_json_files(root), *_json_files(inside), *around]
     unnamed = [path for path in dict.fromkeys(others) if path not in named]
     return sorted([*named, *filter(looks_like_coco, unnamed[:_MOST_FILES])])
@@ -64,6 +67,14 @@ def looks_like_coco(path: Path) -> bool:
         images, objects = _IMAGES.search(text), _OBJECTS.search(text)
         lists_images, lists_objects = images or _FILE_NAME in text, objects or _IMAGE_ID in text
         return bool((images or objects) and lists_images and lists_objects)
+    return False
+
+
+def _names_images(path: Path, root: Path) -> bool:
+    """Whether one of the first file names in a file is that of an image in the folder."""
+    with suppress(OSError), path.open("rb") as file:
+        named = _NAMED.findall(file.read(_PART_BYTES))[:_MOST_NAMES]
+        return any((root / name.decode("utf-8", "replace")).is_file() for name in named)
     return False
 
 
