@@ -54,7 +54,7 @@ class TestVectors:
         found = by_index(batches)
         assert np.array_equal([found[index] for index in range(COUNT)], VECTORS)
 
-    @pytest.mark.parametrize("helper_process", [False, True])
+    @pytest.mark.parametrize("helper_process", [False, pytest.param(True, marks=pytest.mark.long)])
     def test_several_lengths(self, small: SmallDataset, helper_process: bool) -> None:
         """Labels of several lengths are a list of a tensor for each sample, also out of a helper process."""
         dataset = small.with_labels(RAGGED)

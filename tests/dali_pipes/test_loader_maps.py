@@ -227,6 +227,7 @@ def test_maps_move_as_masks_and_as_torchvision_moves_them(tmp_path: Path) -> Non
     assert torch.equal(flipped["depth"][0, 0], expected)
 
 
+@pytest.mark.long
 def test_maps_and_several_images_from_a_helper_process(tmp_path: Path) -> None:
     """Two images of five channels and 16 bits, and a depth: the same as without one."""
     samples = [

@@ -133,8 +133,8 @@ class TestThreads:
 @pytest.mark.parametrize(
     ("statement", "code"),
     [
-        ("raise SystemExit(7)", 7),
-        ("raise ArithmeticError", 1),
+        pytest.param("raise SystemExit(7)", 7, marks=pytest.mark.long),
+        pytest.param("raise ArithmeticError", 1, marks=pytest.mark.long),
         ("sys.exit(0)", 0),
     ],
 )

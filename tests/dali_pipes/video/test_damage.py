@@ -486,7 +486,7 @@ def test_truncated_clips_hold_their_last_good_frame(three_videos: Path) -> None:
         {"on_bad_sample": "raise"},
         {"on_bad_sample": "replace"},
         {"on_bad_sample": "skip"},
-        {"on_bad_sample": "replace", "helper_process": True},
+        pytest.param({"on_bad_sample": "replace", "helper_process": True}, marks=pytest.mark.long),
         pytest.param({"on_bad_sample": "replace", "decoder": "dali"}, marks=pytest.mark.needs_dali),
     ],
     ids=["raise", "replace", "skip", "process", "dali"],

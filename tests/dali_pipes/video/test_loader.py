@@ -118,7 +118,7 @@ def reference(clips: Clips) -> list[Batch]:
         {"num_threads": 1},
         {"prefetch": 1},
         {"prefetch": 5, "num_threads": 3},
-        {"helper_process": True, "batch_size": 10},
+        pytest.param({"helper_process": True, "batch_size": 10}, marks=pytest.mark.long),
     ],
     ids=str,
 )
@@ -260,7 +260,7 @@ def test_last_batch(clips: Clips, last_batch: Any, sizes: list[int], num_valid: 
     assert sum(int(batch.valid.sum()) for batch in batches) == num_valid
 
 
-@pytest.mark.parametrize("helper_process", [False, True])
+@pytest.mark.parametrize("helper_process", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_bad_clips_are_skipped(
     clips: Clips, faulty: Clips, reference: list[Batch], helper_process: bool
 ) -> None:

@@ -178,7 +178,7 @@ def test_each_camera_is_as_if_alone(root: Path) -> None:
             assert torch.equal(both[index][number : number + 1], images)
 
 
-@pytest.mark.parametrize("helper", [False, True])
+@pytest.mark.parametrize("helper", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_exact_resume(root: Path, helper: bool) -> None:
     """A run goes on in the middle of an epoch, with another batch size on two ranks, with the same samples."""
     options: dict[str, Any] = {"fields": ["action", "task"], "seed": 3}

@@ -171,7 +171,7 @@ def half(engine, images):
     return apply(RandomApply([normed], p=0.5), images, range(8), engine)
 
 
-@pytest.mark.parametrize("helper", [False, True])
+@pytest.mark.parametrize("helper", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_function_gets_the_batch_of_a_loader(helper, images, tmp_path):
     """However many threads and processes there are; what is lost is no part of it."""
     (tmp_path / "a").mkdir()
