@@ -239,3 +239,20 @@ def test_images_and_maps_that_the_data_lacks_are_refused_at_construction(
 ) -> None:
     with pytest.raises(LoaderError, match=said):
         Loader(dataset, RECIPE, batch_size=4, **options)
+
+
+def test_a_substitute_of_a_damaged_image_brings_its_own_fields(
+    tmp_path: Path, samples: Any
+) -> None:
+    damaged = {key: dict(fields) for key, fields in samples.items()}
+    damaged["03"]["jpg"] = damaged["03"]["jpg"][:-60]  # its header is sound
+    data = open_dataset(write_tar(tmp_path / "a.tar", damaged))
+    options: dict[str, Any] = {
+        "shuffle": "none",
+        "on_bad_sample": "replace",
+        "fields": {"cls": int},
+    }
+    loader = Loader(data, RECIPE, batch_size=NUM_SAMPLES, **options)
+    batch = next(iter(loader))
+    assert [record.stage for record in loader.bad_samples] == ["decode"]
+    assert batch["cls"].tolist() == batch.labels.tolist() != list(range(NUM_SAMPLES))
