@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -219,15 +220,10 @@ def _change(
 
 
 def _few(samples: Sequence[Sample]) -> list[Sample]:
-    """Some of them: at least one, and no more than can be encoded in a few seconds."""
-    kept: list[Sample] = []
-    num_bytes = 0
-    for sample in samples[:_MOST_STORED]:
-        num_bytes += len(_image(sample))
-        if kept and num_bytes > _MOST_STORED_BYTES:
-            break
-        kept.append(sample)
-    return kept
+    """Some of them, spread evenly: at least one, and no more than can be encoded in a few seconds."""
+    mean_bytes = fmean([len(_image(sample)) for sample in samples] or [1])
+    count = min(_MOST_STORED, len(samples), max(int(_MOST_STORED_BYTES / max(mean_bytes, 1)), 1))
+    return [samples[at * len(samples) // count] for at in range(count)]
 
 
 def _decoded_side(parts: Parts) -> int:
