@@ -1,14 +1,15 @@
 """Measuring all ceilings of an input pipeline in a given time."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.output.errors import BenchError
 from bench.tune.ceilings import Ceilings, Setting
 from bench.tune.ceilings_cores import CoresMeter
 from bench.tune.facts import Facts, look_at_facts
-from bench.tune.stages_decode import Decoding, Maker, by_kind, find_changes
+from bench.tune.stages_dali import DaliDecoding
+from bench.tune.stages_decode import Change, Decoding, Maker, by_kind, find_changes
 from bench.tune.stages_held import Parts, make_parts, require_images
 from bench.tune.stages_measure import ROUNDS, StageTurns
 from bench.tune.stages_turns import Threads
@@ -100,7 +101,7 @@ def measure_ceilings(
         cores.cores,
         storage,
         turns.costs(facts.shares),
-        {kind: one.cost for kind, one in kinds.items()},
+        turns.decode_costs(),
         {name: change.stored for name, change in changes.items()},
         skipped | turns.skipped,
         time.monotonic() - began,
@@ -119,18 +120,21 @@ def choose_held(facts: Facts, samples: Sequence[Sample], seconds: float) -> list
 
 def _decodings(
     maker: Maker, parts: Parts, held: Sequence[Sample], facts: Facts
-) -> tuple[dict[str, Decoding], dict[str, Any], dict[str, str]]:
+) -> tuple[Mapping[str, Decoding | DaliDecoding], dict[str, Change], dict[str, str]]:
     """What decodes, by kind of image; what decodes in other ways; and why the others do not."""
     setup = parts.setup
     if setup.choice.decoder == "dali":
-        why = "DALI decodes, and its decoder was measured as a whole"
-        return {}, {}, dict.fromkeys(("tile", "fast", "smaller"), why)
+        why = "DALI decodes, whose pipeline was measured with images as they are"
+        found = {
+            kind: DaliDecoding(maker.decoding(some).parts) for kind, some in by_kind(held).items()
+        }
+        return found, {}, dict.fromkeys(("tile", "fast", "smaller"), why)
     kinds = {kind: maker.decoding(some) for kind, some in by_kind(held).items()}
     if not setup.fetcher.images.is_usual:
         why = "it is for RGB images of 8 bits, one per sample"
         return kinds, {}, dict.fromkeys(("tile", "fast", "smaller"), why)
     changes, skipped = find_changes(maker, held, facts.shares)
-    return kinds, dict(changes), skipped
+    return kinds, changes, skipped
 
 
 def _setting(parts: Parts, batch_size: int) -> Setting:
