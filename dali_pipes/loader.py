@@ -23,6 +23,7 @@ from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
+from dali_pipes.replay import Replay, replay
 from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
@@ -340,6 +341,32 @@ class Loader:
         finally:
             self._production.stop(producer)
         return batch
+
+    def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
+        """Make one row of a batch once more, with its draws and the picture after each operation.
+
+        It is made as a loop makes it, by the same decoder and engine, so its row is equal bit for bit to that of the loop.
+        The picture after an operation is what the loader would hand over if the recipe ended there. A function that
+        takes a whole batch (`BatchFunction`) gets the row and those that it may be mixed with alone. It needs no loop,
+        and moves neither state nor statistics.
+
+        Args:
+            index: Place of the sample in the dataset, as in `batch.indices`.
+            epoch: Number of the epoch, as `epoch` of the loader says it.
+            repeat: Which of the times that the epoch has the sample, from 0: mixtures by weights repeat samples.
+            view: Which picture of several views is followed.
+
+        Raises:
+            LoaderError: The epoch does not have the sample so often; a stream; a pipeline of `from_dali`.
+            BadSampleError: The sample is bad, so that it is in no batch.
+
+        Example:
+            >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+            >>> found = loader.replay(3, epoch=2)
+            >>> [step.name for step in found.steps], found.row.isnan().any().item()
+            (['RandomResizedCrop', 'HorizontalFlip', 'Normalize'], False)
+        """
+        return replay(self._setup, index, epoch, repeat=repeat, view=view)
 
     @property
     def steps(self) -> AnySteps:
