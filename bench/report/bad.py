@@ -124,7 +124,7 @@ def _gallery(bad: Sequence[Bad], pictures: Mapping[tuple[int, str], Thumbnail]) 
     tried = sum(one.place in pictures for one in bad)
     if not tried:
         return Markup()
-    words = f"{counted(len(drawn), 'picture')} of the first {count(tried)}, as far as they can be decoded"
+    words = f"{counted(len(drawn), 'picture')} of the first {count(tried)}, as far as they can be decoded: what is missing is gray or black"
     return Markup(
         note(words + "." if drawn else f"Of the first {count(tried)} none can be decoded at all.")
         + (tag("div", *cards, class_="gallery") if cards else "")

@@ -40,10 +40,17 @@ def table(headings: Sequence[str], rows: Iterable[Cells], *, caption: str = "") 
         rows: Text or markup, as many of each as there are headings.
         caption: What it shows.
     """
-    body = [tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in rows]
-    if not body:
+    cells = list(rows)
+    if not cells:
         return Markup()
-    head = tag("tr", *(tag("th", name, scope="col") for name in headings))
+    body = [tag("tr", tag("th", row[0], scope="row"), *map(_cell, row[1:])) for row in cells]
+    names = [
+        tag(
+            "th", name, scope="col", class_="n" if number and _is_number(cells[0][number]) else None
+        )
+        for number, name in enumerate(headings)
+    ]
+    head = tag("tr", *names)
     title = tag("caption", caption) if caption else ""
     whole = tag("table", title, tag("thead", head), tag("tbody", *body))
     return tag("div", whole, class_="scroll", tabindex=0, role="group", aria_label=caption or None)
@@ -106,8 +113,13 @@ def worded(value: Any) -> str:
 
 
 def _cell(value: object) -> Markup:
-    is_number = isinstance(value, int | float) or str(value)[:1].isdigit()
-    is_number |= isinstance(value, Markup) and value.startswith("<data")
-    if isinstance(value, float):
-        value = plain(value)
-    return tag("td", value, class_="n" if is_number or value in (NONE, "") else None)
+    class_ = "n" if _is_number(value) else None
+    return tag("td", plain(value) if isinstance(value, float) else value, class_=class_)
+
+
+def _is_number(value: object) -> bool:
+    """Whether a cell stands on the right: it begins with a digit, or has nothing to say."""
+    if isinstance(value, Markup):
+        return value.startswith("<data")
+    text = str(value)
+    return text in (NONE, "") or text.lstrip("~")[:1].isdigit()

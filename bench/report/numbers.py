@@ -16,10 +16,10 @@ def count(number: float) -> str:
 
 
 def plain(number: float) -> str:
-    """Three digits, more where the number is larger: "2,165", "97.3", "0.0123"."""
+    """Three digits, more where the number is larger, none behind a whole one: "2,165", "97.3", "0.0123", "3"."""
     if not math.isfinite(number):
         return NONE
-    if abs(number) >= 100 or number == 0:
+    if abs(number) >= 100 or float(number).is_integer():
         return f"{number:,.0f}"
     return f"{number:.{max(0, 2 - math.floor(math.log10(abs(number))))}f}"
 
@@ -48,4 +48,4 @@ def share(part: float, total: float) -> str:
 
 def size(num_bytes: float) -> str:
     """A size in bytes: "1.2 MB"."""
-    return decimal(round(num_bytes))
+    return decimal(round(num_bytes)).replace(".0 ", " ")

@@ -44,7 +44,7 @@ class DataLook:
 
 def look_at_data(source: str, found: Inspection) -> DataLook:
     """Look at some samples of data that was inspected."""
-    return DataLook(source, found, look_at_samples(found.dataset))
+    return DataLook(source, found, look_at_samples(found.dataset, {one.index for one in found.bad}))
 
 
 def run_page(log: RunLog, look: DataLook | None, why_no_data: str = "") -> str:

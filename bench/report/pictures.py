@@ -1,7 +1,7 @@
 """Pictures of the samples of a dataset: some that show what it holds, and those that are bad."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,8 +67,13 @@ class Views:
     objects: Counter[str] = field(default_factory=Counter)
 
 
-def look_at_samples(dataset: Dataset | TarStream) -> Views:
-    """Look at samples that are spread evenly over a dataset; of a stream at none."""
+def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> Views:
+    """Look at samples that are spread evenly over a dataset; of a stream at none.
+
+    Args:
+        dataset: Where they are from.
+        bad: Indices of samples that are known to be bad, and are left out.
+    """
     views = Views()
     if isinstance(dataset, TarStream):
         return views
@@ -76,8 +81,9 @@ def look_at_samples(dataset: Dataset | TarStream) -> Views:
     count = min(length, _NUM_COUNTED)
     every = max(1, -(-count // MOST_SHOWN))
     for number in range(count):
-        [sample] = dataset.fetch([number * length // count])
-        if not isinstance(sample, Sample):
+        index = number * length // count
+        [sample] = dataset.fetch([index])
+        if index in bad or not isinstance(sample, Sample):
             continue
         is_shown = number % every == 0
         targets = _targets_of(sample, KINDS if is_shown else _CHEAP_KINDS)

@@ -82,7 +82,9 @@ def marks(scale: Scale, places: Sequence[tuple[float, str]]) -> Markup:
         place = scale.place(number)
         at, left = percent(place), place < _LABEL_AT_MOST
         lines.append(tag("line", x1=at, x2=at, y1="-4", y2="100%"))
-        lines.append(tag("text", word, x=at, y="0", dy=-7, text_anchor="start" if left else "end"))
+        if word:
+            anchor = "start" if left else "end"
+            lines.append(tag("text", word, x=at, y="0", dy=-7, text_anchor=anchor))
     return tag("g", *lines, class_="marks")
 
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-_WIDE = 30  # times from the smallest to the largest number, from which on an axis is logarithmic
+_WIDE = 8  # times from the smallest to the largest number, from which on an axis is logarithmic
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
 _DAY = 86400
 
@@ -91,7 +91,7 @@ def _round_step(width: float) -> float:
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    for factors in ((1, 2, 5), (1,)):
+    for factors in ((1, 2, 5), (1, 3), (1,)):
         ticks = [
             _whole(factor * 10.0**power)
             for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

@@ -14,6 +14,7 @@ from bench.report.markup import Markup, tag
 from bench.report.numbers import share
 
 _HEIGHT = 30
+_TOPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of the rows: all have the same
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Strip:
 def strip_chart(
     title: str, edges: Sequence[float], strips: Sequence[Strip], caption: str = ""
 ) -> Markup:
-    """Return rows of areas with one scale, from nothing to all of the time.
+    """Return rows of areas with one scale, of shares of the time.
 
     Args:
         title: What they show.
@@ -43,24 +44,33 @@ def strip_chart(
         caption: How to read them.
     """
     across = Scale(0.0, max(edges[-1], 1e-3))
+    highest = max(max(strip.values) for strip in strips)
+    top = next((one for one in _TOPS if one >= highest), 1.0)
+    upward = Scale.from_zero(top)
     rows: list[Markup] = []
     for number, strip in enumerate(strips):
         is_last = number == len(strips) - 1
-        plot = _plot(f"{title}: {strip.name}", edges, across, strip, with_axis=is_last)
+        plot = _plot(f"{title}: {strip.name}", edges, (across, upward), strip, with_axis=is_last)
         name, total = (
             tag("span", strip.name, class_="name"),
             tag("span", strip.total, class_="total"),
         )
         rows.append(tag("div", name, plot, total, class_="strip"))
     heading = tag("figcaption", tag("b", title))
-    note = tag("p", caption, class_="note") if caption else ""
+    height = f"The height of a row is {100 * top:g} % of the time. "
+    note = tag("p", height + caption, class_="note")
     return tag("figure", heading, *rows, note, class_="chart")
 
 
 def _plot(
-    title: str, edges: Sequence[float], across: Scale, strip: Strip, *, with_axis: bool
+    title: str,
+    edges: Sequence[float],
+    scales: tuple[Scale, Scale],
+    strip: Strip,
+    *,
+    with_axis: bool,
 ) -> Markup:
-    upward = Scale.from_zero(1)
+    across, upward = scales
     corners = [(edges[0], 0.0)]
     for number, value in enumerate(strip.values):
         corners += [(edges[number], value), (edges[number + 1], value)]

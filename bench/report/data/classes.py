@@ -49,10 +49,9 @@ def _imbalance(counts: Sequence[int]) -> str:
     while 2 * seen < sum(counts):
         seen += counts[half]
         half += 1
-    return (
-        f"the largest has {plain(counts[0] / counts[-1])} times as many samples as the smallest, and "
-        f"the largest {count(half)} hold half of all"
-    )
+    who = "the largest alone holds" if half == 1 else f"the {count(half)} largest hold"
+    times = plain(counts[0] / counts[-1])
+    return f"the largest has {times} times as many samples as the smallest, and {who} half of all"
 
 
 def _tables(ranked: Sequence[tuple[int, int]], names: tuple[str, ...]) -> list[Markup]:

@@ -18,6 +18,7 @@ from readers.prepare.source import files_left_out, title_of
 _MOST_FIELDS = 40
 _MOST_DOUBLED = 20
 _MOST_HISTOGRAMS = 3
+_ENOUGH = 12  # samples, for a histogram to tell more than the table
 
 
 def overview(source: str, found: Inspection) -> Markup:
@@ -168,7 +169,7 @@ def _targets(views: Views) -> Markup:
 
 
 def _bytes(name: str, spread: Spread) -> Markup:
-    if spread.lowest == spread.highest:
+    if spread.count < _ENOUGH or spread.lowest == spread.highest:
         return Markup()
     scale = Scale.around(spread.lowest, spread.highest)
     edges = scale.edges(NUM_BINS)

@@ -3,12 +3,12 @@
 from bench.report.charts.lines import Curve, line_chart
 from bench.report.charts.strips import Strip, strip_chart
 from bench.report.elements import note, section
-from bench.report.log import Interval, RunLog, number_of, object_of
+from bench.report.log import Interval, RunLog, number_of, object_of, stage_name
 from bench.report.markup import Markup
 from bench.report.numbers import plain, seconds, share
 
-_MOST_MARKS = 12
-IDLE = "idle"
+_MOST_MARKS = 60
+_ROOM = 0.2  # of the width, for the name of a mark where the page is narrow
 
 
 def over_time(log: RunLog) -> Markup:
@@ -25,10 +25,16 @@ def _edges(intervals: list[Interval]) -> list[float]:
 
 
 def _epochs(log: RunLog) -> list[tuple[float, str]]:
-    """When epochs began, all or every so many; the first is the start itself."""
+    """When epochs began, all or every so many, as far as there is room for their names; the first is the start."""
     later = log.epochs[1:]
-    every = max(1, -(-len(later) // _MOST_MARKS))
-    return [(at, f"epoch {number}") for at, number in later[::every]]
+    marked: list[tuple[float, str]] = []
+    named = -_ROOM
+    for at, number in later[:: max(1, -(-len(later) // _MOST_MARKS))]:
+        place = at / log.intervals[-1].ended
+        has_room = place - named >= _ROOM
+        marked.append((at, f"epoch {number}" if has_room else ""))
+        named = place if has_room else named
+    return marked
 
 
 def _speed(log: RunLog) -> Markup:
@@ -53,7 +59,7 @@ def _waiting(intervals: list[Interval]) -> Markup:
         return note("The loop never waited: every batch was ready when it was asked for.")
     strips = [
         Strip(
-            name,
+            stage_name(name),
             [min(one.gained("late", name) / one.seconds, 1.0) for one in intervals],
             f"{seconds(waited)}, {share(waited, total)}",
         )
@@ -64,27 +70,40 @@ def _waiting(intervals: list[Interval]) -> Markup:
         "Waiting of the loop, by the stages that worked meanwhile",
         _edges(intervals),
         strips,
-        "The height of a row is the share of the time, from none to all; on the right stands what it comes to. "
-        f"{IDLE}: no thread had work, too few batches are prepared at once (prefetch=).",
+        "On the right stands what it comes to, and its share of all waiting. Idle threads had no work: too few "
+        "batches are made at once (prefetch=).",
     )
 
 
 def _queue(intervals: list[Interval], log: RunLog) -> Markup:
     after = intervals[-1].after
-    if "queue" not in after:
+    asked = number_of(after, "queue", "asked")
+    if not asked:
         return Markup()
-    depths = [number_of(one.after, "queue", "depth") for one in intervals]
     capacity = number_of(after, "queue", "capacity")
-    steps, empty = number_of(after, "steps"), number_of(after, "queue", "empty")
     caption = (
         f"{plain(number_of(after, 'queue', 'mean'))} on average when the loop asked for one; "
-        f"{share(empty, steps)} of the times none was there."
+        f"{share(number_of(after, 'queue', 'empty'), asked)} of the times there was none."
     )
     return line_chart(
         "Finished batches that wait for the loop",
-        Curve(_edges(intervals), depths),
+        Curve(_edges(intervals), _depths(intervals)),
         unit="batches",
         epochs=_epochs(log),
         ceiling=(capacity, f"as many as there can be: {plain(capacity)}") if capacity else None,
         caption=caption,
     )
+
+
+def _depths(intervals: list[Interval]) -> list[float]:
+    """The mean depth of each interval; of one in which nobody asked, that of the one before."""
+    depths: list[float] = []
+    for one in intervals:
+        sums = [
+            number_of(counts, "queue", "mean") * number_of(counts, "queue", "asked")
+            for counts in (one.before, one.after)
+        ]
+        asked = one.gained("queue", "asked")
+        last = depths[-1] if depths else 0.0
+        depths.append(max(sums[1] - sums[0], 0.0) / asked if asked else last)
+    return depths

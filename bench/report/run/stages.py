@@ -2,7 +2,7 @@
 
 from bench.report.charts.bars import bar
 from bench.report.elements import data, note, section, table
-from bench.report.log import Object, RunLog, number_of, object_of
+from bench.report.log import Object, RunLog, number_of, object_of, stage_name
 from bench.report.markup import Markup, joined
 from bench.report.numbers import NONE, count, plain, seconds, share, size
 
@@ -30,6 +30,7 @@ def stages(log: RunLog) -> Markup:
                 "",
                 "share of work",
                 "busy",
+                "had a core",
                 "calls",
                 "samples",
                 "bytes",
@@ -38,7 +39,7 @@ def stages(log: RunLog) -> Markup:
                 "p99",
             ],
             rows,
-            caption="Work of the threads; p50, p90 and p99 are durations of one call",
+            caption="Work of the threads, of which they had a core for a share; p50, p90 and p99 are durations of one call",
         ),
         _waits(found),
         _remote(last),
@@ -47,12 +48,13 @@ def stages(log: RunLog) -> Markup:
 
 def _row(name: str, stage: Object, busy: float, total: float) -> list[object]:
     percentiles = [number_of(stage, f"p{percent}_seconds") for percent in (50, 90, 99)]
-    num_bytes = number_of(stage, "bytes")
+    num_bytes, cpu = number_of(stage, "bytes"), number_of(stage, "cpu_seconds")
     return [
-        name,
+        stage_name(name),
         bar(busy / total),
         data(busy / total, share(busy, total)),
         data(busy, seconds(busy)),
+        share(min(cpu, busy), busy) if "cpu_seconds" in stage else NONE,
         count(number_of(stage, "calls")),
         count(number_of(stage, "samples")),
         size(num_bytes) if num_bytes else NONE,
@@ -72,23 +74,23 @@ def _threads(last: Object, total: float) -> str:
 
 
 def _waits(stages: Object) -> Markup:
-    rows = [
-        (stage, str(what), count(number_of(waits, what, "count")), *_duration(waits, what))
+    waits = [
+        (
+            number_of(each, "waits", what, "seconds"),
+            stage,
+            what,
+            number_of(each, "waits", what, "count"),
+        )
         for stage, each in stages.items()
-        for waits in [object_of(each, "waits")]
-        for what in waits
+        for what in object_of(each, "waits")
     ]
-    rows.sort(
-        key=lambda row: -number_of(object_of(object_of(stages, row[0]), "waits"), row[1], "seconds")
-    )
+    rows = [
+        (stage_name(stage), what, count(times), data(lasted, seconds(lasted)))
+        for lasted, stage, what, times in sorted(waits, reverse=True)
+    ]
     return table(
         ["stage", "waited for", "times", "in all"], rows, caption="Waiting within the loader"
     )
-
-
-def _duration(waits: Object, what: str) -> list[Markup]:
-    lasted = number_of(waits, what, "seconds")
-    return [data(lasted, seconds(lasted))]
 
 
 def _remote(last: Object) -> Markup:
