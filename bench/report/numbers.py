@@ -19,7 +19,9 @@ def plain(number: float) -> str:
     """Three digits, more where the number is larger, none behind a whole one: "2,165", "97.3", "0.0123", "3"."""
     if not math.isfinite(number):
         return NONE
-    if abs(number) >= 100 or float(number).is_integer():
+    if abs(number) < 100:
+        number = float(f"{number:.3g}")
+    if abs(number) >= 100 or number.is_integer():
         return f"{number:,.0f}"
     return f"{number:.{max(0, 2 - math.floor(math.log10(abs(number))))}f}"
 

@@ -6,6 +6,7 @@ from bench.report.charts.frame import chart, horizontal_axis, percent, vertical_
 from bench.report.charts.scale import Scale
 from bench.report.markup import Markup, tag
 from bench.report.numbers import count
+from readers.plural import counted
 
 NUM_BINS = 40
 
@@ -17,7 +18,7 @@ def histogram(
     counts: Sequence[int],
     *,
     words: Callable[[float], str],
-    things: str,
+    thing: str,
     caption: str = "",
 ) -> Markup:
     """Return columns.
@@ -28,7 +29,7 @@ def histogram(
         edges: Ends of the columns, [N + 1].
         counts: How many there are in each, [N].
         words: Writes a number of the horizontal axis.
-        things: What is counted, in the plural.
+        thing: What is counted.
         caption: How to read it.
     """
     upward = Scale.from_zero(1.05 * max(counts, default=0))
@@ -41,7 +42,7 @@ def histogram(
         columns.append(
             tag(
                 "rect",
-                tag("title", f"{words(low)} to {words(high)}: {count(many)} {things}"),
+                tag("title", f"{words(low)} to {words(high)}: {counted(many, thing)}"),
                 x=percent(left),
                 width=percent(right - left),
                 y=percent(1 - upward.place(many)),
@@ -55,6 +56,6 @@ def histogram(
         horizontal_axis(scale, words, scale.ticks(), "logarithmic" if scale.is_log else ""),
         tag("g", *columns, class_="columns"),
         caption=caption,
-        unit=things,
+        unit=f"{thing}s",
         height=170,
     )

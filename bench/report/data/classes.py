@@ -51,7 +51,7 @@ def _imbalance(counts: Sequence[int]) -> str:
         half += 1
     who = "the largest alone holds" if half == 1 else f"the {count(half)} largest hold"
     times = plain(counts[0] / counts[-1])
-    return f"the largest has {times} times as many samples as the smallest, and {who} half of all"
+    return f"the largest has {times} times as many samples as the smallest, and {who} half of all or more"
 
 
 def _tables(ranked: Sequence[tuple[int, int]], names: tuple[str, ...]) -> list[Markup]:

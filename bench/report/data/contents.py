@@ -179,6 +179,6 @@ def _bytes(name: str, spread: Spread) -> Markup:
         edges,
         spread.histogram(edges),
         words=size,
-        things="samples",
+        thing="sample",
         caption="" if spread.is_exact else "Sizes are rounded to 1 %.",
     )

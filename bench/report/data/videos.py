@@ -40,7 +40,7 @@ def videos(found: Inspection) -> Markup:
         ),
         _histogram("Durations", looked.milliseconds, 1000),
         _histogram("Frames", looked.frames, 1),
-        density_chart("Heights and widths", looked.shapes, "videos"),
+        density_chart("Heights and widths", looked.shapes, "video"),
     )
 
 
@@ -55,7 +55,7 @@ def _kinds(heading: str, counts: Mapping[str, int], total: int) -> Markup:
         rows.append(
             ["others", bar(others / total), data(others, count(others)), share(others, total)]
         )
-    return table([heading, "", "videos", "share"], rows)
+    return table([heading, "", "videos", "share"], rows, caption=f"Videos by {heading}")
 
 
 def _histogram(title: str, spread: Spread, unit: int) -> Markup:
@@ -70,6 +70,6 @@ def _histogram(title: str, spread: Spread, unit: int) -> Markup:
         edges,
         spread.histogram([unit * edge for edge in edges]),
         words=seconds if unit > 1 else count,
-        things="videos",
+        thing="video",
         caption="" if spread.is_exact else "Numbers are rounded to 1 %.",
     )

@@ -29,5 +29,5 @@ def setup(log: RunLog) -> Markup:
 def _choices(explain: str) -> Markup:
     """The lines of `Loader.explain` as a table of subjects and choices."""
     pairs = [line.partition(": ") for line in explain.splitlines() if line.strip()]
-    rows = [(subject, reason) if reason else ("", subject) for subject, _, reason in pairs]
+    rows = [(subject, reason) if reason else ("also", subject) for subject, _, reason in pairs]
     return Markup(tag("h3", "What was chosen, and why") + facts(rows))
