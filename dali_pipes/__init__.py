@@ -4,7 +4,7 @@ from dali_pipes import (
     foreign_packages as foreign_packages,  # first: a foreign module called readers would break the rest
 )
 from dali_pipes.bad_samples import BadRecord
-from dali_pipes.batch import Batch, Timings
+from dali_pipes.batch import Batch
 from dali_pipes.choose import available_decoders
 from dali_pipes.decode.dali.user_pipeline import from_dali
 from dali_pipes.errors import (
@@ -19,6 +19,7 @@ from dali_pipes.loader import Loader
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.state import LoaderState
+from dali_pipes.stats import Stats
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import ViewMean
 from readers.buckets import Buckets
@@ -39,7 +40,7 @@ __all__ = [
     "MultiScale",
     "NumberMap",
     "StateMismatchError",
-    "Timings",
+    "Stats",
     "ViewMean",
     "available_decoders",
     "from_dali",
