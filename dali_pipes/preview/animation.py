@@ -9,8 +9,8 @@ from PIL import Image
 
 from dali_pipes.preview.canvas import small
 from dali_pipes.preview.clips import ClipPictures
-from dali_pipes.preview.lettering import line_height, shorten_end, shorten_start, text_width
-from dali_pipes.preview.page import FAINT, FONT_SIZE, FRAME, GAP, WARNING, Line, Page
+from dali_pipes.preview.lettering import shorten_end, shorten_start
+from dali_pipes.preview.page import FAINT, FONT_SIZE, FRAME, GAP, PAPER, WARNING, Line, Page
 
 MOVING = (".webp", ".gif", ".png")
 """How the name of a moving picture ends."""
@@ -18,6 +18,7 @@ MOVING = (".webp", ".gif", ".png")
 HEIGHT, WIDTH, HEADING = 256, 480, 68
 """In pixels: the largest height and width of the frames, and the room above them for words."""
 
+_NARROWEST = 220  # so that there is room for the words
 _USUAL_MS = 40  # where a clip does not tell, having one frame
 
 
@@ -61,20 +62,23 @@ def durations_ms(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _page(clip: ClipPictures, frame: int) -> Image.Image:
-    strips = (clip.source, *(view.frames for view in clip.views))
-    page = Page()
-    left, height = GAP, line_height(FONT_SIZE)
+    cells = [
+        small(strip[frame], HEIGHT, WIDTH)
+        for strip in (clip.source, *(view.frames for view in clip.views))
+    ]
+    width = max(sum(cell.width + GAP for cell in cells) - GAP, _NARROWEST)
+    page, left = Page(), GAP
     marked = clip.marks[frame]
-    for strip in strips:
-        cell = small(strip[frame], HEIGHT, WIDTH)
+    for cell in cells:
         page.put_picture(left, HEADING, cell, frame=WARNING if marked else FRAME)
         left += cell.width + GAP
     # The number tells pages apart: equal ones would be taken together, and their times added.
     words = f"{frame + 1}/{len(clip.source)}  #{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s"
-    width = max(left - 2 * GAP, text_width(words, FONT_SIZE))
-    page.put_line(GAP, GAP // 2, Line(shorten_start(clip.key, width, FONT_SIZE)))
-    page.put_line(GAP, GAP // 2 + height, Line(words, WARNING if marked else FAINT))
-    if marked:
-        said = shorten_end(marked, width, FONT_SIZE)
-    page.put_line(GAP, GAP // 2 + 2 * height, Line(said if marked else " ", WARNING))
-    return page.render()
+    top = page.put_line(GAP, GAP // 2, Line(shorten_start(clip.key, width, FONT_SIZE)))
+    for text, colour in ((words, FAINT), (marked, WARNING)):
+        if text:
+            top = page.put_line(GAP, top, Line(shorten_end(text, width, FONT_SIZE), colour))
+    height = HEADING + max(cell.height for cell in cells) + GAP
+    whole = Image.new("RGB", (width + 2 * GAP, height), PAPER)  # all pages have one size
+    whole.paste(page.render(), (0, 0))
+    return whole

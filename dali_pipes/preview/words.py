@@ -74,10 +74,11 @@ def draw_words(
         done where that is so.
 
     Example:
+        >>> from dali_pipes.preview import draw_words
         >>> recipe = Recipe([RandomResizedCrop(32), HorizontalFlip(p=1.0), Normalize()])
         >>> drawn = recipe.draw(seed=0, epoch=0, indices=np.array([7]), sizes=np.array([[48, 64]]))
         >>> draw_words(recipe, drawn, 0)
-        ['RandomResizedCrop: 26 x 23 px at top 12, left 16, to 32 x 32', 'HorizontalFlip']
+        ['RandomResizedCrop: 16 x 18 px at top 32, left 20, to 32 x 32', 'HorizontalFlip']
     """
     told = [
         _named(operation, _of_time(operation, row_of(params, row)))
