@@ -178,3 +178,15 @@ def test_bad_scope(images: list[bytes]) -> None:
     """It is named, with those that are allowed."""
     with pytest.raises(LoaderError, match=r'scope=.day. is not known; allowed are "epoch", "run"'):
         load(SmallDataset(images, labels(images))).stats("day")  # type: ignore[arg-type]
+
+
+def test_who_takes_the_cores(images: list[bytes]) -> None:
+    """Threads that had no core for most of their work say so; those that had one say nothing."""
+    with load(SmallDataset(images, labels(images))) as loader:
+        list(loader)
+        decode = loader._recorder._counts.stages["decode"]
+        loader._meter._sums.wait_seconds = loader._meter._sums.seconds
+        decode.seconds, decode.cpu_seconds = 100.0, 99.0
+        assert "core" not in loader.stats().verdict
+        decode.cpu_seconds = 50.0
+        assert "had a core for only 50% of their work" in loader.stats().verdict

@@ -123,3 +123,12 @@ def test_observers_get_every_span(hands: Hands) -> None:
     [span] = spans
     assert (span.stage, span.began, span.ended) == ("read", 100.0, 102.0)
     assert (span.samples, span.num_bytes, span.work) == (3, 40, "files")
+
+
+@pytest.mark.parametrize(("by_others", "cpu_seconds"), [(False, 0.0), (True, 5.0)])
+def test_seconds_with_a_core(hands: Hands, by_others: bool, cpu_seconds: float) -> None:
+    """A thread that only waits has none; of work that others do it is not known, and taken for granted."""
+    recorder = Recorder()
+    with recorder.measure("decode", by_others=by_others):
+        hands.now += 5
+    assert recorder.totals().stages["decode"].cpu_seconds == pytest.approx(cpu_seconds, abs=0.01)
