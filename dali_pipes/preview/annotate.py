@@ -12,6 +12,7 @@ from dali_pipes.preview.canvas import Picture
 _MASK_SHARE = 0.45  # of the mask's colour over the picture
 _LINE_WIDTH = 2
 _DOT_RADIUS = 3
+_USUAL_SIDE = 320  # pixels, for which these widths are meant
 
 
 def annotate(
@@ -35,16 +36,18 @@ def annotate(
         picture = _tinted(picture, mask)
     image = Image.fromarray(picture)
     pen = ImageDraw.Draw(image)
+    scale = max(1, round(max(image.size) / _USUAL_SIDE))  # large pictures may be shrunk later
+    radius = scale * _DOT_RADIUS
     for number, (left, top, right, bottom) in enumerate([] if boxes is None else boxes.tolist()):
         colour = color_of(number + 1 if box_labels is None else int(box_labels[number]))
         # A box ends where the next pixel would begin.
         pen.rectangle(
             (left, top, max(left, right - 1), max(top, bottom - 1)),
             outline=colour,
-            width=_LINE_WIDTH,
+            width=scale * _LINE_WIDTH,
         )
     for number, (x, y) in enumerate([] if keypoints is None else keypoints.tolist()):
-        around = (x - _DOT_RADIUS, y - _DOT_RADIUS, x + _DOT_RADIUS, y + _DOT_RADIUS)
+        around = (x - radius, y - radius, x + radius, y + radius)
         pen.ellipse(around, fill=color_of(number + 1), outline=(255, 255, 255))
     return np.asarray(image)
 
@@ -58,8 +61,9 @@ def _tinted(picture: Picture, mask: NDArray[np.integer]) -> Picture:
 
 
 def color_of(number: int) -> tuple[int, int, int]:
-    """Return the colour of a class or a mask's value: hues by the golden ratio, so that neighbouring numbers differ; 255, "ignore", is gray."""
+    """Return the colour of a class or of a mask's value; 255, "ignore", is gray."""
     if number == 255:
         return 160, 160, 160
+    # The golden ratio keeps the hues of neighbouring numbers apart.
     red, green, blue = colorsys.hsv_to_rgb(number * 0.61803398875 % 1, 0.85, 1.0)
     return round(255 * red), round(255 * green), round(255 * blue)
