@@ -487,32 +487,27 @@ class Loader:
 
     def _run(self, epoch: int, consumed: Consumed, number: int) -> Generator[Batch]:
         self._meter.begin()
-        with self._watch.loop(self._ranks.settle(), epoch) as pulse:
-            yield from self._batches(epoch, consumed, number, pulse)
-
-    def _batches(
-        self, epoch: int, consumed: Consumed, number: int, pulse: Pulse
-    ) -> Generator[Batch]:
         steps, production = self.steps, self._production
-        producer = production.start(steps.largest)
-        pulse.account = producer.account
-        under_way = 0
-        try:
-            for plan in steps.plans(epoch, consumed):
-                producer.submit(plan)
-                under_way += 1
-                if under_way > producer.capacity:
-                    batch = self._hand_over(producer, number, pulse)
-                    under_way -= 1
-                    if batch is None:
-                        break
-                    yield batch
-            for _ in range(under_way):
-                if (batch := self._hand_over(producer, number, pulse)) is not None:
-                    yield batch
-            production.keep(producer)
-        finally:
-            production.stop(producer)
+        with self._watch.loop(self._ranks.settle(), epoch) as pulse:
+            producer = production.start(steps.largest)
+            pulse.account = producer.account
+            under_way = 0
+            try:
+                for plan in steps.plans(epoch, consumed):
+                    producer.submit(plan)
+                    under_way += 1
+                    if under_way > producer.capacity:
+                        batch = self._hand_over(producer, number, pulse)
+                        under_way -= 1
+                        if batch is None:
+                            break
+                        yield batch
+                for _ in range(under_way):
+                    if (batch := self._hand_over(producer, number, pulse)) is not None:
+                        yield batch
+                production.keep(producer)
+            finally:
+                production.stop(producer)
 
     def _hand_over(self, producer: Producer, number: int, pulse: Pulse) -> Batch | None:
         """Return the next batch; None behind the end of a stream."""

@@ -13,6 +13,9 @@ from gpu_aug.compiled.clock import clock
 _AGAIN_SECONDS = 600.0  # until the same is said again of a rank
 _TIMES_LATE = 2  # judgements in a row, each of new notes
 
+Said = dict[tuple[int, str], float]
+"""When it was last said of a rank that it is late in a stage."""
+
 _speaking: dict[tuple[int, int], list["Beats"]] = {}
 """For a board and a rank of this process the loops that are under way; the last one speaks."""
 
@@ -26,6 +29,7 @@ class Beats:
         world_size: Number of ranks.
         every_seconds: How often a note is left.
         note: Makes one.
+        said: What was said before, which is kept from loop to loop.
     """
 
     def __init__(
@@ -35,15 +39,15 @@ class Beats:
         world_size: int,
         every_seconds: float,
         note: Callable[[], Note],
+        said: Said,
     ) -> None:
-        self._board, self._note = board, note
+        self._board, self._note, self._said = board, note, said
         self._rank, self._world_size = rank, world_size
         self._silent_seconds = 4 * every_seconds + 2.0
         self._heard = Heard(board, rank)
         self._began = clock()
         self._times_late: dict[tuple[int, str], int] = {}
         self._numbers: dict[int, int] = {}
-        self._said: dict[tuple[int, str], float] = {}
         self._silent: set[int] = set()
         self._trouble = ""
         self._place = (id(board), rank)
@@ -107,10 +111,11 @@ class Beats:
 
     def _speak_of_silence(self, notes: list[Note]) -> None:
         for note in notes:
-            silent = note.age_seconds >= self._silent_seconds and note.state != "over"
-            if silent and note.rank not in self._silent:
+            silent = note.age_seconds >= self._silent_seconds
+            said = _silence(note, notes) if silent else ""
+            if said and note.rank not in self._silent:
                 self._silent.add(note.rank)
-                LOGGER.warning("%s", _silence(note))
+                LOGGER.warning("%s", said)
             elif not silent and note.rank in self._silent:
                 self._silent.discard(note.rank)
                 LOGGER.warning("rank %d is heard again", note.rank)
@@ -131,14 +136,15 @@ def _leave(place: tuple[int, int], one: Beats) -> None:
         _speaking.pop(place, None)
 
 
-def _silence(note: Note) -> str:
+def _silence(note: Note, notes: list[Note]) -> str:
+    """What is said of a rank that says nothing; "" if it has done its part."""
+    who = f"rank {note.rank} ({note.host}, process {note.pid})"
+    if note.state == "over":
+        further = any(one.loop == note.loop and one.epoch > note.epoch for one in notes)
+        return f"{who} has begun no loop since epoch {note.epoch}, other ranks have" * further
     at = f", waiting for {note.waits_for}" if note.waits_for else ""
-    return (
-        f"rank {note.rank} ({note.host}, process {note.pid}) has said nothing for {note.age_seconds:.0f} s: its process "
-        f"has ended, or stands still; its last word came {_where(note)}{at}"
-    )
-
-
-def _where(note: Note) -> str:
     place = "the loader" if note.state == "loader" else "the training loop"
-    return f"from {place} after {note.steps} batches of epoch {note.epoch}"
+    return (
+        f"{who} has said nothing for {note.age_seconds:.0f} s: its process has ended, or stands still; its last word "
+        f"came from {place} after {note.steps} batches of epoch {note.epoch}{at}"
+    )

@@ -15,6 +15,7 @@ _TIMES_SLOWER, _LEAST_WAITING = 1.5, 0.3
 _TIMES_LONGER = 1.3
 _TIMES_AS_MANY = 2.0
 _LEAST_SAMPLES = 2
+_MOST_TIMES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,40 @@ def _cause(note: Note, others: Sequence[Note]) -> tuple[str, str]:
         return "", (
             "no stage takes longer there, so it has fewer threads at work: compare its cores and num_threads"
         )
-    return stage, "; ".join([_stage(note, stage, usual[stage]), *_whole_images(note, others)])
+    return stage, "; ".join(
+        [
+            _stage(note, stage, usual[stage]),
+            *_cores(note, stage, others),
+            *_whole_images(note, others),
+        ]
+    )
 
 
 def _stage(note: Note, stage: str, usual: float) -> str:
     seconds = note.stages[stage]
-    times = f"{seconds / usual:.1f} times as long" if usual > 0 else "longer"
     where = f" (most often found at {note.file})" if stage == "read" and note.file else ""
-    return f"{stage}{where} takes {times} as on the median rank, {_shown(seconds)} per sample instead of {_shown(usual)}"
+    return (
+        f"{stage}{where} takes {_times(seconds, usual)} as long as on the median rank, {_shown(seconds)} per sample "
+        f"instead of {_shown(usual)}"
+    )
+
+
+def _times(seconds: float, usual: float) -> str:
+    if seconds >= _MOST_TIMES * usual:
+        return f"more than {_MOST_TIMES} times"
+    times = seconds / usual
+    return f"{times:.1f} times" if times < 10 else f"{times:.0f} times"
+
+
+def _cores(note: Note, stage: str, others: Sequence[Note]) -> list[str]:
+    """Whether something else has the cores of a rank."""
+    own = note.core_shares.get(stage, 1.0)
+    usual = median(one.core_shares.get(stage, 1.0) for one in others)
+    if stage == "read" or own * _TIMES_AS_MANY > usual:
+        return []
+    return [
+        f"its threads had a core for {own:.0%} of that time, elsewhere {usual:.0%}, so something else uses its cores"
+    ]
 
 
 def _whole_images(note: Note, others: Sequence[Note]) -> list[str]:

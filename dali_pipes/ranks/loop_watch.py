@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from dali_pipes.ranks.beats import Beats
+from dali_pipes.ranks.beats import Beats, Said
 from dali_pipes.ranks.board import Board
 from dali_pipes.ranks.daemon import LOGGER, Daemon
 from dali_pipes.ranks.heartbeat import Heartbeat
@@ -36,6 +36,7 @@ class LoopWatch:
         rank: This rank.
         loop: See `Note`.
         place: Where to leave notes; None for nowhere.
+        said: See `Beats`.
     """
 
     def __init__(
@@ -46,9 +47,11 @@ class LoopWatch:
         rank: int,
         loop: str,
         place: Place | None,
+        said: Said,
     ) -> None:
         self.pulse, self._recorder, self._heartbeat = pulse, recorder, heartbeat
         self._rank, self._loop, self._place = rank, loop, place
+        self._said = said
         self._window = Window(pulse, recorder)
         self._waits_for = ""
         self._number = 0
@@ -116,7 +119,7 @@ class LoopWatch:
         if self._place is None or self._beating is not None or now - self._began < every:
             return
         board, rank, world_size = self._place
-        self._beats = Beats(board, rank, world_size, every, self.note)
+        self._beats = Beats(board, rank, world_size, every, self.note, self._said)
         self._beating = Daemon("gpu-aug-watch-beats", every, self._beats.beat)
 
     def _count(self, elapsed: float) -> None:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, Literal, Self
 
 State = Literal["loader", "training loop", "over"]
@@ -34,6 +34,7 @@ class Note:
         samples: Samples that were handed over in it.
         wait_seconds: Seconds of it in which the training loop waited for batches.
         stages: For each stage the seconds that it took per sample in the window, of all threads together.
+        core_shares: For each stage the share of that time, 0 to 1, in which the threads had a core.
         file: The file that reading was found at most often in the window; "" if at none.
         whole_images: Images of the window that our JPEG decoder does not take, by kind.
         bad_samples: Bad samples since the loader was made.
@@ -55,6 +56,7 @@ class Note:
     samples: int = 0
     wait_seconds: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
+    core_shares: Mapping[str, float] = field(default_factory=dict)
     file: str = ""
     whole_images: Mapping[str, int] = field(default_factory=dict)
     bad_samples: int = 0
@@ -87,16 +89,22 @@ class Note:
             named = json.loads(data)
             if named.pop("format") != _FORMAT:
                 return None
-            return cls(**_known(named))
+            note = cls(**named)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
+        return note if note._is_sound() else None
 
-
-def _known(named: dict[str, Any]) -> dict[str, Any]:
-    """The values that have the type they should."""
-    kinds = {"str": str, "int": int, "float": int | float, "State": str}
-    for one in fields(Note):
-        kind = kinds.get(getattr(one.type, "__name__", str(one.type)), Mapping)
-        if one.name in named and not isinstance(named[one.name], kind):
-            raise TypeError(one.name)
-    return named
+    def _is_sound(self) -> bool:
+        """Whether all values are of the type that they should be of."""
+        for one in fields(self):
+            value, usual = getattr(self, one.name), {} if one.default is MISSING else one.default
+            kinds: Any = (int, float) if isinstance(usual, float) else type(usual)
+            if one.name != "rank" and not isinstance(value, kinds):
+                return False
+        numbers = [
+            *self.stages.values(),
+            *self.core_shares.values(),
+            *self.whole_images.values(),
+            self.rank,
+        ]
+        return all(isinstance(number, int | float) for number in numbers)

@@ -38,8 +38,10 @@ class Stall:
 
     def text(self, recorder: Recorder, account: str) -> str:
         """Return the whole message; `account` is what a helper process says of itself."""
+        at = brief(recorder.running())
         parts = [
-            f"{self.who} has waited {self.seconds:.0f} s for batch {self.step} of epoch {self.epoch}; {self._progress()}",
+            f"{self.who} has waited {self.seconds:.0f} s for batch {self.step} of epoch {self.epoch}"
+            f"{at and f' (longest at work: {at})'}; {self._progress()}",
             *([] if self.others is None else [_others(self.others, self.step)]),
             describe_threads(recorder, self.looping),
             *(["In the helper process:", account] if account else []),
@@ -76,13 +78,14 @@ def brief(running: Sequence[Running], threads: Sequence[Thread] | None = None) -
     there = loader_threads(longest.ident) if threads is None else threads
     own = [one for one in there if one.ident == longest.ident]
     pools = [one for one in there if "gpu-aug-" in one.name and not one.is_idle]
-    files = [at.file for one in [*own, *pools] if (at := file_at(one.frame)).file]
-    where = f" {files[0]}" if files and longest.stage == "read" else ""
+    others = longest.stage != "read"
+    found = [file_at(one.frame, of_readers=others).file for one in [*own, *pools]]
+    where = next((f" {file}" for file in found if file), "")
     return f"{longest.stage}{where}, {longest.seconds:.0f} s"
 
 
 def _doing(thread: Thread, running: Running | None, looping: int | None) -> str:
-    at = file_at(thread.frame)
+    at = file_at(thread.frame, of_readers=running is None or running.stage != "read")
     name = f"{thread.name} (the training loop)" if thread.ident == looping else thread.name
     if running is None:
         waits = "waits" if thread.ident == looping else "is in no stage"
@@ -105,28 +108,23 @@ def _stacks(threads: Sequence[Thread]) -> list[str]:
 
 def _others(notes: Sequence[Note], step: int) -> str:
     """Who waits for this rank, and who for a loader of its own."""
-    here = [note for note in notes if note.state == "training loop" and note.steps > step]
+    past = [note for note in notes if note.state == "training loop" and note.steps > step]
     too = [note for note in notes if note.state == "loader"]
-    rest = [note for note in notes if note not in here and note not in too]
-    said = []
-    if here:
-        said.append(
-            f"{_ranks(here)} had this batch and wait in the training loop (in a collective, if the ranks step together)"
-        )
-    if too:
-        said.append(f"{_ranks(too)} wait for their own loader")
-    if rest:
-        said.append(f"{_ranks(rest)} are elsewhere")
-    if not notes:
-        said.append("nothing was heard of them")
-    return f"The other ranks: {'; '.join(said)}"
+    rest = [note for note in notes if note not in past and note not in too]
+    groups = {
+        "past this batch and in the training loop, where a collective would wait for this rank": past,
+        "waiting for a loader of their own": too,
+        "elsewhere": rest,
+    }
+    said = [f"{where}: {_ranks(there)}" for where, there in groups.items() if there]
+    return f"The other ranks are {'; '.join(said) if said else 'not heard of'}"
 
 
 def _ranks(notes: Sequence[Note]) -> str:
     named = [
-        f"{note.rank} (for {note.state_seconds + note.age_seconds:.0f} s"
+        f"rank {note.rank} (for {note.state_seconds + note.age_seconds:.0f} s"
         f"{f', at {note.waits_for}' if note.waits_for else ''})"
         for note in notes[:_NUM_NAMED]
     ]
     more = f" and {len(notes) - _NUM_NAMED} more" if len(notes) > _NUM_NAMED else ""
-    return f"rank{'s' if len(notes) > 1 else ''} {', '.join(named)}{more}"
+    return f"{', '.join(named)}{more}"

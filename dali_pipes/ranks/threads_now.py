@@ -67,12 +67,20 @@ def loader_threads(besides: int | None = None) -> list[Thread]:
     ]
 
 
-def file_at(frame: FrameType) -> At:
-    """The file that a thread is at, as its frames name it."""
+def file_at(frame: FrameType, *, of_readers: bool = False) -> At:
+    """The file that a thread is at, as its frames name it.
+
+    Args:
+        frame: The innermost frame of the thread.
+        of_readers: Whether only frames of our readers are asked. While it reads, any may be: those of a dataset of
+            the user's, or of a library.
+    """
     near = At("")
     for one in _outwards(frame):
         if _package(one) in ("dali_pipes", "concurrent", "threading"):
             break
+        if of_readers and _package(one) != "readers":
+            continue
         found = _named_by(one)
         if "://" in found.file:
             return At(_shown_url(found.file), near.part or found.part)

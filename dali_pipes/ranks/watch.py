@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dali_pipes.pipeline.threads import in_collection
 from dali_pipes.process_rank import Process, found_process
-from dali_pipes.ranks.beats import read_note
+from dali_pipes.ranks.beats import Said, read_note
 from dali_pipes.ranks.board import BoardError, FolderBoard, group_board
 from dali_pipes.ranks.heartbeat import Heartbeat
 from dali_pipes.ranks.loop_watch import LoopWatch, Place
@@ -30,6 +30,7 @@ class Watch:
     def __init__(self, heartbeat: Heartbeat | None, recorder: Recorder, data: str) -> None:
         self._heartbeat, self._recorder = heartbeat, recorder
         self._loop = f"{zlib.crc32(data.encode('utf-8', 'surrogateescape')):08x}"
+        self._said: Said = {}
         self._latest: LoopWatch | None = None
 
     @contextmanager
@@ -41,7 +42,9 @@ class Watch:
             return
         place = _place_of(self._heartbeat, process)
         rank = process.rank if place is None else place[1]
-        watch = LoopWatch(self._heartbeat, pulse, self._recorder, rank, self._loop, place)
+        watch = LoopWatch(
+            self._heartbeat, pulse, self._recorder, rank, self._loop, place, self._said
+        )
         self._latest = watch
         try:
             yield pulse

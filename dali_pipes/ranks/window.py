@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dali_pipes.ranks.pulse import Pulse
 from dali_pipes.ranks.threads_now import file_at, loader_threads
+from dali_pipes.stats.counts import Counts
 from dali_pipes.stats.recorder import Recorder, Running
 
 _SECONDS = 30.0
@@ -19,7 +20,7 @@ class _Look(NamedTuple):
     samples: int
     wait_seconds: float
     stages: Mapping[str, float]
-    whole_images: Mapping[str, int]
+    totals: Counts
 
 
 class Rates(NamedTuple):
@@ -29,6 +30,7 @@ class Rates(NamedTuple):
     samples: int
     wait_seconds: float
     stages: dict[str, float]
+    core_shares: dict[str, float]
     whole_images: dict[str, int]
     file: str
 
@@ -54,8 +56,9 @@ class Window:
             self._looks.popleft()
         pulse, recorder = self._pulse, self._recorder
         busy = {str(stage): seconds for stage, seconds in recorder.busy().seconds.items()}
-        whole = {str(kind): count for kind, count in recorder.totals().whole_images.items()}
-        self._looks.append(_Look(now, pulse.samples, pulse.wait_seconds(now), busy, whole))
+        self._looks.append(
+            _Look(now, pulse.samples, pulse.wait_seconds(now), busy, recorder.totals())
+        )
 
     def look_at_files(self, now: float, running: list[Running]) -> None:
         """Note which files are being read at this moment."""
@@ -70,21 +73,22 @@ class Window:
     def rates(self) -> Rates:
         """What there is between the oldest and the latest look."""
         if len(self._looks) < 2:
-            return Rates(0.0, 0, 0.0, {}, {}, "")
+            return Rates(0.0, 0, 0.0, {}, {}, {}, "")
         old, new = self._looks[0], self._looks[-1]
-        samples = new.samples - old.samples
+        samples, counts = new.samples - old.samples, new.totals.minus(old.totals)
         stages = {
             stage: max(0.0, seconds - old.stages.get(stage, 0.0)) / samples
             for stage, seconds in new.stages.items()
             if samples
         }
-        whole = {
-            kind: count - old.whole_images.get(kind, 0)
-            for kind, count in new.whole_images.items()
-            if count > old.whole_images.get(kind, 0)
+        shares = {
+            str(stage): min(1.0, one.cpu_seconds / one.seconds)
+            for stage, one in counts.stages.items()
+            if one.seconds > 0
         }
         waited = min(max(0.0, new.wait_seconds - old.wait_seconds), new.at - old.at)
-        return Rates(new.at - old.at, samples, waited, stages, whole, self._file())
+        whole = dict(counts.whole_images)
+        return Rates(new.at - old.at, samples, waited, stages, shares, whole, self._file())
 
     def _file(self) -> str:
         """The file at which reading was found most often, if that says anything."""
