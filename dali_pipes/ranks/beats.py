@@ -85,7 +85,8 @@ class Beats:
         self._heard.listen(range(self._world_size), now)
         notes = self._heard.notes(now)
         self._speak_of_silence(notes)
-        self._speak_of_late([n for n in notes if n.age_seconds < self._silent_seconds], now)
+        there = [note for note in notes if note.age_seconds < self._silent_seconds]
+        self._speak_of_late([note for note in there if note.state != "over"], now)
 
     def _is_first(self, now: float) -> bool:
         """Whether all ranks before this one are silent, and so for long enough."""

@@ -4,6 +4,7 @@ import os
 import select
 import socket
 import threading
+import weakref
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -97,6 +98,8 @@ class StoreBoard:
             clone.set_timeout(timedelta(seconds=_ANSWER_SECONDS))
             self._store = _dist.PrefixStore(_PREFIX, clone)
             self._sentinel = _connection_beside(store)
+            if self._sentinel is not None:
+                weakref.finalize(self, self._sentinel.close)
         except (OSError, RuntimeError) as error:
             raise BoardError(
                 f"the store of the process group cannot be reached: {error}"

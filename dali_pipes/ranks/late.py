@@ -51,11 +51,7 @@ def find_late(notes: Sequence[Note]) -> list[Late]:
 
 
 def _comparable(notes: Sequence[Note]) -> list[Note]:
-    usable = [
-        note
-        for note in notes
-        if note.window_seconds > 0 and note.samples >= _LEAST_SAMPLES and note.state != "over"
-    ]
+    usable = [note for note in notes if note.window_seconds > 0 and note.samples >= _LEAST_SAMPLES]
     loops = [note.loop for note in usable]
     usual = max(loops, key=loops.count, default="")
     return [note for note in usable if note.loop == usual]

@@ -97,6 +97,7 @@ class LoopWatch:
 
     def _tick(self, is_last: bool) -> None:
         if is_last:
+            self._count(0.0)
             return
         now = clock()
         # A process that was stopped for a while has not waited for its loader: a tick counts as one at most.
@@ -131,9 +132,9 @@ class LoopWatch:
             self._waited += elapsed
             return
         if self._is_stalled:
-            LOGGER.warning(
-                "%s has got its batch after %.0f s, and goes on", self._name(), self._waited
-            )
+            came = pulse.steps > self._waiting_for
+            how = "has got its batch, and goes on" if came else "has ended its loop without it"
+            LOGGER.warning("%s %s, after %.0f s", self._name(), how, self._waited)
         self._is_stalled = False
         self._waiting_for = pulse.steps
         self._waited = min(pulse.state_seconds(clock()), elapsed) if pulse.state == "loader" else 0
