@@ -24,7 +24,7 @@ from readers import Dataset, open_dataset
 from tests.support.slow_datasets import Repeated, slow_fetch
 
 SHARD = "/data/train-000017.tar"
-SECONDS = 2.0
+SECONDS = 2.5
 RECIPE = Recipe([RandomResizedCrop(16)])
 
 
@@ -50,11 +50,11 @@ def dataset(_imported: None, folder: Path) -> Repeated:
 
 
 def train(
-    datasets: list[Dataset], heartbeat: Heartbeat, *, seconds: float = SECONDS
+    datasets: list[Dataset], heartbeat: Heartbeat, *, step_seconds: float = 0.1
 ) -> list[Loader]:
     """Let ranks step together in threads of this process, for so long; an exception in one ends all."""
     steps = threading.Barrier(len(datasets))
-    until = time.monotonic() + seconds
+    until = time.monotonic() + SECONDS
     how: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 1}
     loaders = [
         Loader(data, RECIPE, rank=rank, world_size=len(datasets), heartbeat=heartbeat, **how)
@@ -64,7 +64,7 @@ def train(
     def run(loader: Loader) -> None:
         try:
             for _ in loader:
-                time.sleep(0.01)
+                time.sleep(step_seconds)
                 steps.wait(60)  # as a collective does
                 if time.monotonic() > until:
                     break
@@ -105,7 +105,7 @@ def test_slow_reading(
     folder: Path, dataset: Repeated, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The rank whose shard is slow is named once, by the first rank, with the shard."""
-    slow = Repeated(open_dataset(folder), len(dataset), slow_fetch(0.05), SHARD)
+    slow = Repeated(open_dataset(folder), len(dataset), slow_fetch(0.4), SHARD)
     loaders = train([dataset, slow], often(tmp_path))
     [text] = said(caplog)
     assert text.startswith("rank 1 (")
@@ -122,10 +122,10 @@ def test_slow_decoding(
     """So is a rank with images that are slow to decode, and what is special about them."""
     (tmp_path / "large").mkdir()
     for number in range(2):
-        data = jpeg(1200, 1200, seed=number, progressive=True)
+        data = jpeg(1000, 1000, seed=number, progressive=True)
         (tmp_path / "large" / f"{number}.jpg").write_bytes(data)
     large = Repeated(open_dataset(tmp_path / "large"), len(dataset))
-    train([large, dataset], often(tmp_path / "notes"))
+    train([large, dataset], often(tmp_path / "notes"), step_seconds=0.02)
     [text] = said(caplog)
     assert text.startswith("rank 0 (")
     assert re.search(r"; decode takes [\w. ]+ times as long", text)
@@ -146,7 +146,8 @@ def test_training_that_is_slow_itself(
     time.sleep(1.2)
     [note] = loader.ranks()
     batches.close()
-    assert (note.state, said(caplog)) == ("training loop", [])
+    assert note.state == "training loop"
+    assert not [text for text in said(caplog) if "has waited" in text or "is late" in text]
     assert note.state_seconds > 0.9
 
 
@@ -235,14 +236,15 @@ from tests.support.slow_datasets import Repeated, hang_at, slow_fetch
 folder, port, rank = sys.argv[1], sys.argv[2], int(sys.argv[3])
 recipe, steps = Recipe([RandomResizedCrop(16)]), torch.ones(1)
 dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-often = Heartbeat(every_seconds=0.2, stall_seconds=1.0)
+often = Heartbeat(every_seconds=0.2)
+strict = Heartbeat(every_seconds=0.2, stall_seconds=1.0)
 how = dict(batch_size=4, device="cpu", decoder="cpu", num_threads=1, shuffle="none")
 
 def train(seconds, hold_up=lambda _: None, heartbeat=often, together=True):
     until, data = time.monotonic() + seconds, open_dataset(folder)
     loader = Loader(Repeated(data, 10**6, hold_up, "/data/train-000017.tar"), recipe, heartbeat=heartbeat, **how)
     for _ in loader:
-        time.sleep(0.01)
+        time.sleep(0.1)
         goes_on = torch.tensor(float(time.monotonic() < until))
         if together:
             dist.all_reduce(goes_on, dist.ReduceOp.MIN)
@@ -255,16 +257,16 @@ def phase(name):
     dist.barrier()
 
 phase("start")
-train(0.2, heartbeat=Heartbeat(every_seconds=0.2))  # what is imported at the first batch is no stall
+train(0.2)  # what is imported at the first batch is no stall
 phase("healthy")
-train(2)
+train(2.5)
 phase("slow")
-train(2, slow_fetch(0.05) if rank else lambda _: None)
+train(2.5, slow_fetch(0.4) if rank else lambda _: None)
 phase("hangs")
-train(1, hang_at(164, lambda: time.sleep(3)) if rank else lambda _: None)
+train(4, hang_at(84, lambda: time.sleep(3)) if rank else lambda _: None, strict)
 phase("dies")
-kill = hang_at(164, lambda: os.kill(os.getpid(), signal.SIGKILL))
-train(8, kill if rank else lambda _: None, together=False)
+kill = hang_at(404, lambda: os.kill(os.getpid(), signal.SIGKILL))
+train(10, kill if rank else lambda _: None, together=False)
 """
 
 

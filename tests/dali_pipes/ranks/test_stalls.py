@@ -17,7 +17,7 @@ from dali_pipes.ranks.daemon import Daemon
 from dali_pipes.ranks.within import within
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
-from readers.storage.remote import StorageOptions, Url
+from readers.storage.remote import configure
 from tests.support.remote_data import set_up, write_shards
 from tests.support.s3_server import storage
 from tests.support.slow_datasets import Repeated, hang_at
@@ -59,13 +59,14 @@ class TestFetchThatHangs:
         data = Repeated(open_dataset(folder), 40, hold_up, "/data/train-000017.tar")
         batches = list(load(data))
         assert len(batches) == 10
-        stall, over = said(caplog)
+        [stall] = [text for text in said(caplog) if "sample 12" in text]
+        over = said(caplog)[said(caplog).index(stall) + 1]
         first = stall.splitlines()[0]
         assert re.match(
-            r"the training loop \(.*, process \d+\) has waited 1 s for batch 3 of epoch 0", first
+            r"the training loop \(.*, process \d+\) has waited \d s for batch 3 of epoch 0", first
         )
         assert "(longest at work: read /data/train-000017.tar, " in first
-        assert first.endswith("nothing has moved for 1 s")
+        assert re.search(r"; nothing has moved for \d s$", first)
         assert re.search(
             r"gpu-aug_0: read for [\d.]+ s: step 3: sample 12, sample 13, sample 14 and 1 more, at /data/train-000017.tar",
             stall,
@@ -84,7 +85,7 @@ class TestFetchThatHangs:
 
         with pytest.raises(ArithmeticError):
             list(load(Repeated(open_dataset(folder), 40, hang_at(12, fail))))
-        assert re.search(r"has ended its loop without it, after \d s$", said(caplog)[1])
+        assert re.search(r"has ended its loop without it, after \d s$", said(caplog)[-1])
 
     def test_slow_is_told_from_standing_still(
         self, folder: Path, caplog: pytest.LogCaptureFixture
@@ -92,7 +93,7 @@ class TestFetchThatHangs:
         """Where calls of stages end meanwhile that is said, with how many."""
         data = Repeated(open_dataset(folder), 12, lambda _: time.sleep(0.25))
         list(load(data, batch_size=1, prefetch=11))
-        stall = said(caplog)[0].splitlines()[0]
+        [stall] = [text for text in said(caplog) if "for batch 0 " in text]
         assert re.search(r"it goes on, slowly: calls that have ended are \d of read", stall)
 
     def test_remote_file(
@@ -106,13 +107,16 @@ class TestFetchThatHangs:
         pytest.importorskip("obstore")
         write_shards(tmp_path / "served", jpeg, num=1)
         set_up(monkeypatch, tmp_path)
+        configure(cache_bytes=0)
         with storage(tmp_path / "served") as server:
             url = f"{server.url}/train-000.tar"
-            data = open_dataset(Url(url, StorageOptions(cache_bytes=0)))
+            data = open_dataset(url)
             server.faults(delay=1.3)
             list(load(data))
-        assert f"read {url}, " in said(caplog)[0].splitlines()[0]
-        assert re.search(rf"at {re.escape(url)} bytes \d+ to \d+", said(caplog)[0])
+        configure(cache_bytes=None)
+        stall = next(text for text in said(caplog) if url in text)
+        assert f"read {url}, " in stall.splitlines()[0]
+        assert re.search(rf"at {re.escape(url)} bytes \d+ to \d+", stall)
 
 
 @pytest.mark.long
