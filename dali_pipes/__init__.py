@@ -21,6 +21,7 @@ from dali_pipes.multi_scale import MultiScale
 from dali_pipes.ranks.heartbeat import Heartbeat
 from dali_pipes.ranks.table import RankTable
 from dali_pipes.state import LoaderState
+from dali_pipes.stats import Stats
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import ViewMean
 from readers.buckets import Buckets
@@ -43,6 +44,7 @@ __all__ = [
     "NumberMap",
     "RankTable",
     "StateMismatchError",
+    "Stats",
     "ViewMean",
     "available_decoders",
     "from_dali",
