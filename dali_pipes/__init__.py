@@ -4,7 +4,7 @@ from dali_pipes import (
     foreign_packages as foreign_packages,  # first: a foreign module called readers would break the rest
 )
 from dali_pipes.bad_samples import BadRecord
-from dali_pipes.batch import Batch, Timings
+from dali_pipes.batch import Batch
 from dali_pipes.choose import available_decoders
 from dali_pipes.decode.dali.user_pipeline import from_dali
 from dali_pipes.errors import (
@@ -39,7 +39,6 @@ __all__ = [
     "MultiScale",
     "NumberMap",
     "StateMismatchError",
-    "Timings",
     "ViewMean",
     "available_decoders",
     "from_dali",

@@ -1,18 +1,12 @@
-"""What the loader hands over: a batch, and where the time went."""
+"""What the loader hands over: a batch."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import torch
 
-from gpu_aug.compiled.clock import clock
-
 _ON_DEVICE = ("labels", "masks", "boxes", "box_labels", "keypoints", "keypoint_labels")
-
-Stage = Literal["read", "decode", "augment", "copy", "wait"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,51 +158,3 @@ class Batch:
             f"valid={int(self.valid.sum())}",
         ]
         return f"Batch({', '.join(parts)})"
-
-
-@dataclass(slots=True)
-class Timings:
-    """Seconds spent since the epoch began.
-
-    Read, decode, augment and copy are summed over the threads that do them, so together they may exceed
-    the wall clock. On a GPU they count the host's part alone. Wait is what the training loop waited. Compiling our
-    own functions, which is done once, is part of none.
-
-    Example:
-        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
-        >>> for batch in loader:
-        ...     pass
-        >>> loader.timings.decode > 0
-        True
-    """
-
-    read: float = 0.0
-    decode: float = 0.0
-    augment: float = 0.0
-    copy: float = 0.0
-    wait: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
-
-    def __reduce__(self) -> tuple[type["Timings"], tuple[()]]:
-        """In another process nothing is spent yet."""
-        return Timings, ()
-
-    def reset(self) -> None:
-        """Begin a new epoch."""
-        with self._lock:
-            self.read = self.decode = self.augment = self.copy = self.wait = 0.0
-
-    @contextmanager
-    def measure(self, stage: Stage) -> Iterator[None]:
-        """Add the duration of the block to a stage; safe from any thread."""
-        began = clock()
-        try:
-            yield
-        finally:
-            # The clock goes back while this waits if a helper process says that it has compiled.
-            self.add(stage, max(0.0, clock() - began))
-
-    def add(self, stage: Stage, seconds: float) -> None:
-        """Add a duration to a stage; safe from any thread."""
-        with self._lock:
-            setattr(self, stage, getattr(self, stage) + seconds)

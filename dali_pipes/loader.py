@@ -12,7 +12,7 @@ from dali_pipes import arguments, evaluation, names, sizing
 from dali_pipes.assemble import assemble, bad_ones
 from dali_pipes.audit import Audit, Tally
 from dali_pipes.bad_samples import BadRecord, Ledger, Policy
-from dali_pipes.batch import Batch, Timings
+from dali_pipes.batch import Batch
 from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
@@ -26,6 +26,9 @@ from dali_pipes.process_rank import Ranks
 from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
+from dali_pipes.stats.loop import LoopMeter, Scope
+from dali_pipes.stats.recorder import Recorder
+from dali_pipes.stats.stats import Stats
 from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamPlan, StreamSteps
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
@@ -144,7 +147,6 @@ class Loader:
         device: The device that was chosen.
         decoder: The decoder that was chosen.
         engine: The engine that was chosen.
-        timings: How long reading, decoding, augmenting, copying and waiting took in the current epoch.
         steps: The steps of an epoch. Replacing it changes them from the next loop on. No other attribute can
             be set: make another loader.
 
@@ -205,8 +207,9 @@ class Loader:
         helper_process: bool = False,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name != "self"})
-        self.timings = Timings()
-        self._setup = setup = make_setup(options, self.timings)
+        self._recorder = Recorder()
+        self._setup = setup = make_setup(options, self._recorder)
+        self._meter = LoopMeter(self._recorder, setup.num_threads)
         choice, order = setup.choice, setup.fetcher.order
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self._ranks = Ranks(rank, world_size)
@@ -406,6 +409,18 @@ class Loader:
         """Hashes of what this rank was handed, for a comparison with another run."""
         return self._audit.tally
 
+    def stats(self, scope: Scope = "epoch") -> Stats:
+        """What the stages did, what the training loop waited for and which stage limits it; print it.
+
+        Args:
+            scope: "epoch" is the present loop, or the one that ended last; "run" is all since the loader was made.
+
+        Raises:
+            LoaderError: Another scope.
+        """
+        arguments.require_one_of("scope", scope, ("epoch", "run"))
+        return self._meter.stats(scope, self._epochs.epoch)
+
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each.
 
@@ -423,7 +438,7 @@ class Loader:
         return describe(self._setup, self._steps, self.epoch)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        first = name in ("device", "decoder", "engine", "timings") and name not in vars(self)
+        first = name in ("device", "decoder", "engine") and name not in vars(self)
         own = type(self) is not Loader and not names.is_known(Loader, name)
         if not (name.startswith("_") or first or own or name == "steps"):
             names.refuse_attribute(self, name, value)
@@ -456,7 +471,7 @@ class Loader:
         return self._setup.steps(self._ranks.expected())
 
     def _run(self, epoch: int, consumed: Consumed, number: int) -> Generator[Batch]:
-        self.timings.reset()
+        self._meter.begin()
         steps, production = self.steps, self._production
         producer = production.start(steps.largest)
         under_way = 0
@@ -479,24 +494,32 @@ class Loader:
 
     def _hand_over(self, producer: Producer, number: int) -> Batch | None:
         """Return the next batch; None behind the end of a stream."""
-        with self.timings.measure("wait"):
-            finished, images = producer.take()
+        with self._meter.waiting(producer.ready(), producer.capacity + 1):
+            batch, bad = self._take(producer, number)
+        if batch is not None:
+            self._meter.hand_over(len(batch), bad)
+        return batch
+
+    def _take(self, producer: Producer, number: int) -> tuple[Batch | None, int]:
+        """Return the next batch, None behind the end of a stream; and how many bad samples it met."""
+        finished, images = producer.take()
         plan, latest = finished.plan, number == self._epochs.loop
         if isinstance(plan, StreamPlan) and plan.over:
             if latest:
                 self._note(plan)
-            return None
+            return None, 0
         records, failure = bad_ones(finished, self._ledger.policy)
         self._ledger.commit(records)
         if failure is not None:
             raise failure
-        with self.timings.measure("copy"):
+        with self._recorder.measure("hand_over") as call:
             batch = assemble(finished, images, self._setup)
+            call.samples, call.num_bytes = len(batch), sum(view.nbytes for view in batch.views)
         if latest:  # the state is that of the latest loop
             self._audit.count(finished)
             self._epochs.count(plan.consumed)
             self._note(plan)
-        return batch
+        return batch, len(records)
 
     def _note(self, plan: Plan) -> None:
         if isinstance(self.steps, StreamSteps):

@@ -8,7 +8,6 @@ from typing import Any, Literal, cast
 import torch
 
 from dali_pipes import arguments, sizing
-from dali_pipes.batch import Timings
 from dali_pipes.choose import Choice, DecoderName, choose
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.errors import LoaderError
@@ -21,6 +20,7 @@ from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
 from dali_pipes.schedule import LastBatch
+from dali_pipes.stats.recorder import Recorder
 from dali_pipes.streams.fetch import StreamFetcher
 from dali_pipes.streams.order import StreamOrder
 from dali_pipes.streams.steps import AnySteps, stream_steps
@@ -169,7 +169,7 @@ class Setup:
         )
 
 
-def make_setup(options: Options, timings: Timings) -> Setup:
+def make_setup(options: Options, recorder: Recorder) -> Setup:
     """Check the arguments of a loader, and make what it consists of.
 
     Raises:
@@ -228,7 +228,7 @@ def make_setup(options: Options, timings: Timings) -> Setup:
         options.on_bad_sample,
         options.max_pixels,
         TargetReader(variants.first, kinds, maps),
-        timings,
+        recorder,
         fields,
         images,
     )

@@ -7,6 +7,7 @@ from typing import Literal, Protocol, runtime_checkable
 import torch
 
 from bench.compare.timer import Slice
+from dali_pipes.stats import Stats
 from gpu_aug import Recipe
 from readers import Dataset
 
@@ -14,6 +15,13 @@ Kind = Literal["engine", "baseline", "ceiling"]
 Share = dict[str, float | None]
 
 STAGES = ("read", "decode", "augment", "copy")
+
+_OUR_STAGES = {
+    "read": ("read", "header"),
+    "decode": ("decode",),
+    "augment": ("draw", "augment", "targets"),
+    "copy": ("transfer", "hand_over"),
+}
 
 
 class Unable(Exception):  # noqa: N818 - an answer, not a fault
@@ -138,3 +146,11 @@ def share_of(seconds: dict[str, float]) -> Share:
     if total <= 0:
         return dict.fromkeys(STAGES)
     return {stage: round(seconds[stage] / total, 3) for stage in STAGES}
+
+
+def stage_seconds(stats: Stats) -> dict[str, float]:
+    """Seconds of work of our loader by STAGES, which every contestant knows."""
+    return {
+        stage: sum(stats.stages[one].busy_seconds for one in ours)
+        for stage, ours in _OUR_STAGES.items()
+    }

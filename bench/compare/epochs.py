@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from bench.compare.contestant import STAGES
+from bench.compare.contestant import STAGES, stage_seconds
 from bench.compare.timer import Rate
 from dali_pipes import Batch, Loader
 from gpu_aug.compiled.clock import clock
@@ -84,8 +84,8 @@ def counted_batches(
                 if tally.steps == steps:
                     return
         finally:
-            for stage in STAGES:
-                tally.stage_seconds[stage] += getattr(loader.timings, stage)
+            for stage, seconds in stage_seconds(loader.stats()).items():
+                tally.stage_seconds[stage] += seconds
 
 
 def num_steps(loader: Loader, *, epochs: int | None, steps: int | None) -> int:

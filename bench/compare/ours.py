@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from bench.compare.contestant import STAGES, Footing, Kind, Share, Unable, share_of
+from bench.compare.contestant import Footing, Kind, Share, Unable, share_of, stage_seconds
 from dali_pipes import (
     BadSampleError,
     Batch,
@@ -77,7 +77,7 @@ class OurLoader:
         """Shares of time as measured by the loader, over all its threads, since its epoch began."""
         if self._loader is None:
             raise RuntimeError(f"{self.name} is not open")
-        return share_of({stage: getattr(self._loader.timings, stage) for stage in STAGES})
+        return share_of(stage_seconds(self._loader.stats()))
 
     def close(self) -> None:
         """Stop its threads."""

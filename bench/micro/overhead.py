@@ -88,6 +88,6 @@ class _IdleProduction(Production):
         setup, fetcher = self._setup, self._setup.fetcher
         views = [replace(view, engine=_Nothing()) for view in setup.views]
         workers = Workers(fetcher, setup.num_threads)
-        spawn = Augmenter([Engines(views, fetcher.timings)], workers).spawn
+        spawn = Augmenter([Engines(views, fetcher.recorder)], workers).spawn
         decoder = _IdleDecoder(fetcher, spawn, setup.options.prefetch)
         return Pipeline(fetcher, decoder, workers)

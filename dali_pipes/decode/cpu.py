@@ -10,20 +10,36 @@ from numpy.typing import NDArray
 from dali_pipes.decode import opencv
 from dali_pipes.decode.jpeg_batch import render_rows
 from dali_pipes.errors import DecodeError
+from dali_pipes.jpeg.status import GOOD, NOT_BASELINE, NOT_JPEG, REASONS
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, needed_part
 from dali_pipes.targets import Found
 from gpu_aug.errors import TargetsError
 from gpu_aug.resampling.crop_and_resize import resample
+from readers import read_header
+
+_KINDS = {number: f"JPEG ({reason})" for number, reason in enumerate(REASONS)}
+_KINDS[NOT_BASELINE] = "progressive or multi-scan JPEG"
 
 
 def render_encoded(
     fetcher: Fetcher, fetched: Fetched, canvases: Canvases, _start: int, *, fast: bool = False
 ) -> Decoded:
     """Decode images and render their canvases; see threads.Render."""
-    done = render_rows(fetched, canvases, fast=fast)
-    return render_rest(fetcher, fetched, canvases, lambda row: bool(done[row]))
+    statuses = render_rows(fetched, canvases, fast=fast)
+    fetcher.recorder.count_whole_images(_whole_images(fetched, statuses))
+    return render_rest(fetcher, fetched, canvases, lambda row: statuses[row] == GOOD)
+
+
+def _whole_images(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
+    """Kinds of the images that our JPEG decoder leaves to another one."""
+    kinds = []
+    for row in np.flatnonzero(statuses != GOOD).tolist():
+        if (data := fetched.data[row]) is not None:
+            status = statuses[row]
+            kinds.append(read_header(data).format if status == NOT_JPEG else _KINDS[status])
+    return kinds
 
 
 def render_parts(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes.jpeg.status import NOT_JPEG
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.stages import Fetched, needed_part
 from gpu_aug.resampling.crops import Crops
@@ -20,7 +21,7 @@ _NO_OFFSETS = np.empty(0, np.int64)
 _KEPT = threading.local()
 
 
-def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[np.bool_]:
+def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[np.int32]:
     """Render the canvases of the sound baseline JPEGs among some rows.
 
     Args:
@@ -29,12 +30,12 @@ def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[
         fast: Whether images that are shrunk may be decoded at a smaller size.
 
     Returns:
-        bool [n]: whether the canvases of each row are rendered.
+        int32 [n], of each row a status of `dali_pipes.jpeg.status`: where it is GOOD the canvases are rendered.
     """
     rows = np.flatnonzero(fetched.kept())
-    rendered = np.zeros(len(fetched), bool)
+    found = np.full(len(fetched), NOT_JPEG, np.int32)
     if not len(rows):
-        return rendered
+        return found
     from dali_pipes.decode import jpeg_batch_kernel  # compiles, where that was not done before
 
     crops = np.stack([_crops(drawn.crops, rows) for drawn in fetched.draws])
@@ -59,8 +60,8 @@ def render_rows(fetched: Fetched, canvases: Canvases, *, fast: bool) -> NDArray[
         statuses,
     )
     del held  # the addresses in `encoded` were good until here
-    rendered[rows] = statuses == 0
-    return rendered
+    found[rows] = statuses
+    return found
 
 
 def _encoded(

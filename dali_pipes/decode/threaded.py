@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from itertools import takewhile
 
 from dali_pipes.decode.cpu import render_encoded
 from dali_pipes.decode.sample_images import render_images
@@ -49,6 +50,10 @@ class CpuDecoder:
         """Put a step behind the others."""
         self._under_way.append(prepared)
 
+    def ready(self) -> int:
+        """How many steps are finished."""
+        return sum(1 for _ in takewhile(_is_finished, self._under_way))
+
     def take(self) -> Pending:
         """Wait until the oldest step is fetched."""
         return self._under_way.popleft().result()
@@ -62,3 +67,7 @@ class CpuDecoder:
         if not self._fetcher.images.is_usual:
             return partial(render_images, self._fetcher)
         return partial(render_encoded, self._fetcher, fast=self._fast)
+
+
+def _is_finished(step: Future[Pending]) -> bool:
+    return step.done() and step.exception() is None and step.result().done()

@@ -8,10 +8,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dali_pipes.batch import Timings
 from dali_pipes.pipeline.canvases import Canvases, View, ViewCanvases, make_canvases
 from dali_pipes.pipeline.stages import Decoded, Fetched, Finished, Images, Pending, join
 from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.stats.recorder import Recorder
+from dali_pipes.stats.work import Rows
 from gpu_aug import BatchFunction, Draws, Recipe
 from gpu_aug.engines.engine import takes_batches
 
@@ -21,17 +22,17 @@ class Engines:
 
     Args:
         views: The views of every sample.
-        timings: Gets the seconds spent augmenting and copying.
+        recorder: Gets what is augmented and copied.
 
     Attributes:
         views: As given.
-        timings: As given.
+        recorder: As given.
         device: Device of the engine.
         one_by_one: Whether a step may be augmented in parts: no function of the user takes it together.
     """
 
-    def __init__(self, views: Sequence[View], timings: Timings) -> None:
-        self.views, self.timings = views, timings
+    def __init__(self, views: Sequence[View], recorder: Recorder) -> None:
+        self.views, self.recorder = views, recorder
         self.device = views[0].device
         self.one_by_one = not any(takes_batches(view.recipe) for view in views)
 
@@ -46,7 +47,7 @@ class Engines:
     def upload(self, canvases: Canvases) -> list[ViewCanvases]:
         """Copy rendered canvases to the engines' device."""
         # Pinned memory: torch's allocator gives it out again only after this copy is done.
-        with self.timings.measure("copy"):
+        with self.recorder.measure("transfer", num_bytes=_num_bytes(canvases.views)):
             return [
                 [canvas.to(self.device, non_blocking=True) for canvas in view]
                 if isinstance(view, list)
@@ -57,7 +58,11 @@ class Engines:
     def augment(self, finished: Finished, canvases: Sequence[ViewCanvases]) -> Images:
         """Run the batch stage of every view on canvases of all rows, on the engines' device."""
         images = self.empty(len(finished))
-        with self.timings.measure("augment"):
+        work = Rows(finished.plan, ())
+        num_bytes = sum(view.nbytes for view in images)
+        with self.recorder.measure(
+            "augment", samples=len(finished), num_bytes=num_bytes, work=work
+        ):
             self.run(finished.draws, finished.kept, canvases, images)
         return images
 
@@ -132,9 +137,9 @@ class Augmenter:
 
         if not engines.one_by_one:
             return Pending(finish, [self._augment_together(engines, fetched, render, images)])
-        submit, chunks = self.workers.pool.submit, self.workers.chunks(len(fetched))
         chunk = partial(self._augment_chunk, engines, fetched, render, images)
-        parts = [submit(chunk, *one) for one in chunks]
+        chunks = self.workers.chunks(len(fetched))
+        parts = [self.workers.submit("decode", chunk, *one) for one in chunks]
         return Pending(finish, parts)
 
     def _augment_chunk(
@@ -147,14 +152,19 @@ class Augmenter:
         stop: int,
     ) -> Decoded:
         """Render and augment the rows start to stop (half open), while their canvases are in the cache."""
-        canvases, timings = engines.canvases(stop - start), self.workers.timings
-        with timings.measure("decode"):
-            decoded = render(fetched.rows(start, stop), canvases, start)
-        with timings.measure("augment"):
-            rows, times = decoded.fetched, canvases.times
-            out = tuple(view[start * times : stop * times] for view in images)
-            engines.run(rows.mixed_draws(), rows.kept(), canvases.views, out)
-            return self.workers.move_targets(decoded)
+        canvases = engines.canvases(stop - start)
+        decoded = self.workers.decode(fetched.rows(start, stop), canvases, start, render)
+        times = canvases.times
+        out = tuple(view[start * times : stop * times] for view in images)
+        self._run(engines, decoded.fetched, canvases, out)
+        return self.workers.move_targets(decoded)
+
+    def _run(self, engines: Engines, rows: Fetched, canvases: Canvases, images: Images) -> None:
+        """Augment rows on the CPU."""
+        work, num_bytes = Rows(rows.plan, rows.samples), sum(view.nbytes for view in images)
+        recorder = self.workers.recorder
+        with recorder.measure("augment", samples=len(rows), num_bytes=num_bytes, work=work):
+            engines.run(rows.mixed_draws(), rows.kept(), canvases.views, images)
 
     def _augment_together(
         self, engines: Engines, fetched: Fetched, render: Render, images: Images
@@ -165,13 +175,19 @@ class Augmenter:
 
         def augment() -> Decoded:
             decoded = join(fetched, [part.result() for part in parts])
-            with self.workers.timings.measure("augment"):
-                rows = decoded.fetched
-                engines.run(rows.mixed_draws(), rows.kept(), canvases.views, images)
+            self._run(engines, decoded.fetched, canvases, images)
             return decoded
 
         # Tasks begin in their order: when this one does, the others are done or have a thread.
-        return self.workers.pool.submit(augment)
+        return self.workers.submit("augment", augment)
+
+
+def _num_bytes(views: Sequence[ViewCanvases]) -> int:
+    """Bytes of canvases."""
+    return sum(
+        sum(canvas.nbytes for canvas in view) if isinstance(view, list) else view.nbytes
+        for view in views
+    )
 
 
 def _without_lost(recipe: Recipe, draws: Draws, kept: NDArray[np.bool_]) -> Draws:

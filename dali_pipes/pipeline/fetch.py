@@ -1,6 +1,6 @@
 """The first stage: positions in an epoch become encoded samples with their draws, bad samples dealt with."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.bad_samples import BadRecord, Policy, substitute
-from dali_pipes.batch import Timings
 from dali_pipes.errors import DecodeError, LoaderError
 from dali_pipes.fields import FieldError, FieldReader, Values
 from dali_pipes.image_fields import ImageFields
 from dali_pipes.labels import checked_label
 from dali_pipes.pipeline.stages import NOTHING, Fetched
 from dali_pipes.schedule import Plan
+from dali_pipes.stats.recorder import Recorder
+from dali_pipes.stats.work import Rows
 from dali_pipes.targets import Found, TargetReader
 from dali_pipes.variants import Variants
 from dali_pipes.video.source import ClipSource, find_clips
@@ -27,6 +28,7 @@ from readers.label_vector import LabelShape, label_shape_of
 from readers.order import AnyOrder
 from readers.sample import Payload
 from readers.storage.copies import copied_sample
+from readers.storage.traffic import counted
 
 _LARGEST_GROUP = 4  # samples that are mixed
 _CLIPS = "videos need Clips: give the Loader Clips(dataset, num_frames=..., stride=...)"
@@ -71,7 +73,7 @@ class Fetcher:
         policy: The handling of bad samples.
         max_pixels: Larger images count as bad.
         targets: Reads what belongs to an image and moves with it.
-        timings: Gets the seconds spent reading.
+        recorder: Gets what is read, looked at and drawn.
         fields: Reads the further fields of a batch.
         images: Which fields are the images, and of what kind these are.
 
@@ -87,7 +89,7 @@ class Fetcher:
     policy: Policy
     max_pixels: int
     targets: TargetReader
-    timings: Timings
+    recorder: Recorder
     fields: FieldReader = field(default_factory=lambda: FieldReader({}))
     images: ImageFields = field(default_factory=ImageFields)
     clips: ClipSource | None = field(init=False)
@@ -110,20 +112,24 @@ class Fetcher:
     def fetch(self, plan: Plan) -> Fetched:
         """Fetch the samples of a plan, look at their headers and draw their parameters."""
         plan, samples, indices, repeats = self.read(plan)
-        rows = []
-        for sample, index, repeat in zip(samples, indices.tolist(), repeats.tolist(), strict=True):
-            checked = self._check(sample)
-            if isinstance(checked, BadSample):
-                rows.append(self._substitute(plan, checked, _Row(None, index, repeat)))
-            else:
-                rows.append(_Row(checked, checked.sample.index, repeat))
-        return self._drawn(plan, plan.positions, rows)
+        work = Rows(plan, samples)
+        with self.recorder.measure("header", samples=len(samples), work=work):
+            rows = []
+            for sample, index, repeat in zip(
+                samples, indices.tolist(), repeats.tolist(), strict=True
+            ):
+                checked = self._check(sample)
+                if isinstance(checked, BadSample):
+                    rows.append(self._substitute(plan, checked, _Row(None, index, repeat)))
+                else:
+                    rows.append(_Row(checked, checked.sample.index, repeat))
+        with self.recorder.measure("draw", samples=len(rows), work=work):
+            return self._drawn(plan, plan.positions, rows)
 
     def read(self, plan: Plan) -> Read:
         """Read the samples of a plan as they are stored."""
         indices, repeats = self.order.places(plan.epoch, plan.positions)
-        with self.timings.measure("read"):
-            samples = self.dataset.fetch(indices)
+        samples = self._fetch_all(plan, indices)
         if len(samples) != len(indices):
             raise LoaderError(
                 f"dataset.fetch returned {len(samples)} samples for {len(indices)} indices; it must return a Sample "
@@ -146,7 +152,7 @@ class Fetcher:
             return None
         # Through the order, so that weights hold for substitutes, too.
         index, repeats = self.order.places(plan.epoch, np.array([start + position]))
-        return self.dataset.fetch(index)[0], int(repeats[0])
+        return self._fetch_all(plan, index)[0], int(repeats[0])
 
     def identities(
         self, indices: NDArray[np.int64], repeats: NDArray[np.int64]
@@ -197,7 +203,8 @@ class Fetcher:
         if sample is None or not self.targets.wants(sample.fields):
             return NOTHING
         height, width = fetched.sizes[row].tolist()
-        return self.targets.read(sample.fields, (height, width))
+        with self.recorder.measure("targets", samples=1):
+            return self.targets.read(sample.fields, (height, width))
 
     def wants_targets(self, fetched: Fetched, row: int) -> bool:
         """Whether a row may have targets; asking is cheap."""
@@ -302,14 +309,36 @@ class Fetcher:
         frames = np.take_along_axis(chosen, order, axis=1)
         return frames, clips.seconds(indices, frames)
 
-    def _check(self, sample: Sample | BadSample) -> _Sound | BadSample:
-        if self.images.fields and isinstance(sample, Sample):
+    def _fetch_all(self, plan: Plan, indices: NDArray[np.int64]) -> Sequence[Sample | BadSample]:
+        """Read samples as they are stored; those of mapped files are copied, which is what reads them."""
+        recorder, work = self.recorder, Rows(plan, self.dataset, indices.tolist())
+        with (
+            recorder.measure("read", samples=len(indices), work=work) as call,
+            counted(recorder.traffic),
+        ):
+            samples = list(map(self.owned, self.dataset.fetch(indices)))
+            call.num_bytes = self.num_bytes(samples)
+        return samples
+
+    def owned(self, sample: Sample | BadSample) -> Sample | BadSample:
+        """Return a sample with the images that were asked for, and copies of what lies in mapped files."""
+        if isinstance(sample, BadSample):
+            return sample
+        if self.images.fields:
             if missing := self.images.missing(sample):
                 return BadSample(sample.index, sample.key, "read", missing)
             sample = self.images.chosen(sample)
-        if self.clips is None and isinstance(sample, Sample) and _has_views(sample):
-            with self.timings.measure("read"):  # of mapped files: see copied_sample
-                sample = copied_sample(sample, self._reads)
+        if self.clips is None and _has_views(sample):
+            return copied_sample(sample, self._reads)
+        return sample
+
+    def num_bytes(self, samples: Iterable[Sample | BadSample]) -> int:
+        """Length of the encoded images of samples; 0 of videos, of which only a part is read."""
+        if self.clips is not None:
+            return 0
+        return sum(len(one.image or b"") for one in samples if isinstance(one, Sample))
+
+    def _check(self, sample: Sample | BadSample) -> _Sound | BadSample:
         if isinstance(sample, BadSample):
             return sample
         try:
@@ -333,10 +362,16 @@ class Fetcher:
             reason = f"{size[0]}x{size[1]} pixels, more than max_pixels={self.max_pixels}"
             return BadSample(sample.index, sample.key, "header", reason)
         try:
-            values = self.fields.read(sample)
+            values = self._read_fields(sample)
         except FieldError as error:
             return BadSample(sample.index, sample.key, "fields", str(error))
         return _Sound(sample, data, size, values)
+
+    def _read_fields(self, sample: Sample) -> Values:
+        if not self.fields.fields:
+            return ()
+        with self.recorder.measure("targets", samples=1):
+            return self.fields.read(sample)
 
     def _reads(self, name: str) -> bool:
         """Whether a field beside the image will be read."""

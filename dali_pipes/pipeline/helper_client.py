@@ -55,7 +55,15 @@ class Helper:
         with theirs:
             self._process = _start(theirs.fileno(), self.ring.descriptor)
         self._end = weakref.finalize(self, _end, self._process, self._connection, self.ring)
+        self._replies: deque[Reply] = deque()
         self._send(told)
+
+    def ready(self) -> int:
+        """How many batches are finished."""
+        with suppress(EOFError, OSError):  # it has ended, which `receive` says
+            while self._connection.poll():
+                self._replies.append(self._connection.recv())
+        return len(self._replies)
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch."""
@@ -67,6 +75,8 @@ class Helper:
         Raises:
             LoaderError: The process has ended.
         """
+        if self._replies:
+            return self._replies.popleft()
         began = time.perf_counter()
         try:
             reply: Reply = self._connection.recv()
@@ -101,12 +111,12 @@ class ProcessProducer:
     Args:
         helper: Serves this producer alone, until all that is under way is taken.
         variants: The engines of each of the run's recipes. They have the memory of the batches; on a GPU they augment
-            what the helper rendered. Their timings get what the helper spent.
+            what the helper rendered. Their recorder gets what the helper did.
     """
 
     def __init__(self, helper: Helper, variants: Sequence[Engines]) -> None:
         self.capacity, self.reusable = helper.capacity, helper
-        self._helper, self._variants, self._timings = helper, variants, variants[0].timings
+        self._helper, self._variants, self._recorder = helper, variants, variants[0].recorder
         self._under_way: deque[int] = deque()
 
     def submit(self, plan: Plan) -> None:
@@ -114,11 +124,14 @@ class ProcessProducer:
         self._helper.submit(plan)
         self._under_way.append(plan.step)
 
+    def ready(self) -> int:
+        """How many steps the helper has finished."""
+        return self._helper.ready()
+
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""
         reply = self._helper.receive()
-        for stage, seconds in reply.seconds.items():
-            self._timings.add(stage, seconds)
+        self._recorder.absorb(reply.counts, reply.thread_seconds)
         if reply.error is not None:
             raise reply.error
         ring, step = self._helper.ring, self._under_way.popleft()
@@ -134,13 +147,14 @@ class ProcessProducer:
         """Copy a step out of its slot, which is used anew once this returns."""
         engines = self._variants[finished.plan.variant]
         if engines.device.type == "cpu":
-            with self._timings.measure("copy"):
+            num_bytes = sum(view.nbytes for view in slot)
+            with self._recorder.measure("transfer", samples=len(finished), num_bytes=num_bytes):
                 images = engines.empty(len(finished))
                 for mine, theirs in zip(images, slot, strict=True):
                     mine.copy_(theirs)
             return images
         canvases = engines.canvases(len(finished))
-        with self._timings.measure("copy"):
+        with self._recorder.measure("transfer", samples=len(finished)):
             for canvas, theirs in zip(canvases.views, slot, strict=True):
                 assert isinstance(canvas, torch.Tensor)  # see `frame_of`
                 canvas.copy_(theirs)

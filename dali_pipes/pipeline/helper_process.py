@@ -12,7 +12,6 @@ from typing import NoReturn, cast
 
 import torch
 
-from dali_pipes.batch import Stage, Timings
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.errors import LoaderError
 from dali_pipes.options import make_views
@@ -24,10 +23,10 @@ from dali_pipes.pipeline.shared_memory import Ring
 from dali_pipes.pipeline.stages import Decoded, Fetched, Finished, Images, Pending, join
 from dali_pipes.pipeline.threads import Render, Workers
 from dali_pipes.schedule import Plan
+from dali_pipes.stats.counts import Counts
 from dali_pipes.warm import compile_ahead
 from gpu_aug.compiled.clock import clock
 
-_STAGES: tuple[Stage, ...] = ("read", "decode", "augment")
 _CPU = torch.device("cpu")
 _LOOK_SECONDS = 1.0  # how often it is asked whether the training process still lives
 
@@ -53,7 +52,7 @@ def build(job: Job, ring: Ring) -> Pipeline:
     spawn = render_alone
     if not job.canvases:
         variants = make_views(setup.options, fetcher, setup.choice.engine, _CPU)
-        engines = [Engines(views, fetcher.timings) for views in variants]
+        engines = [Engines(views, fetcher.recorder) for views in variants]
         spawn = Augmenter(engines, workers, slot).spawn
     fused = setup.choice.engine == "fused" and not job.canvases
     compile_ahead(fetcher.variants.recipes if fused else ())
@@ -86,7 +85,7 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
         ring = Ring(job.frames, job.setup.options.prefetch + 1, memory)
         pipeline = build(job, ring)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is raised in the training process
-        connection.send(Reply(0, {}, portable(error)))
+        connection.send(Reply(0, Counts(), 0.0, portable(error)))
         return
     plans: SimpleQueue[Plan] = SimpleQueue()
     everything = (connection, ring, pipeline, plans, job)
@@ -109,7 +108,8 @@ def _answer(
     job: Job,
 ) -> None:
     """Send a reply for every plan, in order."""
-    left_out, timings, num_draws = 0.0, job.setup.fetcher.timings, _num_draws(job)
+    left_out, num_draws = 0.0, _num_draws(job)
+    recorder, num_threads, latest = job.setup.fetcher.recorder, job.setup.num_threads, clock()
     while True:
         plan = plans.get()
         try:
@@ -118,11 +118,13 @@ def _answer(
             note = pickle.dumps(finished, pickle.HIGHEST_PROTOCOL)
             ring.write_note(plan.step, note)
             before, left_out = left_out, clock.left_out
-            reply = Reply(len(note), _spent(timings), compiling=left_out - before)
+            reply = Reply(len(note), Counts(), 0.0, compiling=left_out - before)
         except BaseException as error:  # noqa: BLE001 - as above
-            reply = Reply(0, _spent(timings), portable(error))
+            reply = Reply(0, Counts(), 0.0, portable(error))
+        began, latest = latest, clock()
+        seconds = max(0.0, latest - began) * num_threads
         try:
-            connection.send(reply)
+            connection.send(replace(reply, counts=recorder.taken(), thread_seconds=seconds))
         except OSError:  # the training process is gone, which the other thread notices, too
             return
 
@@ -156,11 +158,3 @@ def _num_draws(job: Job) -> int:
     if job.canvases:
         return len(variants.views[0])
     return int(variants.mixing is not None)
-
-
-def _spent(timings: Timings) -> dict[Stage, float]:
-    """Take out what has come together; threads may add to it meanwhile."""
-    seconds = {stage: float(getattr(timings, stage)) for stage in _STAGES}
-    for stage, spent in seconds.items():
-        timings.add(stage, -spent)
-    return seconds

@@ -3,17 +3,16 @@
 import os
 import pickle
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from dali_pipes.batch import Stage
 from dali_pipes.errors import LoaderError
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.shared_memory import Frame
+from dali_pipes.stats.counts import Counts
 from dali_pipes.streams.steps import AnySteps
 
 
@@ -38,13 +37,15 @@ class Reply:
 
     Attributes:
         num_bytes: Length of the note in the batch's slot: the pickled step without its images.
-        seconds: Time spent on each stage since the last reply.
+        counts: What the stages did since the last reply.
+        thread_seconds: Seconds that its threads had together since then.
         error: The exception raised instead.
         compiling: Seconds in which it compiled since the last reply.
     """
 
     num_bytes: int
-    seconds: Mapping[Stage, float]
+    counts: Counts
+    thread_seconds: float
     error: BaseException | None = None
     compiling: float = 0.0
 

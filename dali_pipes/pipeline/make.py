@@ -52,7 +52,7 @@ class Production:
     def start(self, largest: int) -> Producer:
         """Return what makes the batches of a loop, whose steps have at most `largest` samples."""
         setup, (kept, self._kept) = self._setup, (self._kept, None)
-        engines = [Engines(views, setup.fetcher.timings) for views in setup.variants]
+        engines = [Engines(views, setup.fetcher.recorder) for views in setup.variants]
         if self._job is not None:
             return ProcessProducer(kept if isinstance(kept, Helper) else Helper(self._job), engines)
         decoder = setup.choice.decoder

@@ -2,6 +2,7 @@
 
 from collections import deque
 from concurrent.futures import Future
+from itertools import takewhile
 from typing import Any, Protocol
 
 from dali_pipes.pipeline.fetch import Fetcher
@@ -25,6 +26,9 @@ class Producer(Protocol):
 
     def submit(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
+
+    def ready(self) -> int:
+        """How many steps, from the oldest on, are finished as far as the host knows."""
 
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""
@@ -54,6 +58,9 @@ class Decoder(Protocol):
 
     def push(self, prepared: Future[Any]) -> None:
         """Start decoding a step, once it is prepared."""
+
+    def ready(self) -> int:
+        """How many steps that were pushed, from the oldest on, are finished as far as the host knows."""
 
     def take(self) -> Pending:
         """Wait until the oldest step that was pushed is decoded, and start augmenting it."""
@@ -85,7 +92,13 @@ class Pipeline:
     def submit(self, plan: Plan) -> None:
         """Start on a step; returns at once."""
         self._latest = plan
-        self._fetching.append(self._workers.pool.submit(self._prepare, plan))
+        self._fetching.append(self._workers.submit("read", self._prepare, plan))
+
+    def ready(self) -> int:
+        """How many steps, from the oldest on, are finished as far as the host knows."""
+        self._push()
+        augmented = sum(1 for _ in takewhile(Pending.done, self._augmenting))
+        return augmented + (self._decoder.ready() if augmented == len(self._augmenting) else 0)
 
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""

@@ -225,6 +225,10 @@ class Pending:
     finish: Callable[[Sequence[Decoded]], tuple[Finished, Images]]
     parts: Sequence[Future[Decoded]] = ()
 
+    def done(self) -> bool:
+        """Whether nobody works on it any more, as far as the host knows."""
+        return all(part.done() for part in self.parts)
+
     def wait(self) -> tuple[Finished, Images]:
         """Return the step once every part is done; raise what one raised."""
         return self.finish([part.result() for part in self.parts])

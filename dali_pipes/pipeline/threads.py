@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 
@@ -12,6 +13,11 @@ from dali_pipes import targets
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
+from dali_pipes.stats.counts import Stage
+from dali_pipes.stats.work import Rows
+from gpu_aug.compiled.clock import clock
+
+T = TypeVar("T")
 
 # The most images that a thread takes at once: measured in DECISIONS.md.
 _LARGEST_CHUNK = 32
@@ -48,11 +54,11 @@ class Workers:
 
     Attributes:
         pool: The threads.
-        timings: Get the seconds spent decoding.
+        recorder: Gets what they decode and what they wait for.
     """
 
     def __init__(self, fetcher: Fetcher, num_threads: int) -> None:
-        self.timings = fetcher.timings
+        self.recorder, self._num_bytes = fetcher.recorder, fetcher.num_bytes
         self.pool = single_threaded_pool(num_threads)
         self._variants, times = fetcher.variants.views, fetcher.images_per_row
         self._group = fetcher.variants.group if times > 1 else _GROUP
@@ -75,22 +81,37 @@ class Workers:
 
         def work(start: int, stop: int) -> Decoded:
             part, canvases_of_part = fetched.rows(start, stop), canvases.from_row(start)
-            with self.timings.measure("decode"):
-                decoded = render(part, canvases_of_part, start)
-            with self.timings.measure("augment"):
-                return self.move_targets(decoded)
+            return self.move_targets(self.decode(part, canvases_of_part, start, render))
 
-        return [self.pool.submit(work, *chunk) for chunk in self.chunks(len(fetched))]
+        return [self.submit("decode", work, *chunk) for chunk in self.chunks(len(fetched))]
+
+    def submit(self, stage: Stage, work: Callable[..., T], *args: Any) -> Future[T]:
+        """Let a thread do some work, which begins with a stage."""
+        asked = clock()
+
+        def begin() -> T:
+            self.recorder.waited(stage, "a thread", clock() - asked)
+            return work(*args)
+
+        return self.pool.submit(begin)
+
+    def decode(self, rows: Fetched, canvases: Canvases, start: int, render: Render) -> Decoded:
+        """Render the canvases of rows, of which the first is row `start` of its step."""
+        work = Rows(rows.plan, rows.samples)
+        num_bytes = self._num_bytes(sample for sample in rows.samples if sample is not None)
+        with self.recorder.measure("decode", samples=len(rows), num_bytes=num_bytes, work=work):
+            return render(rows, canvases, start)
 
     def move_targets(self, decoded: Decoded) -> Decoded:
         """Move the targets of rows all of which are decoded as the first recipe moves its images."""
         fetched, found = decoded.fetched, decoded.found
         if all(one is NOTHING for one in found):
             return decoded
-        keys = [fetched.key(row) for row in range(len(fetched))]
-        draws = fetched.mixed_draws()[0]
-        recipe = self._variants[fetched.plan.variant].recipes[0]
-        return replace(decoded, found=targets.move(recipe, draws, found, keys, self._vectors))
+        with self.recorder.measure("targets", work=Rows(fetched.plan, fetched.samples)):
+            keys = [fetched.key(row) for row in range(len(fetched))]
+            draws = fetched.mixed_draws()[0]
+            recipe = self._variants[fetched.plan.variant].recipes[0]
+            return replace(decoded, found=targets.move(recipe, draws, found, keys, self._vectors))
 
     def move_all_targets(self, decoded: Decoded) -> Decoded:
         """Move the targets of a whole step, each thread those of some rows."""

@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dali_pipes.bad_samples import BadRecord, substitute
-from dali_pipes.batch import Timings
 from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.fetch import Fetcher, Read
 from dali_pipes.schedule import Plan
+from dali_pipes.stats.recorder import Recorder
+from dali_pipes.stats.work import Rows
 from dali_pipes.streams.lane import Given, Lane, LaneSpec, Mark
 from dali_pipes.streams.order import StreamOrder
 from dali_pipes.streams.steps import UNKNOWN, StreamPlan
+from gpu_aug.compiled.clock import clock
 from readers import BadSample, Sample
+from readers.storage.traffic import counted
 
 
 class _Loop:
@@ -48,9 +51,19 @@ class Readers:
         return partial(Readers, alone=True), ()
 
     def read(
-        self, plan: StreamPlan, open_lane: Callable[[StreamPlan], Lane], timings: Timings
+        self,
+        plan: StreamPlan,
+        open_lane: Callable[[StreamPlan], Lane],
+        recorder: Recorder,
+        own: Callable[[Sample | BadSample], Sample | BadSample],
     ) -> tuple[list[Given], Mark]:
         """Read a step.
+
+        Args:
+            plan: The step.
+            open_lane: Opens the lane of its loop.
+            recorder: Gets what is read and waited for.
+            own: See `Fetcher.owned`.
 
         Raises:
             LoaderError: A step before it could not be read.
@@ -60,16 +73,21 @@ class Readers:
                 self.finish(number)
         with self._turn:
             loop = self._loops.setdefault(plan.loop, _Loop())
-            self._turn.wait_for(lambda: loop.failed or loop.step == plan.step)
+            if not loop.failed and loop.step != plan.step:
+                asked = clock()
+                self._turn.wait_for(lambda: loop.failed or loop.step == plan.step)
+                recorder.waited("read", "its turn", clock() - asked)
             if loop.failed:
                 raise LoaderError(
                     "a step before this one could not be read, so the stream ends here"
                 )
+        work = Rows(plan, ())
         try:
-            with timings.measure("read"):
+            with recorder.measure("read", work=work) as call, counted(recorder.traffic):
                 if loop.lane is None:
                     loop.lane = open_lane(plan)
-                given = loop.lane.read(plan.count)
+                given = [one._replace(sample=own(one.sample)) for one in loop.lane.read(plan.count)]
+                call.samples = len(given)
                 mark = loop.lane.mark()
         except BaseException:
             loop.failed = True
@@ -110,7 +128,7 @@ class StreamFetcher(Fetcher):
     def read(self, plan: Plan) -> Read:
         """Read the next samples of the plan's loop; see `Fetcher.read`."""
         assert isinstance(plan, StreamPlan)
-        given, mark = self.readers.read(plan, self._open, self.timings)
+        given, mark = self.readers.read(plan, self._open, self.recorder, self.owned)
         plan = plan.as_read(len(given), mark)
         own = given[plan.skip : plan.skip + len(plan.positions)]
         if self.policy == "replace":

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate, pairwise
@@ -30,6 +29,7 @@ from readers.storage.index.builder import current_builder
 from readers.storage.index.index_file import DamagedIndexError, Head, Names
 from readers.storage.index.shard_index import Row
 from readers.storage.parallel_open import MOST_THREADS, on_all, open_all
+from readers.storage.traffic import CountingThreads
 from readers.storage.unreadable import reason_of, unreadable
 
 _BLOCK_BYTES = 8_000_000
@@ -234,7 +234,7 @@ class ShardDataset(IndexedDataset):
     def _locate_all(self, parts: list[_Part], rows: list[int]) -> list[_Located]:
         """Find the samples of a batch; remote shards side by side."""
         if self._is_remote and len(parts) > 1:
-            with ThreadPoolExecutor(min(len(parts), MOST_THREADS)) as pool:
+            with CountingThreads(min(len(parts), MOST_THREADS)) as pool:
                 return list(
                     pool.map(lambda part: self._locate(part[0], rows[part[1] : part[2]]), parts)
                 )

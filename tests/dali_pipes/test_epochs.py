@@ -153,7 +153,7 @@ def test_a_look_that_used_up_an_epoch_is_told_once(dataset: SmallDataset) -> Non
         ("bach_size", 3, "use batch_size"),
         ("drop_last", True, 'use last_batch="drop"'),
         ("colour", 1, "a loader has no 'colour'$"),
-        ("timings", None, "loader.timings is read-only; .* another loader"),
+        ("decoder", None, "loader.decoder is read-only; .* another loader"),
         ("bad_samples", [], "loader.bad_samples is read-only; .* another loader"),
         ("stats", 1, "a loader has no 'stats'$"),
     ],

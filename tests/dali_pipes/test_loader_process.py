@@ -186,7 +186,8 @@ class TestSameBatches:
             pid = pid_of(loader)
             second = list(loader)
             assert pid_of(loader) == pid
-            assert min(loader.timings.read, loader.timings.decode, loader.timings.augment) > 0
+            stages = loader.stats().stages
+            assert min(stages[name].busy_seconds for name in ("read", "decode", "augment")) > 0
         threads = load(dataset, MIXING, helper_process=False)
 
         assert first[0].labels.dtype == torch.float32

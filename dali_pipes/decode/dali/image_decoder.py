@@ -80,7 +80,7 @@ class DaliImageDecoder:
 
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, feed: Feed) -> None:
         self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
-        self._pool, self._timings = augmenter.workers.pool, augmenter.workers.timings
+        self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
         self._side = SideStream(augmenter.device)
         self._under_way: deque[Pushed] = deque()
         # Crops are resampled by our threads, one step ahead of the one that is waited for.
@@ -106,9 +106,13 @@ class DaliImageDecoder:
             )
         self._under_way.append(Pushed(fetched, hidden, rendering))
 
+    def ready(self) -> int:
+        """None is known to be finished before it is taken."""
+        return 0
+
     def take(self) -> Pending:
         """Wait for the oldest step, and go on with it."""
-        with self._timings.measure("decode"):
+        with self._recorder.measure("decode"):
             pushed = self._under_way.popleft()
             outputs = self._feed.take(self._side.stream)
             rendering, hidden = pushed.rendering, pushed.hidden

@@ -60,9 +60,13 @@ class UserImageDecoder:
             self._decoder.push(_encoded(fetched, rows))
         self._under_way.append((fetched, rows))
 
+    def ready(self) -> int:
+        """None is known to be finished before it is taken."""
+        return 0
+
     def take(self) -> Pending:
         """Wait for the oldest step, and go on with it."""
-        with self._workers.timings.measure("decode"):
+        with self._workers.recorder.measure("decode"):
             fetched, rows = self._under_way.popleft()
             decoded, pictures = self._decode(fetched, rows)
         if self._decoder.device_id is None:

@@ -57,7 +57,7 @@ class DaliClipDecoder:
 
     def __init__(self, fetcher: Fetcher, augmenter: Augmenter, feed: ClipFeed) -> None:
         self._fetcher, self._augmenter, self._feed = fetcher, augmenter, feed
-        self._pool, self._timings = augmenter.workers.pool, augmenter.workers.timings
+        self._pool, self._recorder = augmenter.workers.pool, augmenter.workers.recorder
         self._side = SideStream(augmenter.device)
         self._under_way: deque[Prepared] = deque()
         self._unpushed: deque[list[Excerpt]] = deque()
@@ -80,12 +80,16 @@ class DaliClipDecoder:
         self._unpushed += [[step.excerpts[row] for row in rows] for rows in step.parts]
         self._fill()
 
+    def ready(self) -> int:
+        """None is known to be finished before it is taken."""
+        return 0
+
     def take(self) -> Pending:
         """Wait for the oldest step, part by part, and go on with it."""
         step = self._under_way.popleft()
         rendered: Rendered = {}
         for rows in step.parts:
-            with self._timings.measure("decode"):
+            with self._recorder.measure("decode"):
                 outputs = self._feed.take(self._side.stream)
             self._fill()
             if outputs is not None:
@@ -117,7 +121,7 @@ class DaliClipDecoder:
         rendered: Rendered = {}
         for row in rows:
             excerpt = step.excerpts[row]
-            with self._timings.measure("decode"):
+            with self._recorder.measure("decode"):
                 frames = self._feed.take_single(excerpt, self._side.stream)
             decoded = frames is not None
             self._feed.refusals.note(excerpt.info, decoded=decoded, said=self._feed.refusal)
@@ -131,7 +135,7 @@ class DaliClipDecoder:
             partial(_render_views, step.fetched, row, step.excerpts[row], frames)
             for row, frames in zip(rows, decoded, strict=True)
         ]
-        with self._timings.measure("decode"):
+        with self._recorder.measure("decode"):
             if self._side.stream is None:
                 rendered = list(self._pool.map(lambda render: render(), renders))
             else:
@@ -149,7 +153,7 @@ class DaliClipDecoder:
             return renderer.render(fetched, others[number], canvases, number, others[number])
 
         step = fetched
-        with self._timings.measure("decode"):
+        with self._recorder.measure("decode"):
             for row, one in zip(others, self._pool.map(render, range(len(others))), strict=True):
                 step = step if one is fetched else step.replaced(row, one)
         finished = Decoded(step, [NOTHING] * len(step)).finished()

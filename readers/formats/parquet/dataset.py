@@ -20,6 +20,7 @@ from readers.formats.tables.layout import Layout, find_layout
 from readers.formats.tables.parts import by_part, median_rows
 from readers.formats.tables.values import make_samples
 from readers.sample import BadSample, ColumnName, PathLike, Sample, SourceError, checked_indices
+from readers.storage.traffic import CountingThreads
 
 _MANY = 8
 _MOST_THREADS = 8
@@ -210,7 +211,7 @@ class _Live:
 
     def __init__(self, groups: RowGroups) -> None:
         self.pid, self.groups = os.getpid(), groups
-        self.pool = ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1), "parquet")
+        self.pool = CountingThreads(min(_MOST_THREADS, os.cpu_count() or 1), "parquet")
 
 
 def _reopen(

@@ -39,6 +39,7 @@ from readers.storage.remote.blocks import (
     write_file,
 )
 from readers.storage.remote.cache_lock import LOCK_SECONDS, lock_of
+from readers.storage.traffic import count
 from readers.storage.unreadable import reason_of
 
 Fetch = Callable[[list[Range]], list[Payload]]
@@ -119,6 +120,7 @@ class BlockCache:
         blocks = find_blocks(key, size, length, ranges)
         parts = self._load(blocks)
         missing = {number: block for number, block in blocks.items() if number not in parts}
+        count(cache_hits=len(parts), cache_misses=len(missing))
         if (
             missing and not self._writes
         ):  # whole blocks are worth their bytes only where they are kept

@@ -19,6 +19,7 @@ from readers.sample import Payload, SourceError
 from readers.storage.remote.cache import BlockCache, open_cache
 from readers.storage.remote.options import Address, StorageOptions, Url, options_of, shown
 from readers.storage.remote.requests import Connection, State, attempt, pool
+from readers.storage.traffic import count
 
 MERGE_GAP_BYTES = 256 << 10  # bytes between two reads that cost less than a request of their own
 _REQUEST_BYTES = 8 << 20
@@ -109,6 +110,7 @@ class RemoteBlob:
             finally:  # after an error nobody waits for the others
                 for future in futures:
                     future.cancel()
+        count(requests=len(requests), num_bytes=sum(map(len, answers)))
         return [_joined([answers[n][start:stop] for n, start, stop in pieces]) for pieces in parts]
 
     def content(self) -> "Windows":

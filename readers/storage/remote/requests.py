@@ -20,6 +20,7 @@ from readers.sample import Payload, SourceError
 from readers.storage.remote.azure import azure_settings
 from readers.storage.remote.options import AZURE, BUCKETS, Address, StorageOptions, shown
 from readers.storage.remote.refusals import STATUS, refusal
+from readers.storage.traffic import CountingThreads
 
 T = TypeVar("T")
 
@@ -251,7 +252,7 @@ def pool(name: str, size: int) -> ThreadPoolExecutor:
     """The threads of this process for one kind of work."""
     pools = _current.pools
     if (name, size) not in pools:
-        pools.setdefault((name, size), ThreadPoolExecutor(size, f"gpu-aug-{name}"))
+        pools.setdefault((name, size), CountingThreads(size, f"gpu-aug-{name}"))
     return pools[name, size]
 
 

@@ -1,0 +1,93 @@
+"""Sums of what a loader's stages did: they can be added, subtracted and sent to another process."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dali_pipes.stats.durations import Durations
+from readers.storage.traffic import Traffic
+
+Stage = Literal["read", "header", "draw", "decode", "transfer", "augment", "targets", "hand_over"]
+
+STAGES: tuple[Stage, ...] = (
+    "read",
+    "header",
+    "draw",
+    "decode",
+    "transfer",
+    "augment",
+    "targets",
+    "hand_over",
+)
+"""The stages of a loader, in the order in which a sample goes through them."""
+
+
+@dataclass(slots=True)
+class StageCounts:
+    """Sums of one stage over all threads.
+
+    Attributes:
+        calls: How often a thread worked on it.
+        samples: Samples that it worked on.
+        num_bytes: Bytes: encoded ones of read and decode, else of what was made or copied.
+        seconds: Time between begin and end of its calls, less that of calls of other stages within.
+        cpu_seconds: The part of it in which the thread had a core.
+        durations: How long the calls took.
+        waits: How often it waited for what.
+        waited: Seconds of these.
+    """
+
+    calls: int = 0
+    samples: int = 0
+    num_bytes: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    durations: Durations = field(default_factory=dict)
+    waits: dict[str, int] = field(default_factory=dict)
+    waited: dict[str, float] = field(default_factory=dict)
+
+    def add(self, other: "StageCounts", sign: int = 1) -> None:
+        """Add another one's sums, or take them away."""
+        for name in ("calls", "samples", "num_bytes", "seconds", "cpu_seconds"):
+            setattr(self, name, getattr(self, name) + sign * getattr(other, name))
+        for name in ("durations", "waits", "waited"):
+            add_into(getattr(self, name), getattr(other, name), sign)
+
+
+@dataclass(slots=True)
+class Counts:
+    """Sums of all stages, of the images that our JPEG decoder left to another one, and of remote reading."""
+
+    stages: dict[Stage, StageCounts] = field(
+        default_factory=lambda: {stage: StageCounts() for stage in STAGES}
+    )
+    whole_images: Counter[str] = field(default_factory=Counter)
+    traffic: Traffic = field(default_factory=Traffic)
+
+    def add(self, other: "Counts", sign: int = 1) -> None:
+        """Add another one's sums, or take them away."""
+        for stage, mine in self.stages.items():
+            mine.add(other.stages[stage], sign)
+        add_into(self.whole_images, other.whole_images, sign)
+        self.traffic.add(other.traffic, sign)
+
+    def copy(self) -> "Counts":
+        """Return the same sums, which do not change any more."""
+        copy = Counts()
+        copy.add(self)
+        return copy
+
+    def minus(self, earlier: "Counts") -> "Counts":
+        """Return what came since."""
+        rest = self.copy()
+        rest.add(earlier, -1)
+        return rest
+
+
+def add_into(mine: dict[Any, Any], theirs: Mapping[Any, Any], sign: int) -> None:
+    """Add numbers by name; what becomes nothing goes."""
+    for name, value in theirs.items():
+        mine[name] = mine.get(name, 0) + sign * value
+        if not mine[name]:
+            del mine[name]

@@ -1,0 +1,148 @@
+"""The side of the training loop: what it was handed, how long it waited, and who was late."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from dali_pipes.stats.counts import Counts, Stage, add_into
+from dali_pipes.stats.recorder import Busy, Recorder
+from dali_pipes.stats.stats import Stats, make_stats
+from gpu_aug.compiled.clock import clock
+
+IDLE = "idle"
+"""Stands among the late stages for threads that had nothing to do."""
+
+Scope = Literal["epoch", "run"]
+
+
+@dataclass(slots=True)
+class LoopCounts:
+    """Sums of what a training loop was handed; a loop's first batch counts apart, for it pays for the start.
+
+    Attributes:
+        steps: Batches.
+        samples: Rows of these.
+        first_samples: Rows of first batches.
+        seconds: From the first batch to the latest one.
+        start_seconds: Until the first batch.
+        wait_seconds: Of `seconds`, those in which the loop waited.
+        late: These, divided among the stages that worked meanwhile and IDLE.
+        asked: How often the loop asked for another batch than its first.
+        empty: How often none was finished then.
+        depths: Sum of how many were finished.
+        bad_samples: Bad samples that were met.
+    """
+
+    steps: int = 0
+    samples: int = 0
+    first_samples: int = 0
+    seconds: float = 0.0
+    start_seconds: float = 0.0
+    wait_seconds: float = 0.0
+    late: dict[str, float] = field(default_factory=dict)
+    asked: int = 0
+    empty: int = 0
+    depths: int = 0
+    bad_samples: int = 0
+
+    def add(self, other: "LoopCounts", sign: int = 1) -> None:
+        """Add another one's sums, or take them away."""
+        for one in fields(self):
+            if one.name == "late":
+                add_into(self.late, other.late, sign)
+            else:
+                mine, theirs = getattr(self, one.name), getattr(other, one.name)
+                setattr(self, one.name, mine + sign * theirs)
+
+
+class LoopMeter:
+    """Counts what a loader hands over to its training loop.
+
+    Args:
+        recorder: Knows what the stages do.
+        num_threads: Threads that work on them.
+    """
+
+    def __init__(self, recorder: Recorder, num_threads: int) -> None:
+        self.recorder, self._num_threads = recorder, num_threads
+        self._sums = LoopCounts()
+        self._epoch_began = LoopCounts()
+        self._epoch_counts = Counts()
+        self._began: float | None = None  # the loop; None once it has its first batch
+        self._latest = 0.0
+        self._depth = self._capacity = 0
+
+    def begin(self) -> None:
+        """Begin a loop."""
+        self._epoch_began = LoopCounts()
+        self._epoch_began.add(self._sums)
+        self._epoch_counts = self.recorder.totals()
+        self._began = clock()
+
+    @contextmanager
+    def waiting(self, ready: int, capacity: int) -> Iterator[None]:
+        """Count the time of a block in which the loop waits for a batch.
+
+        Args:
+            ready: How many batches are finished.
+            capacity: How many can be.
+        """
+        self.recorder.looping()
+        self._depth, self._capacity = ready, capacity
+        before, began = self.recorder.busy(), clock()
+        yield
+        seconds = max(0.0, clock() - began)
+        if self._began is not None:
+            return
+        sums = self._sums
+        sums.asked += 1
+        sums.depths += ready
+        sums.empty += not ready
+        sums.wait_seconds += seconds
+        add_into(sums.late, self._late(seconds, before, self.recorder.busy()), 1)
+
+    def hand_over(self, samples: int, bad_samples: int) -> None:
+        """Count a batch."""
+        now, sums = clock(), self._sums
+        if self._began is not None:
+            sums.start_seconds += max(0.0, now - self._began)
+            sums.first_samples += samples
+            self._began = None
+        else:
+            sums.seconds += max(0.0, now - self._latest)
+        self._latest = now
+        sums.steps += 1
+        sums.samples += samples
+        sums.bad_samples += bad_samples
+
+    def stats(self, scope: Scope, epoch: int) -> Stats:
+        """Return what was counted."""
+        sums, counts = LoopCounts(), self.recorder.totals()
+        sums.add(self._sums)
+        if scope == "epoch":
+            sums.add(self._epoch_began, -1)
+            counts = counts.minus(self._epoch_counts)
+        return make_stats(epoch, sums, counts, self._depth, self._capacity, self._num_threads)
+
+    def _late(self, seconds: float, before: Busy, after: Busy) -> dict[str, float]:
+        """Divide seconds that the loop waited: first what its own thread did, then by what the others did meanwhile."""
+        own = _since(before.own, after.own)
+        others = {
+            stage: spent - own[stage]
+            for stage, spent in _since(before.seconds, after.seconds).items()
+        }
+        rest = max(0.0, seconds - sum(own.values()))
+        available = after.elsewhere - before.elsewhere or self._num_threads * rest
+        working = sum(others.values())
+        total = max(available, working)
+        if not total:
+            return {stage: spent for stage, spent in own.items() if spent}
+        late: dict[str, float] = {IDLE: rest * (total - working) / total}
+        for stage, spent in others.items():
+            late[stage] = own[stage] + rest * spent / total
+        return {name: spent for name, spent in late.items() if spent > 0}
+
+
+def _since(before: Mapping[Stage, float], after: Mapping[Stage, float]) -> dict[Stage, float]:
+    return {stage: max(0.0, after[stage] - before[stage]) for stage in after}

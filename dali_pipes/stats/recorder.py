@@ -1,0 +1,251 @@
+"""The recorder of a loader: every thread tells it which stage it works on, and for how long."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from dali_pipes.stats.counts import STAGES, Counts, Stage, add_into
+from dali_pipes.stats.durations import bucket_of
+from gpu_aug.compiled.clock import clock
+from readers.storage.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Seconds of work.
+
+    Attributes:
+        seconds: Of all threads, by stage.
+        own: Of these, what the thread of the training loop did.
+        elsewhere: Thread seconds that helper processes had.
+    """
+
+    seconds: Mapping[Stage, float]
+    own: Mapping[Stage, float]
+    elsewhere: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One call of a stage.
+
+    Attributes:
+        stage: The stage.
+        thread: Name of the thread that worked on it.
+        began: By `gpu_aug.compiled.clock`, in seconds; so is `ended`.
+        ended: Not before it began.
+        samples: Samples that it worked on.
+        num_bytes: See `StageCounts`.
+        work: What it worked on.
+    """
+
+    stage: Stage
+    thread: str
+    began: float
+    ended: float
+    samples: int
+    num_bytes: int
+    work: Any
+
+
+class Observer(Protocol):
+    """Gets every span; called by the thread that made it."""
+
+    def span(self, span: Span) -> None:
+        """Take note of a span that is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a thread is doing.
+
+    Attributes:
+        thread: Its name.
+        ident: Its number, as of `threading.get_ident`.
+        stage: The stage that it works on.
+        seconds: For how long.
+        work: What it works on; made into words by `str`.
+    """
+
+    thread: str
+    ident: int
+    stage: Stage
+    seconds: float
+    work: Any
+
+
+class Recorder:
+    """Counts what the stages of a loader do; safe from any thread.
+
+    What is spent compiling our own functions, which is done once, counts for no stage.
+
+    Attributes:
+        observers: Get every span.
+        traffic: What is read remotely; see `readers.storage.traffic.counted`.
+    """
+
+    def __init__(self) -> None:
+        self.observers: tuple[Observer, ...] = ()
+        self._lock = threading.Lock()
+        self._counts = Counts()
+        self._open: dict[int, _Measured] = {}  # by thread: the innermost one
+        self._elsewhere_seconds = 0.0
+        self._looping: int | None = None
+        self._own: dict[Stage, float] = dict.fromkeys(STAGES, 0.0)
+
+    def __reduce__(self) -> tuple[type["Recorder"], tuple[()]]:
+        """In another process nothing is done yet."""
+        return Recorder, ()
+
+    @property
+    def traffic(self) -> Traffic:
+        """What is read remotely."""
+        return self._counts.traffic
+
+    def measure(
+        self, stage: Stage, *, samples: int = 0, num_bytes: int = 0, work: Any = None
+    ) -> "_Measured":
+        """Count the time of a block for a stage. Within the block of another stage that one's time stands still.
+
+        Args:
+            stage: The stage.
+            samples: Samples that it works on; so `num_bytes`, see StageCounts. Both may be set in the block.
+            num_bytes: Bytes.
+            work: What it works on; its `str` is asked for only if somebody wants to know.
+        """
+        return _Measured(self, stage, samples, num_bytes, work)
+
+    def waited(self, stage: Stage, what: str, seconds: float) -> None:
+        """Count that a stage waited for something."""
+        with self._lock:
+            counts = self._counts.stages[stage]
+            add_into(counts.waits, {what: 1}, 1)
+            add_into(counts.waited, {what: max(0.0, seconds)}, 1)
+
+    def count_whole_images(self, kinds: Sequence[str]) -> None:
+        """Count images that our JPEG decoder left to another one."""
+        with self._lock:
+            self._counts.whole_images.update(kinds)
+
+    def absorb(self, counts: Counts, thread_seconds: float) -> None:
+        """Add what a helper process counted while its threads had so many seconds together."""
+        with self._lock:
+            self._counts.add(counts)
+            self._elsewhere_seconds += thread_seconds
+
+    def totals(self) -> Counts:
+        """Sums of all calls that are over."""
+        with self._lock:
+            return self._counts.copy()
+
+    def taken(self) -> Counts:
+        """Sums since this was called the last time."""
+        with self._lock:
+            taken, self._counts = self._counts, Counts()
+            return taken
+
+    def busy(self) -> Busy:
+        """Work so far, that of calls which are not over included."""
+        with self._lock:
+            now = clock()
+            seconds = {stage: one.seconds for stage, one in self._counts.stages.items()}
+            own = dict(self._own)
+            for ident, innermost in self._open.items():
+                innermost.add_to(seconds, now)
+                if ident == self._looping:
+                    innermost.add_to(own, now)
+            return Busy(seconds, own, self._elsewhere_seconds)
+
+    def looping(self) -> None:
+        """Say that the calling thread is the one of the training loop."""
+        self._looping = threading.get_ident()
+
+    def running(self) -> list[Running]:
+        """What every thread is doing now that works on a stage."""
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        with self._lock:
+            now = clock()
+            return [
+                Running(names.get(ident, str(ident)), ident, one.stage, now - one.began, one.work)
+                for ident, one in self._open.items()
+            ]
+
+
+class _Measured:
+    """A call of a stage; see Recorder.measure."""
+
+    __slots__ = (
+        "began", "cpu_seconds", "cpu_since", "num_bytes", "outer", "recorder", "samples", "seconds", "since", "stage",
+        "work",
+    )  # fmt: skip
+
+    def __init__(
+        self, recorder: Recorder, stage: Stage, samples: int, num_bytes: int, work: Any
+    ) -> None:
+        self.recorder, self.stage, self.work = recorder, stage, work
+        self.samples, self.num_bytes = samples, num_bytes
+        self.seconds = self.cpu_seconds = 0.0
+        self.outer: _Measured | None = None
+        self.began = self.since = self.cpu_since = 0.0
+
+    def __enter__(self) -> "_Measured":
+        recorder, ident = self.recorder, threading.get_ident()
+        with recorder._lock:
+            now, cpu = clock(), time.thread_time()
+            outer = self.outer = recorder._open.get(ident)
+            if outer is not None:
+                outer._stop(now, cpu)
+            self.began = self.since = now
+            self.cpu_since = cpu
+            recorder._open[ident] = self
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        recorder, ident = self.recorder, threading.get_ident()
+        with recorder._lock:
+            now, cpu = clock(), time.thread_time()
+            self._stop(now, cpu)
+            counts = recorder._counts.stages[self.stage]
+            counts.calls += 1
+            counts.samples += self.samples
+            counts.num_bytes += self.num_bytes
+            counts.seconds += self.seconds
+            counts.cpu_seconds += self.cpu_seconds
+            if ident == recorder._looping:
+                recorder._own[self.stage] += self.seconds
+            bucket = bucket_of(self.seconds)
+            counts.durations[bucket] = counts.durations.get(bucket, 0) + 1
+            if self.outer is None:
+                del recorder._open[ident]
+            else:
+                self.outer.since, self.outer.cpu_since = now, cpu
+                recorder._open[ident] = self.outer
+        if recorder.observers:
+            self._tell(max(now, self.began))
+
+    def add_to(self, seconds: dict[Stage, float], now: float) -> None:
+        """Add what this call and those around it have taken so far."""
+        seconds[self.stage] += max(0.0, now - self.since)
+        one: _Measured | None = self
+        while one is not None:
+            seconds[one.stage] += one.seconds
+            one = one.outer
+
+    def _stop(self, now: float, cpu: float) -> None:
+        # The clock goes back while this waits if a helper process says that it has compiled.
+        self.seconds += max(0.0, now - self.since)
+        self.cpu_seconds += max(0.0, cpu - self.cpu_since)
+
+    def _tell(self, ended: float) -> None:
+        thread = threading.current_thread().name
+        span = Span(self.stage, thread, self.began, ended, self.samples, self.num_bytes, self.work)
+        for observer in self.recorder.observers:
+            observer.span(span)

@@ -1,0 +1,70 @@
+"""What is read over the network and from the block cache, counted for who asked for it."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Counts of remote reading; safe from any thread.
+
+    Attributes:
+        requests: Requests for parts of remote files.
+        num_bytes: Bytes that they brought.
+        cache_hits: Blocks that the block cache had.
+        cache_misses: Blocks that it did not have.
+    """
+
+    requests: int = 0
+    num_bytes: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, tuple[int, ...]]:
+        """Another process gets the numbers."""
+        return Traffic, (self.requests, self.num_bytes, self.cache_hits, self.cache_misses)
+
+    def add(self, other: "Traffic", sign: int = 1) -> None:
+        """Add another one's counts, or take them away."""
+        with self._lock:
+            self.requests += sign * other.requests
+            self.num_bytes += sign * other.num_bytes
+            self.cache_hits += sign * other.cache_hits
+            self.cache_misses += sign * other.cache_misses
+
+
+_counted_by: ContextVar[Traffic | None] = ContextVar("gpu_aug_traffic", default=None)
+
+
+@contextmanager
+def counted(traffic: Traffic) -> Iterator[None]:
+    """Count what this block reads, also by threads of `CountingThreads` that it asks."""
+    token = _counted_by.set(traffic)
+    try:
+        yield
+    finally:
+        _counted_by.reset(token)
+
+
+def count(
+    *, requests: int = 0, num_bytes: int = 0, cache_hits: int = 0, cache_misses: int = 0
+) -> None:
+    """Add to the counts of who asked."""
+    if (traffic := _counted_by.get()) is not None:
+        traffic.add(Traffic(requests, num_bytes, cache_hits, cache_misses))
+
+
+class CountingThreads(ThreadPoolExecutor):
+    """Threads whose reading counts for who submitted the work."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """See `concurrent.futures.Executor.submit`."""
+        if _counted_by.get() is None:
+            return super().submit(fn, *args, **kwargs)
+        return super().submit(copy_context().run, fn, *args, **kwargs)
