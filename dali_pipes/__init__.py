@@ -19,6 +19,8 @@ from dali_pipes.loader import Loader
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.state import LoaderState
+from dali_pipes.stats.metrics import Every
+from dali_pipes.stats.trace import traced
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import ViewMean
 from readers.buckets import Buckets
@@ -30,6 +32,7 @@ __all__ = [
     "Buckets",
     "Clips",
     "DecodeError",
+    "Every",
     "Field",
     "Flow",
     "Loader",
@@ -42,4 +45,5 @@ __all__ = [
     "ViewMean",
     "available_decoders",
     "from_dali",
+    "traced",
 ]

@@ -24,6 +24,7 @@ from dali_pipes.pipeline.stages import Decoded, Fetched, Finished, Images, Pendi
 from dali_pipes.pipeline.threads import Render, Workers
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.counts import Counts
+from dali_pipes.stats.observer import Spans
 from dali_pipes.warm import compile_ahead
 from gpu_aug.compiled.clock import clock
 
@@ -88,7 +89,8 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
         connection.send(Reply(0, Counts(), 0.0, portable(error)))
         return
     plans: SimpleQueue[Plan] = SimpleQueue()
-    everything = (connection, ring, pipeline, plans, job)
+    recorder, watching = job.setup.fetcher.recorder, Spans()
+    everything = (connection, ring, pipeline, plans, job, watching)
     threading.Thread(target=_answer, args=everything, daemon=True).start()
     while True:
         while not connection.poll(_LOOK_SECONDS):
@@ -96,6 +98,9 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
             if os.getppid() != parent:
                 return
         plan = connection.recv()
+        if isinstance(plan, bool):
+            recorder.observers = (watching,) if plan else ()
+            continue
         pipeline.submit(plan)
         plans.put(plan)
 
@@ -106,6 +111,7 @@ def _answer(
     pipeline: Pipeline,
     plans: SimpleQueue[Plan],
     job: Job,
+    watching: Spans,
 ) -> None:
     """Send a reply for every plan, in order."""
     left_out, num_draws = 0.0, _num_draws(job)
@@ -124,7 +130,8 @@ def _answer(
         began, latest = latest, clock()
         seconds = max(0.0, latest - began) * num_threads
         try:
-            connection.send(replace(reply, counts=recorder.taken(), thread_seconds=seconds))
+            counted = replace(reply, counts=recorder.taken(), thread_seconds=seconds)
+            connection.send(replace(counted, spans=watching.taken(), left_out=clock.left_out))
         except OSError:  # the training process is gone, which the other thread notices, too
             return
 

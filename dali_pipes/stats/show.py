@@ -11,7 +11,7 @@ _HEADINGS = ("stage", "calls", "samples", "MB", "busy s", "of threads", "on a co
 
 def show(stats: Stats) -> str:
     """Return a summary, a table of the stages that did anything, and what was waited for."""
-    return "\n".join([*_summary(stats), *_table(stats), *_waits(stats)])
+    return "\n".join([*summary(stats), *_table(stats), *_waits(stats)])
 
 
 def limit_in_words(stats: Stats) -> str:
@@ -30,7 +30,8 @@ def limit_in_words(stats: Stats) -> str:
     return f"the training loop waited for {share}, while threads worked on: {', '.join(shares)}"
 
 
-def _summary(stats: Stats) -> Iterator[str]:
+def summary(stats: Stats) -> Iterator[str]:
+    """Return what was handed over and waited for, and what else should be known, a sentence each."""
     yield (
         f"epoch {stats.epoch}: {counted(stats.samples, 'sample')} in {counted(stats.steps, 'batch')}, "
         f"{stats.images_per_second:.0f} a second after the first batch, which took {stats.start_seconds:.2f} s"

@@ -94,7 +94,8 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
         global _num_compiled
         _num_compiled += 1
         seconds = time.perf_counter() - self._began
-        _log.info("compiled %s in %.2f s", self._function.__qualname__, seconds)
+        level = logging.INFO if _depth == 1 else logging.DEBUG  # those within are part of its time
+        _log.log(level, "compiled %s in %.2f s", self._function.__qualname__, seconds)
         path = self._path(sig, data.codegen)
         if path is not None and not data.library.has_dynamic_globals:
             with suppress(OSError):  # read-only, or full
