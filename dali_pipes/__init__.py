@@ -19,6 +19,7 @@ from dali_pipes.loader import Loader
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.state import LoaderState
+from dali_pipes.stats import Stats
 from dali_pipes.stats.metrics import Every
 from dali_pipes.stats.trace import traced
 from dali_pipes.video.clips import Clips
@@ -42,6 +43,7 @@ __all__ = [
     "MultiScale",
     "NumberMap",
     "StateMismatchError",
+    "Stats",
     "ViewMean",
     "available_decoders",
     "from_dali",

@@ -31,7 +31,6 @@ from dali_pipes.state_words import About, about
 from dali_pipes.stats.loop import LoopMeter, Scope
 from dali_pipes.stats.metrics import Metric, Metrics, as_metrics
 from dali_pipes.stats.recorder import Recorder
-from dali_pipes.stats.show import summary
 from dali_pipes.stats.stats import Stats
 from dali_pipes.stats.work import Rows
 from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamPlan, StreamSteps
@@ -516,7 +515,7 @@ class Loader:
             production.stop(producer)
             self._metrics.finish()
             if _log.isEnabledFor(logging.INFO) and not is_collecting():
-                _log.info("a loop is over: %s", "; ".join(summary(self.stats())))
+                _log.info("a loop is over: %s", "; ".join(self.stats().summary()))
 
     def _hand_over(self, producer: Producer, number: int) -> Batch | None:
         """Return the next batch; None behind the end of a stream."""
