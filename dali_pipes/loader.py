@@ -491,9 +491,9 @@ class Loader:
 
     def _run(self, epoch: int, consumed: Consumed, number: int) -> Generator[Batch]:
         self._meter.begin()
-        self._metrics.begin()
         _log.info("epoch %d begins after %s of its samples", epoch, f"{total(consumed):,}")
         steps, production = self.steps, self._production
+        self._metrics.begin(steps.rank)
         producer = production.start(steps.largest)
         under_way = 0
         try:

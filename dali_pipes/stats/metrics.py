@@ -71,6 +71,16 @@ class Every:
         return self.scope or getattr(self.call, "scope", None) or "epoch"
 
 
+class OfRank:
+    """A callable for `Every` that is told the rank of its loader when a loop begins, unless it has one.
+
+    Attributes:
+        rank: The rank; None while that is not known.
+    """
+
+    rank: int | None = None
+
+
 def as_metrics(given: object) -> tuple[Every, ...]:
     """Return what ``Loader(metrics=...)`` means.
 
@@ -102,10 +112,13 @@ class Metrics:
         self._due = [_Due(one) for one in every]
         self._stats = stats
 
-    def begin(self) -> None:
-        """A loop begins."""
+    def begin(self, rank: int) -> None:
+        """A loop of this rank begins."""
         for due in self._due:
             due.begin()
+            call: object = due.every.call
+            if isinstance(call, OfRank) and call.rank is None:
+                call.rank = rank
 
     def count(self) -> None:
         """A batch is about to be handed over."""

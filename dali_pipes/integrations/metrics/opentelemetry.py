@@ -6,7 +6,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dali_pipes.errors import MissingPackageError
-from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric, rank_of
+from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric
+from dali_pipes.stats.metrics import OfRank
 from dali_pipes.stats.stats import Stats
 
 _SCOPE = "gpu_aug.loader"
@@ -14,7 +15,7 @@ _UNITS = {"seconds": "s", "bytes": "By", "": "1"}
 _providers: "WeakKeyDictionary[Any, Latest]" = WeakKeyDictionary()
 
 
-class OpenTelemetry:
+class OpenTelemetry(OfRank):
     """Counters of one loader, for ``Loader(metrics=...)``: ``gpu_aug.loader.samples`` and so on.
 
     They are observed when the provider's reader exports, and show what the loader reported last.
@@ -22,7 +23,7 @@ class OpenTelemetry:
     Args:
         name: The attribute `loader`; each loader of a process has an object, and a name, of its own.
         provider: A MeterProvider; None is the global one, which must have been set before.
-        rank: The attribute `rank`; None is that of torchrun's RANK, or 0.
+        rank: The attribute `rank`; None is the rank of the loader.
 
     Raises:
         MissingPackageError: opentelemetry-api is not installed.
@@ -43,12 +44,12 @@ class OpenTelemetry:
         if provider not in _providers:
             _providers[provider] = Latest()
             _make_instruments(provider, _providers[provider])
-        self._name, self._rank, self._latest = name, rank_of(rank), _providers[provider]
-        self._latest.stats.pop((self._name, self._rank), None)  # of an object that was made before
+        self._name, self.rank, self._latest = name, rank, _providers[provider]
+        self._latest.forget(name)  # what an object that was made before has left
 
     def __call__(self, stats: Stats) -> None:
         """Take the statistics that are exported from now on."""
-        self._latest.put(self._name, self._rank, stats)
+        self._latest.put(self._name, self.rank or 0, stats)
 
 
 def _make_instruments(provider: Any, latest: Latest) -> None:

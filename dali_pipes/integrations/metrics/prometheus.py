@@ -5,7 +5,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dali_pipes.errors import LoaderError, MissingPackageError
-from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric, rank_of
+from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric
+from dali_pipes.stats.metrics import OfRank
 from dali_pipes.stats.stats import Stats
 
 _PREFIX = "gpu_aug_loader"
@@ -13,7 +14,7 @@ _collectors: "WeakKeyDictionary[Any, _Collector]" = WeakKeyDictionary()
 _servers: dict[int, Any] = {}  # registries by port
 
 
-class Prometheus:
+class Prometheus(OfRank):
     """Counters of one loader, for ``Loader(metrics=...)``: ``gpu_aug_loader_samples_total{loader="train",rank="0"}``.
 
     Several loaders of a process share a port and a registry; each has an object, and a name, of its own.
@@ -24,7 +25,7 @@ class Prometheus:
             that somebody else shows. On a machine with several ranks each needs a port of its own.
         host: The address that the server listens on; "127.0.0.1" is for this machine alone.
         registry: A registry of prometheus_client; None is its own one, ``REGISTRY``.
-        rank: The label `rank`; None is that of torchrun's RANK, or 0.
+        rank: The label `rank`; None is the rank of the loader.
 
     Raises:
         MissingPackageError: prometheus_client is not installed.
@@ -53,15 +54,15 @@ class Prometheus:
         if registry not in _collectors:
             _collectors[registry] = _Collector()
             registry.register(_collectors[registry])
-        self._name, self._rank = name, rank_of(rank)
+        self._name, self.rank = name, rank
         self._latest = _collectors[registry].latest
-        self._latest.stats.pop((self._name, self._rank), None)  # of an object that was made before
+        self._latest.forget(name)  # what an object that was made before has left
         if port is not None:
             _serve(port, host, registry)
 
     def __call__(self, stats: Stats) -> None:
         """Take the statistics that are shown from now on."""
-        self._latest.put(self._name, self._rank, stats)
+        self._latest.put(self._name, self.rank or 0, stats)
 
 
 class _Collector:

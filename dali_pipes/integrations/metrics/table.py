@@ -1,12 +1,11 @@
 """What of a loader's statistics goes to systems that collect numbers: names, units and where they come from."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.stats.stats import StageStats, Stats
+from dali_pipes.stats import StageStats, Stats
 
 Labels = dict[str, str]
 Value = tuple[Labels, float]
@@ -140,9 +139,9 @@ class Latest:
     """The latest statistics of the loaders of a process, by the labels that tell them apart."""
 
     def __init__(self) -> None:
-        self.stats: dict[tuple[str, str], Stats] = {}
+        self.stats: dict[tuple[str, int], Stats] = {}
 
-    def put(self, name: str, rank: str, stats: Stats) -> None:
+    def put(self, name: str, rank: int, stats: Stats) -> None:
         """Take statistics of the scope "run".
 
         Raises:
@@ -156,13 +155,12 @@ class Latest:
             )
         self.stats[name, rank] = stats
 
+    def forget(self, name: str) -> None:
+        """Forget the loader of this name."""
+        self.stats = {key: one for key, one in self.stats.items() if key[0] != name}
+
     def values(self, metric: Metric) -> Iterator[Value]:
         """A number of all of them, with the labels `loader` and `rank`."""
         for (name, rank), stats in list(self.stats.items()):
             for labels, value in metric.read(stats):
-                yield {"loader": name, "rank": rank, **labels}, value
-
-
-def rank_of(given: int | None) -> str:
-    """The label of a rank: as given, or that of torchrun's environment, or 0."""
-    return os.environ.get("RANK") or "0" if given is None else str(given)
+                yield {"loader": name, "rank": str(rank), **labels}, value
