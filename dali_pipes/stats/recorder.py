@@ -95,7 +95,13 @@ class Recorder:
                 observer.span(span)
 
     def measure(
-        self, stage: Stage, *, samples: int = 0, num_bytes: int = 0, work: Any = None
+        self,
+        stage: Stage,
+        *,
+        samples: int = 0,
+        num_bytes: int = 0,
+        work: Any = None,
+        by_others: bool = False,
     ) -> "_Measured":
         """Count the time of a block for a stage. Within the block of another stage that one's time stands still.
 
@@ -103,9 +109,12 @@ class Recorder:
             stage: The stage.
             samples: Samples that it works on; so `num_bytes`, see StageCounts. Both may be set in the block.
             num_bytes: Bytes.
-            work: What it works on; its `str` is asked for only if somebody wants to know.
+            work: What it works on, None for what a stage around it does; its `str` is asked for only if somebody wants
+                to know. Its `plan` is the step.
+            by_others: Whether the calling thread waits for others that do the work, such as DALI's: whether those have
+                a core is not known, and taken for granted.
         """
-        return _Measured(self, stage, samples, num_bytes, work)
+        return _Measured(self, stage, samples, num_bytes, work, by_others)
 
     def waited(self, stage: Stage, what: str, seconds: float) -> None:
         """Count that a stage waited for something."""
@@ -167,14 +176,20 @@ class _Measured:
     """A call of a stage; see Recorder.measure."""
 
     __slots__ = (
-        "began", "cpu_seconds", "cpu_since", "num_bytes", "outer", "range", "recorder", "samples", "seconds", "since", "stage",
-        "work",
+        "began", "by_others", "cpu_seconds", "cpu_since", "num_bytes", "outer", "range", "recorder", "samples", "seconds",
+        "since", "stage", "work",
     )  # fmt: skip
 
     def __init__(
-        self, recorder: Recorder, stage: Stage, samples: int, num_bytes: int, work: Any
+        self,
+        recorder: Recorder,
+        stage: Stage,
+        samples: int,
+        num_bytes: int,
+        work: Any,
+        by_others: bool,
     ) -> None:
-        self.recorder, self.stage, self.work = recorder, stage, work
+        self.recorder, self.stage, self.work, self.by_others = recorder, stage, work, by_others
         self.samples, self.num_bytes = samples, num_bytes
         self.seconds = self.cpu_seconds = 0.0
         self.outer: _Measured | None = None
@@ -188,6 +203,7 @@ class _Measured:
             outer = self.outer = recorder._open.get(ident)
             if outer is not None:
                 outer._stop(now, cpu)
+                self.work = outer.work if self.work is None else self.work
             self.began = self.since = now
             self.cpu_since = cpu
             recorder._open[ident] = self
@@ -208,7 +224,7 @@ class _Measured:
             counts.samples += self.samples
             counts.num_bytes += self.num_bytes
             counts.seconds += self.seconds
-            counts.cpu_seconds += self.cpu_seconds
+            counts.cpu_seconds += self.seconds if self.by_others else self.cpu_seconds
             if ident == recorder._looping:
                 recorder._own[self.stage] += self.seconds
             bucket = bucket_of(self.seconds)
@@ -238,7 +254,6 @@ class _Measured:
 
     def _tell(self, ended: float) -> None:
         thread = threading.current_thread()
-        work = self.work if self.work is not None or self.outer is None else self.outer.work
         span = Span(
             stage=self.stage,
             thread=thread.name,
@@ -248,6 +263,6 @@ class _Measured:
             ended=ended,
             samples=self.samples,
             num_bytes=self.num_bytes,
-            step=None if work is None else work.plan.step,
+            step=None if self.work is None else self.work.plan.step,
         )
         self.recorder.tell([span])
