@@ -5,7 +5,6 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.filesize import decimal
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -14,6 +13,7 @@ from rich.text import Text
 from bench.output.text import print_plain
 from dali_pipes import Loader
 from dali_pipes.stats import STAGES, Stats
+from dali_pipes.stats.table import shown_name
 from gpu_aug.compiled.clock import clock
 from readers.plural import counted
 
@@ -21,6 +21,7 @@ _WINDOW_SECONDS = 2.0  # over which "now" is meant
 _LINE_SECONDS = 10.0
 _REFRESHES = 4  # per second
 _BAR_WIDTH = 40
+_STAGE_WIDTH = 30
 
 
 class RunView:
@@ -71,7 +72,7 @@ class RunView:
         done = self._latest[1].steps
         parts = [f"batch {done:,} of {self._total:,}", self._rate(now[1])]
         name, share = max(stage_shares(*now).items(), key=lambda part: part[1])
-        parts.append(f"{words_of(name)} {share:.0%} of the threads' time")
+        parts.append(f"{shown_name(name)} {share:.0%} of the threads' time")
         if self._step_ms is not None:
             parts.append(f"waited {now[1].wait_share:.0%}")
         if bad := len(self._loader.bad_samples):
@@ -98,21 +99,27 @@ class RunView:
     def _rows(self, seconds: float, now: Stats) -> Iterator[tuple[str, Text | Table]]:
         epoch, run = self._loader.stats("epoch"), self._loader.stats("run")
         yield f"epoch {epoch.epoch}", self._progress(run.steps)
-        nothing = "" if self._step_ms is not None else "; nothing trains, this is the loader's own"
-        over = f"{epoch.images_per_second:,.0f} over the epoch{nothing}"
-        yield "rate", Text(f"{self._rate(now)} now, {over}")
+        yield "rate", Text(self._rates(now, epoch))
         yield "threads", _stage_bars(stage_shares(seconds, now))
-        queue = epoch.queue
-        yield (
-            "queue",
-            Text(f"{queue.depth} of {queue.capacity} batches ready, {queue.mean:.1f} on average"),
-        )
-        if self._step_ms is not None:
+        if self._step_ms is None:
+            limit = epoch.limit if epoch.limit in STAGES else "the loop itself"
+            unknown = "not known before the second batch"
+            yield "limit", Text(shown_name(limit) if epoch.limit else unknown)
+        else:
             yield "waiting", Text(waiting_in_words(epoch))
+        queue = epoch.queue
+        ready = f"{queue.depth} of {counted(queue.capacity, 'batch')} ready, {queue.mean:.1f} on average"
+        yield "queue", Text(ready if queue.capacity else "no batch yet")
         if bad := len(self._loader.bad_samples):
             yield "bad", Text(counted(bad, "sample"), style="yellow")
         if run.remote.requests or run.remote.cache_hits:
-            yield "remote", Text(remote_in_words(run))
+            yield "remote", Text(run.remote.shown().partition(": ")[2])
+
+    def _rates(self, now: Stats, epoch: Stats) -> str:
+        if not epoch.images_per_second:
+            return "no batch yet" if not epoch.steps else "one batch is too few to tell"
+        nothing = "" if self._step_ms is not None else "; nothing trains: the loader alone"
+        return f"{self._rate(now)} now, {epoch.images_per_second:,.0f} over the epoch{nothing}"
 
     def _rate(self, stats: Stats) -> str:
         return f"{stats.images_per_second:,.0f} {self._unit}/s"
@@ -138,45 +145,23 @@ def stage_shares(seconds: float, stats: Stats) -> dict[str, float]:
     return shares | {"idle": max(0.0, 1 - sum(busy.values()) / available)}
 
 
-def words_of(stage: str) -> str:
-    """A stage's name for people."""
-    return stage.replace("_", "-")
-
-
 def waiting_in_words(stats: Stats) -> str:
     """Say how long the training loop waited, and for which stages."""
     if not stats.queue.asked:
         return "for the first batch"
     owed = sorted(stats.late.items(), key=lambda part: -part[1])
-    parts = [f"{words_of(name)} {part / stats.wait_seconds:.0%}" for name, part in owed[:3] if part]
+    parts = [
+        f"{shown_name(name)} {part / stats.wait_seconds:.0%}" for name, part in owed[:3] if part
+    ]
     return f"{stats.wait_share:.0%} of the time{', owed to ' if parts else ''}{', '.join(parts)}"
-
-
-def remote_in_words(stats: Stats) -> str:
-    """Say what was read remotely."""
-    remote = stats.remote
-    blocks = remote.cache_hits + remote.cache_misses
-    text = f"{decimal(remote.bytes)} in {counted(remote.requests, 'request')}"
-    return (
-        f"{text}; {remote.cache_hits:,} of {counted(blocks, 'block')} from the cache"
-        if blocks
-        else text
-    )
 
 
 def _stage_bars(shares: dict[str, float]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
+    for _ in range(3):
+        table.add_column(no_wrap=True)
     for name, share in shares.items():
         style = "bright_black" if name == "idle" else "cyan"
-        bar = ProgressBar(
-            total=1,
-            completed=share,
-            width=_BAR_WIDTH - 12,
-            complete_style=style,
-            finished_style=style,
-        )
-        table.add_row(words_of(name), bar, f"{share:.0%}")
+        bar = ("█" * round(share * _STAGE_WIDTH)).ljust(_STAGE_WIDTH)
+        table.add_row(shown_name(name), Text(bar, style=style), f"{share:4.0%}")
     return table

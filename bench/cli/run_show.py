@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from dali_pipes.stats.show import limit_in_words
 from rich.console import Console
 
 from bench.cli.arguments import check_writable, dtype_from, recipe_from
 from bench.cli.options import RunOptions
-from bench.cli.run_live import RunView, remote_in_words, stage_shares, words_of
+from bench.cli.run_live import RunView, stage_shares
 from bench.compare.contestant import share_of, stage_seconds
 from bench.compare.epochs import Tally, batches_of, num_steps
 from bench.compare.result import rates_of
 from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.run_log import RunLog
-from bench.output.text import print_plain, print_written
+from bench.output.text import print_plain, print_sentence, print_written
 from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Loader
 from dali_pipes.evaluation import random_steps
 from dali_pipes.preview.pairs import pair_name
 from dali_pipes.stats import STAGES, Stats
+from dali_pipes.stats.table import shown_name
 from dali_pipes.variants import make_variants
 from readers import Dataset
 from readers.plural import counted
@@ -33,6 +33,7 @@ from readers.prepare.source import open_at_random
 
 _NUM_BAD_SHOWN = 5
 _MOST_STEP_MS = 3_600_000
+_ENOUGH_CORES = 0.75  # of the time in which threads work; below, others take the cores
 
 
 @dataclass(frozen=True)
@@ -207,14 +208,14 @@ def _print_summary(
     stats = loader.stats("run")
     share, digits = share_of(stage_seconds(stats)), 0 if unit == "images" else 1
     parts = ", ".join(f"{stage} {part:.0%}" for stage, part in share.items() if part is not None)
-    print_plain(
+    print_sentence(
         console,
         f"{counted(stats.samples, unit[:-1])} in {counted(stats.steps, 'batch')}, {tally.seconds:.1f} s, "
         f"{tally.rate.median:.{digits}f} {unit}/s (median of {len(tally.rate.runs)}); work: {parts}",
     )
-    print_plain(console, verdict(stats, unit, step_ms))
+    print_sentence(console, verdict(stats, unit, step_ms))
     if stats.remote.requests or stats.remote.cache_hits:
-        print_plain(console, f"remote: {remote_in_words(stats)}")
+        print_sentence(console, stats.remote.shown())
     records = list({record.index: record for record in loader.bad_samples}.values())
     for record in records[:_NUM_BAD_SHOWN]:
         print_plain(console, f"bad sample {record.key} ({record.stage}): {record.reason}", "yellow")
@@ -234,13 +235,18 @@ def verdict(stats: Stats, unit: str, step_ms: float | None) -> str:
     """
     if step_ms is not None:
         played = f"with a training step of {step_ms:g} ms, played by sleeping"
-        return f"{played}, {limit_in_words(stats) or 'one batch is too few to tell what limits'}"
+        return f"{played}, {stats.verdict or 'one batch is too few to tell what limits'}"
     shares = stage_shares(stats.start_seconds + stats.seconds, stats)
     most = max(STAGES, key=lambda name: shares.get(name, 0.0))
     limit = stats.limit if stats.limit in STAGES else most
     rate = stats.images_per_second
     alone = f"; the loader alone makes {rate:,.0f} {unit}/s" if rate else ""
+    cores = (
+        f"; threads had a core for only {stats.core_share:.0%} of their work"
+        if stats.core_share < _ENOUGH_CORES
+        else ""
+    )
     return (
-        f"nothing trained{alone}, and {words_of(limit)} limits it, with {shares.get(limit, 0.0):.0%} of the threads' time "
-        "(--step-ms N plays a training step)"
+        f"nothing trained{alone}, and {shown_name(limit)} limits it, with {shares.get(limit, 0.0):.0%} of the threads' "
+        f"time{cores} (--step-ms N plays a training step)"
     )
