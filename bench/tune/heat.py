@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-ENOUGH = 0.02
-"""A training step that waits for at most this part of the time does not wait: clocks and sleeps are no better."""
+from dali_pipes.stats.stats import ENOUGH_WAITING
 
 LEAST_GAIN = 0.03
 """A smaller gain than this is none, however often it is seen."""
@@ -59,7 +58,7 @@ class Heat:
 
     def is_enough(self, name: str) -> bool:
         """Whether its consumer did not wait in nine of ten turns."""
-        waits = [turn.wait_share <= ENOUGH for turn in self.turns.get(name, {}).values()]
+        waits = [turn.wait_share < ENOUGH_WAITING for turn in self.turns.get(name, {}).values()]
         return bool(waits) and sum(waits) >= 0.9 * len(waits)
 
     def ratios(self, name: str, other: str) -> list[float]:

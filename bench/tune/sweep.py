@@ -32,7 +32,6 @@ class Sweep:
         chosen: Name of the candidate to take.
         absent: Why candidates could not take part, by name.
         left_out: Names of those for which there was no time.
-        first_seconds: How long the defaults took to begin with, their first batch included.
     """
 
     candidates: dict[str, Candidate] = field(default_factory=dict)
@@ -42,7 +41,6 @@ class Sweep:
     chosen: str = DEFAULTS
     absent: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
-    first_seconds: float = 0.0
 
     def heat_of(self, name: str) -> Heat:
         """The turns that judge a candidate: the later ones where it was among the best."""
@@ -58,7 +56,6 @@ class Search:
         seconds: All of it takes about so long.
         wanted: Samples per second that are enough; None where faster is better.
         num_threads: Threads of a loader that is not told, and so `prefetch`: for their cost.
-        batch_size: Samples of a batch.
         tell: Is told how far it is.
         clock: Seconds.
     """
@@ -68,7 +65,6 @@ class Search:
     wanted: float | None
     num_threads: int
     prefetch: int
-    batch_size: int
     tell: Tell = lambda _, __: None
     clock: Callable[[], float] = time.monotonic
 
@@ -110,44 +106,79 @@ class Interrupted(Exception):  # noqa: N818 - what somebody did
 def _search(
     search: Search, found: Sweep, singles: Sequence[Candidate], options: Sequence[Candidate]
 ) -> None:
-    began, trials = search.clock(), search.trials
+    budget, trials = _Budget(search, search.clock()), search.trials
     search.tell("starting a loader with the defaults", 0.0)
     trials.open(singles[0], needed=True)
     found.candidates = trials.candidates
-    first = trials.turn(DEFAULTS, _LEAST_SECONDS)
-    found.alone.add(DEFAULTS, -1, first)
-    found.first_seconds = search.clock() - began
-    each = 2 * (_LEAST_SECONDS + trials.overhead_seconds(first, search.batch_size))
-    affordable = max(2, int(_FIRST_PART * search.seconds / each))
-    found.left_out = [single.name for single in singles[affordable:]]
-    for single in singles[1:affordable]:
-        search.tell(f"starting {single.name}", (search.clock() - began) / search.seconds)
-        trials.open(single)
+    found.alone.add(DEFAULTS, -1, budget.first_turn())  # so that an interrupt finds something
+    half = _FIRST_PART * search.seconds
+    names = budget.opened([DEFAULTS], singles[1:], until=half, least=2)
+    found.left_out = [single.name for single in singles if single.name not in names + list(found.absent)]
     del found.alone.turns[DEFAULTS]
-    names = list(trials.candidates)
-    alone = _halve(search, found, names, found.alone, began, _FIRST_PART * search.seconds)
-    finalists = _finalists(search, found, alone)
-    for name in set(names) - {DEFAULTS, *finalists}:
-        trials.drop(name)
-    together = [DEFAULTS, *finalists]
-    for candidate in [*_combined(search, found), *options]:
-        search.tell(f"starting {candidate.name}", (search.clock() - began) / search.seconds)
-        if trials.open(candidate) and candidate.name not in together:
-            together.append(candidate.name)
-    _halve(search, found, together, found.together, began, search.seconds)
+    best = _halve(search, found, names, found.alone, budget, half)
+    finalists = [DEFAULTS, *[name for name in best if name != DEFAULTS][:2]]
+    trials.keep(finalists)
+    more = [*_combined(search, found), *options]
+    together = budget.opened(finalists, more, until=search.seconds, least=len(finalists))
+    _halve(search, found, together, found.together, budget, search.seconds)
     found.chosen = _choose(search, found)
     search.tell("the fastest that it can", 1.0)
     _measure_free(search, found)
 
 
+@dataclass
+class _Budget:
+    """The time of a search, and what of it a turn takes."""
+
+    search: Search
+    began: float
+    turn_seconds: float = 0.0
+
+    @property
+    def gone(self) -> float:
+        """Seconds since it began."""
+        return self.search.clock() - self.began
+
+    def first_turn(self) -> Turn:
+        """Let the defaults work, to see how long a turn takes."""
+        asked = self.gone
+        turn = self.search.trials.turn(DEFAULTS, _LEAST_SECONDS)
+        self.turn_seconds = self.gone - asked
+        return turn
+
+    def opened(
+        self, names: Sequence[str], more: Sequence[Candidate], *, until: float, least: int
+    ) -> list[str]:
+        """Open candidates as long as there is time for all to have two turns.
+
+        Args:
+            names: Those that are open.
+            more: Those to open, most promising first.
+            until: When all turns must be over, in seconds since the search began.
+            least: So many are needed, whatever the time.
+
+        Returns:
+            Names of all that are open.
+        """
+        found = list(names)
+        for candidate in more:
+            late = self.gone + 2 * (len(found) + 1) * self.turn_seconds > until
+            if candidate.name in found or (late and len(found) >= least):
+                continue
+            self.search.tell(f"starting {candidate.name}", min(1.0, self.gone / self.search.seconds))
+            if self.search.trials.open(candidate):
+                found.append(candidate.name)
+        return found
+
+
 def _halve(
-    search: Search, found: Sweep, names: list[str], heat: Heat, began: float, until: float
+    search: Search, found: Sweep, names: list[str], heat: Heat, budget: _Budget, until: float
 ) -> list[str]:
     def tell(step: Step) -> None:
         text = f"{step.alive} left: {step.name}"
-        search.tell(text, min(1.0, (search.clock() - began) / search.seconds))
+        search.tell(text, min(1.0, budget.gone / search.seconds))
 
-    left = max(0.0, until - (search.clock() - began))
+    left = max(0.0, until - budget.gone)
     aim = search.wanted is not None
     return halve(
         names,
@@ -183,11 +214,6 @@ def _is_settled(search: Search, found: Sweep, heat: Heat, best: Sequence[str]) -
 
 def _cost(search: Search, found: Sweep, name: str) -> tuple[bool, int, int, int]:
     return found.candidates[name].cost(search.num_threads, search.prefetch)
-
-
-def _finalists(search: Search, found: Sweep, best: Sequence[str]) -> list[str]:
-    """Those that go on: the best two; where something is to be enough, the cheapest two that are."""
-    return [name for name in best if name != DEFAULTS][:2]
 
 
 def _combined(search: Search, found: Sweep) -> list[Candidate]:

@@ -79,10 +79,6 @@ class Trials:
         """The same, by a consumer that takes batches as fast as they come."""
         return self._open[name].turn(seconds, step_seconds=0.0)
 
-    def overhead_seconds(self, turn: Turn, batch_size: int) -> float:
-        """What a turn takes beside its time on the clock: it fills and empties what is made ahead."""
-        return (self._prefetch + 2) * batch_size / max(turn.rate, 1e-6)
-
     def drop(self, name: str) -> None:
         """End one, so that it has no memory or process any more."""
         if (trial := self._open.pop(name, None)) is not None:
