@@ -53,7 +53,7 @@ def place_of(source: str | os.PathLike[str] | None) -> Place:
     memory = memory_bytes()
     if source is None:
         return Place("unknown", "", memory)
-    if is_url(source):
+    if is_url(os.fspath(source)):
         parts = urlsplit(os.fspath(source))
         where = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         return Place("remote", where, memory, _cache_bytes(os.fspath(source)))

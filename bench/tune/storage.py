@@ -52,8 +52,11 @@ class StorageCeiling:
         note: What could not be made cold and why, or what "cold" means here; one sentence.
         latency_seconds: What a fetch of one sample takes besides its bytes, one fetch at a time, cold (else warm).
         seconds_per_byte: What each byte of it adds.
-        big_bytes_per_second: Of reads of several megabytes one after the other from the same storage, cold (else
-            warm); None where that was not measured, and `note_big` says why.
+        one_file_each: Whether every sample is a file or an object of its own.
+        sequential: Batches of neighbouring samples in place of random ones, cold (else warm); None where every sample
+            is a file of its own, which has no neighbours.
+        big_bytes_per_second: Of a large file on the same storage, read from front to back, cold (else warm), where every
+            sample is a file of its own; None where that was not measured, and `note_big` says why.
         note_big: See there.
     """
 
@@ -61,16 +64,18 @@ class StorageCeiling:
     note: str
     latency_seconds: float = 0.0
     seconds_per_byte: float = 0.0
+    one_file_each: bool = False
+    sequential: ReadRate | None = None
     big_bytes_per_second: float | None = None
     note_big: str = ""
 
     def of(self, temperature: Temperature) -> list[ReadRate]:
-        """The rates of whole batches at a temperature, fewest in flight first."""
-        found = [rate for rate in self.rates if rate.temperature == temperature]
-        largest = max((rate.request for rate in found), default=0)
-        return sorted(
-            (rate for rate in found if rate.request == largest), key=lambda rate: rate.in_flight
+        """The rates at a temperature, of the largest requests for every number in flight, fewest in flight first."""
+        found = sorted(
+            (rate for rate in self.rates if rate.temperature == temperature),
+            key=lambda rate: (rate.in_flight, rate.request),
         )
+        return list({rate.in_flight: rate for rate in found}.values())
 
     def at(self, temperature: Temperature, in_flight: int) -> ReadRate | None:
         """The fastest with at most so many fetches in flight; None where nothing was measured at that temperature."""
