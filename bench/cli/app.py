@@ -27,6 +27,7 @@ from bench.cli.recipe.convert import convert
 from bench.cli.recipe.show import show
 from bench.cli.run import run
 from bench.cli.tile import tile
+from bench.cli.tune import tune
 from bench.cli.warm import warm
 from bench.output.errors import DEBUG_FLAG
 
@@ -46,7 +47,7 @@ app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
-    app: (run, warm, preview, tile, pack, audit, inspect, index, doctor),
+    app: (run, tune, warm, preview, tile, pack, audit, inspect, index, doctor),
     _bench: (
         *(compare, make_videos, crops, busy, read, install_peers),
         *(overhead, ops, batch, scale),

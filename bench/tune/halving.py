@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from bench.compare.timer import rotated
 from bench.tune.heat import Heat, Turn
 
-_ROUNDS = 4
+_ROUNDS, _ROUNDS_AT_LAST = 4, 6
 _CLEAR = 1.1
-_LEAST_ROUNDS = 4
+_LEAST_ROUNDS, _ROUNDS_AT_LAST = 4, 6
 
 Measure = Callable[[str, float], Turn]
 """Lets a candidate work for about so many seconds; it may take longer, for what it does before its clock starts."""
@@ -118,7 +118,8 @@ def halve(
     for stretch in range(stretches):
         left = run.end - clock()
         until = clock() + left / (stretches - stretch)
-        share = left / (stretches - stretch) / (len(alive) * _ROUNDS)
+        rounds = _ROUNDS if stretch + 1 < stretches else _ROUNDS_AT_LAST
+        share = left / (stretches - stretch) / (len(alive) * rounds)
 
         def told(name: str, stretch: int = stretch) -> None:
             tell(Step(stretch + 1, stretches, len(alive), name, clock() - began))

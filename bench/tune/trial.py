@@ -7,6 +7,7 @@ from itertools import count
 from bench.compare.timer import synchronise
 from bench.tune.heat import Turn
 from dali_pipes import Batch, Loader
+from dali_pipes.stats.stats import Stats
 from gpu_aug.compiled.clock import clock
 
 _REST_SECONDS_MAX = 3.0
@@ -37,6 +38,13 @@ class Trial:
         self._prefetch = prefetch
         self.loader: Loader | None = None
         self._batches: Iterator[Batch] = iter(())
+        self._before: Stats | None = None
+
+    @property
+    def stats(self) -> Stats:
+        """What the loader did in its latest turn."""
+        assert self.loader is not None and self._before is not None
+        return self.loader.stats("run") - self._before
 
     def open(self) -> None:
         """Make the loader, and take its first batch.
@@ -67,6 +75,7 @@ class Trial:
             next(self._batches)
             time.sleep(step)
         synchronise(self.loader.device)
+        self._before = self.loader.stats("run")
         began, samples, waited, size = clock(), 0, 0.0, 1
         while clock() - began < seconds:
             asked = clock()

@@ -7,6 +7,7 @@ from bench.tune.candidates import Candidate
 from bench.tune.heat import Turn
 from bench.tune.trial import Trial
 from dali_pipes import BadSampleError, Loader
+from dali_pipes.stats.stats import Stats
 
 MakeLoader = Callable[[Mapping[str, Any]], Loader]
 """Makes a loader with these settings, on top of what the user gave."""
@@ -24,6 +25,7 @@ class Trials:
     Attributes:
         candidates: Those that could be opened, by name.
         absent: Why others could not, by name.
+        stats: What the loader of each did in its latest turn, by name.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Trials:
         self._open: dict[str, Trial] = {}
         self.candidates: dict[str, Candidate] = {}
         self.absent: dict[str, str] = {}
+        self.stats: dict[str, Stats] = {}
 
     def open(self, candidate: Candidate, *, needed: bool = False) -> bool:
         """Make the loader of a candidate and let it make a batch; says whether that could be done.
@@ -65,15 +68,11 @@ class Trials:
         self._open[name], self.candidates[name] = trial, candidate
         return True
 
-    def loader(self, name: str) -> Loader:
-        """The loader of one that is open."""
-        loader = self._open[name].loader
-        assert loader is not None
-        return loader
-
     def turn(self, name: str, seconds: float) -> Turn:
         """Let one work for so long."""
-        return self._open[name].turn(seconds)
+        turn = self._open[name].turn(seconds)
+        self.stats[name] = self._open[name].stats
+        return turn
 
     def free_turn(self, name: str, seconds: float) -> Turn:
         """The same, by a consumer that takes batches as fast as they come."""

@@ -1,0 +1,128 @@
+"""What limits, in words: one sentence with its numbers."""
+
+from bench.tune.bound import OTHERS, STEP, Bound
+from bench.tune.bound_resources import CORES, Resource
+from dali_pipes.stats.stats import TRAINING_LOOP, Stats
+
+_DOING = {
+    "storage": "storage",
+    "read": "reading",
+    "header": "reading headers",
+    "draw": "drawing parameters",
+    "decode": "decoding",
+    "augment": "augmenting",
+    "targets": "moving targets",
+    "transfer": "copying to the GPU",
+    "gpu": "the GPU's part of the recipe",
+    "hand_over": "handing batches over",
+    "threads": "the number of threads",
+    "idle": "nothing",
+    OTHERS: "other processes",
+    STEP: "the training step",
+}
+_SAME = {
+    "read": {"read", "storage", "threads"},
+    "augment": {"augment", "gpu"},
+    TRAINING_LOOP: {STEP},
+}
+"""Causes of a bound that a stage of the statistics can stand for, besides that of its own name."""
+
+_FAR = 0.75
+
+
+def doing(names: tuple[str, ...] | list[str]) -> str:
+    """Causes or stages as words of a sentence."""
+    words = [_DOING.get(name, name) for name in names]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def number(rate: float) -> str:
+    """A rate with three figures at least, such as 1150, 85.3 or 0.27."""
+    return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def sentence_of(
+    bound: Bound, made: float, stats: Stats | None, *, wanted: float | None, unit: str, enough: bool
+) -> str:
+    """Say what limits a loader, and how that is known.
+
+    Args:
+        bound: What follows from the ceilings.
+        made: Samples per second that the loader made, as fast as it could.
+        stats: What it did meanwhile; None where that is not known.
+        wanted: Samples per second that the training asks for.
+        unit: "images" or "clips".
+        enough: Whether the training did not wait for them.
+    """
+    if enough and wanted is not None:
+        return (
+            f"Nothing to gain: the training step needs {number(wanted)} {unit}/s and the loader makes "
+            f"{number(made)}."
+        )
+    causes = [cause for cause in bound.causes if cause != STEP] or [_slowest(bound).name]
+    slowest, verb = _slowest(bound), "limit" if len(causes) > 1 else "limits"
+    first = doing(causes)
+    parts = [f"{first[0].upper()}{first[1:]} {verb}: {slowest.why}"]
+    if slowest.name == CORES:
+        shares = [f"{doing([name])} takes {bound.shares[name]:.0%}" for name in causes if name in bound.shares]
+        parts += [f"{' and '.join(shares)} of that"] if shares else []
+    parts.append(f"that is {number(slowest.images_per_second)} {unit}/s at most")
+    needs = f", and the training step needs {number(wanted)}" if wanted is not None else ""
+    parts.append(f"the loader makes {number(made)}{needs}")
+    if stats is not None and (seen := _seen(stats)):
+        parts.append(seen)
+    return "; ".join(parts) + "."
+
+
+def doubt_of(bound: Bound, made: float, stats: Stats | None, *, enough: bool) -> str:
+    """Say why the bound and what the loader itself saw differ; "" where they agree."""
+    slowest = _slowest(bound)
+    if not enough and made < _FAR * slowest.images_per_second:
+        return (
+            f"The loader makes {made / slowest.images_per_second:.0%} of what its stages allow: what is missing is "
+            "none of their own time, but waiting for one another, for Python's lock or for other processes."
+        )
+    limit = "" if stats is None else stats.limit
+    if enough or not limit or OTHERS in bound.causes or _agree(limit, bound.causes):
+        return ""
+    begin = f"The loader's own statistics name {doing([limit])}"
+    if limit == TRAINING_LOOP:
+        return (
+            f"The loader's own statistics say that the training waited for {stats.wait_share:.0%} of its time only: "
+            "the ceilings were measured one by one, and are a little low."
+            if stats is not None
+            else ""
+        )
+    if limit == "read":
+        return (
+            f"{begin}: a thread that reads has to share its core with those that decode, and what it waits for it "
+            "counts as reading."
+        )
+    if limit in bound.shares and _slowest(bound).name == CORES:
+        return (
+            f"{begin}, which takes {bound.shares[limit]:.0%} of the same cores: on these the two are one limit."
+        )
+    return (
+        f"{begin}: with the data as they came in this run, out of a cache, {doing(bound.causes)} did not limit yet."
+        if "storage" in bound.causes
+        else f"{begin}, whose ceiling alone is higher: together the stages take longer than one by one."
+    )
+
+
+def _slowest(bound: Bound) -> Resource:
+    return next(one for one in bound.resources if one.name != STEP)
+
+
+def _seen(stats: Stats) -> str:
+    """What threads did while the training loop waited, as the loader saw it."""
+    late = {name: seconds for name, seconds in stats.late.items() if seconds > 0}
+    total = sum(late.values())
+    if stats.limit in ("", TRAINING_LOOP) or not total:
+        return ""
+    most = sorted(late, key=lambda name: -late[name])[:2]
+    words = " and ".join(f"{doing([name])} for {late[name] / total:.0%}" for name in most)
+    return f"while the training loop waited, its threads did {words} of the time"
+
+
+def _agree(limit: str, causes: tuple[str, ...]) -> bool:
+    return bool(({limit} | _SAME.get(limit, set())) & set(causes))
