@@ -7,6 +7,7 @@ from rich.text import Text
 from bench.compare.timer import Rate
 from bench.output.text import plain_table, print_plain
 from bench.tune.advice import Advice
+from bench.tune.bound import Bound
 from bench.tune.bound_resources import CORES
 from bench.tune.tuning import Tried, Tuning
 from bench.tune.words import doing, number
@@ -17,13 +18,13 @@ _MOST_ADVICE = 6
 
 def show_tuning(found: Tuning, console: Console) -> None:
     """Print what was found: ceilings, what limits, what was tried, what would help, and the settings."""
-    _heading(console, f"What each part gives alone, {found.unit}/s")
-    console.print(_ceilings(found))
+    if found.bound is not None:
+        _heading(console, f"What each part gives alone, {found.unit}/s")
+        console.print(_ceilings(found.bound))
     _heading(console, "What limits")
     _sentence(console, found.bottleneck, "bold")
-    for text in (found.doubt, *found.notes):
-        if text:
-            _sentence(console, text, "yellow")
+    if found.doubt:
+        _sentence(console, found.doubt, "yellow")
     _heading(console, f"What was tried, {found.unit}/s")
     console.print(_tried(found))
     _untried(found, console)
@@ -69,15 +70,15 @@ def _range(rate: Rate) -> str:
     return number(rate.median) if low == high else f"{number(rate.median)} ({low} to {high})"
 
 
-def _ceilings(found: Tuning) -> Table:
+def _ceilings(bound: Bound) -> Table:
     table = plain_table()
     table.add_column("part", no_wrap=True)
     table.add_column("at most", justify="right", no_wrap=True)
     table.add_column("because", overflow="fold")
-    for resource in found.bound.resources:
+    for resource in bound.resources:
         table.add_row(resource.name, number(resource.images_per_second), Text(resource.why))
         if resource.name == CORES:
-            for stage, share in list(found.bound.shares.items())[:4]:
+            for stage, share in list(bound.shares.items())[:4]:
                 table.add_row(f"  {doing([stage])}", "", f"{share:.0%} of that time")
     return table
 

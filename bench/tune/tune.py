@@ -2,33 +2,25 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
-from bench.compare.timer import Rate
 from bench.output.errors import BenchError
-from bench.tune.advice import advices
 from bench.tune.bound import Bound, Wanted, find_bound
-from bench.tune.bound_lifts import find_lifts
 from bench.tune.candidates import DEFAULTS, Ground, candidates, options
 from bench.tune.ceilings import Ceilings
 from bench.tune.ceilings_measure import measure_ceilings
-from bench.tune.heat import Heat
+from bench.tune.outcome import outcome_of
 from bench.tune.sweep import Interrupted, Search, Sweep, sweep
 from bench.tune.trials import Trials
-from bench.tune.tuning import Tried, Tuning
-from bench.tune.words import doubt_of, sentence_of
+from bench.tune.tuning import Tuning
 from dali_pipes import Loader, available_decoders
 from dali_pipes.stats.stats import Stats
 from dali_pipes.variants import AnyRecipe
 from dali_pipes.video.source import find_clips
 from readers import Dataset
 from readers.cores import usable_cores
-from readers.stream import Stream
 
 _CEILINGS = 0.35
 """The part of the time in which ceilings are measured."""
@@ -113,22 +105,37 @@ def tune(
     began = time.monotonic()
     with task.loader({}) as loader:  # what cannot work is said at once
         ground = _ground(task, loader)
-    ceilings = measure_ceilings(
-        dataset,
-        recipe,
-        source=source,
-        seconds=_CEILINGS * seconds,
-        on_progress=lambda text, done: on_progress(text, _CEILINGS * done),
-        **given,
-    )
-    bound = find_bound(ceilings, wanted)
+    measured = None if ground.clips else _ceilings(task, wanted)
+    if measured is not None:
+        ground = _with_facts(ground, *measured)
     left = max(seconds - (time.monotonic() - began), _LEAST_SECONDS)
-    found, stats, interrupted = _sweep(task, _with_facts(ground, ceilings, bound), bound, left)
-    return _tuning(task, found, ceilings, bound, stats, time.monotonic() - began, interrupted)
+    found, stats, interrupted = _sweep(task, ground, left)
+    return outcome_of(
+        found,
+        measured,
+        stats,
+        settings=given,
+        wanted=wanted.images_per_second,
+        unit="clips" if ground.clips else "images",
+        seconds=time.monotonic() - began,
+        interrupted=interrupted,
+    )
 
 
-def _require_at_random(dataset: object) -> None:
-    if isinstance(dataset, Stream):
+def _ceilings(task: _Task, wanted: Wanted) -> tuple[Ceilings, Bound]:
+    ceilings = measure_ceilings(
+        task.dataset,
+        task.recipe,
+        source=task.source,
+        seconds=_CEILINGS * task.seconds,
+        on_progress=lambda text, done: task.tell(f"alone: {text}", _CEILINGS * done),
+        **task.settings,
+    )
+    return ceilings, find_bound(ceilings, wanted)
+
+
+def _require_at_random(dataset: Any) -> None:
+    if not hasattr(dataset, "fetch"):
         raise BenchError(
             "tune takes samples at random, and a stream is read from front to back: make shards of it with gpu-aug pack "
             "and tune on these"
@@ -176,15 +183,13 @@ def _ground(task: _Task, loader: Loader) -> Ground:
 
 def _with_facts(ground: Ground, ceilings: Ceilings, bound: Bound) -> Ground:
     """The same, knowing what the data are like and what storage gives."""
-    from dataclasses import replace
-
     waits = "storage" in bound.headroom and bound.headroom["storage"] < _WAITS
     jpegs = any("JPEG" in kind for kind in ceilings.facts.kinds)
     return replace(ground, waits=waits, jpegs=jpegs, blocks=ground.blocks and waits)
 
 
 def _sweep(
-    task: _Task, ground: Ground, bound: Bound, seconds: float
+    task: _Task, ground: Ground, seconds: float
 ) -> tuple[Sweep, Stats | None, bool]:
     """Search; also what the loader with the defaults did, and whether somebody ended it."""
     step = 0.0 if task.wanted is None else task.batch_size / task.wanted
@@ -203,74 +208,3 @@ def _sweep(
         except Interrupted as interrupted:
             return interrupted.found, trials.stats.get(DEFAULTS), True
         return found, trials.stats.get(DEFAULTS), False
-
-
-def _tuning(
-    task: _Task,
-    found: Sweep,
-    ceilings: Ceilings,
-    bound: Bound,
-    stats: Stats | None,
-    seconds: float,
-    interrupted: bool,
-) -> Tuning:
-    heat = found.heat_of(found.chosen)
-    changes = dict(found.candidates[found.chosen].settings)
-    made = _made(found, DEFAULTS)
-    enough = task.wanted is not None and heat.is_enough(DEFAULTS)
-    unit = "images" if find_clips(task.dataset) is None else "clips"
-    told, beside = _told({**task.settings, **changes})
-    return Tuning(
-        settings=told,
-        changes=changes,
-        beside=beside,
-        unit=unit,
-        wanted=task.wanted,
-        expected=Rate(tuple(heat.rates(found.chosen))),
-        before=Rate(tuple(heat.rates(DEFAULTS))),
-        makes=_made(found, found.chosen),
-        enough=task.wanted is not None and heat.is_enough(found.chosen),
-        bottleneck=sentence_of(bound, made, stats, wanted=task.wanted, unit=unit, enough=enough),
-        doubt=doubt_of(bound, made, stats, enough=enough),
-        advice=[] if enough else advices(found, find_lifts(ceilings, bound)),
-        tried=[_tried(found, name) for name in found.candidates],
-        absent=found.absent,
-        left_out=found.left_out,
-        ceilings=ceilings,
-        bound=bound,
-        stats=stats,
-        seconds=seconds,
-        interrupted=interrupted,
-    )
-
-
-def _made(found: Sweep, name: str) -> float:
-    """Samples per second that a candidate makes if nobody waits for a training step."""
-    if name in found.free:
-        return found.free[name].rate
-    return Rate(tuple(found.heat_of(name).rates(name))).median
-
-
-def _tried(found: Sweep, name: str) -> Tried:
-    heat, alters = found.heat_of(name), found.candidates[name].alters
-    return Tried(
-        name,
-        Rate(tuple(heat.rates(name))),
-        heat.factor(name, DEFAULTS),
-        heat.wait_share(name),
-        name != DEFAULTS and heat.beats(name, DEFAULTS),
-        alters,
-    )
-
-
-def _told(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Divide settings into those that YAML holds, and others as they are written in Python."""
-    told, beside = {}, {}
-    for name, value in settings.items():
-        if isinstance(value, torch.device):
-            value = str(value)
-        if value is None or isinstance(value, bool | int | float | str):
-            told[name] = value
-        else:
-            beside[name] = repr(value)
-    return {name: value for name, value in told.items() if value is not None}, beside

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from bench.compare.timer import Rate
@@ -54,7 +54,7 @@ class Tuning:
         tried: The candidates.
         absent: Why candidates could not take part, by name.
         left_out: Names of those for which there was no time.
-        ceilings: What every stage and storage give.
+        ceilings: What every stage and storage give; None for clips, whose stages are not measured one by one.
         bound: What follows from them.
         stats: What the loader with the defaults did in its last turn.
         seconds: How long all of it took.
@@ -76,12 +76,11 @@ class Tuning:
     tried: Sequence[Tried]
     absent: Mapping[str, str]
     left_out: Sequence[str]
-    ceilings: Ceilings
-    bound: Bound
+    ceilings: Ceilings | None
+    bound: Bound | None
     stats: Stats | None
     seconds: float
     interrupted: bool = False
-    notes: Sequence[str] = field(default_factory=tuple)
 
     def as_python(self) -> str:
         """The loader with these settings, as a line of Python."""
@@ -106,7 +105,8 @@ class Tuning:
             named[name] = named[name].to_dict()
         named["tried"] = [{**vars(one), "rate": one.rate.to_dict()} for one in self.tried]
         named["advice"] = [{**vars(one), "settings": dict(one.settings)} for one in self.advice]
-        named["ceilings"], named["bound"] = plain(self.ceilings), plain(self.bound)
+        for name in ("ceilings", "bound"):
+            named[name] = named[name] and plain(named[name])
         named["stats"] = None if self.stats is None else self.stats.to_dict()
         named |= {"python": self.as_python(), "yaml": self.as_yaml()}
         return {

@@ -74,6 +74,20 @@ def sentence_of(
     return "; ".join(parts) + "."
 
 
+def sentence_without_ceilings(
+    made: float, stats: Stats | None, *, wanted: float | None, unit: str, enough: bool
+) -> str:
+    """The same, where stages cannot be measured one by one, by what the loader itself saw."""
+    makes = f"the loader makes {number(made)} {unit}/s"
+    needs = "" if wanted is None else f"the training step needs {number(wanted)} {unit}/s"
+    if enough:
+        return f"Nothing to gain: {needs} and {makes}."
+    limit = "" if stats is None else stats.limit
+    begin = f"{doing([limit]).capitalize()} limits" if limit else "What limits was not seen"
+    seen = "" if stats is None else _seen(stats)
+    return "; ".join(part for part in (begin, seen, makes, needs) if part) + "."
+
+
 def doubt_of(bound: Bound, made: float, stats: Stats | None, *, enough: bool) -> str:
     """Say why the bound and what the loader itself saw differ; "" where they agree."""
     slowest = _slowest(bound)

@@ -1,0 +1,106 @@
+"""The outcome of a search and of ceilings, put together."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from bench.compare.timer import Rate
+from bench.tune.advice import advices
+from bench.tune.bound import Bound
+from bench.tune.bound_lifts import find_lifts
+from bench.tune.candidates import DEFAULTS
+from bench.tune.ceilings import Ceilings
+from bench.tune.sweep import Sweep
+from bench.tune.tuning import Tried, Tuning
+from bench.tune.words import doubt_of, sentence_of, sentence_without_ceilings
+from dali_pipes.stats.stats import Stats
+
+
+def outcome_of(
+    found: Sweep,
+    measured: tuple[Ceilings, Bound] | None,
+    stats: Stats | None,
+    *,
+    settings: Mapping[str, Any],
+    wanted: float | None,
+    unit: str,
+    seconds: float,
+    interrupted: bool,
+) -> Tuning:
+    """Say what was found.
+
+    Args:
+        found: What the search found; the defaults had a turn.
+        measured: Ceilings and what follows; None where they could not be measured.
+        stats: What the loader with the defaults did in its latest turn.
+        settings: What the user gave.
+        wanted: Samples per second that the training asks for.
+        unit: "images" or "clips".
+        seconds: How long it took.
+        interrupted: Whether somebody ended it.
+    """
+    heat, changes = found.heat_of(found.chosen), dict(found.candidates[found.chosen].settings)
+    made, enough = made_by(found, DEFAULTS), wanted is not None and heat.is_enough(DEFAULTS)
+    about: dict[str, Any] = {"wanted": wanted, "unit": unit, "enough": enough}
+    if measured is None:
+        limit, doubt, lifts = sentence_without_ceilings(made, stats, **about), "", ()
+    else:
+        ceilings, bound = measured
+        limit = sentence_of(bound, made, stats, **about)
+        doubt, lifts = doubt_of(bound, made, stats, enough=enough), find_lifts(ceilings, bound)
+    told, beside = _divided({**settings, **changes})
+    return Tuning(
+        settings=told,
+        changes=changes,
+        beside=beside,
+        unit=unit,
+        wanted=wanted,
+        expected=Rate(tuple(heat.rates(found.chosen))),
+        before=Rate(tuple(heat.rates(DEFAULTS))),
+        makes=made_by(found, found.chosen),
+        enough=wanted is not None and heat.is_enough(found.chosen),
+        bottleneck=limit,
+        doubt=doubt,
+        advice=() if enough else tuple(advices(found, lifts)),
+        tried=tuple(_tried(found, name) for name in found.candidates),
+        absent=found.absent,
+        left_out=found.left_out,
+        ceilings=None if measured is None else measured[0],
+        bound=None if measured is None else measured[1],
+        stats=stats,
+        seconds=seconds,
+        interrupted=interrupted,
+    )
+
+
+def made_by(found: Sweep, name: str) -> float:
+    """Samples per second that a candidate makes if nobody waits for a training step."""
+    if name in found.free:
+        return found.free[name].rate
+    return Rate(tuple(found.heat_of(name).rates(name))).median
+
+
+def _tried(found: Sweep, name: str) -> Tried:
+    heat = found.heat_of(name)
+    return Tried(
+        name,
+        Rate(tuple(heat.rates(name))),
+        heat.factor(name, DEFAULTS),
+        heat.wait_share(name),
+        name != DEFAULTS and heat.beats(name, DEFAULTS),
+        found.candidates[name].alters,
+    )
+
+
+def _divided(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Divide settings into those that YAML holds, and others as they are written in Python."""
+    told: dict[str, Any] = {}
+    beside: dict[str, str] = {}
+    for name, value in settings.items():
+        plain = str(value) if isinstance(value, torch.device) else value
+        if isinstance(plain, bool | int | float | str):
+            told[name] = plain
+        elif plain is not None:
+            beside[name] = repr(plain)
+    return told, beside
