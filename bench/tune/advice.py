@@ -11,8 +11,15 @@ from bench.tune.sweep import Sweep
 LEAST_FACTOR = 1.05
 """What is expected to give less than this is no advice."""
 
-_SWEPT = ("threads", "in flight", "fast")
+_SWEPT = ("threads", "in flight", "fast", "block shuffle")
 """Changes that a sweep measures; what follows from ceilings is told where it did not."""
+
+_WORDS = {
+    "tile": "gpu-aug tile DATA OUT",
+    "pack": "gpu-aug pack DATA OUT, then shuffle='block'",
+    "smaller": "store smaller copies of the images",
+    "cores": "leave the cores to the loader",
+}
 
 
 @dataclass(frozen=True)
@@ -40,60 +47,56 @@ class Advice:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def advices(sweep: Sweep, lifts: Iterable[Lift]) -> list[Advice]:
-    """Everything that is worth a change, the greatest factor first.
+def ranked(advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    """What is worth a change, the greatest factor first."""
+    worth = [one for one in advice if one.factor >= LEAST_FACTOR]
+    return tuple(sorted(worth, key=lambda one: -one.factor))
+
+
+def measured_advice(sweep: Sweep) -> list[Advice]:
+    """The chosen settings, and options that were faster than the spread of their rounds."""
+    found = []
+    for name, candidate in sweep.candidates.items():
+        heat = sweep.heat_of(name)
+        wanted = name == sweep.chosen or candidate.alters
+        if name == DEFAULTS or not wanted or not heat.beats(name, DEFAULTS):
+            continue
+        ratios = heat.ratios(name, DEFAULTS)
+        why = f"measured in {len(ratios)} rounds beside the defaults"
+        low, high = min(ratios), max(ratios)
+        factor, settings = heat.factor(name, DEFAULTS), candidate.settings
+        found.append(Advice(name, factor, low, high, True, why, candidate.alters, settings))
+    return found
+
+
+def expected_advice(sweep: Sweep, lifts: Iterable[Lift]) -> list[Advice]:
+    """What follows from the ceilings, but for what was measured as a whole.
 
     Args:
         sweep: What was measured.
         lifts: What follows from the ceilings.
     """
-    measured = list(_measured(sweep))
-    tried = {name for one in measured for name in one.settings} | _tried(sweep)
-    expected = [_expected(lift) for lift in lifts if not _was_tried(lift, tried)]
-    found = [one for one in (*measured, *expected) if one.factor >= LEAST_FACTOR]
-    return sorted(found, key=lambda one: -one.factor)
-
-
-def _measured(sweep: Sweep) -> Iterable[Advice]:
-    """The chosen settings, and options that were faster than the spread of their rounds."""
-    for name, candidate in sweep.candidates.items():
-        heat = sweep.heat_of(name)
-        if name == DEFAULTS or not heat.beats(name, DEFAULTS):
-            continue
-        if name != sweep.chosen and not candidate.alters:
-            continue
-        ratios = heat.ratios(name, DEFAULTS)
-        why = f"measured in {len(ratios)} rounds beside the defaults"
-        yield Advice(
-            name,
-            heat.factor(name, DEFAULTS),
-            min(ratios),
-            max(ratios),
-            True,
-            why,
-            candidate.alters,
-            candidate.settings,
-        )
-
-
-def _tried(sweep: Sweep) -> set[str]:
-    return {name for candidate in sweep.candidates.values() for name in candidate.settings}
-
-
-def _was_tried(lift: Lift, tried: set[str]) -> bool:
-    return lift.change in _SWEPT and bool(lift.settings.keys() & tried)
+    tried = {name for candidate in sweep.candidates.values() for name in candidate.settings}
+    return [
+        _expected(lift)
+        for lift in lifts
+        if not (lift.change in _SWEPT and lift.settings.keys() & tried)
+    ]
 
 
 def _expected(lift: Lift) -> Advice:
-    alters: Alters = "pixels" if lift.change in ("fast", "smaller") else ""
-    words = lift.command or ", ".join(f"{name}={value!r}" for name, value in lift.settings.items())
+    settings = dict(lift.settings)
+    words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    if lift.change == "cache":
+        words = f"open_dataset(..., {words})"
+    alters: Alters = "pixels" if lift.lossy else ("order" if "shuffle" in settings else "")
     return Advice(
-        words or lift.change,
+        _WORDS.get(lift.change, words or lift.change),
         lift.factor,
         lift.factor,
         lift.factor,
         False,
         lift.why,
         alters,
-        dict(lift.settings),
+        settings,
     )

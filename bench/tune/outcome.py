@@ -6,11 +6,12 @@ from typing import Any
 import torch
 
 from bench.compare.timer import Rate
-from bench.tune.advice import advices
+from bench.tune.advice import Advice, expected_advice, measured_advice, ranked
 from bench.tune.bound import Bound
 from bench.tune.bound_lifts import find_lifts
 from bench.tune.candidates import DEFAULTS
 from bench.tune.ceilings import Ceilings
+from bench.tune.recipe_lift import recipe_lifts
 from bench.tune.sweep import Sweep
 from bench.tune.tuning import Tried, Tuning
 from bench.tune.words import doubt_of, sentence_of, sentence_without_ceilings
@@ -22,6 +23,7 @@ def outcome_of(
     measured: tuple[Ceilings, Bound] | None,
     stats: Stats | None,
     *,
+    recipe: Any,
     settings: Mapping[str, Any],
     wanted: float | None,
     unit: str,
@@ -34,6 +36,7 @@ def outcome_of(
         found: What the search found; the defaults had a turn.
         measured: Ceilings and what follows; None where they could not be measured.
         stats: What the loader with the defaults did in its latest turn.
+        recipe: The recipe.
         settings: What the user gave.
         wanted: Samples per second that the training asks for.
         unit: "images" or "clips".
@@ -44,11 +47,11 @@ def outcome_of(
     made, enough = made_by(found, DEFAULTS), wanted is not None and heat.is_enough(DEFAULTS)
     about: dict[str, Any] = {"wanted": wanted, "unit": unit, "enough": enough}
     if measured is None:
-        limit, doubt, lifts = sentence_without_ceilings(made, stats, **about), "", ()
+        limit, doubt = sentence_without_ceilings(made, stats, **about), ""
     else:
         ceilings, bound = measured
         limit = sentence_of(bound, made, stats, **about)
-        doubt, lifts = doubt_of(bound, made, stats, enough=enough), find_lifts(ceilings, bound)
+        doubt = doubt_of(bound, made, stats, enough=enough)
     told, beside = _divided({**settings, **changes})
     return Tuning(
         settings=told,
@@ -59,10 +62,11 @@ def outcome_of(
         expected=Rate(tuple(heat.rates(found.chosen))),
         before=Rate(tuple(heat.rates(DEFAULTS))),
         makes=made_by(found, found.chosen),
+        makes_before=made,
         enough=wanted is not None and heat.is_enough(found.chosen),
         bottleneck=limit,
         doubt=doubt,
-        advice=() if enough else tuple(advices(found, lifts)),
+        advice=() if enough else _advice(found, recipe, measured),
         tried=tuple(_tried(found, name) for name in found.candidates),
         absent=found.absent,
         left_out=found.left_out,
@@ -72,6 +76,15 @@ def outcome_of(
         seconds=seconds,
         interrupted=interrupted,
     )
+
+
+def _advice(
+    found: Sweep, recipe: Any, measured: tuple[Ceilings, Bound] | None
+) -> tuple[Advice, ...]:
+    if measured is None:
+        return ranked(measured_advice(found))
+    more = recipe_lifts(recipe, *measured)
+    return ranked([*measured_advice(found), *expected_advice(found, find_lifts(*measured)), *more])
 
 
 def made_by(found: Sweep, name: str) -> float:

@@ -127,14 +127,13 @@ def _advice(found: Tuning) -> Table:
     table = plain_table()
     table.add_column("change", overflow="fold", ratio=2)
     table.add_column("times", justify="right", no_wrap=True)
+    table.add_column(f"{found.unit}/s", justify="right", no_wrap=True)
     table.add_column("how that is known", overflow="fold", ratio=3)
+    made = found.makes_before
     for one in found.advice[:_MOST_ADVICE]:
-        table.add_row(Text(one.change), _times(one), Text(_why(one)))
+        rate = number(made * one.factor)
+        table.add_row(Text(one.change), f"{one.factor:.2f}", rate, Text(_why(one)))
     return table
-
-
-def _times(one: Advice) -> str:
-    return f"{one.factor:.2f}"
 
 
 def _why(one: Advice) -> str:

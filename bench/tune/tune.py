@@ -114,6 +114,7 @@ def tune(
         found,
         measured,
         stats,
+        recipe=recipe,
         settings=given,
         wanted=wanted.images_per_second,
         unit="clips" if ground.clips else "images",

@@ -47,6 +47,7 @@ class Tuning:
         expected: Samples per second to expect with these settings, one number per round.
         before: The same with the defaults.
         makes: Samples per second that the loader makes with these settings if nobody waits for a training step.
+        makes_before: The same with the defaults.
         enough: Whether the training step does not wait for the loader any more.
         bottleneck: What limits the loader with the defaults, one sentence with its evidence.
         doubt: Why what the loader itself saw differs from that; "" where it does not.
@@ -69,6 +70,7 @@ class Tuning:
     expected: Rate
     before: Rate
     makes: float
+    makes_before: float
     enough: bool
     bottleneck: str
     doubt: str

@@ -16,7 +16,7 @@ _DOING = {
     "gpu": "the GPU's part of the recipe",
     "hand_over": "handing batches over",
     "threads": "the number of threads",
-    "idle": "nothing",
+    "idle": "idle",
     OTHERS: "other processes",
     STEP: "the training step",
 }
@@ -61,17 +61,17 @@ def sentence_of(
         )
     causes = [cause for cause in bound.causes if cause != STEP] or [_slowest(bound).name]
     slowest, verb = _slowest(bound), "limit" if len(causes) > 1 else "limits"
-    first = doing(causes)
-    parts = [f"{first[0].upper()}{first[1:]} {verb}: {slowest.why}"]
+    shares = ""
     if slowest.name == CORES:
-        shares = [f"{doing([name])} takes {bound.shares[name]:.0%}" for name in causes if name in bound.shares]
-        parts += [f"{' and '.join(shares)} of that"] if shares else []
-    parts.append(f"that is {number(slowest.images_per_second)} {unit}/s at most")
-    needs = f", and the training step needs {number(wanted)}" if wanted is not None else ""
-    parts.append(f"the loader makes {number(made)}{needs}")
-    if stats is not None and (seen := _seen(stats)):
-        parts.append(seen)
-    return "; ".join(parts) + "."
+        named = [f"{doing([name])} {bound.shares[name]:.0%}" for name in causes if name in bound.shares]
+        shares = f" ({' and '.join(named)} of that time)" if named else ""
+    needs = "" if wanted is None else f", and the training step needs {number(wanted)}"
+    first = (
+        f"{_capital(doing(causes))} {verb}: {slowest.why}{shares}, which allows "
+        f"{number(slowest.images_per_second)} {unit}/s; the loader makes {number(made)}{needs}."
+    )
+    seen = "" if stats is None else _seen(stats)
+    return f"{first} {_capital(seen)}." if seen else first
 
 
 def sentence_without_ceilings(
@@ -83,7 +83,7 @@ def sentence_without_ceilings(
     if enough:
         return f"Nothing to gain: {needs} and {makes}."
     limit = "" if stats is None else stats.limit
-    begin = f"{doing([limit]).capitalize()} limits" if limit else "What limits was not seen"
+    begin = f"{_capital(doing([limit]))} limits" if limit else "What limits was not seen"
     seen = "" if stats is None else _seen(stats)
     return "; ".join(part for part in (begin, seen, makes, needs) if part) + "."
 
@@ -134,8 +134,12 @@ def _seen(stats: Stats) -> str:
     if stats.limit in ("", TRAINING_LOOP) or not total:
         return ""
     most = sorted(late, key=lambda name: -late[name])[:2]
-    words = " and ".join(f"{doing([name])} for {late[name] / total:.0%}" for name in most)
-    return f"while the training loop waited, its threads did {words} of the time"
+    words = " and ".join(f"{doing([name])} {late[name] / total:.0%}" for name in most)
+    return f"while the training loop waited, its threads were {words} of the time"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _agree(limit: str, causes: tuple[str, ...]) -> bool:

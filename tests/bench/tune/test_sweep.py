@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from bench.tune.advice import advices
+from bench.tune.advice import measured_advice
 from bench.tune.candidates import DEFAULTS, Candidate
 from bench.tune.heat import Turn
 from bench.tune.sweep import Interrupted, Search, Sweep, sweep
@@ -101,7 +101,7 @@ def test_the_defaults_stay_where_nothing_beats_them() -> None:
     found = search(Made({"num_threads=4": 1.02}, noise=lambda count: 1 + 0.1 * (count % 3 - 1)))
 
     assert found.chosen == DEFAULTS
-    assert advices(found, []) == []
+    assert measured_advice(found) == []
 
 
 def test_a_setting_that_adds_nothing_is_left_out() -> None:
@@ -118,7 +118,7 @@ def test_other_pixels_are_named_and_never_chosen() -> None:
     found = search(Made({"decode=fast": 3.0}))
 
     assert found.chosen == DEFAULTS
-    (advice,) = advices(found, [])
+    (advice,) = measured_advice(found)
     assert (advice.change, advice.alters, advice.measured) == ("decode='fast'", "pixels", True)
     assert advice.factor == pytest.approx(3, rel=0.01)
 
