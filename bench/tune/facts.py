@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from readers import BadSample, Dataset, HeaderError, Sample, read_header, restar
 
 _CHUNK = 16
 _MOST = 512
+_MOST_HELD_BYTES = 192 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,15 @@ def rows_of(length: int, count: int) -> NDArray[np.int64]:
 
 
 @dataclass(slots=True)
-class _Tally:
+class Look:
+    """What a look at some rows found.
+
+    Attributes:
+        samples: Sound ones, copied into memory, as far as they take no more than 192 MB.
+        num_bad: How many were no good.
+    """
+
+    samples: list[Sample] = field(default_factory=list)
     num_bad: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     num_tiled: int = 0
@@ -105,13 +114,13 @@ class _Tally:
     megapixels: list[float] = field(default_factory=list)
 
     def add(self, sample: Sample | BadSample) -> None:
+        """Count a sample in."""
         data = None if isinstance(sample, BadSample) else sample.image
-        if isinstance(sample, BadSample) or data is None:
-            self.num_bad += 1
-            return
         try:
-            header = read_header(data)
+            header = None if data is None else read_header(data)
         except HeaderError:
+            header = None
+        if isinstance(sample, BadSample) or data is None or header is None:
             self.num_bad += 1
             return
         self.kinds[kind_of(data)] += 1
@@ -119,11 +128,14 @@ class _Tally:
         self.sample_bytes.append(sum(len(value) for value in sample.fields.values()))
         self.image_bytes.append(len(data))
         self.megapixels.append(header.height * header.width / 1e6)
+        if sum(self.sample_bytes) <= _MOST_HELD_BYTES or not self.samples:
+            copies = {name: bytes(value) for name, value in sample.fields.items()}
+            self.samples.append(replace(sample, fields=copies))
 
 
 def look_at_facts(
     dataset: Dataset, *, source: str | None = None, seconds: float = 3.0, most: int = _MOST
-) -> Facts:
+) -> tuple[Facts, list[Sample]]:
     """Read a sample of the rows and say what the data are like.
 
     Args:
@@ -132,30 +144,34 @@ def look_at_facts(
         seconds: Stop after so long; the first 16 rows are always read.
         most: Rows to read at most.
 
+    Returns:
+        The facts, and sound samples in memory, at most 192 MB of them.
+
     Raises:
         BenchError: Not one of the rows holds an image.
     """
-    tally, rows = _Tally(), rows_of(len(dataset), most)
+    look, rows = Look(), rows_of(len(dataset), most)
     until, done = time.monotonic() + seconds, 0
     while done < len(rows) and (done == 0 or time.monotonic() < until):
         for sample in dataset.fetch(rows[done : done + _CHUNK]):
-            tally.add(sample)
+            look.add(sample)
         done = min(done + _CHUNK, len(rows))
-    if not tally.image_bytes:
+    if not look.samples:
         raise BenchError(
             f"not one of {done} samples that were looked at holds an image: give a dataset of images, "
             "and look at it with gpu-aug inspect"
         )
-    sample_bytes = Percentiles.of(tally.sample_bytes)
-    return Facts(
+    sample_bytes = Percentiles.of(look.sample_bytes)
+    facts = Facts(
         len(dataset),
         done,
-        tally.num_bad,
-        dict(tally.kinds.most_common()),
-        tally.num_tiled,
+        look.num_bad,
+        dict(look.kinds.most_common()),
+        look.num_tiled,
         sample_bytes,
-        Percentiles.of(tally.image_bytes),
-        Percentiles.of(tally.megapixels),
+        Percentiles.of(look.image_bytes),
+        Percentiles.of(look.megapixels),
         round(sample_bytes.mean * len(dataset)),
         place_of(source),
     )
+    return facts, look.samples
