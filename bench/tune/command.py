@@ -30,7 +30,7 @@ def tune_and_show(
     *,
     clips: Mapping[str, Any],
     how: Mapping[str, Any],
-    aim: Mapping[str, float | None],
+    aim: Mapping[str, Any],
     json_path: Path | None,
 ) -> None:
     """Tune a loader over a source; print what was found, and write it down.
@@ -57,9 +57,7 @@ def tune_and_show(
     settings = _settings(asked, dataset, usual_batch_size(chosen_clips))
     console = wide_console()
     with _progress(console) as tell:
-        found = tune(
-            dataset, recipe_from(name), source=source, on_progress=tell, **settings, **aim
-        )
+        found = tune(dataset, recipe_from(name), source=source, on_progress=tell, **settings, **aim)
     show_tuning(found, console)
     told = {**vars(asked), **aim, "data": source, "recipe": name}
     told["source_options"] = {key: str(value) for key, value in how.items()}

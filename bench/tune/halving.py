@@ -7,7 +7,7 @@ All candidates of a stretch take turns in rounds, so what else the machine does 
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.compare.timer import rotated
 from bench.tune.heat import Heat, Turn
@@ -44,19 +44,33 @@ class _Run:
     """One search under way."""
 
     measure: Measure
+    heat: Heat
+    began: float
     end: float
     least_seconds: float
+    tell: Callable[[Step], None]
     clock: Callable[[], float]
-    heat: Heat
-    rounds: int
-    overhead: dict[str, float]
+    over: Callable[[Sequence[str]], bool]
+    rounds: int = 0
+    overhead: dict[str, float] = field(default_factory=dict)
 
-    def round(self, names: Sequence[str], share: float, tell: Callable[[str], None]) -> bool:
+    def stretch(self, alive: Sequence[str], number: int, stretches: int) -> None:
+        """Let all have rounds until a fair part of the time that is left has gone by, or the search is over."""
+        seconds = (self.end - self.clock()) / (stretches - number + 1)
+        until = self.clock() + seconds
+        share = seconds / len(alive) / (_ROUNDS if number < stretches else _ROUNDS_AT_LAST)
+        whole = True
+        while whole:
+            whole = self._round(alive, share, number, stretches)
+            if self.over(alive) or self.clock() + share * len(alive) / 2 >= until:
+                return
+
+    def _round(self, alive: Sequence[str], share: float, number: int, stretches: int) -> bool:
         """Let each have a turn; False where there was no time for all of them."""
-        for name in rotated(names, self.rounds):
+        for name in rotated(alive, self.rounds):
             if self.rounds and self.clock() >= self.end:
                 return False
-            tell(name)
+            self.tell(Step(number, stretches, len(alive), name, self.clock() - self.began))
             seconds = max(self.least_seconds, share - self.overhead.get(name, 0.0))
             began = self.clock()
             self.heat.add(name, self.rounds, self.measure(name, seconds))
@@ -111,27 +125,17 @@ def halve(
         ... )
         ['fast', 'slow']
     """
-    began = clock()
-    run = _Run(measure, began + seconds, least_seconds, clock, heat, 0, {})
+    began, over = clock(), settled or is_clear
+    run = _Run(
+        *(measure, heat, began, began + seconds, least_seconds, tell, clock),
+        lambda names: over(heat, ranked(heat, names)),
+    )
     alive, stretches = list(names), max(1, math.ceil(math.log2(len(names))))
-    over = settled or is_clear
-    for stretch in range(stretches):
-        left = run.end - clock()
-        until = clock() + left / (stretches - stretch)
-        rounds = _ROUNDS if stretch + 1 < stretches else _ROUNDS_AT_LAST
-        share = left / (stretches - stretch) / (len(alive) * rounds)
-
-        def told(name: str, stretch: int = stretch) -> None:
-            tell(Step(stretch + 1, stretches, len(alive), name, clock() - began))
-
-        while run.round(alive, share, told) and not over(heat, ranked(heat, alive)):
-            if clock() + share * len(alive) / 2 >= until:
-                break
-        best = ranked(heat, alive)
-        if over(heat, best) or clock() >= run.end:
-            return best
-        if stretch + 1 < stretches:
-            alive = _better_half(best, names[0], drop)
+    for number in range(1, stretches + 1):
+        run.stretch(alive, number, stretches)
+        if number == stretches or run.over(alive) or clock() >= run.end:
+            break
+        alive = _better_half(ranked(heat, alive), names[0], drop)
     return ranked(heat, alive)
 
 

@@ -49,7 +49,7 @@ def outcome_of(
     if measured is None:
         limit, doubt = sentence_without_ceilings(made, stats, **about), ""
     else:
-        ceilings, bound = measured
+        bound = measured[1]
         limit = sentence_of(bound, made, stats, **about)
         doubt = doubt_of(bound, made, stats, enough=enough)
     told, beside = _divided({**settings, **changes})
@@ -59,8 +59,8 @@ def outcome_of(
         beside=beside,
         unit=unit,
         wanted=wanted,
-        expected=Rate(tuple(heat.rates(found.chosen))),
-        before=Rate(tuple(heat.rates(DEFAULTS))),
+        expected=_rate(found, found.chosen),
+        before=_rate(found, DEFAULTS),
         makes=made_by(found, found.chosen),
         makes_before=made,
         enough=wanted is not None and heat.is_enough(found.chosen),
@@ -89,16 +89,22 @@ def _advice(
 
 def made_by(found: Sweep, name: str) -> float:
     """Samples per second that a candidate makes if nobody waits for a training step."""
-    if name in found.free:
-        return found.free[name].rate
-    return Rate(tuple(found.heat_of(name).rates(name))).median
+    return found.free[name].rate if name in found.free else _rate(found, name).median
+
+
+def _rate(found: Sweep, name: str) -> Rate:
+    """What a candidate gave in the turns that judge it; the defaults were never picked, so all their turns count."""
+    rates = found.heat_of(name).rates(name)
+    if name == DEFAULTS:
+        rates = [*found.alone.rates(name), *found.together.rates(name)]
+    return Rate(tuple(rates))
 
 
 def _tried(found: Sweep, name: str) -> Tried:
     heat = found.heat_of(name)
     return Tried(
         name,
-        Rate(tuple(heat.rates(name))),
+        _rate(found, name),
         heat.factor(name, DEFAULTS),
         heat.wait_share(name),
         name != DEFAULTS and heat.beats(name, DEFAULTS),

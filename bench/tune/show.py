@@ -13,7 +13,8 @@ from bench.tune.tuning import Tried, Tuning
 from bench.tune.words import doing, number
 
 _ALTERS = {"": "", "pixels": "other pixels", "order": "another order"}
-_MOST_ADVICE = 6
+_MOST_ADVICE = 5
+_SHOWN = 0.02  # smaller shares of the cores' time are not worth a line
 
 
 def show_tuning(found: Tuning, console: Console) -> None:
@@ -53,7 +54,7 @@ def conclusion(found: Tuning) -> str:
             f"{early}{names} is enough and the cheapest that is: expect {rate}; without a training step it makes "
             f"{number(found.makes)} {unit}/s."
         )
-    times = found.expected.median / found.before.median
+    times = next(one.factor for one in found.tried if one.name == names)
     return f"{early}{names} gives {times:.2f} times the {unit}/s of the defaults: expect {rate}."
 
 
@@ -78,7 +79,8 @@ def _ceilings(bound: Bound) -> Table:
     for resource in bound.resources:
         table.add_row(resource.name, number(resource.images_per_second), Text(resource.why))
         if resource.name == CORES:
-            for stage, share in list(bound.shares.items())[:4]:
+            shown = [(stage, share) for stage, share in bound.shares.items() if share >= _SHOWN]
+            for stage, share in shown:
                 table.add_row(f"  {doing([stage])}", "", f"{share:.0%} of that time")
     return table
 

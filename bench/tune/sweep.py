@@ -113,7 +113,9 @@ def _search(
     found.alone.add(DEFAULTS, -1, budget.first_turn())  # so that an interrupt finds something
     half = _FIRST_PART * search.seconds
     names = budget.opened([DEFAULTS], singles[1:], until=half, least=2)
-    found.left_out = [single.name for single in singles if single.name not in names + list(found.absent)]
+    found.left_out = [
+        single.name for single in singles if single.name not in names + list(found.absent)
+    ]
     del found.alone.turns[DEFAULTS]
     best = _halve(search, found, names, found.alone, budget, half)
     finalists = [DEFAULTS, *[name for name in best if name != DEFAULTS][:2]]
@@ -165,7 +167,9 @@ class _Budget:
             late = self.gone + 2 * (len(found) + 1) * self.turn_seconds > until
             if candidate.name in found or (late and len(found) >= least):
                 continue
-            self.search.tell(f"starting {candidate.name}", min(1.0, self.gone / self.search.seconds))
+            self.search.tell(
+                f"starting {candidate.name}", min(1.0, self.gone / self.search.seconds)
+            )
             if self.search.trials.open(candidate):
                 found.append(candidate.name)
         return found

@@ -43,7 +43,8 @@ class Trial:
     @property
     def stats(self) -> Stats:
         """What the loader did in its latest turn."""
-        assert self.loader is not None and self._before is not None
+        assert self.loader is not None
+        assert self._before is not None
         return self.loader.stats("run") - self._before
 
     def open(self) -> None:

@@ -99,9 +99,7 @@ def tune(
         raise BenchError(f"seconds must be {_LEAST_SECONDS:g} or more, got {seconds}: 60 is usual")
     wanted = _wanted(step_ms, images_per_second, batch_size)
     given = {"batch_size": batch_size, **settings}
-    task = _Task(
-        dataset, recipe, source, wanted.images_per_second, seconds, given, on_progress
-    )
+    task = _Task(dataset, recipe, source, wanted.images_per_second, seconds, given, on_progress)
     began = time.monotonic()
     with task.loader({}) as loader:  # what cannot work is said at once
         ground = _ground(task, loader)
@@ -150,7 +148,9 @@ def _wanted(step_ms: float | None, images_per_second: float | None, batch_size: 
         )
     for name, value in (("step_ms", step_ms), ("images_per_second", images_per_second)):
         if value is not None and not (value > 0 and math.isfinite(value)):
-            raise BenchError(f"{name} must be greater than 0, got {value}: leave it out for the fastest loader")
+            raise BenchError(
+                f"{name} must be greater than 0, got {value}: leave it out for the fastest loader"
+            )
     if step_ms is not None and batch_size > 0:
         return Wanted.of_step(step_ms, batch_size)
     return Wanted(images_per_second)
@@ -189,9 +189,7 @@ def _with_facts(ground: Ground, ceilings: Ceilings, bound: Bound) -> Ground:
     return replace(ground, waits=waits, jpegs=jpegs, blocks=ground.blocks and waits)
 
 
-def _sweep(
-    task: _Task, ground: Ground, seconds: float
-) -> tuple[Sweep, Stats | None, bool]:
+def _sweep(task: _Task, ground: Ground, seconds: float) -> tuple[Sweep, Stats | None, bool]:
     """Search; also what the loader with the defaults did, and whether somebody ended it."""
     step = 0.0 if task.wanted is None else task.batch_size / task.wanted
     prefetch = int(task.settings.get("prefetch", _PREFETCH))
@@ -200,9 +198,7 @@ def _sweep(
     def tell(text: str, done: float) -> None:
         task.tell(text, begun + (1 - begun) * done)
 
-    with Trials(
-        task.loader, step_seconds=step, prefetch=prefetch, apart=ground.waits
-    ) as trials:
+    with Trials(task.loader, step_seconds=step, prefetch=prefetch, apart=ground.waits) as trials:
         search = Search(trials, seconds, task.wanted, ground.num_threads, prefetch, tell)
         try:
             found = sweep(search, candidates(ground), options(ground))

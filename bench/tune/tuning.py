@@ -2,14 +2,14 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bench.compare.timer import Rate
 from bench.tune.advice import Advice
 from bench.tune.bound import Bound
 from bench.tune.candidates import Alters
-from bench.tune.ceilings import Ceilings, plain
+from bench.tune.ceilings import Ceilings
 from dali_pipes.stats.stats import Stats
 
 
@@ -108,7 +108,7 @@ class Tuning:
         named["tried"] = [{**vars(one), "rate": one.rate.to_dict()} for one in self.tried]
         named["advice"] = [{**vars(one), "settings": dict(one.settings)} for one in self.advice]
         for name in ("ceilings", "bound"):
-            named[name] = named[name] and plain(named[name])
+            named[name] = named[name] and asdict(named[name])
         named["stats"] = None if self.stats is None else self.stats.to_dict()
         named |= {"python": self.as_python(), "yaml": self.as_yaml()}
         return {

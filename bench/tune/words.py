@@ -63,7 +63,9 @@ def sentence_of(
     slowest, verb = _slowest(bound), "limit" if len(causes) > 1 else "limits"
     shares = ""
     if slowest.name == CORES:
-        named = [f"{doing([name])} {bound.shares[name]:.0%}" for name in causes if name in bound.shares]
+        named = [
+            f"{doing([name])} {bound.shares[name]:.0%}" for name in causes if name in bound.shares
+        ]
         shares = f" ({' and '.join(named)} of that time)" if named else ""
     needs = "" if wanted is None else f", and the training step needs {number(wanted)}"
     first = (
@@ -113,9 +115,7 @@ def doubt_of(bound: Bound, made: float, stats: Stats | None, *, enough: bool) ->
             "counts as reading."
         )
     if limit in bound.shares and _slowest(bound).name == CORES:
-        return (
-            f"{begin}, which takes {bound.shares[limit]:.0%} of the same cores: on these the two are one limit."
-        )
+        return f"{begin}, which takes {bound.shares[limit]:.0%} of the same cores: on these the two are one limit."
     return (
         f"{begin}: with the data as they came in this run, out of a cache, {doing(bound.causes)} did not limit yet."
         if "storage" in bound.causes

@@ -160,7 +160,11 @@ def test_an_interrupt_leaves_what_was_measured() -> None:
 def test_noise_is_no_gain() -> None:
     """What is faster by less than its rounds differ is not better; a small steady gain is."""
     heat = Heat()
-    rates = {"defaults": [100, 100, 100, 100], "noisy": [130, 90, 120, 95], "steady": [106, 107, 106, 105]}
+    rates = {
+        "defaults": [100, 100, 100, 100],
+        "noisy": [130, 90, 120, 95],
+        "steady": [106, 107, 106, 105],
+    }
     for name, own in rates.items():
         for number, rate in enumerate(own):
             heat.add(name, number, Turn(rate, 1.0, 0.0))

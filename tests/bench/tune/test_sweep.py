@@ -106,7 +106,9 @@ def test_the_defaults_stay_where_nothing_beats_them() -> None:
 
 def test_a_setting_that_adds_nothing_is_left_out() -> None:
     """Of two that are as good the one with fewer changes is taken."""
-    found = search(Made({"num_threads=4": 1.5, "prefetch=4": 1.04, "num_threads=4, prefetch=4": 1.5}))
+    found = search(
+        Made({"num_threads=4": 1.5, "prefetch=4": 1.04, "num_threads=4, prefetch=4": 1.5})
+    )
 
     assert dict(found.candidates[found.chosen].settings).get("num_threads") == 4
     single = search(Made({"num_threads=4": 1.5}))
