@@ -19,6 +19,7 @@ from dali_pipes.loader import Loader
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.state import LoaderState
+from dali_pipes.stats import Stats
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import ViewMean
 from readers.buckets import Buckets
@@ -39,6 +40,7 @@ __all__ = [
     "MultiScale",
     "NumberMap",
     "StateMismatchError",
+    "Stats",
     "ViewMean",
     "available_decoders",
     "from_dali",

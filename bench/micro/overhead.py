@@ -1,7 +1,10 @@
 """The loader's own cost: readers and loader run in full, decoding and augmentation are skipped."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +19,8 @@ from dali_pipes.pipeline.make import Production
 from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
 from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.stats.loop import LoopMeter
+from dali_pipes.stats.recorder import Recorder
 from gpu_aug import Draws, Recipe
 from gpu_aug.compiled.clock import clock
 from gpu_aug.engines.engine import Images
@@ -25,14 +30,43 @@ BATCH_SIZE = 256
 EPOCH = 20_000
 
 
+@dataclass(frozen=True)
+class Overhead:
+    """Samples per second of the loader alone, with its statistics and with none, in turns."""
+
+    rate: Rate
+    without_statistics: Rate
+
+    @property
+    def microseconds_per_step(self) -> float:
+        """What the statistics of a step cost."""
+        of_step = [1e6 * BATCH_SIZE / one.median for one in (self.rate, self.without_statistics)]
+        return of_step[0] - of_step[1]
+
+
 def measure_overhead(
     dataset: Dataset, *, num_threads: int | None, seconds: float, epoch: int = EPOCH
-) -> Rate:
+) -> Overhead:
     """Run epochs of so many samples for some seconds, at least three, after one that is not counted.
 
     Order, reading, header checks, draws, memory of the batches, hand-over between threads and
     state are all there; only the pixels are missing.
     """
+    loader = _idle_loader(dataset, num_threads, epoch)
+    other = _idle_loader(dataset, num_threads, epoch)
+    _silence(other)
+    loops = [_rates(loader), _rates(other)]
+    rates: tuple[list[float], list[float]] = ([], [])
+    for loop in loops:
+        next(loop)
+    until = clock() + seconds
+    while clock() < until or len(rates[0]) < 3:
+        for loop, found in zip(loops, rates, strict=True):
+            found.append(next(loop))
+    return Overhead(Rate(tuple(rates[0])), Rate(tuple(rates[1])))
+
+
+def _idle_loader(dataset: Dataset, num_threads: int | None, epoch: int) -> Loader:
     loader = Loader(
         Repeated(dataset, np.arange(min(len(dataset), epoch)), length=epoch),
         Recipe.imagenet_train(),
@@ -42,14 +76,7 @@ def measure_overhead(
         num_threads=num_threads,
     )
     loader._production = _IdleProduction(loader._setup, loader.steps)
-    next(_rates(loader))
-    rates: list[float] = []
-    until = clock() + seconds
-    for rate in _rates(loader):
-        rates.append(rate)
-        if clock() > until and len(rates) >= 3:
-            break
-    return Rate(tuple(rates))
+    return loader
 
 
 def _rates(loader: Loader) -> Iterator[float]:
@@ -57,6 +84,41 @@ def _rates(loader: Loader) -> Iterator[float]:
         began = clock()
         count = sum(len(batch) for batch in loader)
         yield count / (clock() - began)
+
+
+class _Silent(Recorder):
+    """Counts nothing."""
+
+    def measure(self, *_: Any, **__: Any) -> Any:
+        """Measure nothing."""
+        return _NO_CALL
+
+    def waited(self, *_: Any) -> None:
+        """Count nothing."""
+
+    def count_whole_images(self, *_: Any) -> None:
+        """Count nothing."""
+
+
+class _SilentMeter(LoopMeter):
+    """Counts nothing."""
+
+    def waiting(self, *_: Any) -> Any:
+        """Count nothing."""
+        return nullcontext()
+
+    def hand_over(self, *_: Any) -> None:
+        """Count nothing."""
+
+
+_NO_CALL = nullcontext(SimpleNamespace())
+
+
+def _silence(loader: Loader) -> None:
+    """Take a loader's statistics away."""
+    recorder = _Silent()
+    object.__setattr__(loader._setup.fetcher, "recorder", recorder)
+    loader._recorder, loader._meter = recorder, _SilentMeter(recorder, 1)
 
 
 class _Nothing:

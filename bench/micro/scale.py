@@ -121,7 +121,7 @@ def _threads(result: ScaleResult, dataset: Dataset, build: Build, settings: Scal
     idle = measure_overhead(
         dataset, num_threads=1, seconds=settings.seconds / 2, epoch=settings.idle_epoch
     )
-    result.serial_seconds = 1 / idle.median
+    result.serial_seconds = 1 / idle.rate.median
     one = result.threads[counts[0]].median
     result.predicted = {
         number: predicted_rate(one, result.serial_seconds, number)

@@ -1,6 +1,7 @@
 """What a loader did, stage by stage, and what its training loop waited for."""
 
 from dali_pipes.stats.counts import STAGES, Stage
-from dali_pipes.stats.stats import Queue, StageStats, Stats
+from dali_pipes.stats.parts import Queue, Remote, StageStats, Waits
+from dali_pipes.stats.stats import Stats
 
-__all__ = ["STAGES", "Queue", "Stage", "StageStats", "Stats"]
+__all__ = ["STAGES", "Queue", "Remote", "Stage", "StageStats", "Stats", "Waits"]

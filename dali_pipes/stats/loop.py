@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from dali_pipes.stats.counts import Counts, Stage, add_into
+from dali_pipes.stats.counts import Counts, LoopCounts, Stage, add_into
 from dali_pipes.stats.recorder import Busy, Recorder
 from dali_pipes.stats.stats import Stats, make_stats
 from gpu_aug.compiled.clock import clock
@@ -14,46 +13,6 @@ IDLE = "idle"
 """Stands among the late stages for threads that had nothing to do."""
 
 Scope = Literal["epoch", "run"]
-
-
-@dataclass(slots=True)
-class LoopCounts:
-    """Sums of what a training loop was handed; a loop's first batch counts apart, for it pays for the start.
-
-    Attributes:
-        steps: Batches.
-        samples: Rows of these.
-        first_samples: Rows of first batches.
-        seconds: From the first batch to the latest one.
-        start_seconds: Until the first batch.
-        wait_seconds: Of `seconds`, those in which the loop waited.
-        late: These, divided among the stages that worked meanwhile and IDLE.
-        asked: How often the loop asked for another batch than its first.
-        empty: How often none was finished then.
-        depths: Sum of how many were finished.
-        bad_samples: Bad samples that were met.
-    """
-
-    steps: int = 0
-    samples: int = 0
-    first_samples: int = 0
-    seconds: float = 0.0
-    start_seconds: float = 0.0
-    wait_seconds: float = 0.0
-    late: dict[str, float] = field(default_factory=dict)
-    asked: int = 0
-    empty: int = 0
-    depths: int = 0
-    bad_samples: int = 0
-
-    def add(self, other: "LoopCounts", sign: int = 1) -> None:
-        """Add another one's sums, or take them away."""
-        for one in fields(self):
-            if one.name == "late":
-                add_into(self.late, other.late, sign)
-            else:
-                mine, theirs = getattr(self, one.name), getattr(other, one.name)
-                setattr(self, one.name, mine + sign * theirs)
 
 
 class LoopMeter:

@@ -1,94 +1,25 @@
 """What a loader did, for people and machines to read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dali_pipes.stats.counts import STAGES, Counts, StageCounts
+from dali_pipes.stats.counts import STAGES, Counts, LoopCounts, StageCounts
 from dali_pipes.stats.durations import quantiles
-
-if TYPE_CHECKING:
-    from dali_pipes.stats.loop import LoopCounts
+from dali_pipes.stats.parts import Queue, Remote, StageStats, Waits
+from dali_pipes.stats.table import shown_name, stage_table, stage_waits
+from readers.plural import counted
 
 ENOUGH_WAITING = 0.05
 """A training loop that waits for less than this share of its time is not limited by its input."""
 
 TRAINING_LOOP = "training loop"
 
+_WORTH_NAMING = 0.05  # of the time waited
 
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """How often a stage waited for something, and how long in all."""
+_ENOUGH_CORES = 0.75
 
-    count: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class StageStats:
-    """What one stage did, over all threads.
-
-    On a GPU the seconds are the host's part alone.
-
-    Attributes:
-        calls: How often a thread worked on it: reading, headers and draws take a batch at once, decoding and
-            augmenting on the CPU some rows of it.
-        samples: Samples that it worked on.
-        bytes: Of reading and decoding the encoded images, else what was made or copied.
-        busy_seconds: Seconds that threads worked on it; those of several threads add up.
-        cpu_seconds: Of these, those in which the thread had a core. The rest it waited: for storage, for another
-            process or loader that took the core, or for Python's lock.
-        p50_seconds: Half of the calls took no longer than this; so `p90_seconds` and `p99_seconds`. Within 5 %.
-        p90_seconds: See p50_seconds.
-        p99_seconds: See p50_seconds.
-        waits: For what it waited before it began.
-    """
-
-    calls: int
-    samples: int
-    bytes: int
-    busy_seconds: float
-    cpu_seconds: float
-    p50_seconds: float
-    p90_seconds: float
-    p99_seconds: float
-    waits: Mapping[str, Waits]
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """Finished batches, as they were when the training loop asked for one.
-
-    Attributes:
-        depth: The last time.
-        mean: On average.
-        capacity: How many are made ahead at most.
-        empty: How often there was none.
-        asked: How often one was asked for, but for the first of a loop.
-    """
-
-    depth: int
-    mean: float
-    capacity: int
-    empty: int
-    asked: int
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """Remote reading.
-
-    Attributes:
-        requests: Requests for parts of remote files.
-        bytes: What they brought.
-        cache_hits: Blocks that the block cache had.
-        cache_misses: Blocks that it did not have.
-    """
-
-    requests: int
-    bytes: int
-    cache_hits: int
-    cache_misses: int
+_COMPUTING = ("header", "draw", "decode", "augment", "targets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +45,16 @@ class Stats:
         whole_images: Images that our JPEG decoder left to another decoder, which decodes them whole, by kind.
         num_threads: Threads that read, decode and augment.
         stages: What each of STAGES did.
+
+    Example:
+        >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=4)
+        >>> for images, labels in loader:
+        ...     pass
+        >>> stats = loader.stats()                         # print it
+        >>> stats.samples == stats.stages["decode"].samples
+        True
+        >>> stats.to_dict()["stages"]["decode"]["busy_seconds"] > 0
+        True
     """
 
     epoch: int
@@ -130,12 +71,19 @@ class Stats:
     whole_images: Mapping[str, int]
     num_threads: int
     stages: Mapping[str, StageStats]
-    _sums: "tuple[LoopCounts, Counts] | None" = field(default=None, repr=False, compare=False)
+    _sums: tuple[LoopCounts, Counts] | None = field(default=None, repr=False, compare=False)
 
     @property
     def wait_share(self) -> float:
         """The share of its time that the training loop waited for batches, 0 to 1."""
         return self.wait_seconds / self.seconds if self.seconds else 0.0
+
+    @property
+    def core_share(self) -> float:
+        """The share of their time that threads had a core while they worked, reading left out; 1 where they did not work."""
+        working = [stage for name, stage in self.stages.items() if name in _COMPUTING]
+        busy = sum(stage.busy_seconds for stage in working)
+        return min(1.0, sum(stage.cpu_seconds for stage in working) / busy) if busy else 1.0
 
     @property
     def limit(self) -> str:
@@ -157,7 +105,12 @@ class Stats:
             named[name] = asdict(named[name])
         named["late"], named["whole_images"] = dict(self.late), dict(self.whole_images)
         named["stages"] = {name: asdict(stage) for name, stage in self.stages.items()}
-        return {**named, "wait_share": self.wait_share, "limit": self.limit}
+        return {
+            **named,
+            "wait_share": self.wait_share,
+            "core_share": self.core_share,
+            "limit": self.limit,
+        }
 
     def __sub__(self, earlier: "Stats") -> "Stats":
         """What happened between two statistics of the same scope."""
@@ -174,14 +127,51 @@ class Stats:
             self.epoch, between, rest, self.queue.depth, self.queue.capacity, self.num_threads
         )
 
-    def __repr__(self) -> str:
-        from dali_pipes.stats.show import show
+    @property
+    def verdict(self) -> str:
+        """What limits the training, in one sentence; "" before the second batch."""
+        share = f"{self.wait_share:.0%} of its time"
+        if self.limit in ("", TRAINING_LOOP):
+            return self.limit and f"the training loop is the limit: it waited for {share}"
+        parts = [
+            f"{'idle threads' if name == 'idle' else shown_name(name)} {spent / self.wait_seconds:.0%}"
+            for name, spent in sorted(self.late.items(), key=lambda part: -part[1])
+            if spent >= _WORTH_NAMING * self.wait_seconds
+        ]
+        cores = ""
+        if self.core_share < _ENOUGH_CORES:
+            cores = (
+                f"; they had a core for only {self.core_share:.0%} of their work: other threads and processes take the "
+                "cores"
+            )
+        return f"the training loop waited for {share}, while threads worked on: {', '.join(parts)}{cores}"
 
-        return show(self)
+    def __repr__(self) -> str:
+        return "\n".join([*self._summary(), *stage_table(self.stages), *stage_waits(self.stages)])
+
+    def _summary(self) -> Iterator[str]:
+        yield (
+            f"epoch {self.epoch}: {counted(self.samples, 'sample')} in {counted(self.steps, 'batch')}, "
+            f"{self.images_per_second:.0f} a second after the first batch, which took {self.start_seconds:.2f} s"
+        )
+        if self.verdict:
+            queue = self.queue
+            yield self.verdict
+            yield (
+                f"finished batches when one was asked for: {queue.mean:.1f} of {queue.capacity} on average, "
+                f"none {queue.empty} times of {queue.asked}"
+            )
+        if self.bad_samples:
+            yield f"bad samples: {self.bad_samples}"
+        if self.remote.requests or self.remote.cache_hits:
+            yield self.remote.shown()
+        if self.whole_images:
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.whole_images.items())
+            yield f"decoded whole, not by our JPEG decoder: {kinds}"
 
 
 def make_stats(
-    epoch: int, loop: "LoopCounts", counts: Counts, depth: int, capacity: int, num_threads: int
+    epoch: int, loop: LoopCounts, counts: Counts, depth: int, capacity: int, num_threads: int
 ) -> Stats:
     """Return sums as statistics."""
     seconds, rows = loop.seconds, loop.samples - loop.first_samples

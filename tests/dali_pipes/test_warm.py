@@ -18,9 +18,9 @@ from PIL import Image
 from bench.cli import main
 from bench.compare.timer import time_slice
 from dali_pipes import Clips, Loader, warm
-from dali_pipes.stats.recorder import Recorder
 from dali_pipes.decode.dali.feed import cut_tiles
 from dali_pipes.jpeg.tiling.add_restarts import add_restarts
+from dali_pipes.stats.recorder import Recorder
 from gpu_aug import (
     ColorJitter,
     HorizontalFlip,
