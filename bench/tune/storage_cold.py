@@ -16,6 +16,7 @@ from readers.storage.remote.cache import cache_elsewhere
 _MOST_FILES = 4096
 _NUM_PROBED = 16
 _COLD_SHARE = 0.9
+_READ_BYTES = 4 << 20
 _BEYOND = "what a disk's controller, a host of virtual machines or a server keeps in a cache of its own stays there"
 
 
@@ -102,12 +103,16 @@ def drop_pages(files: Sequence[Path], *, written: bool = True) -> None:
 
 
 def is_cached(path: Path) -> bool | None:
-    """Whether the middle of a file is in the page cache; None where the file system does not tell."""
+    """Whether the middle of a file is in the page cache; None where the file system does not tell.
+
+    If it is not it is read then: the question starts that, and pages on their way cannot be taken out.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         middle = os.fstat(descriptor).st_size // 2
         return os.preadv(descriptor, [bytearray(1)], middle, os.RWF_NOWAIT) > 0
     except BlockingIOError:
+        os.pread(descriptor, _READ_BYTES, max(middle - _READ_BYTES // 2, 0))
         return False
     except (OSError, AttributeError):
         return None
@@ -116,8 +121,10 @@ def is_cached(path: Path) -> bool | None:
 
 
 def _share_gone(files: Sequence[Path]) -> float | None:
-    step = -(-len(files) // _NUM_PROBED)
-    found = [is_cached(path) for path in files[::step]]
+    """Share of some files that are not in the page cache; they are taken out again, for asking begins to read them."""
+    some = files[:: -(-len(files) // _NUM_PROBED)]
+    found = [is_cached(path) for path in some]
+    drop_pages(some)
     return None if None in found else 1 - sum(map(bool, found)) / len(found)
 
 
