@@ -17,6 +17,7 @@ from bench.cli.bench.ops import ops
 from bench.cli.bench.overhead import overhead
 from bench.cli.bench.read import read
 from bench.cli.bench.scale import scale
+from bench.cli.cache import cache
 from bench.cli.doctor import doctor
 from bench.cli.groups import spread_groups
 from bench.cli.index import index
@@ -47,7 +48,11 @@ app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
+<<<<<<< HEAD
     app: (run, tune, warm, preview, tile, pack, audit, inspect, index, doctor),
+=======
+    app: (run, warm, preview, tile, pack, audit, inspect, index, cache, doctor),
+>>>>>>> 611f530179dcf2596c9c2b434197e18c2d66e6b8
     _bench: (
         *(compare, make_videos, crops, busy, read, install_peers),
         *(overhead, ops, batch, scale),

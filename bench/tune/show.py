@@ -1,6 +1,7 @@
 """What tuning found, on a terminal."""
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +14,7 @@ from bench.tune.tuning import Tried, Tuning
 from bench.tune.words import doing, number
 
 _ALTERS = {"": "", "pixels": "other pixels", "order": "another order"}
+_PARTS = {"hand_over": "handing over"}
 _MOST_ADVICE = 5
 _SHOWN = 0.02  # smaller shares of the cores' time are not worth a line
 
@@ -31,7 +33,7 @@ def show_tuning(found: Tuning, console: Console) -> None:
     _untried(found, console)
     if found.advice:
         _heading(console, "What would help")
-        console.print(_advice(found))
+        _advice(found, console)
     _heading(console, "Settings")
     _sentence(console, conclusion(found), "bold")
     print_plain(console, "\n" + found.as_python() + "\n")
@@ -77,7 +79,8 @@ def _ceilings(bound: Bound) -> Table:
     table.add_column("at most", justify="right", no_wrap=True)
     table.add_column("because", overflow="fold")
     for resource in bound.resources:
-        table.add_row(resource.name, number(resource.images_per_second), Text(resource.why))
+        name = _PARTS.get(resource.name, resource.name)
+        table.add_row(name, number(resource.images_per_second), Text(resource.why))
         if resource.name == CORES:
             shown = [(stage, share) for stage, share in bound.shares.items() if share >= _SHOWN]
             for stage, share in shown:
@@ -125,21 +128,18 @@ def _untried(found: Tuning, console: Console) -> None:
         )
 
 
-def _advice(found: Tuning) -> Table:
-    table = plain_table()
-    table.add_column("change", overflow="fold", ratio=2)
-    table.add_column("times", justify="right", no_wrap=True)
-    table.add_column(f"{found.unit}/s", justify="right", no_wrap=True)
-    table.add_column("how that is known", overflow="fold", ratio=3)
-    made = found.makes_before
+def _advice(found: Tuning, console: Console) -> None:
+    """Each change with its factor on a line, and below it how that is known."""
+    console.print()
     for one in found.advice[:_MOST_ADVICE]:
-        rate = number(made * one.factor)
-        table.add_row(Text(one.change), f"{one.factor:.2f}", rate, Text(_why(one)))
-    return table
+        rate = number(found.makes_before * one.factor)
+        alters = f" ({_ALTERS[one.alters]})" if one.alters else ""
+        line = Text(f" {one.factor:.2f} times, {rate} {found.unit}/s: ", style="bold")
+        console.print(line.append(one.change + alters, style="not bold"))
+        console.print(Padding(Text(_why(one), style="dim"), (0, 0, 0, 4)))
 
 
 def _why(one: Advice) -> str:
-    alters = f"; gives {_ALTERS[one.alters]}" if one.alters else ""
     if one.measured:
-        return f"{one.why}, {one.low:.2f} to {one.high:.2f}{alters}"
-    return f"expected: {one.why}{alters}"
+        return f"{one.why}: {one.low:.2f} to {one.high:.2f} times"
+    return f"expected, not tried: {one.why}"

@@ -71,7 +71,9 @@ class Trial:
         step = self._step_seconds if step_seconds is None else step_seconds
         for _ in range(self._num_ahead + 1):
             next(self._batches)
-        time.sleep(step)  # else the first step finds an empty queue, which in a long run happens once
+        time.sleep(
+            step
+        )  # else the first step finds an empty queue, which in a long run happens once
         synchronise(self.loader.device)
         self._before = self.loader.stats("run")
         began, samples, waited, size = clock(), 0, 0.0, 1

@@ -59,8 +59,8 @@ def sentence_of(
             f"Nothing to gain: the training step needs {number(wanted)} {unit}/s and the loader makes "
             f"{number(made)}."
         )
-    causes = [cause for cause in bound.causes if cause != STEP] or [_slowest(bound).name]
-    slowest, verb = _slowest(bound), "limit" if len(causes) > 1 else "limits"
+    slowest, causes = _slowest(bound), _causes(bound)
+    verb = "limit" if len(causes) > 1 else "limits"
     shares = ""
     if slowest.name == CORES:
         named = [
@@ -99,6 +99,11 @@ def doubt_of(bound: Bound, made: float, stats: Stats | None, *, enough: bool) ->
             "none of their own time, but waiting for one another, for Python's lock or for other processes."
         )
     limit = "" if stats is None else stats.limit
+    if not enough and bound.verdict == "enough":
+        return (
+            "On its own each stage would be fast enough: the training waits when the cores have more to do than on "
+            "average, as other processes come and go or large samples meet in a batch."
+        )
     if enough or not limit or OTHERS in bound.causes or _agree(limit, bound.causes):
         return ""
     begin = f"The loader's own statistics name {doing([limit])}"
@@ -121,6 +126,15 @@ def doubt_of(bound: Bound, made: float, stats: Stats | None, *, enough: bool) ->
         if "storage" in bound.causes
         else f"{begin}, whose ceiling alone is higher: together the stages take longer than one by one."
     )
+
+
+def _causes(bound: Bound) -> list[str]:
+    """What limits besides the training step; where that alone does, what would come next."""
+    causes = [cause for cause in bound.causes if cause != STEP]
+    if causes:
+        return causes
+    slowest = _slowest(bound).name
+    return list(bound.shares)[:1] if slowest == CORES and bound.shares else [slowest]
 
 
 def _slowest(bound: Bound) -> Resource:

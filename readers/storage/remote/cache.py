@@ -93,6 +93,17 @@ def cache_elsewhere(folder: Path) -> Iterator[None]:
                 del _open[key]
 
 
+def clear_blocks(folder: Path) -> tuple[int, int]:
+    """Remove all blocks of a cache; those who use it go on, and read what they need anew.
+
+    Returns:
+        How many were removed, and the bytes of disk that they took; nothing where there is no cache.
+    """
+    if not (folder / "CACHEDIR.TAG").exists():
+        return 0, 0
+    return BlockCache(folder, limit_bytes=None).clear()
+
+
 class BlockCache:
     """Blocks of files in a folder; safe for many threads and processes.
 
@@ -140,6 +151,14 @@ class BlockCache:
             return self._read_around(ranges, parts, fetch)
         parts |= self._fill(missing, fetch)
         return [cut(parts, start, stop, size) for start, stop in ranges]
+
+    def clear(self) -> tuple[int, int]:
+        """Remove all blocks; return how many and their bytes on disk."""
+        with self._lock.accounts():
+            before = self._scan()
+            left = self._evict(0)
+            self._set_total(left)
+        return len(before.entries), before.total - left
 
     def _read_around(
         self, ranges: Sequence[Range], parts: dict[int, Part], fetch: Fetch

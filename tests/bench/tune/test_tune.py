@@ -48,7 +48,7 @@ def test_settings_go_through_yaml_into_a_loader(photos: list[Path]) -> None:
     with Loader(dataset, RECIPE, **settings) as loader:
         assert len(next(iter(loader))) == 2
     assert "num_threads" not in found.changes
-    assert 0 <= min(told)
+    assert min(told) >= 0
     assert max(told) <= 1
 
 
@@ -85,7 +85,7 @@ def test_what_cannot_work_is_one_sentence(
         tune(open_photos(photos), RECIPE, **{"batch_size": 2, **arguments})
 
 
-def test_a_stream_is_refused(tmp_path: Path) -> None:
+def test_a_stream_is_refused() -> None:
     """With what to do instead."""
     with pytest.raises(BenchError, match="gpu-aug pack"):
         tune(object(), RECIPE, batch_size=2)  # type: ignore[arg-type]

@@ -124,6 +124,17 @@ def test_far_below_the_bound_is_said() -> None:
     assert "50% of what its stages allow" in doubt_of(bound, 1000, None, enough=False)
 
 
+def test_enough_on_average_and_not_in_a_run_is_explained() -> None:
+    """The ceilings suffice for the step, and yet the loop waited: the stage that comes next is named, and why."""
+    bound = find_bound(ceilings(cost("decode", 4), cost("draw", 0.1)), Wanted(1500))
+
+    text = sentence_of(bound, 1800, None, wanted=1500, unit="images", enough=False)
+
+    assert bound.verdict == "enough"
+    assert text.startswith("Decoding limits: ")
+    assert "On its own each stage" in doubt_of(bound, 1800, None, enough=False)
+
+
 def test_clips_go_by_what_the_loader_saw() -> None:
     """Without ceilings the statistics are the evidence."""
     seen = stats(9, {"decode": 8.0, "idle": 1.0})
