@@ -48,11 +48,7 @@ app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
-<<<<<<< HEAD
-    app: (run, tune, warm, preview, tile, pack, audit, inspect, index, doctor),
-=======
-    app: (run, warm, preview, tile, pack, audit, inspect, index, cache, doctor),
->>>>>>> 611f530179dcf2596c9c2b434197e18c2d66e6b8
+    app: (run, tune, warm, preview, tile, pack, audit, inspect, index, cache, doctor),
     _bench: (
         *(compare, make_videos, crops, busy, read, install_peers),
         *(overhead, ops, batch, scale),

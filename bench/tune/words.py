@@ -72,8 +72,7 @@ def sentence_of(
         f"{_capital(doing(causes))} {verb}: {slowest.why}{shares}, which allows "
         f"{number(slowest.images_per_second)} {unit}/s; the loader makes {number(made)}{needs}."
     )
-    seen = "" if stats is None else _seen(stats)
-    return f"{first} {_capital(seen)}." if seen else first
+    return f"{first} {_capital(stats.verdict)}." if stats is not None and stats.verdict else first
 
 
 def sentence_without_ceilings(
@@ -86,8 +85,8 @@ def sentence_without_ceilings(
         return f"Nothing to gain: {needs} and {makes}."
     limit = "" if stats is None else stats.limit
     begin = f"{_capital(doing([limit]))} limits" if limit else "What limits was not seen"
-    seen = "" if stats is None else _seen(stats)
-    return "; ".join(part for part in (begin, seen, makes, needs) if part) + "."
+    seen = "" if stats is None else stats.verdict
+    return "; ".join(part for part in (begin, makes, needs, seen) if part) + "."
 
 
 def doubt_of(bound: Bound, made: float, stats: Stats | None, *, enough: bool) -> str:
@@ -139,17 +138,6 @@ def _causes(bound: Bound) -> list[str]:
 
 def _slowest(bound: Bound) -> Resource:
     return next(one for one in bound.resources if one.name != STEP)
-
-
-def _seen(stats: Stats) -> str:
-    """What threads did while the training loop waited, as the loader saw it."""
-    late = {name: seconds for name, seconds in stats.late.items() if seconds > 0}
-    total = sum(late.values())
-    if stats.limit in ("", TRAINING_LOOP) or not total:
-        return ""
-    most = sorted(late, key=lambda name: -late[name])[:2]
-    words = " and ".join(f"{doing([name])} {late[name] / total:.0%}" for name in most)
-    return f"while the training loop waited, its threads were {words} of the time"
 
 
 def _capital(text: str) -> str:

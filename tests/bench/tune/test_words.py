@@ -48,8 +48,8 @@ def test_decoding_limits_with_its_numbers() -> None:
 
     assert text == (
         "Decoding limits: an image takes 5.00 ms of a core, and there are 8.0 cores (decoding 80% of that time), which "
-        "allows 1600 images/s; the loader makes 1500. While the training loop waited, its threads were decoding 89% and "
-        "augmenting 10% of the time."
+        "allows 1600 images/s; the loader makes 1500. The training loop waited for 90% of its time, while threads worked on: "
+        "decode 89%, augment 10%."
     )
 
 
@@ -142,8 +142,8 @@ def test_clips_go_by_what_the_loader_saw() -> None:
     text = sentence_without_ceilings(4.25, seen, wanted=10, unit="clips", enough=False)
 
     assert text == (
-        "Decoding limits; while the training loop waited, its threads were decoding 89% and idle 11% of the time; the "
-        "loader makes 4.25 clips/s; the training step needs 10 clips/s."
+        "Decoding limits; the loader makes 4.25 clips/s; the training step needs 10 clips/s; the training loop waited "
+        "for 90% of its time, while threads worked on: decode 89%, idle threads 11%."
     )
 
 
