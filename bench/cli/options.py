@@ -167,6 +167,10 @@ class RunOptions:
     ] = None
     seed: Seed = 0
     threads: Threads = None
+    prefetch: Annotated[int, typer.Option(help="Batches that the loader makes ahead.")] = 2
+    helper_process: Annotated[
+        bool, typer.Option(help="Let the loader work in a process of its own.")
+    ] = False
 
 
 @dataclass(frozen=True)

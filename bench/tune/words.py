@@ -27,7 +27,7 @@ _SAME = {
 }
 """Causes of a bound that a stage of the statistics can stand for, besides that of its own name."""
 
-_FAR = 0.75
+_FAR, _ABOVE = 0.75, 1.25
 
 
 def doing(names: tuple[str, ...] | list[str]) -> str:
@@ -96,6 +96,11 @@ def doubt_of(bound: Bound, made: float, stats: Stats | None, *, enough: bool) ->
         return (
             f"The loader makes {made / slowest.images_per_second:.0%} of what its stages allow: what is missing is "
             "none of their own time, but waiting for one another, for Python's lock or for other processes."
+        )
+    if not enough and made > _ABOVE * slowest.images_per_second:
+        return (
+            f"The loader makes {made / slowest.images_per_second:.2f} times what follows from its stages: while these were "
+            "measured other processes took more of the cores or of the storage."
         )
     limit = "" if stats is None else stats.limit
     if not enough and bound.verdict == "enough":

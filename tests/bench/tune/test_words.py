@@ -121,6 +121,7 @@ def test_far_below_the_bound_is_said() -> None:
     """A loader that makes half of what its stages allow loses the rest between them."""
     bound = find_bound(ceilings(cost("decode", 4)))
 
+    assert "1.50 times what follows" in doubt_of(bound, 3000, None, enough=False)
     assert "50% of what its stages allow" in doubt_of(bound, 1000, None, enough=False)
 
 
