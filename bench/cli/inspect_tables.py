@@ -61,6 +61,7 @@ def to_dict(source: str, found: Inspection) -> dict[str, object]:
         "total_bytes": found.total_bytes,
         "fields": {name: spread.to_dict() for name, spread in sorted(found.fields.items())},
         "image_formats": dict(found.formats),
+        "jpeg_processes": dict(found.processes),
         "without_image": found.num_imageless,
         "heights": found.heights.to_dict(),
         "widths": found.widths.to_dict(),
@@ -113,6 +114,8 @@ def _facts(source: str, found: Inspection) -> list[tuple[str, str]]:
         if found.num_imageless:
             kinds.append(f"and {counted(found.num_imageless, 'sample')} without one")
         facts.append(("images", ", ".join(kinds)))
+        if set(found.processes) - {"baseline"}:
+            facts.append(("JPEGs", _processes(found.processes)))
         facts.append(("heights", _pixels(found.heights)))
         facts.append(("widths", _pixels(found.widths)))
         facts.append(("shapes", _shapes(found.shapes, total)))
@@ -120,6 +123,11 @@ def _facts(source: str, found: Inspection) -> list[tuple[str, str]]:
         facts.append(("images", "none"))
     facts += _video_facts(found.videos)
     return facts + _label_facts(found)
+
+
+def _processes(counts: Counter[str]) -> str:
+    total = counts.total()
+    return ", ".join(f"{name} {_share(count, total)}" for name, count in counts.most_common())
 
 
 def _video_facts(found: VideoFindings) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from readers.dataset import IndexedDataset
 from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.image.header import Header, read_header
+from readers.image.jpeg_process import jpeg_process
 from readers.label_vector import class_number
 from readers.order import Order
 from readers.prepare.checks import Checks
@@ -49,6 +50,7 @@ class Look(NamedTuple):
         header: The header of its image; None when it has none or it cannot be read.
         video: What its video is; None as for the image.
         bad: What is wrong with it.
+        process: By which process its JPEG was encoded; None where it is none.
     """
 
     sample_index: int
@@ -58,6 +60,7 @@ class Look(NamedTuple):
     header: Header | None = None
     video: VideoLook | None = None
     bad: BadSample | None = None
+    process: str | None = None
 
 
 @dataclass
@@ -71,6 +74,7 @@ class Inspection:
         verified: Whether these are all, and were decoded.
         fields: Sizes in bytes by field.
         formats: Number of images by kind, such as "png, 16 bits, alpha": what a loader does not keep is named.
+        processes: Number of JPEGs by the process they were encoded by, such as "progressive".
         num_imageless: Samples without image and video, which a loader takes for bad.
         heights: Heights of images, in pixels.
         widths: Widths of images, in pixels.
@@ -93,6 +97,7 @@ class Inspection:
     verified: bool = False
     fields: dict[str, Spread] = field(default_factory=dict)
     formats: Counter[str] = field(default_factory=Counter)
+    processes: Counter[str] = field(default_factory=Counter)
     num_imageless: int = 0
     videos: VideoFindings = field(default_factory=VideoFindings)
     heights: Spread = field(default_factory=Spread)
@@ -122,6 +127,8 @@ class Inspection:
         if look.header is not None:
             shape = (look.header.height, look.header.width)
             self.formats[_kind(look.header)] += 1
+            if look.process is not None:
+                self.processes[look.process] += 1
             self.heights.add(shape[0])
             self.widths.add(shape[1])
             if shape in self.shapes or len(self.shapes) < _MOST_SHAPES:
@@ -263,7 +270,8 @@ def _look(entry: Entry, folders: FrameFolderDataset | None, checks: Checks | Non
     if entry.image is None:
         return seen
     try:
-        seen = seen._replace(header=read_header(entry.image))
+        header, process = read_header(entry.image), jpeg_process(entry.image)
+        seen = seen._replace(header=header, process=process)
     except HeaderError as error:
         return seen._replace(bad=BadSample(entry.index, entry.key, "header", str(error)))
     return seen if checks is None else _with_verdict(seen, entry, checks)

@@ -76,6 +76,17 @@ def open_cache(
         return _open[key]
 
 
+def clear_blocks(folder: Path) -> tuple[int, int]:
+    """Remove all blocks of a cache; those who use it go on, and read what they need anew.
+
+    Returns:
+        How many were removed, and the bytes of disk that they took; nothing where there is no cache.
+    """
+    if not (folder / "CACHEDIR.TAG").exists():
+        return 0, 0
+    return BlockCache(folder, limit_bytes=None).clear()
+
+
 @contextmanager
 def cache_elsewhere(folder: Path) -> Iterator[None]:
     """Let all caches of this process lie in another folder for a while, an empty one to find nothing cached.
@@ -91,17 +102,6 @@ def cache_elsewhere(folder: Path) -> Iterator[None]:
         with _opening:
             for key in [key for key in _open if key[0] == str(folder)]:
                 del _open[key]
-
-
-def clear_blocks(folder: Path) -> tuple[int, int]:
-    """Remove all blocks of a cache; those who use it go on, and read what they need anew.
-
-    Returns:
-        How many were removed, and the bytes of disk that they took; nothing where there is no cache.
-    """
-    if not (folder / "CACHEDIR.TAG").exists():
-        return 0, 0
-    return BlockCache(folder, limit_bytes=None).clear()
 
 
 class BlockCache:

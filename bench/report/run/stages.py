@@ -1,0 +1,107 @@
+"""What the loader's threads did."""
+
+from bench.report.charts.bars import bar
+from bench.report.elements import data, note, section, table
+from bench.report.log import Object, RunLog, number_of, object_of, stage_name
+from bench.report.markup import Markup, joined
+from bench.report.numbers import NONE, count, plain, seconds, share, size
+
+
+def stages(log: RunLog) -> Markup:
+    """Busy time and its percentiles by stage, and what they waited for."""
+    last = log.last
+    found = {
+        name: each for name, each in object_of(last, "stages").items() if isinstance(each, dict)
+    }
+    if not found:
+        return (
+            section("stages", "Stages", note("The log does not tell them.")) if last else Markup()
+        )
+    busy = {name: number_of(each, "busy_seconds") for name, each in found.items()}
+    total = sum(busy.values())
+    rows = [_row(name, each, busy[name], total) for name, each in found.items() if busy[name] > 0]
+    return section(
+        "stages",
+        "Stages",
+        note(_threads(last, total)),
+        table(
+            [
+                "stage",
+                "",
+                "share of work",
+                "busy",
+                "had a core",
+                "calls",
+                "samples",
+                "bytes",
+                "p50",
+                "p90",
+                "p99",
+            ],
+            rows,
+            caption="Work of the threads, of which they had a core for a share; p50, p90 and p99 are durations of one call",
+        ),
+        _waits(found),
+        _remote(last),
+    )
+
+
+def _row(name: str, stage: Object, busy: float, total: float) -> list[object]:
+    percentiles = [number_of(stage, f"p{percent}_seconds") for percent in (50, 90, 99)]
+    num_bytes, cpu = number_of(stage, "bytes"), number_of(stage, "cpu_seconds")
+    return [
+        stage_name(name),
+        bar(busy / total),
+        data(busy / total, share(busy, total)),
+        data(busy, seconds(busy)),
+        share(min(cpu, busy), busy) if "cpu_seconds" in stage else NONE,
+        count(number_of(stage, "calls")),
+        count(number_of(stage, "samples")),
+        size(num_bytes) if num_bytes else NONE,
+        *(data(each, seconds(each)) for each in percentiles),
+    ]
+
+
+def _threads(last: Object, total: float) -> str:
+    threads, lasted = number_of(last, "num_threads"), number_of(last, "seconds")
+    if threads <= 0 or lasted <= 0:
+        return f"The threads worked {seconds(total)} in all."
+    used = total / (threads * lasted)
+    return (
+        f"{plain(threads)} threads worked {seconds(total)} in all, {plain(100 * used)} % of the time that "
+        "they had; the loop's own thread works, too, and may take it beyond 100 %."
+    )
+
+
+def _waits(stages: Object) -> Markup:
+    waits = [
+        (
+            number_of(each, "waits", what, "seconds"),
+            stage,
+            what,
+            number_of(each, "waits", what, "count"),
+        )
+        for stage, each in stages.items()
+        for what in object_of(each, "waits")
+    ]
+    rows = [
+        (stage_name(stage), what, count(times), data(lasted, seconds(lasted)))
+        for lasted, stage, what, times in sorted(waits, reverse=True)
+    ]
+    return table(
+        ["stage", "waited for", "times", "in all"], rows, caption="Waiting within the loader"
+    )
+
+
+def _remote(last: Object) -> Markup:
+    remote = object_of(last, "remote")
+    requests = number_of(remote, "requests")
+    hits, misses = number_of(remote, "cache_hits"), number_of(remote, "cache_misses")
+    if not requests and not hits:
+        return Markup()
+    return joined(
+        note(
+            f"From the object store: {count(requests)} requests, {size(number_of(remote, 'bytes'))}; "
+            f"the cache had {share(hits, hits + misses)} of the blocks that were asked for."
+        )
+    )

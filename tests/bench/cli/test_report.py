@@ -1,0 +1,145 @@
+"""`gpu-aug report`: its arguments, what it takes from a log, and how it fails."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import report_pages, run_logs
+from tests.support.commands import Run
+
+
+@pytest.fixture
+def work(data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder around the data, with a log about it, as the working directory."""
+    monkeypatch.chdir(data.parent)
+    bad = [
+        run_logs.bad_record("cats/2.jpg", 2),
+        run_logs.bad_record("another.jpg", 3),
+        run_logs.bad_record("gone.jpg", 99),
+    ]
+    run_logs.write(Path("run.jsonl"), run_logs.lines(3, data="data", bad=bad))
+    return data.parent
+
+
+def page(path: str) -> Any:
+    """A page, parsed."""
+    found = report_pages.parse(Path(path).read_text(encoding="utf-8"))
+    assert report_pages.loads(found) == []
+    return found
+
+
+def test_data(run: Run, work: Path) -> None:
+    """A page about data, at the usual place; bad samples are no failure."""
+    (work / "data" / "cats" / "1.jpg").write_bytes(b"no image")
+    code, printed, _ = run("report", "data")
+
+    assert (code, printed) == (0, "written: report.html\n")
+    assert report_pages.tiles(page("report.html"), "data")["bad samples"] == 1
+
+
+def test_options_of_the_source(run: Run, work: Path) -> None:
+    """--format, --option and --split are those of the other commands, --verify decodes."""
+    rows = ["image,label,part", "data/cats/0.jpg,a,x", "data/cats/1.jpg,a,y", "data/dogs/1.jpg,b,y"]
+    (work / "table.csv").write_text("\n".join(rows))
+    arguments = ["--split", "y", "--option", "split_column=part", "--verify", "--workers", "1"]
+    code, _, error = run("report", "table.csv", *arguments, "-o", "out.html")
+
+    assert (code, error) == (0, "")
+    assert report_pages.tiles(page("out.html"), "data")["samples"] == 2
+    assert "--verify" not in report_pages.text_of(page("out.html"))
+
+
+@pytest.mark.usefixtures("work")
+def test_a_log_and_its_data(run: Run) -> None:
+    """The data that a log names is looked at; bad samples have pictures where they are still the same."""
+    code, _, _ = run("report", "run.jsonl")
+    found = page("report.html")
+
+    assert code == 0
+    assert report_pages.tiles(found, "data")["samples"] == 10
+    assert report_pages.tiles(found, "overview")["samples"] == 30 * run_logs.PER_STEP
+    [picture] = report_pages.section(found, "bad").iter("img")
+    assert "cats/2.jpg" in picture.attrib["alt"]
+    assert "1 picture of the first 3" in report_pages.text_of(report_pages.section(found, "bad"))
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "why"),
+    [
+        ("data", ["--log-only"], "--log-only was asked for"),
+        ("moved", [], "moved does not exist"),
+        ("s3://bucket/photos", [], "s3://bucket/photos is no file of this machine"),
+        ("pipe:rm -rf .", ["--allow-pipe"], "pipe:rm -rf . is no file of this machine"),
+        (None, [], "the log does not name it"),
+    ],
+)
+def test_a_log_without_its_data(
+    run: Run, work: Path, source: str | None, arguments: list[str], why: str
+) -> None:
+    """The page tells of the run, and why not of the data."""
+    told = list(run_logs.lines(3))
+    told[0]["data"] = source
+    run_logs.write(work / "run.jsonl", told)
+    code, _, printed = run("report", "run.jsonl", *arguments)
+
+    assert (code, printed) == (0, "")
+    text = report_pages.text_of(page("report.html"))
+    assert f"Not looked at: {why}" in text
+    assert "samples 480" in text
+
+
+def test_how_a_log_opened_its_data(run: Run, work: Path) -> None:
+    """Options of the source stand in the log, and those of the command come before them."""
+    told = list(run_logs.lines(3, data="data"))
+    told[0]["settings"]["source_options"] = {"classes": "['dogs', 'cats']", "format": "folder"}
+    run_logs.write(work / "run.jsonl", told)
+
+    assert run("report", "run.jsonl")[0] == 0
+    assert set(report_pages.rows(page("report.html"), "All classes")) == {"0 dogs", "1 cats"}
+    assert run("report", "run.jsonl", "--option", "classes=['cats', 'dogs']")[0] == 0
+    assert set(report_pages.rows(page("report.html"), "All classes")) == {"0 cats", "1 dogs"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["missing"], "missing does not exist"),
+        (["empty"], "images"),
+        (["data", "-o", "page.txt"], "a page's name must end in .html, got page.txt"),
+        (["data", "-o", "no/such.html"], "no/such.html"),
+        (["data", "-o", "data"], "cannot be written to data"),
+        (["data", "--log-only"], "--log-only is for the log of a run, and data is none"),
+        (["data", "--format", "flder"], "flder"),
+        (["data", "--split", "train"], "split"),
+        (["data", "--option", "color"], "--option must be NAME=VALUE, got 'color'"),
+        (["data", "--option", "color=3"], "color"),
+        (["data", "--workers", "0"], "0"),
+        (["pipe:cat x.tar"], "add --allow-pipe"),
+        (["torn.jsonl"], "torn.jsonl is no whole log of a run"),
+    ],
+)
+def test_bad_arguments_are_one_sentence(
+    run: Run, work: Path, arguments: list[str], expected: str
+) -> None:
+    """Exit code 2, one line on standard error, and no page."""
+    (work / "empty").mkdir()
+    (work / "torn.jsonl").write_text('{"kind": "run", "da')
+    code, printed, error = run("report", *arguments)
+
+    assert (code, printed) == (2, "")
+    [sentence] = error.splitlines()
+    assert sentence.startswith("error: ")
+    assert expected in sentence
+    assert not list(work.glob("*.html"))
+
+
+def test_a_page_that_cannot_be_replaced(run: Run, work: Path) -> None:
+    """A page is replaced; a folder of its name is not."""
+    for _ in range(2):
+        assert run("report", "data", "-o", "page.html")[0] == 0
+    (work / "folder.html").mkdir()
+
+    code, _, error = run("report", "data", "-o", "folder.html")
+    assert code == 2
+    assert "folder.html" in error

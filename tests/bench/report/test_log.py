@@ -1,0 +1,108 @@
+"""A log is read whole, torn or damaged, and never takes much memory."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.output.errors import BenchError
+from bench.report.log import MOST_INTERVALS, is_run_log, read_log
+from tests.support import run_logs
+
+
+def test_a_whole_log(tmp_path: Path) -> None:
+    """Intervals are the differences of successive lines, and epochs begin where their number changes."""
+    log = read_log(run_logs.write(tmp_path / "run.jsonl", run_logs.lines(25)))
+
+    assert [one.seconds for one in log.intervals] == [1.0] * 25
+    assert {one.rate for one in log.intervals} == {10 * run_logs.PER_STEP}
+    assert log.epochs == [(1.0, 0), (11.0, 1), (21.0, 2)]
+    assert log.end is not None
+    assert (log.is_torn, log.unread, log.num_bad) == (False, [], 0)
+
+
+def test_a_killed_run(tmp_path: Path) -> None:
+    """A last line that ends in the middle is left out, and all others count."""
+    path = run_logs.write(tmp_path / "run.jsonl", list(run_logs.lines(5))[:-1])
+    path.write_bytes(path.read_bytes()[:-40])
+
+    log = read_log(path)
+
+    assert (log.is_torn, log.end, len(log.intervals)) == (True, None, 4)
+    assert log.last["samples"] == 40 * run_logs.PER_STEP
+
+
+def test_damaged_lines(tmp_path: Path) -> None:
+    """A line in the middle that is no object is named, and one of another kind is counted."""
+    written = [json.dumps(line) for line in run_logs.lines(3)]
+    written[2:3] = ['{"kind": "sta', "[1, 2]", '{"kind": "weather"}', ""]
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(written) + "\n")
+
+    log = read_log(path)
+
+    assert (log.unread, log.num_others, log.is_torn) == ([3, 4], 1, False)
+    assert [one.seconds for one in log.intervals] == [1.0, 2.0]
+
+
+def test_numbers_that_are_none(tmp_path: Path) -> None:
+    """Texts, infinities and missing numbers count as nothing, and time that goes back as no time."""
+    told = [
+        run_logs.start(),
+        {"kind": "stats", "at": 1.0, "samples": "many", "queue": 3},
+        {"kind": "stats", "at": 0.5, "samples": 10},
+        {"kind": "stats", "at": 2.0, "samples": float("inf")},
+        {"kind": "stats", "at": 3.0, "samples": 30},
+    ]
+    log = read_log(run_logs.write(tmp_path / "run.jsonl", told))
+
+    assert [(one.seconds, one.rate) for one in log.intervals] == [(1.0, 0), (1.0, 0), (1.0, 30)]
+
+
+def test_a_long_run_becomes_few_intervals(tmp_path: Path) -> None:
+    """What is put together keeps the sums and the extremes: a pause of a second in 3 hours is still seen."""
+    told = [run_logs.start()]
+    samples = 0
+    for second in range(1, 10_001):
+        samples += 0 if second == 7000 else 500 if second == 3000 else 100
+        told.append({"kind": "stats", "at": second, "samples": samples})
+    log = read_log(run_logs.write(tmp_path / "run.jsonl", told))
+
+    assert len(log.intervals) <= MOST_INTERVALS
+    assert sum(one.gained("samples") for one in log.intervals) == samples
+    assert (log.intervals[0].began, log.intervals[-1].ended) == (0.0, 10_000)
+    assert min(one.lowest for one in log.intervals) == 0
+    assert max(one.highest for one in log.intervals) == 500
+    assert {one.lowest for one in log.intervals} == {0, 100}
+
+
+@pytest.mark.parametrize(
+    "content", ["", "image,label\n", '{"image": "a.jpg"}\n', "\0\xff", '{"kind": "stats"}\n']
+)
+def test_what_is_no_log(tmp_path: Path, content: str) -> None:
+    """Other files are told apart by how they begin, and refused in one sentence."""
+    path = tmp_path / "some.jsonl"
+    path.write_text(content)
+
+    assert not is_run_log(str(path))
+    with pytest.raises(BenchError, match="no whole log of a run"):
+        read_log(path)
+
+
+def test_a_log_is_known_by_its_beginning(tmp_path: Path) -> None:
+    """Also where it was written without spaces; a folder, a pattern and a URL are none."""
+    path = tmp_path / "a.log"
+    path.write_text('{"kind":"run"}\n')
+
+    assert is_run_log(str(path))
+    assert not any(map(is_run_log, [str(tmp_path), "*.jsonl", "s3://bucket/run.jsonl", "no\0name"]))
+
+
+def test_a_torn_first_line(tmp_path: Path) -> None:
+    """A run that was killed at once leaves nothing to tell."""
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps(run_logs.start())[:60])
+
+    assert is_run_log(str(path))
+    with pytest.raises(BenchError, match="no whole log of a run"):
+        read_log(path)
