@@ -136,6 +136,8 @@ def _alone(ground: Ground) -> Iterable[Mapping[str, Any]]:
     yield {"prefetch": 4}
     if ground.decoder == "cpu":
         yield {"helper_process": True}
+    elif "cpu" in ground.decoders:
+        yield {"decoder": "cpu", "helper_process": True}
     yield from ({"decoder": name} for name in ground.decoders if name != ground.decoder)
     yield from ({"engine": name} for name in ground.engines if name != ground.engine)
     fewer = sorted({threads // 2, threads // 4} - {0, threads}, reverse=True)

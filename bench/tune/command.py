@@ -17,6 +17,8 @@ from bench.tune.show import show_tuning
 from bench.tune.tune import Tell, tune
 from bench.tune.tuning import Tuning
 from bench.video.clips import clip_settings, usual_batch_size, usual_recipe
+from dali_pipes.evaluation import random_steps
+from dali_pipes.variants import make_variants
 from readers import Dataset
 from readers.prepare.source import open_at_random
 
@@ -54,7 +56,10 @@ def tune_and_show(
     if chosen_clips is not None:
         dataset = chosen_clips.clips(dataset)
     name = recipe or usual_recipe(chosen_clips)
+    made = recipe_from(name)
     settings = _settings(asked, dataset, usual_batch_size(chosen_clips))
+    if not random_steps(make_variants(made, None).recipes):
+        settings["last_batch"] = "partial"  # as `gpu-aug run` goes through all samples then
     console = wide_console()
     with _progress(console) as tell:
         found = tune(dataset, recipe_from(name), source=source, on_progress=tell, **settings, **aim)

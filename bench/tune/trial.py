@@ -1,6 +1,7 @@
 """A candidate at work: a real loader, and a consumer that takes its batches as a training step would."""
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from itertools import count
 
@@ -53,7 +54,9 @@ class Trial:
         Raises:
             dali_pipes.LoaderError: It cannot be made here, or another of the packages' errors.
         """
-        self.loader = self._make()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # who made the first loader has heard of it
+            self.loader = self._make()
         self.loader.set_epoch(self._epoch)
         self._batches = _endless(self.loader)
         began = clock()

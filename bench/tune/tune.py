@@ -169,6 +169,7 @@ def _ground(task: _Task, loader: Loader) -> Ground:
         for name, value in task.settings.items()
         if not (name in unset and value == "auto") and value is not None
     }
+    clips = find_clips(task.dataset) is not None
     return Ground(
         threads,
         loader.device.type,
@@ -177,8 +178,8 @@ def _ground(task: _Task, loader: Loader) -> Ground:
         decoders,
         engines,
         frozenset(fixed - {"batch_size"}),
-        blocks=getattr(task.dataset, "block_size", 1) > 1,
-        clips=find_clips(task.dataset) is not None,
+        blocks=not clips and getattr(task.dataset, "block_size", 1) > 1,
+        clips=clips,
     )
 
 

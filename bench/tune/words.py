@@ -99,8 +99,8 @@ def doubt_of(bound: Bound, made: float, stats: Stats | None, *, enough: bool) ->
         )
     if not enough and made > _ABOVE * slowest.images_per_second:
         return (
-            f"The loader makes {made / slowest.images_per_second:.2f} times what follows from its stages: while these were "
-            "measured other processes took more of the cores or of the storage."
+            f"The loader makes {made / slowest.images_per_second:.2f} times what follows from its parts alone: other "
+            "processes took more while these were measured, or the reads of an epoch lie closer together than theirs."
         )
     limit = "" if stats is None else stats.limit
     if not enough and bound.verdict == "enough":

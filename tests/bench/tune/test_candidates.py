@@ -36,10 +36,14 @@ def test_what_the_user_set_is_left_alone() -> None:
 
 
 def test_a_helper_process_needs_our_own_decoder() -> None:
-    """With DALI as the default decoder none is tried."""
-    tried = candidates(ground(decoder="dali"))
+    """With DALI as the default decoder none is tried but together with ours."""
+    tried = [dict(one.settings) for one in candidates(ground(decoder="dali"))]
 
-    assert not any("helper_process" in candidate.settings for candidate in tried)
+    assert [one for one in tried if "helper_process" in one] == [
+        {"decoder": "cpu", "helper_process": True}
+    ]
+    fixed = candidates(ground(decoder="dali", fixed=frozenset({"decoder"})))
+    assert not any("helper_process" in one.settings for one in fixed)
 
 
 def test_what_alters_anything_is_an_option() -> None:
