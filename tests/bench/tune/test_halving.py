@@ -182,3 +182,14 @@ def test_one_round_proves_nothing() -> None:
     heat.add("lucky", 0, Turn(300, 1.0, 0.0))
 
     assert not heat.beats("lucky", "defaults")
+
+
+def test_only_rounds_of_both_are_compared() -> None:
+    """A round that one of them missed says nothing, and shifts no other."""
+    heat = Heat()
+    for number, rate in ((0, 100), (1, 50), (2, 200)):
+        heat.add("defaults", number, Turn(rate, 1.0, 0.0))
+    for number, rate in ((0, 120), (2, 240)):
+        heat.add("a", number, Turn(rate, 1.0, 0.0))
+
+    assert heat.ratios("a", "defaults") == [1.2, 1.2]

@@ -115,6 +115,13 @@ def test_a_setting_that_adds_nothing_is_left_out() -> None:
     assert dict(single.candidates[single.chosen].settings) == {"num_threads": 4}
 
 
+def test_of_what_was_tried_the_chosen_settings_are_the_advice() -> None:
+    """Parts of them, which are better than the defaults as well, are not told beside them."""
+    found = search(Made({"num_threads=4": 1.3, "prefetch=4": 1.2}))
+
+    assert [one.change for one in measured_advice(found)] == [found.chosen]
+
+
 def test_other_pixels_are_named_and_never_chosen() -> None:
     """An option that is by far the fastest is advice alone."""
     found = search(Made({"decode=fast": 3.0}))
