@@ -24,6 +24,10 @@ from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
+from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
+from dali_pipes.ranks.pulse import Pulse
+from dali_pipes.ranks.table import RankTable
+from dali_pipes.ranks.watch import Watch
 from dali_pipes.replay import Replay, replay
 from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
@@ -144,6 +148,10 @@ class Loader:
             first loop, which takes seconds, serves later loops, and ends with `close`, with the loader, or with
             a loop that is left early. It needs decoder="cpu". Dataset and recipe are pickled, so their classes
             must be importable, not defined in the script itself.
+        heartbeat: How the ranks tell each other where they are, so that one of them can say who is late and why, and
+            when a loop that gets no batch is spoken of, with what its threads do; in the log ``gpu_aug.dali_pipes``.
+            "auto" uses torch's process group, where there is one of several ranks; a folder that all ranks share
+            needs none; `Heartbeat` says more; None watches nothing.
 
     Attributes:
         device: The device that was chosen.
@@ -207,12 +215,15 @@ class Loader:
         images: str | Iterable[str] | Mapping[str, str] | None = None,
         maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
+        heartbeat: HeartbeatChoice = "auto",
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name != "self"})
         self._recorder = Recorder()
         self._setup = setup = make_setup(options, self._recorder)
         self._meter = LoopMeter(self._recorder, setup.num_threads)
         choice, order = setup.choice, setup.fetcher.order
+        data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
+        self._watch = Watch(as_heartbeat(heartbeat), self._recorder, data)
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self._ranks = Ranks(rank, world_size)
         self._steps: AnySteps | None = None
@@ -495,6 +506,10 @@ class Loader:
         arguments.require_one_of("scope", scope, ("epoch", "run"))
         return self._meter.stats(scope, self._epochs.epoch)
 
+    def ranks(self) -> RankTable:
+        """Where all ranks of the run stand, as far as they are heard of, and which of them are late; print it."""
+        return self._watch.ranks(self._ranks.expected())
+
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each.
 
@@ -547,31 +562,34 @@ class Loader:
     def _run(self, epoch: int, consumed: Consumed, number: int) -> Generator[Batch]:
         self._meter.begin()
         steps, production = self.steps, self._production
-        producer = production.start(steps.largest)
-        under_way = 0
-        try:
-            for plan in steps.plans(epoch, consumed):
-                producer.submit(plan)
-                under_way += 1
-                if under_way > producer.capacity:
-                    batch = self._hand_over(producer, number)
-                    under_way -= 1
-                    if batch is None:
-                        break
-                    yield batch
-            for _ in range(under_way):
-                if (batch := self._hand_over(producer, number)) is not None:
-                    yield batch
-            production.keep(producer)
-        finally:
-            production.stop(producer)
+        with self._watch.loop(self._ranks.settle(), epoch) as pulse:
+            producer = production.start(steps.largest)
+            pulse.account = producer.account
+            under_way = 0
+            try:
+                for plan in steps.plans(epoch, consumed):
+                    producer.submit(plan)
+                    under_way += 1
+                    if under_way > producer.capacity:
+                        batch = self._hand_over(producer, number, pulse)
+                        under_way -= 1
+                        if batch is None:
+                            break
+                        yield batch
+                for _ in range(under_way):
+                    if (batch := self._hand_over(producer, number, pulse)) is not None:
+                        yield batch
+                production.keep(producer)
+            finally:
+                production.stop(producer)
 
-    def _hand_over(self, producer: Producer, number: int) -> Batch | None:
+    def _hand_over(self, producer: Producer, number: int, pulse: Pulse) -> Batch | None:
         """Return the next batch; None behind the end of a stream."""
-        with self._meter.waiting(producer.ready(), producer.capacity + 1):
+        with self._meter.waiting(producer.ready(), producer.capacity + 1), pulse.waiting():
             batch, bad = self._take(producer, number)
         if batch is not None:
             self._meter.hand_over(len(batch), bad)
+            pulse.hand_over(len(batch), bad)
         return batch
 
     def _take(self, producer: Producer, number: int) -> tuple[Batch | None, int]:

@@ -50,6 +50,13 @@ class Reply:
     compiling: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the helper process says of its threads, when an `Account` without words asks for it; it belongs to no batch."""
+
+    text: str = ""
+
+
 def make_job(setup: Setup, steps: AnySteps) -> Job:
     """Return what a helper process is told.
 

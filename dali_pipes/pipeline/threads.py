@@ -45,6 +45,11 @@ def _note_collection(phase: str, _: dict[str, int]) -> None:
 gc.callbacks.append(_note_collection)
 
 
+def in_collection() -> bool:
+    """Whether the garbage collector called what runs in this thread now: then nobody may be waited for."""
+    return threading.get_ident() in _COLLECTING
+
+
 class Workers:
     """Threads that render the canvases of a step, each some rows of it.
 
@@ -131,7 +136,7 @@ class Workers:
         It waits for the others, unless the garbage collector ends a loop that nobody holds any more: that can happen
         while this thread has a lock that the others need, such as the one for starting threads.
         """
-        self.pool.shutdown(wait=threading.get_ident() not in _COLLECTING, cancel_futures=True)
+        self.pool.shutdown(wait=not in_collection(), cancel_futures=True)
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:
