@@ -146,6 +146,19 @@ class TestLog:
         }  # fmt: skip
 
 
+def test_trace(run: Run, data: Path, tmp_path: Path) -> None:
+    """It has the stages of every step; where it cannot be written that is said before the run."""
+    path = tmp_path / "trace.json"
+    code, printed, _ = run("run", data, "--batch-size", 2, "--trace", path)
+    assert code == 0
+    assert f"written: {path}" in printed
+    events = json.loads(path.read_text())["traceEvents"]
+    steps = {one["args"].get("step") for one in events if one["name"] == "decode"}
+    assert {0, 1, 2, 3, 4} <= steps
+    code, _, error = run("run", data, "--trace", tmp_path / "no" / "trace.json")
+    assert (code, "cannot be written to" in error) == (2, True)
+
+
 class TestView:
     @pytest.mark.parametrize("width", [60, 80, 160])
     @pytest.mark.parametrize("step_ms", [None, 5.0])
