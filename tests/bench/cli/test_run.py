@@ -200,6 +200,18 @@ class TestView:
             "batch 2 of 5", "batch 4 of 5"
         ]  # fmt: skip
 
+    def test_short_epochs_with_bad_samples(self, data: Path) -> None:
+        """The rate is that of the run where an epoch has just begun; a bad sample counts once."""
+        (data / "cats" / "torn.jpg").write_bytes(b"")
+        console = Console(width=100, force_terminal=True, record=True, file=io.StringIO())
+        recipe = Recipe([RandomResizedCrop(16)])
+        loader = Loader(open_dataset(data), recipe, batch_size=11, device="cpu", on_bad_sample="skip")
+        view = RunView(loader, console, total=4, unit="images", step_ms=None)
+        for _ in batches_of(loader, epochs=3, steps=None):
+            pass
+        console.print(view.render())
+        assert "1 sample, met 3 times" in console.export_text()
+
     def test_shares_add_up(self, data: Path) -> None:
         """Stages and idle threads are all of the threads' time, also where helpers had more of it."""
         loader = Loader(
