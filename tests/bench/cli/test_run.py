@@ -205,7 +205,9 @@ class TestView:
         (data / "cats" / "torn.jpg").write_bytes(b"")
         console = Console(width=100, force_terminal=True, record=True, file=io.StringIO())
         recipe = Recipe([RandomResizedCrop(16)])
-        loader = Loader(open_dataset(data), recipe, batch_size=11, device="cpu", on_bad_sample="skip")
+        loader = Loader(
+            open_dataset(data), recipe, batch_size=11, device="cpu", on_bad_sample="skip"
+        )
         view = RunView(loader, console, total=4, unit="images", step_ms=None)
         for _ in batches_of(loader, epochs=3, steps=None):
             pass
