@@ -18,7 +18,9 @@ from PIL import Image
 from bench.report.log import read_log
 from bench.report.page import data_page, look_at_data, run_page
 from dali_pipes.decode.check import CHECKS
+from readers import BadSample
 from readers.prepare import inspect
+from readers.prepare.inspection import MOST_LISTED
 from readers.prepare.source import open_source
 from tests.support import annotated, report_pages, run_logs
 from tests.support.report_pages import SVG
@@ -314,3 +316,20 @@ def test_a_stream(tmp_path: Path) -> None:
     assert report_pages.tiles(page, "data")["bad samples"] == 1
     assert report_pages.numbers(page, "Formats")["jpeg"] == [2]
     assert not list(page.iter("img"))
+
+
+def test_large_data_makes_no_large_page(folder: Path) -> None:
+    """Most different shapes, classes and bad samples that an inspection keeps make a page of less than 1.5 MB."""
+    found = inspect(open_source(str(folder)), num_workers=1)
+    found.labels = Counter({label: 1 + label % 700 for label in range(100_000)})
+    sides = np.random.default_rng(0).integers(1, 9000, (10_000, 2)).tolist()
+    found.shapes = Counter(dict.fromkeys(map(tuple, sides), 100))
+    for index in range(MOST_LISTED + 5):
+        found.add_bad(BadSample(index, f"folder/{index}.jpg", "decode", f"reason {index} " * 99))
+    page = data_page(look_at_data("data", found))
+
+    assert len(page) < 1_500_000
+    text = report_pages.text_of(report_pages.parse(page))
+    assert "5 more are counted and not listed" in text
+    assert "The first 500 of 10,000 by name" in text
+    assert "The largest 2,000 of 100,000 classes" in text
