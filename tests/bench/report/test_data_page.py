@@ -23,6 +23,7 @@ from readers.prepare import inspect
 from readers.prepare.inspection import MOST_LISTED
 from readers.prepare.source import open_source
 from tests.support import annotated, report_pages, run_logs
+from tests.support.lerobot import TOP, Robot
 from tests.support.report_pages import SVG
 from tests.support.videos import pan, write_video
 
@@ -279,6 +280,24 @@ def test_videos(tmp_path: Path) -> None:
     assert "30 frames" in text
     assert sum(map(sum, report_pages.numbers(page, "Videos by frames per second").values())) == 2
     assert [image.size for image in pictures(page)] == [(64, 48)] * 2
+
+
+def test_frames_of_robots_and_folders(tmp_path: Path) -> None:
+    """A robot's sample is shown as the frame that it is, a folder of frames as its first one."""
+    made = Robot()
+    made.write(tmp_path / "robot")
+    written = made.frames(TOP).astype(np.float32)
+    for number, image in enumerate(pictures(page_of(tmp_path / "robot"))):
+        distances = np.abs(written - np.asarray(image, np.float32)).mean((1, 2, 3))
+        assert distances.argmin() == 2 * number
+    folder = tmp_path / "frames" / "a" / "video"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        Image.new("RGB", (20, 10), (80 * number, 0, 0)).save(folder / f"{number}.png")
+    [frame] = pictures(page_of(tmp_path / "frames", format="frame-folder"))
+
+    assert frame.size == (20, 10)
+    assert np.asarray(frame)[..., 0].max() < 20
 
 
 def test_nothing_can_be_read(tmp_path: Path) -> None:
