@@ -17,12 +17,14 @@ from dali_pipes.choose import DecoderName
 from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
+from dali_pipes.headroom import Headroom, TrainingStep, measure_headroom
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
+from dali_pipes.replay import Replay, replay
 from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
@@ -340,6 +342,77 @@ class Loader:
         finally:
             self._production.stop(producer)
         return batch
+
+    def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
+        """Make one row of a batch once more, with its draws and the picture after each operation.
+
+        It is made as a loop makes it, by the same decoder and engine, so its row is equal bit for bit to that of the loop.
+        The picture after an operation is what the loader would hand over if the recipe ended there. A function that
+        takes a whole batch (`BatchFunction`) gets the row and those that it may be mixed with alone. It needs no loop,
+        and moves neither state nor statistics.
+
+        Args:
+            index: Place of the sample in the dataset, as in `batch.indices`.
+            epoch: Number of the epoch, as `epoch` of the loader says it.
+            repeat: Which of the times that the epoch has the sample, from 0: mixtures by weights repeat samples.
+            view: Which picture of several views is followed.
+
+        Raises:
+            LoaderError: The epoch does not have the sample so often; a stream; a pipeline of `from_dali`.
+            BadSampleError: The sample is bad, so that it is in no batch.
+
+        Example:
+            >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=64), batch_size=8)
+            >>> found = loader.replay(3, epoch=2)
+            >>> [step.name for step in found.steps], found.row.isnan().any().item()
+            (['RandomResizedCrop', 'HorizontalFlip', 'Normalize'], False)
+        """
+        return replay(self._setup, index, epoch, repeat=repeat, view=view)
+
+    def headroom(
+        self, step: TrainingStep, *, steps: int = 20, rounds: int = 5, kept: int = 4
+    ) -> Headroom:
+        """Measure how much faster training would be at most if its input took no time.
+
+        Your training step runs on a few batches that are in memory, again and again, and on batches fresh from the
+        loader, in turns: so the first rate is that of an infinitely fast input, and a drift of the machine decides
+        nothing. While the first is measured the loader rests; before the second is measured it comes into full flow. The
+        step trains: on repeats as well, and on samples that later loops bring again, so give it a model that you can
+        spare. Fresh batches are those that the next loop begins with, epoch after epoch. State, epoch, audit, ledger and
+        statistics do not know of it. On several ranks call it on all of them: each makes the same number of steps.
+
+        Args:
+            step: Your training step: takes a `Batch`, and must not change it in place.
+            steps: Steps of a stretch.
+            rounds: How often both are measured.
+            kept: Batches that are kept in memory.
+
+        Raises:
+            LoaderError: An argument that is not allowed, or a step that changes its batch.
+            BadSampleError: As in a loop.
+
+        Example:
+            >>> loader = Loader(open_dataset("photos/"), Recipe.imagenet_train(size=32), batch_size=8)
+            >>> weight = torch.zeros(3 * 32 * 32, 2, requires_grad=True)
+            >>> def step(batch):
+            ...     scores = batch.images.flatten(1) @ weight
+            ...     torch.nn.functional.cross_entropy(scores, batch.labels).backward()
+            >>> found = loader.headroom(step, steps=3, rounds=2)
+            >>> found                                          # a verdict in one sentence
+            ...
+            >>> found.gain > 0
+            True
+        """
+        expected = self._expected
+        return measure_headroom(
+            self._setup,
+            expected,
+            self._epochs.upcoming(expected),
+            step,
+            num_steps=steps,
+            rounds=rounds,
+            kept=kept,
+        )
 
     @property
     def steps(self) -> AnySteps:

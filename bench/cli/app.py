@@ -17,6 +17,7 @@ from bench.cli.bench.ops import ops
 from bench.cli.bench.overhead import overhead
 from bench.cli.bench.read import read
 from bench.cli.bench.scale import scale
+from bench.cli.cache import cache
 from bench.cli.doctor import doctor
 from bench.cli.groups import spread_groups
 from bench.cli.index import index
@@ -47,7 +48,7 @@ app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
-    app: (run, warm, preview, tile, pack, audit, inspect, report, index, doctor),
+    app: (run, report, warm, preview, tile, pack, audit, inspect, index, cache, doctor),
     _bench: (
         *(compare, make_videos, crops, busy, read, install_peers),
         *(overhead, ops, batch, scale),

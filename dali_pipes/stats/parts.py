@@ -27,7 +27,7 @@ class StageStats:
         bytes: Of reading and decoding the encoded images, else what was made or copied.
         busy_seconds: Seconds that threads worked on it; those of several threads add up.
         cpu_seconds: Of these, those in which the thread had a core. The rest it waited: for storage, for another
-            process or loader that took the core, or for Python's lock.
+            process or loader that took the core, or for Python's lock. Where DALI does the work all of them.
         p50_seconds: Half of the calls took no longer than this; so `p90_seconds` and `p99_seconds`. Within 5 %.
         p90_seconds: See p50_seconds.
         p99_seconds: See p50_seconds.

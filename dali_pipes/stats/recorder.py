@@ -106,7 +106,13 @@ class Recorder:
         return self._counts.traffic
 
     def measure(
-        self, stage: Stage, *, samples: int = 0, num_bytes: int = 0, work: Any = None
+        self,
+        stage: Stage,
+        *,
+        samples: int = 0,
+        num_bytes: int = 0,
+        work: Any = None,
+        by_others: bool = False,
     ) -> "_Measured":
         """Count the time of a block for a stage. Within the block of another stage that one's time stands still.
 
@@ -115,8 +121,10 @@ class Recorder:
             samples: Samples that it works on; so `num_bytes`, see StageCounts. Both may be set in the block.
             num_bytes: Bytes.
             work: What it works on; its `str` is asked for only if somebody wants to know.
+            by_others: Whether the calling thread waits for others that do the work, such as DALI's: whether those have
+                a core is not known, and taken for granted.
         """
-        return _Measured(self, stage, samples, num_bytes, work)
+        return _Measured(self, stage, samples, num_bytes, work, by_others)
 
     def waited(self, stage: Stage, what: str, seconds: float) -> None:
         """Count that a stage waited for something."""
@@ -178,14 +186,20 @@ class _Measured:
     """A call of a stage; see Recorder.measure."""
 
     __slots__ = (
-        "began", "cpu_seconds", "cpu_since", "num_bytes", "outer", "recorder", "samples", "seconds", "since", "stage",
+        "began", "by_others", "cpu_seconds", "cpu_since", "num_bytes", "outer", "recorder", "samples", "seconds", "since", "stage",
         "work",
     )  # fmt: skip
 
     def __init__(
-        self, recorder: Recorder, stage: Stage, samples: int, num_bytes: int, work: Any
+        self,
+        recorder: Recorder,
+        stage: Stage,
+        samples: int,
+        num_bytes: int,
+        work: Any,
+        by_others: bool,
     ) -> None:
-        self.recorder, self.stage, self.work = recorder, stage, work
+        self.recorder, self.stage, self.work, self.by_others = recorder, stage, work, by_others
         self.samples, self.num_bytes = samples, num_bytes
         self.seconds = self.cpu_seconds = 0.0
         self.outer: _Measured | None = None
@@ -218,7 +232,7 @@ class _Measured:
             counts.samples += self.samples
             counts.num_bytes += self.num_bytes
             counts.seconds += self.seconds
-            counts.cpu_seconds += self.cpu_seconds
+            counts.cpu_seconds += self.seconds if self.by_others else self.cpu_seconds
             if ident == recorder._looping:
                 recorder._own[self.stage] += self.seconds
             bucket = bucket_of(self.seconds)

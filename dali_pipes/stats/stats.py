@@ -17,6 +17,10 @@ TRAINING_LOOP = "training loop"
 
 _WORTH_NAMING = 0.05  # of the time waited
 
+_ENOUGH_CORES = 0.75
+
+_COMPUTING = ("header", "draw", "decode", "augment", "targets")
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
@@ -75,6 +79,13 @@ class Stats:
         return self.wait_seconds / self.seconds if self.seconds else 0.0
 
     @property
+    def core_share(self) -> float:
+        """The share of their time that threads had a core while they worked, reading left out; 1 where they did not work."""
+        working = [stage for name, stage in self.stages.items() if name in _COMPUTING]
+        busy = sum(stage.busy_seconds for stage in working)
+        return min(1.0, sum(stage.cpu_seconds for stage in working) / busy) if busy else 1.0
+
+    @property
     def limit(self) -> str:
         """The stage that the training loop waits for most, "training loop" where it waits for less than 5 % of its time.
 
@@ -94,7 +105,12 @@ class Stats:
             named[name] = asdict(named[name])
         named["late"], named["whole_images"] = dict(self.late), dict(self.whole_images)
         named["stages"] = {name: asdict(stage) for name, stage in self.stages.items()}
-        return {**named, "wait_share": self.wait_share, "limit": self.limit}
+        return {
+            **named,
+            "wait_share": self.wait_share,
+            "core_share": self.core_share,
+            "limit": self.limit,
+        }
 
     def __sub__(self, earlier: "Stats") -> "Stats":
         """What happened between two statistics of the same scope."""
@@ -122,7 +138,13 @@ class Stats:
             for name, spent in sorted(self.late.items(), key=lambda part: -part[1])
             if spent >= _WORTH_NAMING * self.wait_seconds
         ]
-        return f"the training loop waited for {share}, while threads worked on: {', '.join(parts)}"
+        cores = ""
+        if self.core_share < _ENOUGH_CORES:
+            cores = (
+                f"; they had a core for only {self.core_share:.0%} of their work: other threads and processes take the "
+                "cores"
+            )
+        return f"the training loop waited for {share}, while threads worked on: {', '.join(parts)}{cores}"
 
     def __repr__(self) -> str:
         return "\n".join([*self._summary(), *stage_table(self.stages), *stage_waits(self.stages)])

@@ -29,6 +29,7 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[2]
 STATUSES = ("429", "500", "503")
+_PIECE = 1 << 15  # bytes that a throttled answer sends at once
 KINDS = (*STATUSES, "reset", "truncate", "drip", "stall", "wrong-range", "whole", "etag")
 
 
@@ -41,6 +42,7 @@ class Faults:
             body cut off; a byte every 20 ms; silence after the first half; another range
             than the one asked for; the whole object instead; another ETag.
         delay: Seconds before each answer.
+        bytes_per_second: What all answers with a file's bytes share; 0 is without limit.
         skip: So many of the reads to come are left alone before faults begin.
         refusal: Status and body of the answer to every request, lists among them; None for others.
     """
@@ -53,11 +55,22 @@ class Faults:
         delay: float = 0.0,
         skip: int = 0,
         refusal: tuple[int, str] | None = None,
+        bytes_per_second: float = 0.0,
     ) -> None:
         self.rate, self.kinds, self.delay, self.skip = rate, kinds, delay, skip
-        self.refusal = refusal
+        self.refusal, self.bytes_per_second = refusal, bytes_per_second
+        self._free_at = 0.0
         self._random = random.Random(seed)
         self._lock = threading.Lock()
+
+    def throttle(self, num_bytes: int) -> None:
+        """Wait until so many bytes may have been sent since the last ones."""
+        if self.bytes_per_second:
+            with self._lock:
+                begin = max(time.monotonic(), self._free_at)
+                self._free_at = begin + num_bytes / self.bytes_per_second
+                until = self._free_at
+            time.sleep(max(until - time.monotonic(), 0))
 
     def draw(self) -> str:
         """The fault of the next request, "" for none."""
@@ -226,7 +239,9 @@ class _Handler(BaseHTTPRequestHandler):
             descriptor, start, left = answer.file
             with suppress(ConnectionError):
                 while left:
-                    sent = os.sendfile(self.connection.fileno(), descriptor, start, left)
+                    part = min(left, _PIECE) if self.server.faults.bytes_per_second else left
+                    self.server.faults.throttle(part)
+                    sent = os.sendfile(self.connection.fileno(), descriptor, start, part)
                     start, left = start + sent, left - sent
             os.close(descriptor)
 

@@ -112,7 +112,7 @@ class DaliImageDecoder:
 
     def take(self) -> Pending:
         """Wait for the oldest step, and go on with it."""
-        with self._recorder.measure("decode"):
+        with self._recorder.measure("decode", by_others=True):
             pushed = self._under_way.popleft()
             outputs = self._feed.take(self._side.stream)
             rendering, hidden = pushed.rendering, pushed.hidden

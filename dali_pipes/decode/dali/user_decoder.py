@@ -66,7 +66,7 @@ class UserImageDecoder:
 
     def take(self) -> Pending:
         """Wait for the oldest step, and go on with it."""
-        with self._workers.recorder.measure("decode"):
+        with self._workers.recorder.measure("decode", by_others=True):
             fetched, rows = self._under_way.popleft()
             decoded, pictures = self._decode(fetched, rows)
         if self._decoder.device_id is None:

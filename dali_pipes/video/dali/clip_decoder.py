@@ -89,7 +89,7 @@ class DaliClipDecoder:
         step = self._under_way.popleft()
         rendered: Rendered = {}
         for rows in step.parts:
-            with self._recorder.measure("decode"):
+            with self._recorder.measure("decode", by_others=True):
                 outputs = self._feed.take(self._side.stream)
             self._fill()
             if outputs is not None:
@@ -121,7 +121,7 @@ class DaliClipDecoder:
         rendered: Rendered = {}
         for row in rows:
             excerpt = step.excerpts[row]
-            with self._recorder.measure("decode"):
+            with self._recorder.measure("decode", by_others=True):
                 frames = self._feed.take_single(excerpt, self._side.stream)
             decoded = frames is not None
             self._feed.refusals.note(excerpt.info, decoded=decoded, said=self._feed.refusal)
@@ -135,7 +135,7 @@ class DaliClipDecoder:
             partial(_render_views, step.fetched, row, step.excerpts[row], frames)
             for row, frames in zip(rows, decoded, strict=True)
         ]
-        with self._recorder.measure("decode"):
+        with self._recorder.measure("decode", by_others=True):
             if self._side.stream is None:
                 rendered = list(self._pool.map(lambda render: render(), renders))
             else:
@@ -153,7 +153,7 @@ class DaliClipDecoder:
             return renderer.render(fetched, others[number], canvases, number, others[number])
 
         step = fetched
-        with self._recorder.measure("decode"):
+        with self._recorder.measure("decode", by_others=True):
             for row, one in zip(others, self._pool.map(render, range(len(others))), strict=True):
                 step = step if one is fetched else step.replaced(row, one)
         finished = Decoded(step, [NOTHING] * len(step)).finished()

@@ -20,8 +20,8 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +63,7 @@ def open_cache(
     """
     if limit_bytes == 0:
         return None
+    folder = _elsewhere or folder
     key = (folder, limit_bytes, block_bytes)
     with _opening:
         if key not in _open:
@@ -73,6 +74,34 @@ def open_cache(
                 _warn(where, error)
                 _open[key] = None
         return _open[key]
+
+
+def clear_blocks(folder: Path) -> tuple[int, int]:
+    """Remove all blocks of a cache; those who use it go on, and read what they need anew.
+
+    Returns:
+        How many were removed, and the bytes of disk that they took; nothing where there is no cache.
+    """
+    if not (folder / "CACHEDIR.TAG").exists():
+        return 0, 0
+    return BlockCache(folder, limit_bytes=None).clear()
+
+
+@contextmanager
+def cache_elsewhere(folder: Path) -> Iterator[None]:
+    """Let all caches of this process lie in another folder for a while, an empty one to find nothing cached.
+
+    Reads of data that were opened before go there as well; a cache that is switched off stays off.
+    """
+    global _elsewhere
+    before, _elsewhere = _elsewhere, str(folder)
+    try:
+        yield
+    finally:
+        _elsewhere = before
+        with _opening:
+            for key in [key for key in _open if key[0] == str(folder)]:
+                del _open[key]
 
 
 class BlockCache:
@@ -122,6 +151,14 @@ class BlockCache:
             return self._read_around(ranges, parts, fetch)
         parts |= self._fill(missing, fetch)
         return [cut(parts, start, stop, size) for start, stop in ranges]
+
+    def clear(self) -> tuple[int, int]:
+        """Remove all blocks; return how many and their bytes on disk."""
+        with self._lock.accounts():
+            before = self._scan()
+            left = self._evict(0)
+            self._set_total(left)
+        return len(before.entries), before.total - left
 
     def _read_around(
         self, ranges: Sequence[Range], parts: dict[int, Part], fetch: Fetch
@@ -296,6 +333,7 @@ def _warn(folder: Path, error: OSError) -> None:
     )
 
 
+_elsewhere: str | None = None
 _opening = threading.Lock()
 _open: dict[tuple[str | None, int | None, int], BlockCache | None] = {}
 

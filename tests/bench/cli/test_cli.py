@@ -181,14 +181,15 @@ def test_run_reports_bad_samples(run: Run, data: Path) -> None:
 
 
 def test_overhead_counts_samples_without_pixels(run: Run, data: Path, tmp_path: Path) -> None:
-    """The loader's own cost is measured over three epochs at least, and written down."""
+    """The loader's own cost is measured over three epochs at least, with statistics and without, and written down."""
     path = tmp_path / "result.json"
 
     code, printed, _ = run("bench", "overhead", data, "--seconds", 0.1, "--json", path)
 
-    (row,) = json.loads(path.read_text())["rows"]
+    row, without = json.loads(path.read_text())["rows"]
     assert code == 0
     assert "samples/s" in printed
+    assert without["name"] == "without statistics"
     assert len(row["images_per_second"]["runs"]) >= 3
     assert row["images_per_second"]["min"] > 500
 

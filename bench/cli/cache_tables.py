@@ -1,0 +1,63 @@
+"""Output of `gpu-aug cache`: what lies in the cache folder, and what was removed."""
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.filesize import decimal
+
+from bench.output.text import plain_table, print_plain
+from dali_pipes.cache import Kind, Removed
+from readers.plural import counted
+from readers.storage.cache_folder import cache_folder
+
+_MOST_KEPT = 3
+_UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"))
+
+
+def print_kinds(kinds: Sequence[Kind], console: Console) -> None:
+    """Print a line for each kind, and what becomes of a removal below it."""
+    print_plain(
+        console, f"the cache folder is {cache_folder()} (GPU_AUG_CACHE chooses another one)"
+    )
+    table = plain_table()
+    for heading, side in (
+        ("kind", "left"),
+        ("files", "right"),
+        ("size", "right"),
+        ("last used", "right"),
+    ):
+        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("what it is", overflow="fold")
+    for kind in kinds:
+        used = "" if kind.last_used is None else ago(time.time() - kind.last_used)
+        what = kind.what
+        if kind.folder.parent != cache_folder() and kind.folder != cache_folder():
+            what = f"{what} (in {kind.folder})"
+        size = decimal(kind.bytes) if kind.files else ""
+        table.add_row(kind.name, f"{kind.files:,}", size, used, what)
+    console.print(table)
+    total = sum(kind.bytes for kind in kinds if kind.ours)
+    print_plain(
+        console, f"gpu-aug cache --remove KIND removes a kind, --remove all frees {decimal(total)}"
+    )
+
+
+def print_removed(removed: Sequence[Removed], console: Console) -> None:
+    """Print what was removed and what was not."""
+    for one in removed:
+        files = counted(one.files, "file")
+        print_plain(console, f"{one.name}: removed {files}, {decimal(one.bytes)}")
+        if one.kept:
+            some = ", ".join(path.name for path in one.kept[:_MOST_KEPT])
+            more = ", ..." if len(one.kept) > _MOST_KEPT else ""
+            text = f"{one.name}: kept {counted(len(one.kept), 'file')} in use or not ours to remove ({some}{more})"
+            print_plain(console, text, "yellow")
+
+
+def ago(seconds: float) -> str:
+    """Say how long ago something was, in the largest unit of which there is a whole one."""
+    for length, name in _UNITS:
+        if seconds >= length:
+            return f"{counted(int(seconds // length), name)} ago"
+    return "just now"

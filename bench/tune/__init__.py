@@ -1,0 +1,1 @@
+"""What limits an input pipeline on this machine, and what to change: gpu-aug tune."""

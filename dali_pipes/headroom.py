@@ -1,0 +1,268 @@
+"""What a faster input could bring at most: a training step on batches in memory, and on fresh ones, in turns."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from dali_pipes import arguments
+from dali_pipes.assemble import assemble, bad_ones
+from dali_pipes.bad_samples import Ledger
+from dali_pipes.batch import Batch
+from dali_pipes.errors import LoaderError
+from dali_pipes.options import Setup
+from dali_pipes.pipeline.make import Production
+from dali_pipes.schedule import Consumed
+from dali_pipes.stats.recorder import Recorder
+from dali_pipes.streams.steps import AnySteps, StreamPlan
+from gpu_aug.compiled.clock import clock
+from readers.plural import counted
+
+TrainingStep = Callable[[Batch], Any]
+
+NOTHING_TO_GAIN = 0.02
+"""A gain of less than this share is none: it is within what clocks and schedulers do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How fast a training step was.
+
+    Attributes:
+        steps_per_second: The median of the stretches.
+        low: The slowest stretch, in steps per second.
+        high: The fastest one.
+        images_per_second: The median of the stretches; clips, where samples are clips.
+    """
+
+    steps_per_second: float
+    low: float
+    high: float
+    images_per_second: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.steps_per_second:.4g} steps/s ({self.low:.4g} to {self.high:.4g}), "
+            f"{self.images_per_second:.4g} images/s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """What a faster input could bring at most; printing it gives the verdict.
+
+    Attributes:
+        memory: The step on batches that were in memory.
+        fresh: The step on batches fresh from the loader.
+        gain: How many times as fast training would be with an input that takes no time, at most: the median over the
+            rounds of the rate in memory over the fresh one beside it.
+        gain_range: The smallest and the largest of these.
+        num_kept: Batches that were repeated.
+    """
+
+    memory: Rate
+    fresh: Rate
+    gain: float
+    gain_range: tuple[float, float]
+    num_kept: int
+
+    @property
+    def nothing_to_gain(self) -> bool:
+        """Whether the difference is below 2 %, or not the same way in every round."""
+        return self.gain < 1 + NOTHING_TO_GAIN or self.gain_range[0] <= 1
+
+    def __repr__(self) -> str:
+        low, high = self.gain_range
+        verdict = (
+            "nothing to gain: the training step is the limit"
+            if self.nothing_to_gain
+            else f"a faster input would make training at most {self.gain:.2f} times as fast ({low:.2f} to {high:.2f})"
+        )
+        return (
+            f"{verdict}; {self.fresh} on batches fresh from the loader, {self.memory} on the same "
+            f"{counted(self.num_kept, 'batch')} from memory again and again"
+        )
+
+
+def measure_headroom(
+    setup: Setup,
+    steps: AnySteps,
+    upcoming: tuple[int, Consumed],
+    step: TrainingStep,
+    *,
+    num_steps: int = 20,
+    rounds: int = 5,
+    kept: int = 4,
+) -> Headroom:
+    """Measure; see `Loader.headroom`.
+
+    Args:
+        setup: What the loader is made of; it is not changed.
+        steps: The steps of an epoch.
+        upcoming: The epoch and the consumed positions from which fresh batches come.
+        step: The training step.
+        num_steps: Steps of a stretch.
+        rounds: How often both are measured.
+        kept: Batches that are kept in memory.
+
+    Raises:
+        LoaderError: An argument that is not allowed, or a step that changes its batch.
+        BadSampleError: As in a loop.
+    """
+    arguments.require_positive(steps=num_steps, rounds=rounds, kept=kept)
+    if not callable(step):
+        raise LoaderError(f"step={step!r} is not allowed; give a function that takes a Batch")
+    # Statistics and pipeline of its own: those of the run do not know of it.
+    apart = replace(setup, fetcher=replace(setup.fetcher, recorder=Recorder()))
+    source = _Source(apart, steps, upcoming)
+    try:
+        memory = [source.next() for _ in range(kept)]
+        stretches = _Stretches(step, num_steps)
+        stretches.run(
+            lambda number: memory[number % kept]
+        )  # what is done once: compiling, choosing kernels
+        found = [_one_round(stretches, source, memory) for _ in range(rounds)]
+    finally:
+        source.end()
+    ratios = [in_memory[0] / fresh[0] for in_memory, fresh in found]
+    return Headroom(
+        _rate([in_memory for in_memory, _ in found]),
+        _rate([fresh for _, fresh in found]),
+        statistics.median(ratios),
+        (min(ratios), max(ratios)),
+        kept,
+    )
+
+
+_Measured = tuple[float, float]
+"""Steps per second, images per second."""
+
+
+def _one_round(
+    stretches: "_Stretches", source: "_Source", memory: Sequence[Batch]
+) -> tuple[_Measured, _Measured]:
+    """Measure a stretch from memory, in which the loader rests, and one of fresh batches in full flow."""
+    versions = [_version(batch) for batch in memory]
+    in_memory = stretches.run(lambda number: memory[number % len(memory)])
+    if versions != [_version(batch) for batch in memory]:
+        raise LoaderError(
+            "step changes its batch in place, so that a batch cannot be given to it again; let it work on a copy, such "
+            "as batch.images * 2 in place of batch.images.mul_(2)"
+        )
+    for _ in range(source.capacity + 1):  # what was made ahead while nothing was timed
+        stretches.step(source.next())
+    fresh = stretches.run(lambda _: source.next())
+    source.drain()
+    return in_memory, fresh
+
+
+class _Stretches:
+    """Runs a training step some times, and takes the time."""
+
+    def __init__(self, step: TrainingStep, num_steps: int) -> None:
+        self.step, self._num_steps = step, num_steps
+
+    def run(self, batch_of: Callable[[int], Batch]) -> _Measured:
+        """Return steps and images per second of a stretch."""
+        num_images = 0
+        _synchronize()
+        began = clock()
+        for number in range(self._num_steps):
+            batch = batch_of(number)
+            num_images += len(batch)
+            self.step(batch)
+        _synchronize()
+        seconds = max(clock() - began, 1e-9)
+        return self._num_steps / seconds, num_images / seconds
+
+
+class _Source:
+    """Batches as loops make them, epoch after epoch, of which nobody takes note."""
+
+    def __init__(self, setup: Setup, steps: AnySteps, upcoming: tuple[int, Consumed]) -> None:
+        self._setup, self._steps = setup, steps
+        self._production = Production(setup, steps)
+        options = setup.options
+        budget = arguments.budget_of(options.max_bad_samples, len(setup.fetcher.order))
+        self._ledger = Ledger(options.on_bad_sample, budget, None, 0)
+        self._begin(*upcoming)
+
+    @property
+    def capacity(self) -> int:
+        """Batches that are made ahead."""
+        return self._producer.capacity
+
+    def next(self) -> Batch:
+        """Wait for the next batch."""
+        while True:
+            while self._under_way <= self._producer.capacity and self._submit():
+                pass
+            if self._under_way and (batch := self._take()) is not None:
+                return batch
+            if not self._under_way:
+                self._production.keep(self._producer)
+                self.close()
+                self._begin(self._epoch + 1, 0)
+
+    def drain(self) -> None:
+        """Drop what is under way, so that the threads rest."""
+        while self._under_way:
+            self._take()
+
+    def close(self) -> None:
+        """End the threads."""
+        self._production.stop(self._producer)
+
+    def end(self) -> None:
+        """End everything."""
+        self.close()
+        self._production.close()
+
+    def _begin(self, epoch: int, consumed: Consumed) -> None:
+        self._epoch, self._plans = epoch, iter(self._steps.plans(epoch, consumed))
+        self._producer = self._production.start(self._steps.largest)
+        self._under_way = 0
+
+    def _submit(self) -> bool:
+        """Start on the next step of the epoch, if there is one."""
+        plan = next(self._plans, None)
+        if plan is not None:
+            self._producer.submit(plan)
+            self._under_way += 1
+        return plan is not None
+
+    def _take(self) -> Batch | None:
+        """The oldest batch; None behind the end of a stream."""
+        finished, images = self._producer.take()
+        self._under_way -= 1
+        if isinstance(finished.plan, StreamPlan) and finished.plan.over:
+            self._plans = iter(())  # a stream whose length is not known has plans without end
+            return None
+        records, failure = bad_ones(finished, self._ledger.policy)
+        self._ledger.commit(records)
+        if failure is not None:
+            raise failure
+        return assemble(finished, images, self._setup)
+
+
+def _version(batch: Batch) -> list[int]:
+    """How often each image tensor was changed in place."""
+    return [view._version for view in batch.views]
+
+
+def _rate(measured: Sequence[_Measured]) -> Rate:
+    steps = [one for one, _ in measured]
+    return Rate(
+        statistics.median(steps),
+        min(steps),
+        max(steps),
+        statistics.median([images for _, images in measured]),
+    )
+
+
+def _synchronize() -> None:
+    """Wait for what the GPU has to do, where one is in use."""
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()

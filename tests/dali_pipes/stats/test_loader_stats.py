@@ -1,0 +1,192 @@
+"""What a loader says of itself after real epochs."""
+
+import io
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from dali_pipes import Loader, LoaderError, Stats
+from dali_pipes.stats import STAGES
+from gpu_aug import ColorJitter, HorizontalFlip, RandomResizedCrop, Recipe
+from readers import Dataset, open_dataset
+from tests.support.remote_data import MakeJpeg, set_up, write_shards
+from tests.support.s3_server import storage
+from tests.support.small import SmallDataset
+
+NUM_IMAGES = 22
+RECIPE = Recipe([RandomResizedCrop(16), HorizontalFlip(), ColorJitter(brightness=0.2)])
+
+
+class SlowDataset(SmallDataset):
+    """Reading takes a while."""
+
+    seconds = 0.03
+
+    def fetch(self, indices: Any) -> Any:
+        """Wait, then fetch."""
+        time.sleep(self.seconds)
+        return super().fetch(indices)
+
+
+@pytest.fixture(scope="module")
+def images(jpeg: Callable[..., bytes]) -> list[bytes]:
+    return [jpeg(40, 30, seed=number) for number in range(NUM_IMAGES)]
+
+
+def load(dataset: Dataset, **options: Any) -> Loader:
+    usual: dict[str, Any] = {"batch_size": 4, "device": "cpu", "decoder": "cpu", "num_threads": 2}
+    return Loader(dataset, RECIPE, **{**usual, **options})
+
+
+def labels(images: list[bytes]) -> list[int]:
+    return [0] * len(images)
+
+
+@pytest.mark.parametrize("helper_process", [False, True])
+def test_what_is_counted(images: list[bytes], helper_process: bool) -> None:
+    """Samples and bytes of an epoch are those of the data, wherever the work was done."""
+    dataset = SmallDataset(images, labels(images))
+    with load(dataset, last_batch="partial", helper_process=helper_process) as loader:
+        for _ in range(2):
+            batches = list(loader)
+        stats, run = loader.stats(), loader.stats("run")
+    stages = stats.stages
+    assert (stats.epoch, stats.steps, stats.samples) == (1, 6, NUM_IMAGES)
+    assert (run.steps, run.samples) == (12, 2 * NUM_IMAGES)
+    for name in ("read", "header", "draw", "decode", "augment", "hand_over"):
+        assert stages[name].samples == NUM_IMAGES
+        assert stages[name].p50_seconds <= stages[name].p90_seconds <= stages[name].p99_seconds
+    assert stages["read"].bytes == stages["decode"].bytes == sum(map(len, images))
+    made = sum(batch.images.nbytes for batch in batches)
+    assert stages["augment"].bytes == stages["hand_over"].bytes == made
+    assert stages["targets"].calls == 0
+    assert (stages["transfer"].samples > 0) == helper_process
+
+
+def test_what_the_loop_waited_for(images: list[bytes]) -> None:
+    """A loop that does nothing else waits for slow storage; who trains long does not wait; a controlled pair."""
+    dataset = SlowDataset(images, labels(images))
+    with load(dataset, prefetch=1) as loader:
+        for _ in loader:
+            pass
+        waiting = loader.stats()
+        for _ in loader:
+            time.sleep(2.5 * dataset.seconds)
+        training = loader.stats()
+    assert waiting.limit == "read"
+    assert waiting.wait_share > 0.5
+    assert sum(waiting.late.values()) == pytest.approx(waiting.wait_seconds, rel=1e-6)
+    assert waiting.late["read"] == max(waiting.late.values())
+    assert "read" in waiting.verdict
+    assert training.wait_share < waiting.wait_share / 2
+    assert training.queue.mean > waiting.queue.mean
+
+
+def test_waiting_is_part_of_the_time(images: list[bytes]) -> None:
+    """The first batch counts apart, and the rest of an epoch is training and waiting."""
+    with load(SlowDataset(images, labels(images))) as loader:
+        began = time.perf_counter()
+        for _ in loader:
+            time.sleep(0.01)
+        took = time.perf_counter() - began
+        stats = loader.stats()
+    assert stats.start_seconds > 0
+    assert stats.start_seconds + stats.seconds < took
+    assert stats.wait_seconds <= stats.seconds
+    assert stats.seconds - stats.wait_seconds >= 0.01 * (stats.steps - 1)
+
+
+def test_differences(images: list[bytes]) -> None:
+    """What is between two statistics adds up to the whole."""
+    with load(SmallDataset(images, labels(images))) as loader:
+        batches = iter(loader)
+        next(batches)
+        next(batches)
+        first = loader.stats()
+        list(batches)
+        whole = loader.stats()
+    rest = whole - first
+    assert rest.steps == whole.steps - 2
+    assert rest.samples == whole.samples - 8
+    assert rest.seconds == pytest.approx(whole.seconds - first.seconds)
+    for name in STAGES:
+        assert rest.stages[name].calls == whole.stages[name].calls - first.stages[name].calls
+
+
+def test_for_machines(images: list[bytes]) -> None:
+    """JSON takes everything, and nothing is lost on the way."""
+    with load(SmallDataset(images, labels(images))) as loader:
+        list(loader)
+        stats = loader.stats()
+    named = json.loads(json.dumps(stats.to_dict()))
+    assert named["samples"] == stats.samples
+    assert named["stages"]["decode"]["busy_seconds"] == stats.stages["decode"].busy_seconds
+    assert set(named["stages"]) == set(STAGES)
+    assert named["limit"] == stats.limit
+
+
+def test_before_the_first_batch(images: list[bytes]) -> None:
+    """There is nothing to say, and nothing is made up."""
+    stats = load(SmallDataset(images, labels(images))).stats()
+    assert (stats.steps, stats.images_per_second, stats.limit, stats.verdict) == (0, 0.0, "", "")
+    assert isinstance(stats, Stats)
+    assert "stage" not in repr(stats)
+
+
+def test_images_of_other_decoders(jpeg: Callable[..., bytes]) -> None:
+    """What our JPEG decoder leaves to others is told by kind, lost ones included."""
+    png = io.BytesIO()
+    Image.new("RGB", (30, 40)).save(png, "PNG")
+    progressive = jpeg(40, 30, seed=2, progressive=True)
+    images = [jpeg(40, 30, seed=1), progressive, png.getvalue(), b"broken"]
+    dataset = SmallDataset(images, labels(images))
+    with load(dataset, last_batch="partial", on_bad_sample="skip", max_bad_samples=2) as loader:
+        list(loader)
+        stats = loader.stats()
+    assert stats.whole_images == {"progressive or multi-scan JPEG": 1, "png": 1}
+    assert stats.bad_samples == 1
+    assert "bad samples: 1" in repr(stats)
+
+
+def test_remote_reading(tmp_path: Path, jpeg: MakeJpeg, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests and blocks of the cache are those of the loader that asked, though threads of all share them."""
+    pytest.importorskip("obstore")
+    set_up(monkeypatch, tmp_path)
+    names = write_shards(tmp_path / "data", jpeg, num=3, per_shard=8)
+    with storage(tmp_path / "data") as served:
+        urls = [f"{served.url}/{name}" for name in names]
+        kept, read = open_dataset(urls), open_dataset(urls, cache_bytes=0)
+        with load(kept) as near, load(read) as far, load(read) as idle:
+            list(near)
+            list(far)
+            cached, direct, none = (loader.stats().remote for loader in (near, far, idle))
+        encoded = sum(len(sample.image) for sample in read.fetch(range(len(read))))
+    assert (cached.requests, cached.cache_misses) == (0, 0)
+    assert cached.cache_hits > 0
+    assert direct.requests > 0
+    assert direct.bytes >= encoded
+    assert (direct.cache_hits, direct.cache_misses) == (0, 0)
+    assert (none.requests, none.bytes, none.cache_hits) == (0, 0, 0)
+
+
+def test_bad_scope(images: list[bytes]) -> None:
+    """It is named, with those that are allowed."""
+    with pytest.raises(LoaderError, match=r'scope=.day. is not known; allowed are "epoch", "run"'):
+        load(SmallDataset(images, labels(images))).stats("day")  # type: ignore[arg-type]
+
+
+def test_who_takes_the_cores(images: list[bytes]) -> None:
+    """Threads that had no core for most of their work say so; those that had one say nothing."""
+    with load(SmallDataset(images, labels(images))) as loader:
+        list(loader)
+        decode = loader._recorder._counts.stages["decode"]
+        loader._meter._sums.wait_seconds = loader._meter._sums.seconds
+        decode.seconds, decode.cpu_seconds = 100.0, 99.0
+        assert "core" not in loader.stats().verdict
+        decode.cpu_seconds = 50.0
+        assert "had a core for only 50% of their work" in loader.stats().verdict
