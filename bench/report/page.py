@@ -17,6 +17,7 @@ from bench.report.log import RunLog
 from bench.report.markup import Markup, joined, tag
 from bench.report.pictures import Views, bad_pictures, look_at_samples
 from bench.report.run.coverage import coverage
+from bench.report.run.epochs import epochs
 from bench.report.run.over_time import over_time
 from bench.report.run.overview import overview
 from bench.report.run.setup import setup
@@ -60,6 +61,7 @@ def run_page(log: RunLog, look: DataLook | None, why_no_data: str = "") -> str:
     sections = [
         overview(log),
         over_time(log),
+        epochs(log),
         stages(log),
         bad_samples("bad", "Bad samples of the run", bad, log.num_bad, pictures, why_no_data),
         coverage(log),

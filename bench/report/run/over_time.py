@@ -47,7 +47,7 @@ def _speed(log: RunLog) -> Markup:
     )
     if all(one.lowest == one.highest for one in intervals):
         curve = Curve(curve.edges, curve.values)
-    caption = "Samples that were handed over, compiling included."
+    caption = "Samples that were handed over, start included; while functions are compiled the clock stands."
     return line_chart("Speed", curve, unit="samples/s", epochs=_epochs(log), caption=caption)
 
 

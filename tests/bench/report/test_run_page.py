@@ -130,11 +130,34 @@ def test_the_queue(whole: Element) -> None:
     assert [words.rpartition(": ")[2] for words in told] == ["1.50 batches"] * 25
 
 
+def test_epochs(whole: Element) -> None:
+    """Each epoch that is over has its own row: samples per second, time, share of waiting."""
+    expected = [160.0, 10.0, 0.2]
+
+    assert report_pages.numbers(whole, "Each epoch") == {"0": expected, "1": expected}
+    assert report_pages.rows(whole, "Each epoch")["0"][-1] == "decode"
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "words"), [(None, "Nothing trained in this run"), (12.5, "12.5 ms of sleep")]
+)
+def test_what_trained(tmp_path: Path, step_ms: float | None, words: str) -> None:
+    """The page says that the waiting of a run without training means nothing."""
+    told = list(run_logs.lines(3))
+    told[0]["settings"]["step_ms"] = step_ms
+    told[-1]["stopped"] = "BadSampleError"
+    text = report_pages.text_of(page_of(tmp_path / "run.jsonl", told))
+
+    assert words in text
+    assert "the run was ended by BadSampleError" in text
+    assert ("Nothing trained" in text) == (step_ms is None)
+
+
 def test_coverage(whole: Element) -> None:
-    """How many of the samples came, came again and never came."""
+    """How many of the samples came, how often one came again, and how many never came."""
     assert report_pages.numbers(whole, "Different samples") == {
         "came": [30],
-        "of these, more than once": [4],
+        "handed over once more": [4],
         "never came": [10],
     }
 
