@@ -102,7 +102,13 @@ def bad_samples(
 def _reasons(bad: Sequence[Bad]) -> Markup:
     reasons = Counter((one.stage, _short(one.reason)) for one in bad)
     rows = [
-        [stage, reason, bar(many / len(bad)), data(many, count(many)), share(many, len(bad))]
+        [
+            stage,
+            tag("span", reason),
+            bar(many / len(bad)),
+            data(many, count(many)),
+            share(many, len(bad)),
+        ]
         for (stage, reason), many in reasons.most_common(_MOST_REASONS)
     ]
     caption = "Reasons"
@@ -139,7 +145,7 @@ def _list(bad: Sequence[Bad]) -> Markup:
             str(one.index),
             code(one.key),
             one.stage,
-            _short(one.reason),
+            tag("span", _short(one.reason)),
             *([tag("span", one.where), str(one.times)] if ran else []),
         ]
         for one in bad[:_MOST_LISTED]

@@ -51,7 +51,7 @@ def table(headings: Sequence[str], rows: Iterable[Cells], *, caption: str = "") 
         for number, name in enumerate(headings)
     ]
     head = tag("tr", *names)
-    title = tag("caption", caption) if caption else ""
+    title = tag("caption", tag("span", caption)) if caption else ""
     whole = tag("table", title, tag("thead", head), tag("tbody", *body))
     return tag("div", whole, class_="scroll", tabindex=0, role="group", aria_label=caption or None)
 

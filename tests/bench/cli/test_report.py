@@ -61,6 +61,7 @@ def test_a_log_and_its_data(run: Run) -> None:
     assert report_pages.tiles(found, "overview")["samples"] == 30 * run_logs.PER_STEP
     [picture] = report_pages.section(found, "bad").iter("img")
     assert "cats/2.jpg" in picture.attrib["alt"]
+    assert "the data has 10 samples now, and had 40 in the run" in report_pages.text_of(found)
     assert "1 picture of the first 3" in report_pages.text_of(report_pages.section(found, "bad"))
 
 

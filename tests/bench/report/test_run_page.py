@@ -51,6 +51,9 @@ def test_the_stages(whole: Element) -> None:
         )
     cells = report_pages.rows(whole, "Work of the threads")["decode"]
     assert cells[3:] == ["50.0 %", "250", "4,000", "250 kB", "1 ms", "12.5 ms", "250 ms"]
+    text = report_pages.text_of(report_pages.section(whole, "stages"))
+    assert "2 threads worked 9 s in all, 18 % of the time of the run that they had" in text
+    assert "they had a core for 50.0 % of their work" in text
     assert report_pages.rows(whole, "Waiting within") == {"decode": ["a thread", "250", "500 ms"]}
 
 
