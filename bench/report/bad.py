@@ -155,7 +155,9 @@ def _list(bad: Sequence[Bad]) -> Markup:
         if len(bad) <= _MOST_LISTED
         else f"The first {_MOST_LISTED} of {count(len(bad))}"
     )
-    return folded(f"{what} by name", table(headings, rows, caption=f"{what} bad samples"))
+    return folded(
+        f"{what} by name", table(headings, rows, caption=f"{what} bad samples"), is_long=True
+    )
 
 
 def _short(text: str) -> str:

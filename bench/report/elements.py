@@ -78,9 +78,9 @@ def tiles(entries: Iterable[tuple[str, object, str]]) -> Markup:
     )
 
 
-def folded(summary: str, *parts: object) -> Markup:
-    """Parts that are shown when somebody asks for them."""
-    return tag("details", tag("summary", summary), *parts)
+def folded(summary: str, *parts: object, is_long: bool = False) -> Markup:
+    """Parts that are shown when somebody asks for them; printed, too, unless they are long."""
+    return tag("details", tag("summary", summary), *parts, class_="long" if is_long else None)
 
 
 def code(text: str) -> Markup:

@@ -106,7 +106,7 @@ def bad_pictures(
 
     Args:
         dataset: Where they are from.
-        bad: Index and key of each; those of clips are found by their video's key.
+        bad: Index and key of each; of a clip its video is drawn, where each video has one clip.
     """
     drawn: dict[tuple[int, str], Thumbnail] = {}
     for index, key in bad:
@@ -125,7 +125,8 @@ def _bad_picture(dataset: Dataset | TarStream, index: int, key: str) -> Thumbnai
         [sample] = dataset.fetch([index])
     except ReadersError as error:
         return Thumbnail(fault=str(error))
-    if sample.key != key:
+    video = key.rpartition("#")[0]  # of a clip; where each video has one, they have the same index
+    if sample.key not in (key, video):
         return Thumbnail(fault=f"sample {index} is another one in the data as it is now")
     if not isinstance(sample, Sample):
         return Thumbnail(fault="it cannot be read")

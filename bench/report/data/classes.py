@@ -67,7 +67,7 @@ def _tables(ranked: Sequence[tuple[int, int]], names: tuple[str, ...]) -> list[M
             _table(ranked[-_ENDS:], ranked, names, "The smallest"),
             class_="beside",
         ),
-        folded(what, _table(listed, ranked, names, what, with_bars=False)),
+        folded(what, _table(listed, ranked, names, what, with_bars=False), is_long=True),
     ]
 
 

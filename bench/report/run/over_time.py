@@ -32,7 +32,9 @@ def _epochs(log: RunLog) -> list[tuple[float, str]]:
     named = -_ROOM
     for at, number in later[:: max(1, -(-len(later) // _MOST_MARKS))]:
         place = at / log.intervals[-1].ended
-        room = _ROOM if place < LABEL_AT_MOST else 1.8 * _ROOM  # which then stands on the other side
+        room = (
+            _ROOM if place < LABEL_AT_MOST else 1.8 * _ROOM
+        )  # which then stands on the other side
         has_room = place - named >= room
         marked.append((at, f"epoch {number}" if has_room else ""))
         named = place if has_room else named

@@ -17,6 +17,7 @@ from PIL import Image
 
 from bench.report.log import read_log
 from bench.report.page import data_page, look_at_data, run_page
+from bench.report.pictures import bad_pictures
 from dali_pipes.decode.check import CHECKS
 from readers import BadSample
 from readers.prepare import inspect
@@ -280,6 +281,11 @@ def test_videos(tmp_path: Path) -> None:
     assert "30 frames" in text
     assert sum(map(sum, report_pages.numbers(page, "Videos by frames per second").values())) == 2
     assert [image.size for image in pictures(page)] == [(64, 48)] * 2
+    bad = [(1, "a/1.mp4#0"), (1, "a/0.mp4#0"), (7, "a/7.mp4#0")]
+    drawn = bad_pictures(open_source(str(tmp_path)), bad)
+    assert (drawn[bad[0]].height, drawn[bad[0]].fault) == (48, "")
+    assert drawn[bad[1]].fault == "sample 1 is another one in the data as it is now"
+    assert drawn[bad[2]].fault == "the data has no sample 7 now"
 
 
 def test_frames_of_robots_and_folders(tmp_path: Path) -> None:
