@@ -372,7 +372,8 @@ class Loader:
     def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
         """Make one row of a batch once more, with its draws and the picture after each operation.
 
-        It is made as a loop makes it, by the same decoder and engine, so its row is equal bit for bit to that of the loop.
+        It is made as a loop makes it, by the same decoder and engine, so on a CPU its row is equal bit for bit to that of
+        the loop; on a GPU it may differ by rounding, for libraries choose their ways by the size of a batch.
         The picture after an operation is what the loader would hand over if the recipe ended there. A function that
         takes a whole batch (`BatchFunction`) gets the row and those that it may be mixed with alone. It needs no loop,
         and moves neither state nor statistics.
