@@ -150,14 +150,10 @@ def _list(bad: Sequence[Bad]) -> Markup:
         ]
         for one in bad[:_MOST_LISTED]
     ]
-    what = (
-        f"All {count(len(bad))}"
-        if len(bad) <= _MOST_LISTED
-        else f"The first {_MOST_LISTED} of {count(len(bad))}"
-    )
-    return folded(
-        f"{what} by name", table(headings, rows, caption=f"{what} bad samples"), is_long=True
-    )
+    what = counted(len(bad), "bad sample")
+    if len(bad) > _MOST_LISTED:
+        what = f"the first {_MOST_LISTED} of {what}"
+    return folded(f"List of {what}", table(headings, rows, caption=f"List of {what}"), is_long=True)
 
 
 def _short(text: str) -> str:

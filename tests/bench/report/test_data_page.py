@@ -133,7 +133,7 @@ def test_damaged_samples_are_shown(folder: Path) -> None:
     page = page_of(folder, verify=True)
 
     assert report_pages.tiles(page, "data")["bad samples"] == 2
-    assert list(report_pages.rows(page, "All 2 bad samples")) == ["5", "15"]
+    assert list(report_pages.rows(page, "List of 2 bad samples")) == ["5", "15"]
     [picture] = pictures(report_pages.section(page, "broken"))
     pixels = np.asarray(picture, np.float32)
     assert np.abs(pixels[:8].mean((0, 1)) - top).max() < 12
@@ -356,5 +356,5 @@ def test_large_data_makes_no_large_page(folder: Path) -> None:
     assert len(page) < 1_500_000
     text = report_pages.text_of(report_pages.parse(page))
     assert "5 more are counted and not listed" in text
-    assert "The first 500 of 10,000 by name" in text
+    assert "List of the first 500 of 10,000 bad samples" in text
     assert "The largest 2,000 of 100,000 classes" in text

@@ -190,7 +190,7 @@ def test_bad_samples_are_listed_once(tmp_path: Path) -> None:
     ]
     page = page_of(tmp_path / "run.jsonl", run_logs.lines(3, bad=bad))
 
-    assert report_pages.rows(page, "All 3 bad samples") == {
+    assert report_pages.rows(page, "List of 3 bad samples") == {
         "1": ["a.jpg", "decode", "truncated", "epoch 0, step 3", "2"],
         "2": ["b.jpg", "decode", "truncated", "epoch 0, step 3", "1"],
         "3": ["c.jpg", "header", "no header", "epoch 0, step 3, kept", "1"],
