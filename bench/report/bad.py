@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.report.charts.bars import bar
 from bench.report.elements import code, data, folded, note, section, table
 from bench.report.log import Object, number_of
 from bench.report.markup import Markup, tag
@@ -104,17 +103,16 @@ def _reasons(bad: Sequence[Bad]) -> Markup:
     rows = [
         [
             stage,
-            tag("span", reason),
-            bar(many / len(bad)),
             data(many, count(many)),
             share(many, len(bad)),
+            tag("span", reason, class_="words"),
         ]
         for (stage, reason), many in reasons.most_common(_MOST_REASONS)
     ]
     caption = "Reasons"
     if len(reasons) > _MOST_REASONS:
         caption = f"The most common of {counted(len(reasons), 'reason')}"
-    return table(["noticed while", "reason", "", "samples", "share"], rows, caption=caption)
+    return table(["noticed while", "samples", "share", "reason"], rows, caption=caption)
 
 
 def _gallery(bad: Sequence[Bad], pictures: Mapping[tuple[int, str], Thumbnail]) -> Markup:
@@ -145,7 +143,7 @@ def _list(bad: Sequence[Bad]) -> Markup:
             str(one.index),
             code(one.key),
             one.stage,
-            tag("span", _short(one.reason)),
+            tag("span", _short(one.reason), class_="words"),
             *([tag("span", one.where), str(one.times)] if ran else []),
         ]
         for one in bad[:_MOST_LISTED]
