@@ -18,7 +18,6 @@ from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers import Dataset, Sample, read_header, restart_offsets
 
 LARGEST_CHUNK = 32
-_MOST_STORED = 24
 _MOST_STORED_BYTES = 24 << 20
 _SMALLER = 2.0  # the short side of smaller copies, in sides of what the recipe decodes
 _WORTH = 1.3
@@ -95,12 +94,14 @@ class Maker:
         recipe: As for Loader.
         settings: As for Loader.
         chunk_seconds: See `Decoding`.
+        most_stored: The most images to store in another way, which takes a while each.
     """
 
     dataset: Dataset
     recipe: Any
     settings: Mapping[str, Any]
     chunk_seconds: float
+    most_stored: int = 24
 
     def decoding(self, samples: Sequence[Sample], **changes: Any) -> Decoding:
         """Decode these, under settings of which some are changed."""
@@ -147,7 +148,7 @@ def _tiled(
         kind: [sample for sample in kinds.get(kind, ()) if restart_offsets(_image(sample)) is None]
         for kind in (BASELINE, PROGRESSIVE)
     }
-    tried = _few([one for some in untiled.values() for one in some])
+    tried = _few([one for some in untiled.values() for one in some], maker.most_stored)
     before, after = [], []
     for sample in tried:
         data, reason = tile_jpeg(_image(sample))
@@ -180,7 +181,7 @@ def _fast(
     """Decode at a smaller size what is shrunk anyway."""
     if maker.settings.get("decode") == "fast":
         return 'decode="fast" is set already'
-    samples = _few(kinds.get(BASELINE, ()))
+    samples = _few(kinds.get(BASELINE, ()), maker.most_stored)
     if not samples:
         return 'decode="fast" is for baseline JPEGs, and there are none'
     before, after = maker.decoding(samples), maker.decoding(samples, decode="fast")
@@ -192,7 +193,7 @@ def _smaller(
     maker: Maker, kinds: Mapping[str, Sequence[Sample]], shares: Mapping[str, float]
 ) -> Change | str:
     """Shrink large images in memory to twice the side of what the recipe decodes, as baseline JPEGs."""
-    samples = _few([one for some in kinds.values() for one in some])
+    samples = _few([one for some in kinds.values() for one in some], maker.most_stored)
     side = _SMALLER * _decoded_side(maker.decoding(samples[:1]).parts)
     if not side:
         return "the recipe decodes images of sizes of their own"
@@ -219,10 +220,10 @@ def _change(
     return Change(maker.decoding(before), maker.decoding(after), size_factor, share, how)
 
 
-def _few(samples: Sequence[Sample]) -> list[Sample]:
+def _few(samples: Sequence[Sample], most: int) -> list[Sample]:
     """Some of them, spread evenly: at least one, and no more than can be encoded in a few seconds."""
     mean_bytes = fmean([len(_image(sample)) for sample in samples] or [1])
-    count = min(_MOST_STORED, len(samples), max(int(_MOST_STORED_BYTES / max(mean_bytes, 1)), 1))
+    count = min(most, len(samples), max(int(_MOST_STORED_BYTES / max(mean_bytes, 1)), 1))
     return [samples[at * len(samples) // count] for at in range(count)]
 
 

@@ -168,7 +168,8 @@ def _rows_and_chill(
 ) -> tuple[NDArray[np.int64], Chill]:
     count = min(_MOST_ROWS, max(int(_MOST_BYTES / facts.sample_bytes.mean), 16))
     rows = rows_of(len(dataset), count)
-    chill = chill_of(facts.place, source, [one.key for one in dataset.fetch(rows[:16])])
+    some = [one.key for one in dataset.fetch(rows[:16])]
+    chill = chill_of(facts.place, source, some, facts.total_bytes)
     keys = getattr(dataset, "keys", None)
     if chill.one_file_each and keys is not None:
         names = keys()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bench.micro.turns import Turns
+from bench.tune.ceilings_measure import measure_ceilings
 from bench.tune.stages_decode import Maker, find_changes
 from bench.tune.stages_held import Held, make_parts
 from bench.tune.stages_measure import StageTurns, mixed
@@ -143,3 +144,19 @@ def test_targets_are_a_stage_where_samples_have_them(tmp_path):
     samples = open_dataset(tmp_path).fetch(range(4))
     found = costs_of(samples, Recipe([RandomResizedCrop(32), HorizontalFlip()]))
     assert found["targets"].cpu_seconds.median > 0
+
+
+@pytest.mark.needs_dali
+def test_a_pipeline_of_dali_is_measured_whole():
+    """DALI's decoder has no parts that could be run alone; what it takes is told as decoding."""
+    samples = from_arrays(np.zeros((4, 240, 320, 3), np.uint8))
+    found = measure_ceilings(
+        samples, light_recipe(), seconds=0.2, batch_size=4, device="cpu", decoder="dali"
+    )
+    decode = found.stage("decode")
+    assert decode is not None
+    assert decode.cpu_seconds.median > 0
+    assert decode.pixels == 240 * 320
+    assert list(found.decode_kinds) == ["raw pixels"]
+    assert not found.stored
+    assert "DALI resizes" in found.skipped["resize"]
