@@ -1,6 +1,6 @@
 """Pictures for choosing augmentations, written to files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -86,6 +86,15 @@ class Shown:
         return range(self.epoch, self.epoch + (self.draws or usual))
 
 
+def image_options(
+    channels: int | None, depth: str | None, fields: Sequence[str] | None
+) -> dict[str, Any]:
+    """Return the arguments of a Loader that say what images are: those that were asked for."""
+    number = int(depth) if depth is not None and depth.isdecimal() else depth
+    asked = {"channels": channels, "depth": number, "images": fields or None}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
 def write_images(
     source: str,
     recipe: "Schedule",
@@ -93,6 +102,7 @@ def write_images(
     shown: Shown,
     *,
     how: Mapping[str, Any] = MappingProxyType({}),
+    kind: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Write originals and what training sees of them, or what every decoder and engine makes of them.
 
@@ -103,6 +113,7 @@ def write_images(
 
     from bench.compare.images import require_sound
     from bench.output.text import print_plain
+    from dali_pipes.image_fields import as_image_fields
     from dali_pipes.preview import preview_engines, preview_images
     from readers.prepare.source import open_at_random
 
@@ -110,7 +121,8 @@ def write_images(
     most = shown.number(_NUM_IMAGES)
     console = Console()
     dataset = open_at_random(source, **how)
-    samples, left_out = require_sound(source, dataset, most=most)
+    images = as_image_fields(kind.get("images"), kind.get("channels", 3), kind.get("depth", 8))
+    samples, left_out = require_sound(source, dataset, most=most, images=images)
     for fault in left_out:
         print_plain(console, f"left out: {fault}", "yellow")
     indices = [sample.index for sample in samples]
@@ -121,7 +133,7 @@ def write_images(
 
         if shown.engines:
             found = preview_engines(
-                dataset, recipe, indices, seed=shown.seed, epoch=shown.epoch, on_pair=say
+                dataset, recipe, indices, seed=shown.seed, epoch=shown.epoch, on_pair=say, **kind
             )
         else:
             found = preview_images(
@@ -132,6 +144,7 @@ def write_images(
                 epochs=shown.epochs(_DRAWS_OF_IMAGES),
                 engine=shown.engine or "auto",  # type: ignore[arg-type] # it is one of ENGINES
                 on_epoch=lambda epoch: say(f"epoch {epoch}"),
+                **kind,
             )
     _tell_missing(found.missing)
     _save(found.page, out)
