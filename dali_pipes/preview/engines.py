@@ -21,6 +21,8 @@ from dali_pipes.preview.words import draw_words
 from gpu_aug import EngineError, Recipe, Schedule, Targets, Views
 from readers.dataset import IndexedDataset
 
+_TOLD = 0.001  # smaller differences are not told in figures
+
 
 def preview_engines(
     dataset: IndexedDataset,
@@ -145,6 +147,8 @@ def distance_words(
     difference = unit * (images.nan_to_num() - first.nan_to_num()).abs()
     if not difference.any():
         return [f"equals {name.partition('/')[2]}"]
+    if difference.max() < _TOLD:
+        return [f"differs from {name.partition('/')[2]}", f"by less than {_TOLD}{words}"]
     return [
         f"differs from {name.partition('/')[2]}",
         f"by {_number(float(difference.mean()))}{words} on average,",
@@ -153,4 +157,4 @@ def distance_words(
 
 
 def _number(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.0005 else "less than 0.001"
+    return f"{value:.3f}" if value >= _TOLD else f"less than {_TOLD}"
