@@ -18,8 +18,12 @@ from dali_pipes.fields import Field
 from dali_pipes.loader import Loader
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
+from dali_pipes.ranks.heartbeat import Heartbeat
+from dali_pipes.ranks.table import RankTable
 from dali_pipes.state import LoaderState
 from dali_pipes.stats import Stats
+from dali_pipes.stats.metrics import Every
+from dali_pipes.stats.trace import traced
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import ViewMean
 from readers.buckets import Buckets
@@ -31,17 +35,21 @@ __all__ = [
     "Buckets",
     "Clips",
     "DecodeError",
+    "Every",
     "Field",
     "Flow",
+    "Heartbeat",
     "Loader",
     "LoaderError",
     "LoaderState",
     "MissingPackageError",
     "MultiScale",
     "NumberMap",
+    "RankTable",
     "StateMismatchError",
     "Stats",
     "ViewMean",
     "available_decoders",
     "from_dali",
+    "traced",
 ]

@@ -1,7 +1,8 @@
 """Loader: what a training script loops over, and the state of its run."""
 
+import logging
 import os
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self, cast
@@ -18,20 +19,24 @@ from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
 from dali_pipes.headroom import Headroom, TrainingStep, measure_headroom
+from dali_pipes.loops import Loops
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Options, make_setup
 from dali_pipes.pipeline.make import LOOPS, Production
-from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
+from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
+from dali_pipes.ranks.table import RankTable
+from dali_pipes.ranks.watch import Watch
 from dali_pipes.replay import Replay, replay
-from dali_pipes.schedule import Consumed, LastBatch, Plan, total
+from dali_pipes.schedule import LastBatch, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
 from dali_pipes.stats.loop import LoopMeter, Scope
+from dali_pipes.stats.metrics import Metric, Metrics, as_metrics
 from dali_pipes.stats.recorder import Recorder
 from dali_pipes.stats.stats import Stats
-from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamPlan, StreamSteps
+from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamSteps
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
@@ -41,6 +46,10 @@ from readers.bucket_order import BucketOrder
 from readers.buckets import Buckets, Size
 from readers.order import Shuffle
 from readers.stream import Stream
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
+
+_OWN = ("self", "metrics")  # arguments that stay in this process
 
 
 class Loader:
@@ -144,6 +153,14 @@ class Loader:
             first loop, which takes seconds, serves later loops, and ends with `close`, with the loader, or with
             a loop that is left early. It needs decoder="cpu". Dataset and recipe are pickled, so their classes
             must be importable, not defined in the script itself.
+        heartbeat: How the ranks tell each other where they are, so that one of them can say who is late and why, and
+            when a loop that gets no batch is spoken of, with what its threads do; in the log ``gpu_aug.dali_pipes``.
+            "auto" uses torch's process group, where there is one of several ranks; a folder that all ranks share
+            needs none; `Heartbeat` says more; None watches nothing.
+        metrics: A callable that gets the statistics of the epoch so far every 10 seconds, and when the loop ends; or an
+            `Every`, which says how often, an adapter of `dali_pipes.integrations.metrics`, or a list of these. It is
+            called in the thread of the training loop, when a batch is handed over. What it raises is told once, as a
+            warning, and ends nothing.
 
     Attributes:
         device: The device that was chosen.
@@ -207,12 +224,17 @@ class Loader:
         images: str | Iterable[str] | Mapping[str, str] | None = None,
         maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
+        heartbeat: HeartbeatChoice = "auto",
+        metrics: Metric | Sequence[Metric] | None = None,
     ) -> None:
-        options = Options(**{name: one for name, one in locals().items() if name != "self"})
-        self._recorder = Recorder()
-        self._setup = setup = make_setup(options, self._recorder)
-        self._meter = LoopMeter(self._recorder, setup.num_threads)
+        options = Options(**{name: one for name, one in locals().items() if name not in _OWN})
+        self._recorder = recorder = Recorder()
+        self._setup = setup = make_setup(options, recorder)
+        self._meter = LoopMeter(recorder, setup.num_threads)
+        told = Metrics(as_metrics(metrics), self.stats)
         choice, order = setup.choice, setup.fetcher.order
+        data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
+        self._watch = Watch(as_heartbeat(heartbeat), recorder, data)
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self._ranks = Ranks(rank, world_size)
         self._steps: AnySteps | None = None
@@ -229,6 +251,17 @@ class Loader:
         sizing.warn_of_small_buckets(steps, stacklevel=4)
         self._production = Production(setup, steps)
         self._epochs = Epochs()
+        self._loops = Loops(
+            setup,
+            self._production,
+            self._epochs,
+            self._ledger,
+            self._audit,
+            self._meter,
+            told,
+            self._watch,
+        )
+        _log.info("made %r: %s", self, "; ".join(choice.reasons))
 
     @classmethod
     def eval(
@@ -311,7 +344,7 @@ class Loader:
             if isinstance(order, BucketOrder):
                 had = order.had(epochs.consumed)
             self._audit.begin(epochs.epoch, had, process, lambda: self._identity)
-        loop = self._run(epochs.epoch, epochs.consumed, number)
+        loop = self._loops.run(steps, process, number)
         epochs.go_on(loop)
         LOOPS.add(loop)
         return loop
@@ -346,7 +379,8 @@ class Loader:
     def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
         """Make one row of a batch once more, with its draws and the picture after each operation.
 
-        It is made as a loop makes it, by the same decoder and engine, so its row is equal bit for bit to that of the loop.
+        It is made as a loop makes it, by the same decoder and engine, so on a CPU its row is equal bit for bit to that of
+        the loop; on a GPU it may differ by rounding, for libraries choose their ways by the size of a batch.
         The picture after an operation is what the loader would hand over if the recipe ended there. A function that
         takes a whole batch (`BatchFunction`) gets the row and those that it may be mixed with alone. It needs no loop,
         and moves neither state nor statistics.
@@ -471,6 +505,10 @@ class Loader:
             self._epochs.move_to(epoch, consumed)
         else:
             self._epochs.move_to(epoch + 1, 0, ended=epoch)
+        consumed = total(self._epochs.consumed)
+        _log.info(
+            "a state was loaded: epoch %d goes on after %s samples", self.epoch, f"{consumed:,}"
+        )
 
     @property
     def bad_samples(self) -> list[BadRecord]:
@@ -493,6 +531,10 @@ class Loader:
         """
         arguments.require_one_of("scope", scope, ("epoch", "run"))
         return self._meter.stats(scope, self._epochs.epoch)
+
+    def ranks(self) -> RankTable:
+        """Where all ranks of the run stand, as far as they are heard of, and which of them are late; print it."""
+        return self._watch.ranks(self._ranks.expected())
 
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each.
@@ -542,58 +584,3 @@ class Loader:
         if self._steps is not None:
             return self.steps
         return self._setup.steps(self._ranks.expected())
-
-    def _run(self, epoch: int, consumed: Consumed, number: int) -> Generator[Batch]:
-        self._meter.begin()
-        steps, production = self.steps, self._production
-        producer = production.start(steps.largest)
-        under_way = 0
-        try:
-            for plan in steps.plans(epoch, consumed):
-                producer.submit(plan)
-                under_way += 1
-                if under_way > producer.capacity:
-                    batch = self._hand_over(producer, number)
-                    under_way -= 1
-                    if batch is None:
-                        break
-                    yield batch
-            for _ in range(under_way):
-                if (batch := self._hand_over(producer, number)) is not None:
-                    yield batch
-            production.keep(producer)
-        finally:
-            production.stop(producer)
-
-    def _hand_over(self, producer: Producer, number: int) -> Batch | None:
-        """Return the next batch; None behind the end of a stream."""
-        with self._meter.waiting(producer.ready(), producer.capacity + 1):
-            batch, bad = self._take(producer, number)
-        if batch is not None:
-            self._meter.hand_over(len(batch), bad)
-        return batch
-
-    def _take(self, producer: Producer, number: int) -> tuple[Batch | None, int]:
-        """Return the next batch, None behind the end of a stream; and how many bad samples it met."""
-        finished, images = producer.take()
-        plan, latest = finished.plan, number == self._epochs.loop
-        if isinstance(plan, StreamPlan) and plan.over:
-            if latest:
-                self._note(plan)
-            return None, 0
-        records, failure = bad_ones(finished, self._ledger.policy)
-        self._ledger.commit(records)
-        if failure is not None:
-            raise failure
-        with self._recorder.measure("hand_over") as call:
-            batch = assemble(finished, images, self._setup)
-            call.samples, call.num_bytes = len(batch), sum(view.nbytes for view in batch.views)
-        if latest:  # the state is that of the latest loop
-            self._audit.count(finished)
-            self._epochs.count(plan.consumed)
-            self._note(plan)
-        return batch, len(records)
-
-    def _note(self, plan: Plan) -> None:
-        if isinstance(self.steps, StreamSteps):
-            self.steps.note(plan)

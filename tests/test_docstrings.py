@@ -29,6 +29,7 @@ INTEGRATIONS = {
     "dali_pipes.integrations.hf_datasets": ("from_huggingface",),
     "dali_pipes.integrations.webdataset": ("from_webdataset",),
     "dali_pipes.integrations.dlpack": ("to_jax", "to_cupy"),
+    "dali_pipes.integrations.metrics": ("Logged", "OpenTelemetry", "Prometheus", "TensorBoard"),
 }
 COMMANDS = {
     "readers.prepare": ("index", "inspect", "pack", "tile"),

@@ -1,11 +1,14 @@
 """Producing batches in a helper process, independent of the training process's interpreter lock."""
 
 import json
+import logging
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections import deque
@@ -18,11 +21,15 @@ import torch
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.augment import Engines
-from dali_pipes.pipeline.job import Job, Reply, pickled
+from dali_pipes.pipeline.job import Account, Job, Reply, pickled
 from dali_pipes.pipeline.shared_memory import Ring
 from dali_pipes.pipeline.stages import Finished, Images
 from dali_pipes.schedule import Plan
+from dali_pipes.stats.observer import shifted
+from dali_pipes.stats.work import Rows
 from gpu_aug.compiled.clock import clock
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
 
 # Ctrl-C is for the training process, whose end ends the helper.
 _START = """
@@ -54,16 +61,26 @@ class Helper:
         self._connection, theirs = Pipe()
         with theirs:
             self._process = _start(theirs.fileno(), self.ring.descriptor)
+        self._accounts: queue.SimpleQueue[Account] = queue.SimpleQueue()
+        self._sending = threading.Lock()
         self._end = weakref.finalize(self, _end, self._process, self._connection, self.ring)
+        _log.info("helper process %d started", self._process.pid)
         self._replies: deque[Reply] = deque()
+        self._watched = False
         self._send(told)
 
     def ready(self) -> int:
         """How many batches are finished."""
         with suppress(EOFError, OSError):  # it has ended, which `receive` says
             while self._connection.poll():
-                self._replies.append(self._connection.recv())
+                self._sort(self._connection.recv())
         return len(self._replies)
+
+    def watch(self, *, watched: bool) -> None:
+        """Say whether somebody wants to know of each call of a stage."""
+        if watched != self._watched:
+            self._watched = watched
+            self._send(pickle.dumps(watched, pickle.HIGHEST_PROTOCOL))
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch."""
@@ -78,10 +95,12 @@ class Helper:
         if self._replies:
             return self._replies.popleft()
         began = time.perf_counter()
-        try:
-            reply: Reply = self._connection.recv()
-        except (EOFError, OSError):
-            raise self._ended() from None
+        while not self._replies:
+            try:
+                self._sort(self._connection.recv())
+            except (EOFError, OSError):
+                raise self._ended() from None
+        reply = self._replies.popleft()
         clock.leave_out(min(reply.compiling, time.perf_counter() - began))
         return reply
 
@@ -89,8 +108,29 @@ class Helper:
         """End the process and give back its memory."""
         self._end()
 
+    def account(self, seconds: float) -> str:
+        """Ask the process what its threads do, while another thread is in `receive`, which takes the answer.
+
+        Returns:
+            The answer; where none came in so many seconds, that.
+        """
+        while not self._accounts.empty():
+            self._accounts.get_nowait()
+        self._send(pickle.dumps(Account()))
+        try:
+            return self._accounts.get(timeout=seconds).text
+        except queue.Empty:
+            return f"  it (process {self._process.pid}) does not answer: it is starting, or stands still"
+
+    def _sort(self, message: Reply | Account) -> None:
+        if isinstance(message, Account):
+            self._accounts.put(message)
+        else:
+            self._replies.append(message)
+
     def _send(self, data: bytes) -> None:
-        with suppress(OSError):  # it has ended: `receive` says so, or has its last words
+        # A failure: it has ended. `receive` says so, or has its last words.
+        with suppress(OSError), self._sending:
             self._connection.send_bytes(data)
 
     def _ended(self) -> LoaderError:
@@ -121,6 +161,7 @@ class ProcessProducer:
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch; returns at once."""
+        self._helper.watch(watched=bool(self._recorder.observers))
         self._helper.submit(plan)
         self._under_way.append(plan.step)
 
@@ -128,10 +169,15 @@ class ProcessProducer:
         """How many steps the helper has finished."""
         return self._helper.ready()
 
+    def account(self, seconds: float) -> str:
+        """What the helper says of its threads; see Helper.account."""
+        return self._helper.account(seconds)
+
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""
         reply = self._helper.receive()
         self._recorder.absorb(reply.counts, reply.thread_seconds)
+        self._recorder.tell(shifted(reply.spans, reply.left_out - clock.left_out))
         if reply.error is not None:
             raise reply.error
         ring, step = self._helper.ring, self._under_way.popleft()
@@ -145,16 +191,18 @@ class ProcessProducer:
 
     def _copy(self, finished: Finished, slot: Images) -> Images:
         """Copy a step out of its slot, which is used anew once this returns."""
-        engines = self._variants[finished.plan.variant]
+        engines, work = self._variants[finished.plan.variant], Rows(finished.plan, ())
         if engines.device.type == "cpu":
             num_bytes = sum(view.nbytes for view in slot)
-            with self._recorder.measure("transfer", samples=len(finished), num_bytes=num_bytes):
+            with self._recorder.measure(
+                "transfer", samples=len(finished), num_bytes=num_bytes, work=work
+            ):
                 images = engines.empty(len(finished))
                 for mine, theirs in zip(images, slot, strict=True):
                     mine.copy_(theirs)
             return images
         canvases = engines.canvases(len(finished))
-        with self._recorder.measure("transfer", samples=len(finished)):
+        with self._recorder.measure("transfer", samples=len(finished), work=work):
             for canvas, theirs in zip(canvases.views, slot, strict=True):
                 assert isinstance(canvas, torch.Tensor)  # see `frame_of`
                 canvas.copy_(theirs)
