@@ -115,12 +115,18 @@ def write_images(
     from bench.output.text import print_plain
     from dali_pipes.image_fields import as_image_fields
     from dali_pipes.preview import preview_engines, preview_images
+    from dali_pipes.video.source import find_clips
     from readers.prepare.source import open_at_random
 
     _check_name(out, PICTURES, "picture")
     most = shown.number(_NUM_IMAGES)
     console = Console()
     dataset = open_at_random(source, **how)
+    if find_clips(dataset) is not None:
+        raise BenchError(
+            f"{source} holds a robot's episodes, of which preview draws no pictures: look at a batch of "
+            "Loader(...).peek()"
+        )
     images = as_image_fields(kind.get("images"), kind.get("channels", 3), kind.get("depth", 8))
     samples, left_out = require_sound(source, dataset, most=most, images=images)
     for fault in left_out:
@@ -236,10 +242,11 @@ def _save(page: "Page", out: Path) -> None:
 
     width, height = page.size
     most = _MOST_SIDE.get(out.suffix.lower(), _MOST_PIXELS)
-    if max(width, height) > most or width * height > _MOST_PIXELS:
+    fits = width * height <= _MOST_PIXELS
+    if max(width, height) > most or not fits:
         raise BenchError(
             f"the picture would have {height} x {width} pixels, too many for {out.name}: ask for fewer with --count "
-            "and --draws" + (", or write .png" if most < _MOST_PIXELS else "")
+            "and --draws" + (", or write .png" if fits else "")
         )
     page.render().save(out)
     print_written(Console(), out)
