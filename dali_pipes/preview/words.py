@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 
-from dali_pipes.preview.details import corner_words, details, rectangle_words
+from dali_pipes.preview.details import Size, corner_words, details, rectangle_words
 from gpu_aug import Draws, Recipe
 from gpu_aug.draw_operations import row_of
 from gpu_aug.draws import Params
 from gpu_aug.ops.foreign.foreign import Foreign
 from gpu_aug.ops.mix import CutMix, Mixing, Mosaic
 from gpu_aug.ops.operation import Operation
-from gpu_aug.ops.temporal import SPEED_UNIT, FrameDrop, SpeedJitter
+from gpu_aug.ops.temporal import SPEED_UNIT, FrameDrop, SpeedJitter, Temporal
 
 
-def draw_words(
-    recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = (), title: str = ""
-) -> list[str]:
+def draw_words(recipe: Recipe, draws: Draws, row: int, keys: Sequence[str] = ()) -> list[str]:
     """Say what a recipe did to a sample, one text for each operation that changed it, in their order.
 
     What is alike for all samples, such as Normalize, is left out.
@@ -24,7 +22,6 @@ def draw_words(
         draws: What was drawn, for this sample and others.
         row: The sample's.
         keys: Of all rows, which name those that it is mixed with.
-        title: Stands before the first text.
 
     Returns:
         Texts such as "RandomResizedCrop: 45 x 59 px at top 6, left 4, to 64 x 64"; one that says that nothing was
@@ -47,10 +44,27 @@ def draw_words(
         own = row_of(params, row)
         if own["apply"][0] and not (set(own) == {"apply"} and not leaf.num_uniforms):
             height, width = size[0].tolist()
-            words = _mixed(leaf, own, draws, row, keys) or details(leaf, own, (height, width))
-            told.append(_named(leaf, words))
+            told.append(_named(leaf, leaf_words(leaf, own, draws, row, (height, width), keys)))
         size = leaf.result_size(own, size)
-    return [f"{title}{told[0]}", *told[1:]] if told else [f"{title}nothing is changed at random"]
+    return told or ["nothing is changed at random"]
+
+
+def leaf_words(
+    leaf: Operation, own: Params, draws: Draws, row: int, size: Size, keys: Sequence[str] = ()
+) -> str:
+    """Say what one operation of a recipe did to a sample, "" where its name says it all.
+
+    Args:
+        leaf: The operation, which changed it.
+        own: What was drawn for it, first axis 1.
+        draws: All that was drawn; so `row` and `keys`, see `draw_words`.
+        row: The sample's.
+        size: Height and width of the image as it reached the operation.
+        keys: Of all rows.
+    """
+    if isinstance(leaf, Temporal):
+        return _of_time(leaf, own)
+    return _mixed(leaf, own, draws, row, keys) or details(leaf, own, size)
 
 
 def _named(operation: Operation, words: str) -> str:
