@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dali_pipes.ranks.board import Board, BoardError
-from dali_pipes.ranks.daemon import LOGGER
 from dali_pipes.ranks.heard import Heard
 from dali_pipes.ranks.late import find_late
 from dali_pipes.ranks.note import Note
+from dali_pipes.ranks.speak import speak
 from gpu_aug.compiled.clock import clock
 
 _AGAIN_SECONDS = 600.0  # until the same is said again of a rank
@@ -68,7 +68,7 @@ class Beats:
             self._trouble = str(error)
             # The store ends with the process of rank 0, most often because the run is over.
             if "folder" in self._trouble:
-                LOGGER.warning("no heartbeat of rank %d any more: %s", self._rank, error)
+                speak(f"no heartbeat of rank {self._rank} any more: {error}")
 
     def others(self) -> list[Note]:
         """The notes of all other ranks, as they are now.
@@ -108,7 +108,7 @@ class Beats:
             again = now - self._said.get(key, -_AGAIN_SECONDS) >= _AGAIN_SECONDS
             if self._times_late[key] >= _TIMES_LATE and again:
                 self._said[key] = now
-                LOGGER.warning("%s", late.text)
+                speak(late.text)
 
     def _speak_of_silence(self, notes: list[Note]) -> None:
         for note in notes:
@@ -116,10 +116,10 @@ class Beats:
             said = _silence(note, notes) if silent else ""
             if said and note.rank not in self._silent:
                 self._silent.add(note.rank)
-                LOGGER.warning("%s", said)
+                speak(said)
             elif not silent and note.rank in self._silent:
                 self._silent.discard(note.rank)
-                LOGGER.warning("rank %d is heard again", note.rank)
+                speak(f"rank {note.rank} is heard again")
 
 
 def read_note(board: Board, rank: int) -> Note | None:
