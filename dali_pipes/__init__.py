@@ -22,6 +22,8 @@ from dali_pipes.ranks.heartbeat import Heartbeat
 from dali_pipes.ranks.table import RankTable
 from dali_pipes.state import LoaderState
 from dali_pipes.stats import Stats
+from dali_pipes.stats.metrics import Every
+from dali_pipes.stats.trace import traced
 from dali_pipes.video.clips import Clips
 from dali_pipes.video.scores import ViewMean
 from readers.buckets import Buckets
@@ -33,6 +35,7 @@ __all__ = [
     "Buckets",
     "Clips",
     "DecodeError",
+    "Every",
     "Field",
     "Flow",
     "Heartbeat",
@@ -48,4 +51,5 @@ __all__ = [
     "ViewMean",
     "available_decoders",
     "from_dali",
+    "traced",
 ]

@@ -1,6 +1,7 @@
 """What happens to a bad sample, and the ledger of them."""
 
 import json
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +12,8 @@ import numpy as np
 from dali_pipes.errors import BadSampleError
 from dali_pipes.journal import Journal
 from readers.plural import counted
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
 
 Policy = Literal["raise", "replace", "skip"]
 
@@ -79,6 +82,18 @@ class Ledger:
             lines = [json.dumps(asdict(record)) for record in records]
             self._journal.append(lines, records[0].rank)
         self.records.extend(records)
+        for one in records:
+            what = "kept though damaged" if one.kept else f"bad, {self.policy}"
+            where = f"epoch {one.epoch}, step {one.step}"
+            _log.warning(
+                "%s (sample %d, %s): %s: %s: %s",
+                one.key,
+                one.index,
+                where,
+                what,
+                one.stage,
+                one.reason,
+            )
         self._lost.update(record.index for record in records if not record.kept)
         self.judge(records)
 

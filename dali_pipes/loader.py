@@ -1,7 +1,8 @@
 """Loader: what a training script loops over, and the state of its run."""
 
+import logging
 import os
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self, cast
@@ -21,6 +22,7 @@ from dali_pipes.headroom import Headroom, TrainingStep, measure_headroom
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Options, make_setup
+from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
@@ -33,8 +35,10 @@ from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
 from dali_pipes.stats.loop import LoopMeter, Scope
+from dali_pipes.stats.metrics import Metric, Metrics, as_metrics
 from dali_pipes.stats.recorder import Recorder
 from dali_pipes.stats.stats import Stats
+from dali_pipes.stats.work import Rows
 from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamPlan, StreamSteps
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
@@ -45,6 +49,10 @@ from readers.bucket_order import BucketOrder
 from readers.buckets import Buckets, Size
 from readers.order import Shuffle
 from readers.stream import Stream
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
+
+_OWN = ("self", "metrics")  # arguments that stay in this process
 
 
 class Loader:
@@ -152,6 +160,10 @@ class Loader:
             when a loop that gets no batch is spoken of, with what its threads do; as warnings of the logger ``gpu_aug``.
             "auto" uses torch's process group, where there is one of several ranks; a folder that all ranks share
             needs none; `Heartbeat` says more; None watches nothing.
+        metrics: A callable that gets the statistics of the epoch so far every 10 seconds, and when the loop ends; or an
+            `Every`, which says how often, an adapter of `dali_pipes.integrations.metrics`, or a list of these. It is
+            called in the thread of the training loop, when a batch is handed over. What it raises is told once, as a
+            warning, and ends nothing.
 
     Attributes:
         device: The device that was chosen.
@@ -216,11 +228,13 @@ class Loader:
         maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
         heartbeat: HeartbeatChoice = "auto",
+        metrics: Metric | Sequence[Metric] | None = None,
     ) -> None:
-        options = Options(**{name: one for name, one in locals().items() if name != "self"})
+        options = Options(**{name: one for name, one in locals().items() if name not in _OWN})
         self._recorder = Recorder()
         self._setup = setup = make_setup(options, self._recorder)
         self._meter = LoopMeter(self._recorder, setup.num_threads)
+        self._metrics = Metrics(as_metrics(metrics), self.stats)
         choice, order = setup.choice, setup.fetcher.order
         data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
         self._watch = Watch(as_heartbeat(heartbeat), self._recorder, data)
@@ -240,6 +254,7 @@ class Loader:
         sizing.warn_of_small_buckets(steps, stacklevel=4)
         self._production = Production(setup, steps)
         self._epochs = Epochs()
+        _log.info("made %r: %s", self, "; ".join(choice.reasons))
 
     @classmethod
     def eval(
@@ -357,7 +372,8 @@ class Loader:
     def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
         """Make one row of a batch once more, with its draws and the picture after each operation.
 
-        It is made as a loop makes it, by the same decoder and engine, so its row is equal bit for bit to that of the loop.
+        It is made as a loop makes it, by the same decoder and engine, so on a CPU its row is equal bit for bit to that of
+        the loop; on a GPU it may differ by rounding, for libraries choose their ways by the size of a batch.
         The picture after an operation is what the loader would hand over if the recipe ended there. A function that
         takes a whole batch (`BatchFunction`) gets the row and those that it may be mixed with alone. It needs no loop,
         and moves neither state nor statistics.
@@ -482,6 +498,10 @@ class Loader:
             self._epochs.move_to(epoch, consumed)
         else:
             self._epochs.move_to(epoch + 1, 0, ended=epoch)
+        consumed = total(self._epochs.consumed)
+        _log.info(
+            "a state was loaded: epoch %d goes on after %s samples", self.epoch, f"{consumed:,}"
+        )
 
     @property
     def bad_samples(self) -> list[BadRecord]:
@@ -560,7 +580,9 @@ class Loader:
 
     def _run(self, epoch: int, consumed: Consumed, number: int) -> Generator[Batch]:
         self._meter.begin()
+        _log.info("epoch %d begins after %s of its samples", epoch, f"{total(consumed):,}")
         steps, production = self.steps, self._production
+        self._metrics.begin(steps.rank)
         with self._watch.loop(self._ranks.settle(), epoch) as pulse:
             producer = production.start(steps.largest)
             pulse.account = producer.account
@@ -580,37 +602,42 @@ class Loader:
                         yield batch
                 production.keep(producer)
             finally:
+                self._meter.end()
                 production.stop(producer)
+                self._metrics.finish()
+                if _log.isEnabledFor(logging.INFO) and not is_collecting():
+                    _log.info("a loop is over: %s", "; ".join(self.stats().summary()))
 
     def _hand_over(self, producer: Producer, number: int, pulse: Pulse) -> Batch | None:
         """Return the next batch; None behind the end of a stream."""
         with self._meter.waiting(producer.ready(), producer.capacity + 1), pulse.waiting():
-            batch, bad = self._take(producer, number)
+            plan, batch, bad = self._take(producer, number)
         if batch is not None:
-            self._meter.hand_over(len(batch), bad)
+            self._meter.hand_over(plan.step, len(batch), bad)
             pulse.hand_over(len(batch), bad)
+            self._metrics.count()
         return batch
 
-    def _take(self, producer: Producer, number: int) -> tuple[Batch | None, int]:
-        """Return the next batch, None behind the end of a stream; and how many bad samples it met."""
+    def _take(self, producer: Producer, number: int) -> tuple[Plan, Batch | None, int]:
+        """Return the next batch, None behind the end of a stream; its plan, and how many bad samples it met."""
         finished, images = producer.take()
         plan, latest = finished.plan, number == self._epochs.loop
         if isinstance(plan, StreamPlan) and plan.over:
             if latest:
                 self._note(plan)
-            return None, 0
+            return plan, None, 0
         records, failure = bad_ones(finished, self._ledger.policy)
         self._ledger.commit(records)
         if failure is not None:
             raise failure
-        with self._recorder.measure("hand_over") as call:
+        with self._recorder.measure("hand_over", work=Rows(plan, ())) as call:
             batch = assemble(finished, images, self._setup)
             call.samples, call.num_bytes = len(batch), sum(view.nbytes for view in batch.views)
         if latest:  # the state is that of the latest loop
             self._audit.count(finished)
             self._epochs.count(plan.consumed)
             self._note(plan)
-        return batch, len(records)
+        return plan, batch, len(records)
 
     def _note(self, plan: Plan) -> None:
         if isinstance(self.steps, StreamSteps):

@@ -1,5 +1,6 @@
 """Recipes of image augmentations, their draws, and the engines that carry them out."""
 
+import logging
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ from gpu_aug.targets.move_batch import move_batch
 from gpu_aug.targets.targets import BoxParams, KeypointParams, Targets
 from gpu_aug.transform import Transform
 from gpu_aug.views import Views
+
+# Without handlers of the user nothing is printed, warnings neither.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 _OTHERS = ("Any", "ModuleType", "TYPE_CHECKING")
 __all__ = sorted(  # operations are listed in the __all__ of their file

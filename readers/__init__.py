@@ -7,6 +7,8 @@
 Nothing is decoded here.
 """
 
+import logging
+
 from readers.arrays import ArrayDataset, from_arrays
 from readers.buckets import Buckets
 from readers.custom import CustomDataset
@@ -28,6 +30,9 @@ from readers.sample import (
     SelectionError,
     SourceError,
 )
+
+# Without handlers of the user nothing is printed, warnings neither.
+logging.getLogger("gpu_aug.readers").addHandler(logging.NullHandler())
 
 __all__ = [
     "ArrayDataset",

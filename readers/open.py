@@ -1,7 +1,9 @@
 """Opening a dataset, with its format detected."""
 
 import inspect
+import logging
 import os
+import time
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -19,11 +21,13 @@ from readers.formats.unused_annotations import unread
 from readers.given_labels import GivenLabels, split_pairs
 from readers.sample import PathLike, SourceError
 from readers.source_paths import find_files, storage_names, texts_of
-from readers.storage.paths import is_url
+from readers.storage.paths import is_url, shown_path
 from readers.storage.unreadable import unreadable
 
 if TYPE_CHECKING:
     from readers.formats.stream import TarStream
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
 
 Source = PathLike | Sequence[PathLike] | Sequence[tuple[PathLike, Any]]
 
@@ -144,6 +148,7 @@ def _of_files(
     names: list[str], many: bool, format: str | None, split: str | None, options: dict[str, object]
 ) -> "tuple[IndexedDataset | TarStream, list[str]]":
     """Open files or folders; besides the dataset what somebody should hear of it."""
+    began = time.perf_counter()
     paths = find_files(names, split, options)
     found = _detected(paths, format, split, options)
     kind, paths, options = found.format, found.paths, {**found.options, **options}
@@ -151,6 +156,7 @@ def _of_files(
         options = {**options, "split": split}
     with unreadable(paths[0]):
         made = _made(kind, paths, many or len(paths) > 1, options)
+    _tell(made, kind, paths, time.perf_counter() - began)
     remarks = [*getattr(made, "remarks", ()), *unread(kind, paths[0])]
     remarks += doubts(kind, paths[0]) if format is None else ()
     if "classes" not in options:
@@ -203,3 +209,12 @@ def _made(
     if len(paths) > 1:
         raise SourceError(f"{kind.title} is one {kind.takes}, got {len(paths)}: give one of them")
     return reader(paths[0], **options)  # type: ignore[no-any-return]
+
+
+def _tell(
+    made: "IndexedDataset | TarStream", kind: Format, paths: list[str], seconds: float
+) -> None:
+    others = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    holds = f"{len(made):,} samples" if isinstance(made, IndexedDataset) else "a stream"
+    first = shown_path(paths[0])
+    _log.info("opened %s%s as %s: %s, in %.2f s", first, others, kind.name, holds, seconds)

@@ -29,12 +29,13 @@ INTEGRATIONS = {
     "dali_pipes.integrations.hf_datasets": ("from_huggingface",),
     "dali_pipes.integrations.webdataset": ("from_webdataset",),
     "dali_pipes.integrations.dlpack": ("to_jax", "to_cupy"),
+    "dali_pipes.integrations.metrics": ("Logged", "OpenTelemetry", "Prometheus", "TensorBoard"),
 }
 COMMANDS = {
     "readers.prepare": ("index", "inspect", "pack", "tile"),
     "dali_pipes.audit_compare": ("compare_audits",),
     "dali_pipes.doctor": ("examine",),
-    "dali_pipes.preview": ("preview_images",),
+    "dali_pipes.preview": ("draw_words", "preview_engines", "preview_images"),
 }
 """What the commands do, as functions."""
 READERS = {

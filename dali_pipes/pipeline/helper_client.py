@@ -1,6 +1,7 @@
 """Producing batches in a helper process, independent of the training process's interpreter lock."""
 
 import json
+import logging
 import os
 import pickle
 import queue
@@ -24,7 +25,11 @@ from dali_pipes.pipeline.job import Account, Job, Reply, pickled
 from dali_pipes.pipeline.shared_memory import Ring
 from dali_pipes.pipeline.stages import Finished, Images
 from dali_pipes.schedule import Plan
+from dali_pipes.stats.observer import shifted
+from dali_pipes.stats.work import Rows
 from gpu_aug.compiled.clock import clock
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
 
 # Ctrl-C is for the training process, whose end ends the helper.
 _START = """
@@ -59,7 +64,9 @@ class Helper:
         self._accounts: queue.SimpleQueue[Account] = queue.SimpleQueue()
         self._sending = threading.Lock()
         self._end = weakref.finalize(self, _end, self._process, self._connection, self.ring)
+        _log.info("helper process %d started", self._process.pid)
         self._replies: deque[Reply] = deque()
+        self._watched = False
         self._send(told)
 
     def ready(self) -> int:
@@ -68,6 +75,12 @@ class Helper:
             while self._connection.poll():
                 self._sort(self._connection.recv())
         return len(self._replies)
+
+    def watch(self, *, watched: bool) -> None:
+        """Say whether somebody wants to know of each call of a stage."""
+        if watched != self._watched:
+            self._watched = watched
+            self._send(pickle.dumps(watched, pickle.HIGHEST_PROTOCOL))
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch."""
@@ -148,6 +161,7 @@ class ProcessProducer:
 
     def submit(self, plan: Plan) -> None:
         """Start on a batch; returns at once."""
+        self._helper.watch(watched=bool(self._recorder.observers))
         self._helper.submit(plan)
         self._under_way.append(plan.step)
 
@@ -163,6 +177,7 @@ class ProcessProducer:
         """Wait for the oldest step."""
         reply = self._helper.receive()
         self._recorder.absorb(reply.counts, reply.thread_seconds)
+        self._recorder.tell(shifted(reply.spans, reply.left_out - clock.left_out))
         if reply.error is not None:
             raise reply.error
         ring, step = self._helper.ring, self._under_way.popleft()
@@ -176,16 +191,18 @@ class ProcessProducer:
 
     def _copy(self, finished: Finished, slot: Images) -> Images:
         """Copy a step out of its slot, which is used anew once this returns."""
-        engines = self._variants[finished.plan.variant]
+        engines, work = self._variants[finished.plan.variant], Rows(finished.plan, ())
         if engines.device.type == "cpu":
             num_bytes = sum(view.nbytes for view in slot)
-            with self._recorder.measure("transfer", samples=len(finished), num_bytes=num_bytes):
+            with self._recorder.measure(
+                "transfer", samples=len(finished), num_bytes=num_bytes, work=work
+            ):
                 images = engines.empty(len(finished))
                 for mine, theirs in zip(images, slot, strict=True):
                     mine.copy_(theirs)
             return images
         canvases = engines.canvases(len(finished))
-        with self._recorder.measure("transfer", samples=len(finished)):
+        with self._recorder.measure("transfer", samples=len(finished), work=work):
             for canvas, theirs in zip(canvases.views, slot, strict=True):
                 assert isinstance(canvas, torch.Tensor)  # see `frame_of`
                 canvas.copy_(theirs)

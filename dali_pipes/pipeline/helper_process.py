@@ -25,6 +25,7 @@ from dali_pipes.pipeline.threads import Render, Workers
 from dali_pipes.ranks.stall import describe_threads
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.counts import Counts
+from dali_pipes.stats.observer import Spans
 from dali_pipes.warm import compile_ahead
 from gpu_aug.compiled.clock import clock
 
@@ -89,8 +90,8 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
         connection.send(Reply(0, Counts(), 0.0, portable(error)))
         return
     plans: SimpleQueue[Plan] = SimpleQueue()
-    sending = threading.Lock()
-    everything = (connection, ring, pipeline, plans, job, sending)
+    sending, recorder, watching = threading.Lock(), job.setup.fetcher.recorder, Spans()
+    everything = (connection, ring, pipeline, plans, job, sending, watching)
     threading.Thread(target=_answer, args=everything, daemon=True).start()
     while True:
         while not connection.poll(_LOOK_SECONDS):
@@ -99,9 +100,12 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
                 return
         plan = connection.recv()
         if isinstance(plan, Account):
-            words = describe_threads(job.setup.fetcher.recorder)
+            words = describe_threads(recorder)
             with sending:
                 connection.send(Account(words))
+            continue
+        if isinstance(plan, bool):
+            recorder.observers = (watching,) if plan else ()
             continue
         pipeline.submit(plan)
         plans.put(plan)
@@ -114,6 +118,7 @@ def _answer(
     plans: SimpleQueue[Plan],
     job: Job,
     sending: threading.Lock,
+    watching: Spans,
 ) -> None:
     """Send a reply for every plan, in order."""
     left_out, num_draws = 0.0, _num_draws(job)
@@ -132,8 +137,9 @@ def _answer(
         began, latest = latest, clock()
         seconds = max(0.0, latest - began) * num_threads
         try:
+            counted = replace(reply, counts=recorder.taken(), thread_seconds=seconds)
             with sending:
-                connection.send(replace(reply, counts=recorder.taken(), thread_seconds=seconds))
+                connection.send(replace(counted, spans=watching.taken(), left_out=clock.left_out))
         except OSError:  # the training process is gone, which the other thread notices, too
             return
 

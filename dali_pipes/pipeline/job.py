@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from dali_pipes.options import Setup
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.shared_memory import Frame
 from dali_pipes.stats.counts import Counts
+from dali_pipes.stats.observer import Span
 from dali_pipes.streams.steps import AnySteps
 
 
@@ -41,6 +43,8 @@ class Reply:
         thread_seconds: Seconds that its threads had together since then.
         error: The exception raised instead.
         compiling: Seconds in which it compiled since the last reply.
+        spans: The calls of stages that ended since the last reply, if somebody watches.
+        left_out: What its clock has left out so far.
     """
 
     num_bytes: int
@@ -48,6 +52,8 @@ class Reply:
     thread_seconds: float
     error: BaseException | None = None
     compiling: float = 0.0
+    spans: Sequence[Span] = ()
+    left_out: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """The threads of a loader, and how they share the rows of a step."""
 
-import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +10,7 @@ import torch
 
 from dali_pipes import targets
 from dali_pipes.pipeline.canvases import Canvases
+from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched
 from dali_pipes.stats.counts import Stage
@@ -30,24 +30,6 @@ Render = Callable[[Fetched, Canvases, int], Decoded]
 
 It gets the rows, their canvases, and the number that the first of them has in its step.
 """
-
-_COLLECTING: set[int] = set()
-"""The thread in which the garbage collector runs now."""
-
-
-def _note_collection(phase: str, _: dict[str, int]) -> None:
-    if phase == "start":
-        _COLLECTING.add(threading.get_ident())
-    else:
-        _COLLECTING.clear()
-
-
-gc.callbacks.append(_note_collection)
-
-
-def in_collection() -> bool:
-    """Whether the garbage collector called what runs in this thread now: then nobody may be waited for."""
-    return threading.get_ident() in _COLLECTING
 
 
 class Workers:
@@ -136,7 +118,7 @@ class Workers:
         It waits for the others, unless the garbage collector ends a loop that nobody holds any more: that can happen
         while this thread has a lock that the others need, such as the one for starting threads.
         """
-        self.pool.shutdown(wait=not in_collection(), cancel_futures=True)
+        self.pool.shutdown(wait=not is_collecting(), cancel_futures=True)
 
 
 def single_threaded_pool(num_threads: int) -> ThreadPoolExecutor:

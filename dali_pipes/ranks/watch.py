@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dali_pipes.pipeline.threads import in_collection
+from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.process_rank import Process, found_process
 from dali_pipes.ranks.beats import Said, read_note
 from dali_pipes.ranks.board import BoardError, FolderBoard, group_board
@@ -50,7 +50,7 @@ class Watch:
             yield pulse
         finally:
             # See Workers.close.
-            watch.end(wait=not in_collection())
+            watch.end(wait=not is_collecting())
 
     def ranks(self, process: Process) -> RankTable:
         """Where all ranks stand."""

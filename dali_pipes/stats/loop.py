@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from typing import Literal
 
 from dali_pipes.stats.counts import Counts, LoopCounts, Stage, add_into
+from dali_pipes.stats.observer import Handed
+from dali_pipes.stats.ranges import open_range
 from dali_pipes.stats.recorder import Busy, Recorder
 from dali_pipes.stats.stats import Stats, make_stats
 from gpu_aug.compiled.clock import clock
@@ -29,7 +31,7 @@ class LoopMeter:
         self._epoch_began = LoopCounts()
         self._epoch_counts = Counts()
         self._began: float | None = None  # the loop; None once it has its first batch
-        self._latest = 0.0
+        self._asked = self._latest = 0.0
         self._depth = self._capacity = 0
 
     def begin(self) -> None:
@@ -49,9 +51,13 @@ class LoopMeter:
         """
         self.recorder.looping()
         self._depth, self._capacity = ready, capacity
-        before, began = self.recorder.busy(), clock()
-        yield
-        seconds = max(0.0, clock() - began)
+        before, self._asked, opened = self.recorder.busy(), clock(), open_range("wait")
+        try:
+            yield
+        finally:
+            if opened is not None:
+                opened.close()
+        seconds = max(0.0, clock() - self._asked)
         if self._began is not None:
             return
         sums = self._sums
@@ -61,8 +67,8 @@ class LoopMeter:
         sums.wait_seconds += seconds
         add_into(sums.late, self._late(seconds, before, self.recorder.busy()), 1)
 
-    def hand_over(self, samples: int, bad_samples: int) -> None:
-        """Count a batch."""
+    def hand_over(self, step: int, samples: int, bad_samples: int) -> None:
+        """Count a batch, and tell those who watch."""
         now, sums = clock(), self._sums
         if self._began is not None:
             sums.start_seconds += max(0.0, now - self._began)
@@ -74,6 +80,14 @@ class LoopMeter:
         sums.steps += 1
         sums.samples += samples
         sums.bad_samples += bad_samples
+        for observer in self.recorder.observers:
+            asked = min(self._asked, now)
+            observer.handed(Handed(step, samples, self._depth, asked, now))
+
+    def end(self) -> None:
+        """Tell those who watch that the loop is over."""
+        for observer in self.recorder.observers:
+            observer.left(clock())
 
     def stats(self, scope: Scope, epoch: int) -> Stats:
         """Return what was counted."""

@@ -1,14 +1,17 @@
 """The recorder of a loader: every thread tells it which stage it works on, and for how long."""
 
+import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from dali_pipes.stats.counts import STAGES, Counts, Stage, add_into
 from dali_pipes.stats.durations import bucket_of
+from dali_pipes.stats.observer import Observer, Span
+from dali_pipes.stats.ranges import open_range
 from gpu_aug.compiled.clock import clock
 from readers.storage.traffic import Traffic
 
@@ -26,36 +29,6 @@ class Busy:
     seconds: Mapping[Stage, float]
     own: Mapping[Stage, float]
     elsewhere: float
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """One call of a stage.
-
-    Attributes:
-        stage: The stage.
-        thread: Name of the thread that worked on it.
-        began: By `gpu_aug.compiled.clock`, in seconds; so is `ended`.
-        ended: Not before it began.
-        samples: Samples that it worked on.
-        num_bytes: See `StageCounts`.
-        work: What it worked on.
-    """
-
-    stage: Stage
-    thread: str
-    began: float
-    ended: float
-    samples: int
-    num_bytes: int
-    work: Any
-
-
-class Observer(Protocol):
-    """Gets every span; called by the thread that made it."""
-
-    def span(self, span: Span) -> None:
-        """Take note of a span that is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +56,7 @@ class Recorder:
     What is spent compiling our own functions, which is done once, counts for no stage.
 
     Attributes:
-        observers: Get every span.
+        observers: Watch the loader; see `observe`.
         traffic: What is read remotely; see `readers.storage.traffic.counted`.
     """
 
@@ -105,6 +78,22 @@ class Recorder:
         """What is read remotely."""
         return self._counts.traffic
 
+    def observe(self, observer: Observer) -> None:
+        """Tell an observer of what happens from now on."""
+        with self._lock:
+            self.observers = (*self.observers, observer)
+
+    def ignore(self, observer: Observer) -> None:
+        """Tell an observer nothing more."""
+        with self._lock:
+            self.observers = tuple(one for one in self.observers if one is not observer)
+
+    def tell(self, spans: Iterable[Span]) -> None:
+        """Tell all observers of spans."""
+        for span in spans:
+            for observer in self.observers:
+                observer.span(span)
+
     def measure(
         self,
         stage: Stage,
@@ -120,7 +109,8 @@ class Recorder:
             stage: The stage.
             samples: Samples that it works on; so `num_bytes`, see StageCounts. Both may be set in the block.
             num_bytes: Bytes.
-            work: What it works on; its `str` is asked for only if somebody wants to know.
+            work: What it works on, None for what a stage around it does; its `str` is asked for only if somebody wants
+                to know. Its `plan` is the step.
             by_others: Whether the calling thread waits for others that do the work, such as DALI's: whether those have
                 a core is not known, and taken for granted.
         """
@@ -186,8 +176,8 @@ class _Measured:
     """A call of a stage; see Recorder.measure."""
 
     __slots__ = (
-        "began", "by_others", "cpu_seconds", "cpu_since", "num_bytes", "outer", "recorder", "samples", "seconds", "since", "stage",
-        "work",
+        "began", "by_others", "cpu_seconds", "cpu_since", "num_bytes", "outer", "range", "recorder", "samples", "seconds",
+        "since", "stage", "work",
     )  # fmt: skip
 
     def __init__(
@@ -207,11 +197,13 @@ class _Measured:
 
     def __enter__(self) -> "_Measured":
         recorder, ident = self.recorder, threading.get_ident()
+        self.range = open_range(self.stage)
         with recorder._lock:
             now, cpu = clock(), time.thread_time()
             outer = self.outer = recorder._open.get(ident)
             if outer is not None:
                 outer._stop(now, cpu)
+                self.work = outer.work if self.work is None else self.work
             self.began = self.since = now
             self.cpu_since = cpu
             recorder._open[ident] = self
@@ -242,6 +234,8 @@ class _Measured:
             else:
                 self.outer.since, self.outer.cpu_since = now, cpu
                 recorder._open[ident] = self.outer
+        if self.range is not None:
+            self.range.close()
         if recorder.observers:
             self._tell(max(now, self.began))
 
@@ -259,7 +253,16 @@ class _Measured:
         self.cpu_seconds += max(0.0, cpu - self.cpu_since)
 
     def _tell(self, ended: float) -> None:
-        thread = threading.current_thread().name
-        span = Span(self.stage, thread, self.began, ended, self.samples, self.num_bytes, self.work)
-        for observer in self.recorder.observers:
-            observer.span(span)
+        thread = threading.current_thread()
+        span = Span(
+            stage=self.stage,
+            thread=thread.name,
+            thread_id=threading.get_native_id(),
+            process=os.getpid(),
+            began=self.began,
+            ended=ended,
+            samples=self.samples,
+            num_bytes=self.num_bytes,
+            step=None if self.work is None else self.work.plan.step,
+        )
+        self.recorder.tell([span])

@@ -147,9 +147,10 @@ class Stats:
         return f"the training loop waited for {share}, while threads worked on: {', '.join(parts)}{cores}"
 
     def __repr__(self) -> str:
-        return "\n".join([*self._summary(), *stage_table(self.stages), *stage_waits(self.stages)])
+        return "\n".join([*self.summary(), *stage_table(self.stages), *stage_waits(self.stages)])
 
-    def _summary(self) -> Iterator[str]:
+    def summary(self) -> Iterator[str]:
+        """Say what was handed over and waited for, and what else should be known, a sentence each."""
         yield (
             f"epoch {self.epoch}: {counted(self.samples, 'sample')} in {counted(self.steps, 'batch')}, "
             f"{self.images_per_second:.0f} a second after the first batch, which took {self.start_seconds:.2f} s"

@@ -9,6 +9,7 @@ Entries are pickles, as in Numba's own cache: a folder that strangers can write 
 
 import gc
 import hashlib
+import logging
 import os
 import pickle
 import re
@@ -32,6 +33,8 @@ from numba.core.serialize import dumps
 
 from gpu_aug.compiled.clock import clock
 from gpu_aug.compiled.process_lock import Turn
+
+_log = logging.getLogger(__name__)
 
 _OURS = re.compile(r"(gpu_aug|dali_pipes|readers)\b")
 _IMPORT = re.compile(r"^(?:from\s+([\w.]+)\s+)?import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -57,6 +60,7 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
         # Now: the files may change while this process runs.
         self._sources = _sources(function.__module__)
         self._turn: Turn | None = None
+        self._began = 0.0
 
     @property
     def cache_path(self) -> str:
@@ -73,6 +77,7 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
             _begin()
             self._turn = Turn(None if path is None else path.with_suffix(".lock"))
             self._turn.wait()
+            self._began = time.perf_counter()
             data = _read(path)
             if data is None:
                 return None
@@ -88,6 +93,9 @@ class Kept(_Cache):  # type: ignore[misc, unused-ignore]
         """Keep what was compiled, where that can be."""
         global _num_compiled
         _num_compiled += 1
+        seconds = time.perf_counter() - self._began
+        level = logging.INFO if _depth == 1 else logging.DEBUG  # those within are part of its time
+        _log.log(level, "compiled %s in %.2f s", self._function.__qualname__, seconds)
         path = self._path(sig, data.codegen)
         if path is not None and not data.library.has_dynamic_globals:
             with suppress(OSError):  # read-only, or full

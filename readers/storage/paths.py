@@ -22,6 +22,15 @@ def is_url(path: str) -> bool:
     return _URL.match(path) is not None
 
 
+def shown_path(path: str) -> str:
+    """For messages: a path, or a URL without what may be secret in it."""
+    if not is_url(path):
+        return path
+    from readers.storage.remote.options import shown
+
+    return shown(path)
+
+
 def find_paths(text: str, storage: "StorageOptions | None") -> list[str]:
     """Return the paths that a path or pattern matches, sorted for each of its wildcards.
 

@@ -24,6 +24,7 @@ from readers.sample import PathLike, Payload, SourceError
 from readers.storage.blob import Blob, LocalBlob, is_url, open_blob
 from readers.storage.blob.mapped import copied
 from readers.storage.limits import TooLargeError, check_bytes
+from readers.storage.paths import shown_path
 from readers.storage.unreadable import unreadable
 
 _MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
@@ -54,11 +55,7 @@ class Location:
     @property
     def shown(self) -> str:
         """For messages: a URL without what may be secret in it."""
-        if not is_url(self.text):
-            return self.text
-        from readers.storage.remote.options import shown
-
-        return shown(self.text)
+        return shown_path(self.text)
 
 
 def find_files(files: PathLike | Sequence[PathLike | Location]) -> list[Location]:

@@ -21,6 +21,7 @@ before the copy was first opened, with a time before that of the index.
 """
 
 import hashlib
+import logging
 import mmap
 import os
 import time
@@ -45,6 +46,9 @@ from readers.storage.index.scan import Scan
 from readers.storage.index.shard_index import ShardIndex
 from readers.storage.index.writer import IndexWriter, WriteError, write_all
 from readers.storage.lock import one_at_a_time
+from readers.storage.paths import shown_path
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
 
 SUFFIX = ".gpuaug-index"
 _FORGET_BYTES = 1 << 26
@@ -228,7 +232,7 @@ def _beside(location: str, suffix: str) -> str:
 
 
 def _build(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex:
-    writer = IndexWriter(path.parent)
+    writer, began = IndexWriter(path.parent), time.perf_counter()
     try:
         for entry in _scanned(blob, scan):
             writer.add(entry)
@@ -245,6 +249,9 @@ def _build(blob: Blob, scan: Scan, path: Path, descriptor: int) -> FoundIndex:
         _publish(descriptor, path, mode)
     finally:
         writer.close()
+    seconds = time.perf_counter() - began
+    name, holds = shown_path(blob.location), f"{len(head):,} samples"
+    _log.info("indexed %s: %s, in %.2f s, kept in %s", name, holds, seconds, path)
     return FoundIndex(path, head, built=True)
 
 

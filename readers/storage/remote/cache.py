@@ -13,6 +13,7 @@ whole blocks only, and whoever holds the lock knows that unfinished ones were le
 operating system gives back the locks of a process that is gone. A block that is being read may be deleted.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -43,6 +44,8 @@ from readers.storage.unreadable import reason_of
 
 Fetch = Callable[[list[Range]], list[Payload]]
 
+_log = logging.getLogger(f"gpu_aug.{__name__}")
+
 _TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# Blocks of remote files. Delete the folder at any time.\n"
 _ENTRY = re.compile(r"[0-9a-f]{32}")
 _UNFINISHED = re.compile(r"[0-9a-f]{32}\.new")
@@ -69,7 +72,9 @@ def open_cache(
         if key not in _open:
             where = Path(folder) if folder is not None else cache_folder() / "blocks"
             try:
-                _open[key] = BlockCache(where, limit_bytes, block_bytes)
+                made = _open[key] = BlockCache(where, limit_bytes, block_bytes)
+                size = made.limit_bytes / 1e9
+                _log.info("blocks of remote files are kept in %s, up to %.1f GB", where, size)
             except OSError as error:
                 _warn(where, error)
                 _open[key] = None

@@ -1,14 +1,17 @@
 """What the recorder counts for which stage, by a clock that the test moves."""
 
+import os
 import pickle
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
 from dali_pipes.stats import recorder as recorder_module
-from dali_pipes.stats.recorder import Recorder, Span
+from dali_pipes.stats.observer import Spans
+from dali_pipes.stats.recorder import Recorder
 
 
 class Hands:
@@ -108,21 +111,23 @@ def test_sums_can_be_sent_and_added(hands: Hands) -> None:
 
 
 def test_observers_get_every_span(hands: Hands) -> None:
-    """Each with what it worked on and when."""
-    spans: list[Span] = []
-
-    class Notebook:
-        def span(self, span: Span) -> None:
-            spans.append(span)
-
-    recorder = Recorder()
-    recorder.observers = (Notebook(),)
-    with recorder.measure("read", work="files") as call:
+    """Each with when, by whom and for which step it was, which one within another has of that one."""
+    recorder, notebook = Recorder(), Spans()
+    recorder.observe(notebook)
+    with recorder.measure("read", work=SimpleNamespace(plan=SimpleNamespace(step=7))) as call:
         hands.now += 2
         call.samples, call.num_bytes = 3, 40
-    [span] = spans
-    assert (span.stage, span.began, span.ended) == ("read", 100.0, 102.0)
-    assert (span.samples, span.num_bytes, span.work) == (3, 40, "files")
+        with recorder.measure("targets"):
+            hands.now += 1
+    recorder.ignore(notebook)
+    with recorder.measure("read"):
+        hands.now += 1
+    inner, outer = notebook.taken()
+    assert (outer.stage, outer.began, outer.ended) == ("read", 100.0, 103.0)
+    assert (outer.samples, outer.num_bytes, outer.step) == (3, 40, 7)
+    assert (inner.stage, inner.began, inner.ended, inner.step) == ("targets", 102.0, 103.0, 7)
+    assert (outer.process, outer.thread_id) == (os.getpid(), threading.get_native_id())
+    assert outer.thread == threading.current_thread().name
 
 
 @pytest.mark.parametrize(("by_others", "cpu_seconds"), [(False, 0.0), (True, 5.0)])

@@ -1,5 +1,7 @@
 """Compiled code that is kept: what it depends on, who may put it there, and what is said meanwhile."""
 
+import logging
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,6 +91,16 @@ def test_told_once(place: Path, import_trial: Import, capsys: pytest.CaptureFixt
     kept._told = None
     import_trial(1).answer()
     assert capsys.readouterr().err == ""
+
+
+def test_logged(place: Path, import_trial: Import, caplog: pytest.LogCaptureFixture) -> None:
+    """The logger names what was compiled and how long it took; nothing where it was kept."""
+    caplog.set_level(logging.INFO, "gpu_aug")
+    import_trial(1).answer()
+    import_trial(1).answer()
+    (text,) = caplog.messages
+    assert re.fullmatch(r"compiled answer in \d+\.\d\d s", text)
+    assert place.is_dir()
 
 
 def test_other_processes_are_silent(

@@ -1,0 +1,117 @@
+"""A loader's counters for Prometheus, at a port of this process or in a registry of the user."""
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from dali_pipes.errors import LoaderError, MissingPackageError
+from dali_pipes.integrations.metrics.table import METRICS, Latest, Metric
+from dali_pipes.stats.metrics import OfRank
+from dali_pipes.stats.stats import Stats
+
+_PREFIX = "gpu_aug_loader"
+_collectors: "WeakKeyDictionary[Any, _Collector]" = WeakKeyDictionary()
+_servers: dict[int, Any] = {}  # registries by port
+
+
+class Prometheus(OfRank):
+    """Counters of one loader, for ``Loader(metrics=...)``: ``gpu_aug_loader_samples_total{loader="train",rank="0"}``.
+
+    Several loaders of a process share a port and a registry; each has an object, and a name, of its own.
+
+    Args:
+        name: The label `loader`.
+        port: Where an HTTP server of this process shows them, which is started once; None starts none, for a registry
+            that somebody else shows. On a machine with several ranks each needs a port of its own.
+        host: The address that the server listens on; "127.0.0.1" is for this machine alone.
+        registry: A registry of prometheus_client; None is its own one, ``REGISTRY``.
+        rank: The label `rank`; None is the rank of the loader.
+
+    Raises:
+        MissingPackageError: prometheus_client is not installed.
+        LoaderError: The port cannot be had.
+
+    Example:
+        >>> from dali_pipes.integrations.metrics import Prometheus
+        >>> photos = open_dataset("photos/")
+        >>> recipe = Recipe.imagenet_train(size=64)
+        >>> loader = Loader(photos, recipe, batch_size=8, metrics=Prometheus("train"))
+    """
+
+    scope = "run"
+
+    def __init__(
+        self,
+        name: str = "train",
+        *,
+        port: int | None = None,
+        host: str = "0.0.0.0",
+        registry: Any = None,
+        rank: int | None = None,
+    ) -> None:
+        client = _client()
+        registry = client.REGISTRY if registry is None else registry
+        if registry not in _collectors:
+            _collectors[registry] = _Collector()
+            registry.register(_collectors[registry])
+        self._name, self.rank = name, rank
+        self._latest = _collectors[registry].latest
+        self._latest.forget(name)  # what an object that was made before has left
+        if port is not None:
+            _serve(port, host, registry)
+
+    def __call__(self, stats: Stats) -> None:
+        """Take the statistics that are shown from now on."""
+        self._latest.put(self._name, self.rank or 0, stats)
+
+
+class _Collector:
+    """Shows the latest statistics whenever the registry is asked."""
+
+    def __init__(self) -> None:
+        self.latest = Latest()
+
+    def describe(self) -> list[Any]:
+        """The families without their numbers."""
+        return [_family(metric) for metric in METRICS]
+
+    def collect(self) -> Iterator[Any]:
+        """The families."""
+        for metric in METRICS:
+            family = _family(metric)
+            for labels, value in self.latest.values(metric):
+                family.add_metric(list(labels.values()), value)
+            yield family
+
+
+def _family(metric: Metric) -> Any:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    name = "_".join(filter(None, (_PREFIX, metric.name, metric.unit)))
+    return kind(name, metric.text, labels=["loader", "rank", *metric.labels], unit=metric.unit)
+
+
+def _client() -> Any:
+    try:
+        import prometheus_client
+    except ImportError as error:
+        raise MissingPackageError(
+            'Prometheus(...) needs prometheus_client: pip install "gpu-aug[prometheus]"'
+        ) from error
+    return prometheus_client
+
+
+def _serve(port: int, host: str, registry: Any) -> None:
+    if port in _servers:
+        if _servers[port] is registry:
+            return
+        raise LoaderError(f"port={port} shows another registry of this process; give another port")
+    try:
+        _client().start_http_server(port, host, registry)
+    except (OSError, OverflowError, TypeError) as error:
+        raise LoaderError(
+            f"Prometheus(port={port!r}, host={host!r}) cannot listen there ({error}); give a free port, and to each rank of "
+            f"a machine its own"
+        ) from error
+    _servers[port] = registry

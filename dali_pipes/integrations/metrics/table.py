@@ -1,0 +1,166 @@
+"""What of a loader's statistics goes to systems that collect numbers: names, units and where they come from."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from dali_pipes.errors import LoaderError
+from dali_pipes.stats import StageStats, Stats
+
+Labels = dict[str, str]
+Value = tuple[Labels, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number of a loader, or one for each of several labels.
+
+    Attributes:
+        name: Without the unit.
+        kind: A counter only grows while the loader lives; a gauge is what is so now.
+        unit: "seconds", "bytes" or "" for things that are counted.
+        text: What it is.
+        labels: Their names.
+        read: Takes it out of statistics of the scope "run".
+    """
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    unit: str
+    text: str
+    labels: tuple[str, ...]
+    read: Callable[[Stats], Iterable[Value]]
+
+
+def _one(
+    name: str, unit: str, text: str, read: Callable[[Stats], float], *, gauge: bool = False
+) -> Metric:
+    def values(stats: Stats) -> Iterator[Value]:
+        yield {}, read(stats)
+
+    return Metric(name, "gauge" if gauge else "counter", unit, text, (), values)
+
+
+def _of_stages(name: str, unit: str, text: str, read: Callable[[StageStats], float]) -> Metric:
+    def values(stats: Stats) -> Iterator[Value]:
+        for stage, one in stats.stages.items():
+            yield {"stage": stage}, read(one)
+
+    return Metric(name, "counter", unit, text, ("stage",), values)
+
+
+def _of_waits(name: str, unit: str, text: str, field: Literal["count", "seconds"]) -> Metric:
+    def values(stats: Stats) -> Iterator[Value]:
+        for stage, one in stats.stages.items():
+            for what, waits in one.waits.items():
+                yield {"stage": stage, "what": what}, getattr(waits, field)
+
+    return Metric(name, "counter", unit, text, ("stage", "what"), values)
+
+
+def _late(stats: Stats) -> Iterator[Value]:
+    for stage, seconds in stats.late.items():
+        yield {"stage": stage}, seconds
+
+
+def _whole_images(stats: Stats) -> Iterator[Value]:
+    for kind, count in stats.whole_images.items():
+        yield {"kind": kind}, count
+
+
+METRICS: tuple[Metric, ...] = (
+    _one("samples", "", "Rows of the batches that were handed over.", lambda s: s.samples),
+    _one("steps", "", "Batches that were handed over.", lambda s: s.steps),
+    _one(
+        "loop", "seconds", "From the first batch of each loop to its latest.", lambda s: s.seconds
+    ),
+    _one("start", "seconds", "Until the first batch of each loop.", lambda s: s.start_seconds),
+    _one(
+        "wait",
+        "seconds",
+        "Of loop seconds, those in which the training loop waited.",
+        lambda s: s.wait_seconds,
+    ),
+    Metric(
+        "late",
+        "counter",
+        "seconds",
+        "Wait seconds, divided among the stages that worked meanwhile; idle: threads had nothing to do.",
+        ("stage",),
+        _late,
+    ),
+    _one(
+        "batches_asked",
+        "",
+        "How often the training loop asked for a batch, but for each first.",
+        lambda s: s.queue.asked,
+    ),
+    _one("batches_missing", "", "How often none was finished then.", lambda s: s.queue.empty),
+    _one("bad_samples", "", "Bad samples that were met.", lambda s: s.bad_samples),
+    _one("remote_requests", "", "Requests for parts of remote files.", lambda s: s.remote.requests),
+    _one("remote_read", "bytes", "What these brought.", lambda s: s.remote.bytes),
+    _one("cache_hits", "", "Remote blocks that the cache had.", lambda s: s.remote.cache_hits),
+    _one("cache_misses", "", "Those that it did not have.", lambda s: s.remote.cache_misses),
+    Metric(
+        "whole_images",
+        "counter",
+        "",
+        "Images that our JPEG decoder left to another one.",
+        ("kind",),
+        _whole_images,
+    ),
+    _of_stages("stage_calls", "", "Calls of a stage.", lambda s: s.calls),
+    _of_stages("stage_samples", "", "Samples that a stage worked on.", lambda s: s.samples),
+    _of_stages("stage_processed", "bytes", "Bytes that a stage worked on.", lambda s: s.bytes),
+    _of_stages("stage_busy", "seconds", "Thread time of a stage.", lambda s: s.busy_seconds),
+    _of_stages("stage_cpu", "seconds", "Of it, that on a core.", lambda s: s.cpu_seconds),
+    _of_waits("stage_waits", "", "How often a stage waited for something.", "count"),
+    _of_waits("stage_wait", "seconds", "How long a stage waited for something.", "seconds"),
+    _one("epoch", "", "The present epoch.", lambda s: s.epoch, gauge=True),
+    _one("threads", "", "Threads that make batches.", lambda s: s.num_threads, gauge=True),
+    _one(
+        "queue_batches",
+        "",
+        "Finished batches when one was last asked for.",
+        lambda s: s.queue.depth,
+        gauge=True,
+    ),
+    _one(
+        "queue_capacity_batches",
+        "",
+        "How many batches are made ahead.",
+        lambda s: s.queue.capacity,
+        gauge=True,
+    ),
+)
+
+
+class Latest:
+    """The latest statistics of the loaders of a process, by the labels that tell them apart."""
+
+    def __init__(self) -> None:
+        self.stats: dict[tuple[str, int], Stats] = {}
+
+    def put(self, name: str, rank: int, stats: Stats) -> None:
+        """Take statistics of the scope "run".
+
+        Raises:
+            LoaderError: They are those of another loader, for a number went back.
+        """
+        before = self.stats.get((name, rank))
+        if before is not None and stats.steps < before.steps:
+            raise LoaderError(
+                f"loader={name!r} has made {before.steps:,} steps, and now {stats.steps:,}: two loaders have one name or "
+                f"one object for their metrics; make one for each loader, with a name of its own"
+            )
+        self.stats[name, rank] = stats
+
+    def forget(self, name: str) -> None:
+        """Forget the loader of this name."""
+        self.stats = {key: one for key, one in self.stats.items() if key[0] != name}
+
+    def values(self, metric: Metric) -> Iterator[Value]:
+        """A number of all of them, with the labels `loader` and `rank`."""
+        for (name, rank), stats in list(self.stats.items()):
+            for labels, value in metric.read(stats):
+                yield {"loader": name, "rank": str(rank), **labels}, value

@@ -1,0 +1,79 @@
+"""Ranges around the stages for who profiles: torch.profiler, and Nsight Systems by NVTX.
+
+``nsys`` sets NVTX_INJECTION64_PATH for what it starts, as NVTX documents it; ``GPU_AUG_NVTX=1`` asks for ranges
+without that, and ``GPU_AUG_NVTX=0`` for none.
+"""
+
+import os
+import warnings
+from functools import cache
+from typing import Any
+
+import torch
+from torch.autograd import profiler
+
+_PREFIX = "gpu_aug"
+_nvtx: Any = torch.cuda.nvtx
+
+
+class Range:
+    """A range with a name, open until `close`; to be closed by the thread that made it, the latest first."""
+
+    __slots__ = ("_recorded", "_with_nvtx")
+
+    def __init__(self, name: str, *, with_nvtx: bool) -> None:
+        self._recorded: Any = None
+        self._with_nvtx = with_nvtx
+        if with_nvtx:
+            _nvtx.range_push(f"{_PREFIX} {name}")
+        if _torch_profiles():
+            self._recorded = torch.profiler.record_function(f"{_PREFIX} {name}")
+            self._recorded.__enter__()
+
+    def close(self) -> None:
+        """End the range."""
+        if self._recorded is not None:
+            self._recorded.__exit__(None, None, None)
+        if self._with_nvtx:
+            _nvtx.range_pop()
+
+
+def open_range(name: str) -> Range | None:
+    """Begin a range if somebody profiles, else return None, in well below a microsecond."""
+    with_nvtx = nvtx_is_wanted()
+    return Range(name, with_nvtx=with_nvtx) if with_nvtx or _torch_profiles() else None
+
+
+def _torch_profiles() -> bool:
+    # Of the whole process: the public way to ask, torch.autograd._profiler_enabled, knows of its own thread only.
+    return bool(getattr(profiler, "_is_profiler_enabled", False))
+
+
+@cache
+def nvtx_is_wanted() -> bool:
+    """Whether NVTX ranges are made, which is settled when it is first asked.
+
+    Warns:
+        UserWarning: They were asked for, and this torch has none; or GPU_AUG_NVTX is neither 0 nor 1.
+    """
+    asked = os.environ.get("GPU_AUG_NVTX", "")
+    if asked not in ("", "0", "1"):
+        warnings.warn(
+            f"GPU_AUG_NVTX={asked!r} is not known and is left alone; allowed are 0 and 1",
+            UserWarning,
+            stacklevel=2,
+        )
+        asked = ""
+    if asked == "0" or not (asked or os.environ.get("NVTX_INJECTION64_PATH")):
+        return False
+    try:
+        _nvtx.range_push(_PREFIX)
+        _nvtx.range_pop()
+    except RuntimeError as error:
+        warnings.warn(
+            f"there are no NVTX ranges of the loader's stages, since this torch has none ({error}): install one for CUDA",
+            UserWarning,
+            stacklevel=2,
+        )
+        return False
+    return True
