@@ -1,5 +1,6 @@
 """Beats: a rank leaves notes of itself, and the first rank that lives speaks of those that are late or silent."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ _TIMES_LATE = 2  # judgements in a row, each of new notes
 Said = dict[tuple[int, str], float]
 """When it was last said of a rank that it is late in a stage."""
 
-_speaking: dict[tuple[int, int], list["Beats"]] = {}
+_speaking: dict[tuple[str, int], list["Beats"]] = {}
 """For a board and a rank of this process the loops that are under way; the last one speaks."""
 
 
@@ -50,7 +51,7 @@ class Beats:
         self._numbers: dict[int, int] = {}
         self._silent: set[int] = set()
         self._trouble = ""
-        self._place = (id(board), rank)
+        self._place = (board.name, rank)
         _speaking.setdefault(self._place, []).append(self)
 
     def beat(self, is_last: bool) -> None:
@@ -129,7 +130,7 @@ def read_note(board: Board, rank: int) -> Note | None:
     return None if note is None else replace(note, age_seconds=note.age_by_clock())
 
 
-def _leave(place: tuple[int, int], one: Beats) -> None:
+def _leave(place: tuple[str, int], one: Beats) -> None:
     loops = _speaking.get(place, [])
     if one in loops:
         loops.remove(one)
@@ -149,3 +150,6 @@ def _silence(note: Note, notes: list[Note]) -> str:
         f"{who} has said nothing for {note.age_seconds:.0f} s: its process has ended, or stands still; its last word "
         f"came from {place} after {note.steps} batches of epoch {note.epoch}{at}"
     )
+
+
+os.register_at_fork(after_in_child=_speaking.clear)

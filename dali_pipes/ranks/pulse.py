@@ -66,6 +66,7 @@ class Pulse:
     def end(self) -> None:
         """Note that the loop is over."""
         self._asked, self._since, self._is_over = None, clock(), True
+        self.account = _nothing  # it holds the memory of batches
 
     @property
     def state(self) -> State:
