@@ -58,6 +58,7 @@ class Thread(NamedTuple):
 def loader_threads(besides: int | None = None) -> list[Thread]:
     """The threads of loaders and readers in this process, and one more by its ident."""
     frames = sys._current_frames()
+    del frames[threading.get_ident()]  # which holds `frames`, and with it all there is in any frame
     return [
         Thread(thread.name, thread.ident, frames[thread.ident])
         for thread in threading.enumerate()

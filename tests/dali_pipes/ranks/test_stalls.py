@@ -7,6 +7,7 @@ import multiprocessing
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from dali_pipes import Heartbeat, Loader, LoaderError
 from dali_pipes.ranks.daemon import Daemon
 from dali_pipes.ranks.speak import speak
+from dali_pipes.ranks.threads_now import file_at, loader_threads
 from dali_pipes.ranks.within import within
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
@@ -182,6 +184,32 @@ class TestThreads:
         child.join(60)
         assert child.exitcode == 0
         assert watches() == ["gpu-aug-watch"]
+
+
+class Thing:
+    """Something that is held or not."""
+
+
+def test_looking_at_threads_holds_nothing() -> None:
+    """What lies in frames, such as batches, goes when they end, without a run of the garbage collector."""
+
+    def look() -> Callable[[], Thing | None]:
+        thing = Thing()
+        assert loader_threads(threading.get_ident()) is not None
+        return weakref.ref(thing)
+
+    def look_from_elsewhere() -> Callable[[], Thing | None]:
+        thing = Thing()
+        within(10, lambda: [file_at(one.frame) for one in loader_threads(main)], [])
+        return weakref.ref(thing)
+
+    main = threading.get_ident()
+    gc.disable()
+    try:
+        assert look()() is None
+        assert look_from_elsewhere()() is None
+    finally:
+        gc.enable()
 
 
 class TestDaemon:
