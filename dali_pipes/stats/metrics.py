@@ -68,7 +68,8 @@ class Every:
     @property
     def of(self) -> Scope:
         """The scope that was chosen."""
-        return self.scope or getattr(self.call, "scope", None) or "epoch"
+        own = getattr(self.call, "scope", None)
+        return self.scope or ("run" if isinstance(own, str) and own == "run" else "epoch")
 
 
 class OfRank:

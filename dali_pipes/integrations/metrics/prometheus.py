@@ -56,7 +56,7 @@ class Prometheus(OfRank):
             registry.register(_collectors[registry])
         self._name, self.rank = name, rank
         self._latest = _collectors[registry].latest
-        self._latest.forget(name)  # what an object that was made before has left
+        self._latest.forget(name, rank)  # what an object that was made before has left
         if port is not None:
             _serve(port, host, registry)
 
