@@ -25,10 +25,11 @@ def demo(
     rounds: Annotated[int, typer.Option(help="Turns that the time is cut into.")] = 3,
 ) -> None:
     """Make photographs, draw the preview, compare every pipeline and write everything down."""
-    from bench.cli.preview import write_images
+    from bench.cli.arguments import schedule_from
     from bench.compare.compare import Settings
     from bench.compare.photographs import make_photographs
     from bench.compare.report import compare_and_show
+    from bench.preview import Shown, write_images
 
     console = Console()
     _make_folder(out)
@@ -38,7 +39,7 @@ def demo(
         number = make_photographs(photographs)
         console.print(f"{number} photographs: {photographs}", soft_wrap=True)
         data = str(photographs)
-    write_images(data, _PREVIEW_RECIPE, out / "preview.png", count=6, seed=0)
+    write_images(data, schedule_from(_PREVIEW_RECIPE), out / "preview.png", Shown(engines=True))
     compare_and_show(
         data,
         _COMPARE_RECIPE,

@@ -18,6 +18,8 @@ from dali_pipes.fields import Field
 from dali_pipes.loader import Loader
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
+from dali_pipes.ranks.heartbeat import Heartbeat
+from dali_pipes.ranks.table import RankTable
 from dali_pipes.state import LoaderState
 from dali_pipes.stats import Stats
 from dali_pipes.stats.metrics import Every
@@ -36,12 +38,14 @@ __all__ = [
     "Every",
     "Field",
     "Flow",
+    "Heartbeat",
     "Loader",
     "LoaderError",
     "LoaderState",
     "MissingPackageError",
     "MultiScale",
     "NumberMap",
+    "RankTable",
     "StateMismatchError",
     "Stats",
     "ViewMean",

@@ -26,6 +26,10 @@ from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.pipeline.make import LOOPS, Production
 from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
+from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
+from dali_pipes.ranks.pulse import Pulse
+from dali_pipes.ranks.table import RankTable
+from dali_pipes.ranks.watch import Watch
 from dali_pipes.replay import Replay, replay
 from dali_pipes.schedule import Consumed, LastBatch, Plan, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
@@ -156,6 +160,10 @@ class Loader:
             `Every`, which says how often, an adapter of `dali_pipes.integrations.metrics`, or a list of these. It is
             called in the thread of the training loop, when a batch is handed over. What it raises is told once, as a
             warning, and ends nothing.
+        heartbeat: How the ranks tell each other where they are, so that one of them can say who is late and why, and
+            when a loop that gets no batch is spoken of, with what its threads do; in the log ``gpu_aug.dali_pipes``.
+            "auto" uses torch's process group, where there is one of several ranks; a folder that all ranks share
+            needs none; `Heartbeat` says more; None watches nothing.
 
     Attributes:
         device: The device that was chosen.
@@ -220,6 +228,7 @@ class Loader:
         maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
         metrics: Metric | Sequence[Metric] | None = None,
+        heartbeat: HeartbeatChoice = "auto",
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name not in _OWN})
         self._recorder = Recorder()
@@ -227,6 +236,8 @@ class Loader:
         self._meter = LoopMeter(self._recorder, setup.num_threads)
         self._metrics = Metrics(as_metrics(metrics), self.stats)
         choice, order = setup.choice, setup.fetcher.order
+        data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
+        self._watch = Watch(as_heartbeat(heartbeat), self._recorder, data)
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self._ranks = Ranks(rank, world_size)
         self._steps: AnySteps | None = None
@@ -513,6 +524,10 @@ class Loader:
         arguments.require_one_of("scope", scope, ("epoch", "run"))
         return self._meter.stats(scope, self._epochs.epoch)
 
+    def ranks(self) -> RankTable:
+        """Where all ranks of the run stand, as far as they are heard of, and which of them are late; print it."""
+        return self._watch.ranks(self._ranks.expected())
+
     def explain(self) -> str:
         """What was chosen and why, and what happens to an image, one line each.
 
@@ -567,35 +582,43 @@ class Loader:
         _log.info("epoch %d begins after %s of its samples", epoch, f"{total(consumed):,}")
         steps, production = self.steps, self._production
         self._metrics.begin(steps.rank)
-        producer = production.start(steps.largest)
-        under_way = 0
-        try:
-            for plan in steps.plans(epoch, consumed):
-                producer.submit(plan)
-                under_way += 1
-                if under_way > producer.capacity:
-                    batch = self._hand_over(producer, number)
-                    under_way -= 1
-                    if batch is None:
-                        break
-                    yield batch
-            for _ in range(under_way):
-                if (batch := self._hand_over(producer, number)) is not None:
-                    yield batch
-            production.keep(producer)
-        finally:
-            self._meter.end()
-            production.stop(producer)
+        with self._watch.loop(self._ranks.settle(), epoch) as pulse:
+            producer = production.start(steps.largest)
+            pulse.account = producer.account
+            under_way = 0
+            try:
+                for plan in steps.plans(epoch, consumed):
+                    producer.submit(plan)
+                    under_way += 1
+                    if under_way > producer.capacity:
+                        batch = self._hand_over(producer, number, pulse)
+                        under_way -= 1
+                        if batch is None:
+                            break
+                        yield batch
+                for _ in range(under_way):
+                    if (batch := self._hand_over(producer, number, pulse)) is not None:
+                        yield batch
+                production.keep(producer)
+            finally:
+                self._meter.end()
+                production.stop(producer)
+                self._tell_of_end()
+
+    def _tell_of_end(self) -> None:
+        """Tell metrics and log how a loop went, unless the garbage collector ended it."""
+        if not is_collecting():
             self._metrics.finish()
-            if _log.isEnabledFor(logging.INFO) and not is_collecting():
+            if _log.isEnabledFor(logging.INFO):
                 _log.info("a loop is over: %s", "; ".join(self.stats().summary()))
 
-    def _hand_over(self, producer: Producer, number: int) -> Batch | None:
+    def _hand_over(self, producer: Producer, number: int, pulse: Pulse) -> Batch | None:
         """Return the next batch; None behind the end of a stream."""
-        with self._meter.waiting(producer.ready(), producer.capacity + 1):
+        with self._meter.waiting(producer.ready(), producer.capacity + 1), pulse.waiting():
             plan, batch, bad = self._take(producer, number)
         if batch is not None:
             self._meter.hand_over(plan.step, len(batch), bad)
+            pulse.hand_over(len(batch), bad)
             self._metrics.count()
         return batch
 

@@ -19,6 +19,7 @@ from dali_pipes.multi_scale import MultiScale
 from dali_pipes.pipeline.canvases import View
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.process_rank import Process
+from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
 from dali_pipes.schedule import LastBatch
 from dali_pipes.stats.recorder import Recorder
 from dali_pipes.streams.fetch import StreamFetcher
@@ -73,6 +74,7 @@ class Options:
     images: str | Iterable[str] | Mapping[str, str] | None
     maps: Mapping[str, NumberMap | Flow] | None
     helper_process: bool
+    heartbeat: HeartbeatChoice
 
     @property
     def user_pipeline(self) -> DaliDecoder | None:
@@ -117,6 +119,7 @@ class Options:
             max_bad_samples=self.max_bad_samples,
         )
         arguments.require_two_files(self.audit, self.ledger)
+        as_heartbeat(self.heartbeat)
 
 
 @dataclass(frozen=True, slots=True)

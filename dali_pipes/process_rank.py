@@ -106,7 +106,7 @@ class Ranks:
         """Return what the process group or the environment says, where arguments say otherwise."""
         if self._told is None:
             return None
-        found = _around()
+        found = found_process()
         mine = (self._told.rank, self._told.world_size)
         return None if found is None or (found.rank, found.world_size) == mine else found
 
@@ -156,7 +156,7 @@ def _environment() -> Process | None:
     return Process(rank, world_size, "environment")
 
 
-def _around() -> Process | None:
+def found_process() -> Process | None:
     """Return what the process group or the environment says, None where that is nothing or half of it."""
     try:
         return _group() or _environment()
@@ -166,7 +166,7 @@ def _around() -> Process | None:
 
 def _warn_of_others(told: Process) -> None:
     """Warn where the processes that there are cannot share the epoch evenly; half as many shares are usual."""
-    found = _around()
+    found = found_process()
     if found is not None and found.world_size % told.world_size:
         warnings.warn(
             f"{told}, but this process is {found}, so {told.world_size} shares do not go evenly to "

@@ -35,7 +35,7 @@ COMMANDS = {
     "readers.prepare": ("index", "inspect", "pack", "tile"),
     "dali_pipes.audit_compare": ("compare_audits",),
     "dali_pipes.doctor": ("examine",),
-    "dali_pipes.preview": ("preview_images",),
+    "dali_pipes.preview": ("draw_words", "preview_engines", "preview_images"),
 }
 """What the commands do, as functions."""
 READERS = {

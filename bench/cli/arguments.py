@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from bench.output.errors import BenchError
-from gpu_aug import PRESETS, Recipe, Views
+from gpu_aug import PRESETS, Recipe, Schedule, Views
 from gpu_aug.files.document import SUFFIXES
-from gpu_aug.files.schema import load_recipe
+from gpu_aug.files.schema import load_recipe, load_schedule
 
 _DTYPES = {
     "uint8": torch.uint8,
@@ -38,8 +38,23 @@ def recipe_from(text: str) -> Recipe | Views:
     Raises:
         gpu_aug.RecipeError: It is neither, or the file has a fault.
     """
+    return load_recipe(text) if _is_file(text) else Recipe.preset(text)
+
+
+def _is_file(text: str) -> bool:
     looks_like_file = Path(text).suffix.lower() in SUFFIXES or Path(text).exists()
-    return load_recipe(text) if looks_like_file and text not in PRESETS else Recipe.preset(text)
+    return looks_like_file and text not in PRESETS
+
+
+def schedule_from(text: str) -> Schedule:
+    """A preset by its name, or what is in a file: a recipe, views, or recipes by epoch.
+
+    Raises:
+        gpu_aug.RecipeError: It is neither, or the file has a fault.
+    """
+    if _is_file(text):
+        return load_schedule(text)
+    return Schedule({0: Recipe.preset(text)})
 
 
 def source_options(format: str | None, split: str | None, options: Sequence[str]) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from bench.micro.scale_parts import (
     race_loaders,
     watch_memory,
 )
+from bench.micro.scale_plot import draw_scale, require_matplotlib
 from bench.micro.scale_result import ScaleResult, ScaleSettings
-from bench.micro.scale_show import draw_scale, require_matplotlib, show_scale
+from bench.micro.scale_show import show_scale
 from bench.output.errors import BenchError
 from bench.output.results import save_result
 from bench.output.text import print_written, wide_console

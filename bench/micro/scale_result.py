@@ -1,6 +1,9 @@
 """The points at which the growth of cost is measured, and the results."""
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
 
 from bench.compare.timer import Rate
 from bench.micro.overhead import EPOCH
@@ -78,3 +81,24 @@ class ScaleResult:
     batch_sizes: dict[int, Rate] = field(default_factory=dict)
     lengths: dict[int, Start] = field(default_factory=dict)
     memory: list[tuple[int, float]] = field(default_factory=list)
+
+
+def read_scale(path: Path) -> ScaleResult:
+    """Read what `gpu-aug bench scale --json` wrote; rates are rounded to a tenth of an image."""
+    saved = json.loads(path.read_text())
+    rates: dict[str, dict[Any, Rate]] = {"threads": {}, "megapixels": {}, "batch_size": {}}
+    for row in saved["rows"]:
+        rates[row["varies"]][row["value"]] = Rate(tuple(row["images_per_second"]["runs"]))
+    starts = {
+        row["samples"]: Start(*(row[one.name] for one in fields(Start))) for row in saved["lengths"]
+    }
+    return ScaleResult(
+        settings=saved["settings"],
+        threads=rates["threads"],
+        serial_seconds=saved["serial_seconds_per_image"],
+        predicted={row["threads"]: row["images_per_second"] for row in saved["predicted"]},
+        megapixels=rates["megapixels"],
+        batch_sizes=rates["batch_size"],
+        lengths=starts,
+        memory=[(at, mib) for at, mib in saved["memory_mib"]],
+    )

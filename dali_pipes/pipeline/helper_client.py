@@ -4,9 +4,11 @@ import json
 import logging
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections import deque
@@ -19,7 +21,7 @@ import torch
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.pipeline.augment import Engines
-from dali_pipes.pipeline.job import Job, Reply, pickled
+from dali_pipes.pipeline.job import Account, Job, Reply, pickled
 from dali_pipes.pipeline.shared_memory import Ring
 from dali_pipes.pipeline.stages import Finished, Images
 from dali_pipes.schedule import Plan
@@ -59,6 +61,8 @@ class Helper:
         self._connection, theirs = Pipe()
         with theirs:
             self._process = _start(theirs.fileno(), self.ring.descriptor)
+        self._accounts: queue.SimpleQueue[Account] = queue.SimpleQueue()
+        self._sending = threading.Lock()
         self._end = weakref.finalize(self, _end, self._process, self._connection, self.ring)
         _log.info("helper process %d started", self._process.pid)
         self._replies: deque[Reply] = deque()
@@ -69,7 +73,7 @@ class Helper:
         """How many batches are finished."""
         with suppress(EOFError, OSError):  # it has ended, which `receive` says
             while self._connection.poll():
-                self._replies.append(self._connection.recv())
+                self._sort(self._connection.recv())
         return len(self._replies)
 
     def watch(self, *, watched: bool) -> None:
@@ -91,10 +95,12 @@ class Helper:
         if self._replies:
             return self._replies.popleft()
         began = time.perf_counter()
-        try:
-            reply: Reply = self._connection.recv()
-        except (EOFError, OSError):
-            raise self._ended() from None
+        while not self._replies:
+            try:
+                self._sort(self._connection.recv())
+            except (EOFError, OSError):
+                raise self._ended() from None
+        reply = self._replies.popleft()
         clock.leave_out(min(reply.compiling, time.perf_counter() - began))
         return reply
 
@@ -102,8 +108,29 @@ class Helper:
         """End the process and give back its memory."""
         self._end()
 
+    def account(self, seconds: float) -> str:
+        """Ask the process what its threads do, while another thread is in `receive`, which takes the answer.
+
+        Returns:
+            The answer; where none came in so many seconds, that.
+        """
+        while not self._accounts.empty():
+            self._accounts.get_nowait()
+        self._send(pickle.dumps(Account()))
+        try:
+            return self._accounts.get(timeout=seconds).text
+        except queue.Empty:
+            return f"  it (process {self._process.pid}) does not answer: it is starting, or stands still"
+
+    def _sort(self, message: Reply | Account) -> None:
+        if isinstance(message, Account):
+            self._accounts.put(message)
+        else:
+            self._replies.append(message)
+
     def _send(self, data: bytes) -> None:
-        with suppress(OSError):  # it has ended: `receive` says so, or has its last words
+        # A failure: it has ended. `receive` says so, or has its last words.
+        with suppress(OSError), self._sending:
             self._connection.send_bytes(data)
 
     def _ended(self) -> LoaderError:
@@ -141,6 +168,10 @@ class ProcessProducer:
     def ready(self) -> int:
         """How many steps the helper has finished."""
         return self._helper.ready()
+
+    def account(self, seconds: float) -> str:
+        """What the helper says of its threads; see Helper.account."""
+        return self._helper.account(seconds)
 
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""

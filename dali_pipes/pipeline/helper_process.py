@@ -17,11 +17,12 @@ from dali_pipes.errors import LoaderError
 from dali_pipes.options import make_views
 from dali_pipes.pipeline.augment import Augmenter, Engines
 from dali_pipes.pipeline.canvases import Canvases
-from dali_pipes.pipeline.job import Job, Reply
+from dali_pipes.pipeline.job import Account, Job, Reply
 from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.shared_memory import Ring
 from dali_pipes.pipeline.stages import Decoded, Fetched, Finished, Images, Pending, join
 from dali_pipes.pipeline.threads import Render, Workers
+from dali_pipes.ranks.stall import describe_threads
 from dali_pipes.schedule import Plan
 from dali_pipes.stats.counts import Counts
 from dali_pipes.stats.observer import Spans
@@ -89,8 +90,8 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
         connection.send(Reply(0, Counts(), 0.0, portable(error)))
         return
     plans: SimpleQueue[Plan] = SimpleQueue()
-    recorder, watching = job.setup.fetcher.recorder, Spans()
-    everything = (connection, ring, pipeline, plans, job, watching)
+    recorder, watching, sending = job.setup.fetcher.recorder, Spans(), threading.Lock()
+    everything = (connection, ring, pipeline, plans, job, watching, sending)
     threading.Thread(target=_answer, args=everything, daemon=True).start()
     while True:
         while not connection.poll(_LOOK_SECONDS):
@@ -100,6 +101,11 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
         plan = connection.recv()
         if isinstance(plan, bool):
             recorder.observers = (watching,) if plan else ()
+            continue
+        if isinstance(plan, Account):
+            words = describe_threads(recorder)
+            with sending:
+                connection.send(Account(words))
             continue
         pipeline.submit(plan)
         plans.put(plan)
@@ -112,6 +118,7 @@ def _answer(
     plans: SimpleQueue[Plan],
     job: Job,
     watching: Spans,
+    sending: threading.Lock,
 ) -> None:
     """Send a reply for every plan, in order."""
     left_out, num_draws = 0.0, _num_draws(job)
@@ -131,7 +138,9 @@ def _answer(
         seconds = max(0.0, latest - began) * num_threads
         try:
             counted = replace(reply, counts=recorder.taken(), thread_seconds=seconds)
-            connection.send(replace(counted, spans=watching.taken(), left_out=clock.left_out))
+            counted = replace(counted, spans=watching.taken(), left_out=clock.left_out)
+            with sending:
+                connection.send(counted)
         except OSError:  # the training process is gone, which the other thread notices, too
             return
 

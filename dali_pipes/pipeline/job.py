@@ -56,6 +56,13 @@ class Reply:
     left_out: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the helper process says of its threads, when an `Account` without words asks for it; it belongs to no batch."""
+
+    text: str = ""
+
+
 def make_job(setup: Setup, steps: AnySteps) -> Job:
     """Return what a helper process is told.
 

@@ -30,6 +30,13 @@ class Producer(Protocol):
     def ready(self) -> int:
         """How many steps, from the oldest on, are finished as far as the host knows."""
 
+    def account(self, seconds: float) -> str:
+        """Say what threads in other processes do, while another thread is in `take`; "" where there are none.
+
+        Args:
+            seconds: How long to wait for an answer.
+        """
+
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""
 
@@ -99,6 +106,11 @@ class Pipeline:
         self._push()
         augmented = sum(1 for _ in takewhile(Pending.done, self._augmenting))
         return augmented + (self._decoder.ready() if augmented == len(self._augmenting) else 0)
+
+    def account(self, seconds: float) -> str:
+        """All threads are in this process."""
+        del seconds
+        return ""
 
     def take(self) -> tuple[Finished, Images]:
         """Wait for the oldest step."""

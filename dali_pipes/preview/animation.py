@@ -5,18 +5,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
-from dali_pipes.preview.canvas import INK, PAPER, shortened, small
+from dali_pipes.preview.canvas import small
 from dali_pipes.preview.clips import ClipPictures
+from dali_pipes.preview.lettering import shorten_end, shorten_start
+from dali_pipes.preview.page import FAINT, FONT_SIZE, FRAME, GAP, PAPER, WARNING, Line, Page
 
 MOVING = (".webp", ".gif", ".png")
 """How the name of a moving picture ends."""
 
-HEIGHT, WIDTH, GAP, HEADING = 256, 480, 6, 24
-"""In pixels: the largest height and width of the frames, the gap between them, and the room above them for words."""
+HEIGHT, WIDTH, HEADING = 256, 480, 68
+"""In pixels: the largest height and width of the frames, and the room above them for words."""
 
-_FONT_SIZE = 13
+_NARROWEST = 220  # so that there is room for the words
 _USUAL_MS = 40  # where a clip does not tell, having one frame
 
 
@@ -60,19 +62,23 @@ def durations_ms(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _page(clip: ClipPictures, frame: int) -> Image.Image:
-    cells = [small(strip[frame], HEIGHT, WIDTH) for strip in (clip.source, *clip.views)]
-    width = sum(cell.width for cell in cells) + GAP * (len(cells) - 1)
-    page = Image.new("RGB", (width, HEADING + max(cell.height for cell in cells)), PAPER)
-    font = ImageFont.load_default(_FONT_SIZE)
+    cells = [
+        small(strip[frame], HEIGHT, WIDTH)
+        for strip in (clip.source, *(view.frames for view in clip.views))
+    ]
+    width = max(sum(cell.width + GAP for cell in cells) - GAP, _NARROWEST)
+    page, left = Page(), GAP
+    marked = clip.marks[frame]
+    for cell in cells:
+        page.put_picture(left, HEADING, cell, frame=WARNING if marked else FRAME)
+        left += cell.width + GAP
     # The number tells pages apart: equal ones would be taken together, and their times added.
     words = f"{frame + 1}/{len(clip.source)}  #{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s"
-    pen = ImageDraw.Draw(page)
-    room = int(width - font.getlength(words) - 3 * GAP)
-    pen.text((GAP, 4), words, INK, font)
-    key = shortened(clip.key, max(room, 0), font) if room > 40 else ""
-    pen.text((width - GAP - font.getlength(key), 4), key, INK, font)
-    left = 0
-    for cell in cells:
-        page.paste(cell, (left, HEADING))
-        left += cell.width + GAP
-    return page
+    top = page.put_line(GAP, GAP // 2, Line(shorten_start(clip.key, width, FONT_SIZE)))
+    for text, colour in ((words, FAINT), (marked, WARNING)):
+        if text:
+            top = page.put_line(GAP, top, Line(shorten_end(text, width, FONT_SIZE), colour))
+    height = HEADING + max(cell.height for cell in cells) + GAP
+    whole = Image.new("RGB", (width + 2 * GAP, height), PAPER)  # all pages have one size
+    whole.paste(page.render(), (0, 0))
+    return whole

@@ -36,10 +36,10 @@ def annotate(
         picture = _tinted(picture, mask)
     image = Image.fromarray(picture)
     pen = ImageDraw.Draw(image)
-    scale = max(1, round(max(image.size) / _USUAL_SIDE))  # large pictures are shrunk later
+    scale = max(1, round(max(image.size) / _USUAL_SIDE))  # large pictures may be shrunk later
     radius = scale * _DOT_RADIUS
     for number, (left, top, right, bottom) in enumerate([] if boxes is None else boxes.tolist()):
-        colour = _colour(number + 1 if box_labels is None else int(box_labels[number]))
+        colour = color_of(number + 1 if box_labels is None else int(box_labels[number]))
         # A box ends where the next pixel would begin.
         pen.rectangle(
             (left, top, max(left, right - 1), max(top, bottom - 1)),
@@ -48,7 +48,7 @@ def annotate(
         )
     for number, (x, y) in enumerate([] if keypoints is None else keypoints.tolist()):
         around = (x - radius, y - radius, x + radius, y + radius)
-        pen.ellipse(around, fill=_colour(number + 1), outline=(255, 255, 255))
+        pen.ellipse(around, fill=color_of(number + 1), outline=(255, 255, 255))
     return np.asarray(image)
 
 
@@ -56,13 +56,14 @@ def _tinted(picture: Picture, mask: NDArray[np.integer]) -> Picture:
     tinted = picture.astype(np.float32)
     for value in np.unique(mask[mask != 0]).tolist():
         where = mask == value
-        tinted[where] += _MASK_SHARE * (np.array(_colour(value), np.float32) - tinted[where])
+        tinted[where] += _MASK_SHARE * (np.array(color_of(value), np.float32) - tinted[where])
     return np.rint(tinted).astype(np.uint8)
 
 
-def _colour(number: int) -> tuple[int, int, int]:
-    """Hues by the golden ratio, so that neighbouring numbers differ; 255, "ignore", is gray."""
+def color_of(number: int) -> tuple[int, int, int]:
+    """Return the colour of a class or of a mask's value; 255, "ignore", is gray."""
     if number == 255:
         return 160, 160, 160
+    # The golden ratio keeps the hues of neighbouring numbers apart.
     red, green, blue = colorsys.hsv_to_rgb(number * 0.61803398875 % 1, 0.85, 1.0)
     return round(255 * red), round(255 * green), round(255 * blue)

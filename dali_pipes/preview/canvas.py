@@ -3,16 +3,12 @@
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageFont
+from PIL import Image
 
 from gpu_aug import Normalize, Recipe
 
 Picture = NDArray[np.uint8]
 """uint8 [height, width, 3]."""
-
-FONT_SIZE = 15
-INK = (230, 230, 230)
-PAPER = (24, 24, 24)
 
 
 def viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
@@ -36,12 +32,3 @@ def small(picture: Picture, height: int, width: int) -> Image.Image:
     scale = min(1.0, height / image.height, width / image.width)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     return image if scale == 1 else image.resize(size, Image.Resampling.LANCZOS)
-
-
-def shortened(key: str, width: int, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> str:
-    """Keep the end of a key, which tells samples apart."""
-    text = key
-    while font.getlength(text) > width and len(key) > 1:
-        key = key[1:]
-        text = f"…{key}"
-    return text

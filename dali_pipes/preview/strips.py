@@ -3,34 +3,50 @@
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
 
-from dali_pipes.preview.canvas import FONT_SIZE, INK, PAPER, shortened, small
+from dali_pipes.preview.cells import fit
 from dali_pipes.preview.clips import ClipPictures
+from dali_pipes.preview.lettering import shorten_start, wrap
+from dali_pipes.preview.page import (
+    FAINT,
+    FONT_SIZE,
+    FRAME,
+    GAP,
+    HEADING_SIZE,
+    WARNING,
+    Line,
+    Page,
+)
+from gpu_aug import Recipe, Resize, Targets
 
 NUM_SHOWN = 8
 """Frames of a strip; of longer clips so many are taken, evenly spread, the first and the last among them."""
 
 HEIGHT, WIDTH = 160, 216
-"""Largest height and width of a frame that is drawn, in pixels; smaller ones stay as they are."""
+"""Largest height and width of a frame that is drawn, in pixels; much smaller ones are enlarged."""
 
-MARGIN, GAP, HEADING, CAPTION = 84, 4, 34, 20
-"""To the left for words; between frames; above each clip; under the source frames."""
+MARGIN = 150
+"""To the left of the frames, for words."""
 
-_FAINT = (150, 150, 150)
-_SMALL = 12
+_NARROWEST = 104  # a column, so that there is room for a frame's number and time
+_PLAIN = Recipe([Resize((1, 1))])
 
 
-def render_strips(clips: Sequence[ClipPictures]) -> Image.Image:
-    """Draw a block for each clip: its key, its frames with their numbers and times, and every view."""
-    blocks = [_block(clip) for clip in clips]
-    width = max(block.width for block in blocks)
-    canvas = Image.new("RGB", (width, sum(block.height for block in blocks)), PAPER)
-    top = 0
-    for block in blocks:
-        canvas.paste(block, (0, top))
-        top += block.height
-    return canvas
+def render_strips(clips: Sequence[ClipPictures], heading: Sequence[str] = ()) -> Page:
+    """Draw a block for each clip: its key, its frames with their numbers and times, and every view.
+
+    Args:
+        clips: In any epochs.
+        heading: Texts above all of them.
+    """
+    page = Page()
+    top = GAP
+    for text in heading:
+        for line in wrap(text, MARGIN + NUM_SHOWN * _NARROWEST, HEADING_SIZE, most=3):
+            top = page.put_line(GAP, top, Line(line), size=HEADING_SIZE)
+    for clip in clips:
+        top = _put_block(page, clip, top + 2 * GAP)
+    return page
 
 
 def shown_frames(num_frames: int) -> list[int]:
@@ -39,58 +55,53 @@ def shown_frames(num_frames: int) -> list[int]:
     return [int(frame) for frame in np.linspace(0, num_frames - 1, count).round()]
 
 
-def _block(clip: ClipPictures) -> Image.Image:
+def _put_block(page: Page, clip: ClipPictures, top: int) -> int:
+    """Put a clip on the page, and return where it ends."""
     frames = shown_frames(len(clip.source))
     strips = [
-        [small(strip[frame], HEIGHT, WIDTH) for frame in frames]
-        for strip in (clip.source, *clip.views)
+        [fit(strip[frame], Targets(), _PLAIN, (HEIGHT, WIDTH))[0] for frame in frames]
+        for strip in (clip.source, *(view.frames for view in clip.views))
     ]
-    column = max(strip[0].width for strip in strips) + GAP
-    heights = [strip[0].height for strip in strips]
-    size = (
-        MARGIN + len(frames) * column,
-        HEADING + CAPTION + sum(height + GAP for height in heights) + 2 * GAP,
-    )
-    canvas = Image.new("RGB", size, PAPER)
-    pen = ImageDraw.Draw(canvas)
-    _heading(pen, clip, size[0])
-    top = HEADING
-    for line, strip in enumerate(strips):
-        _words(pen, clip, line, top)
-        for number, image in enumerate(strip):
-            left = MARGIN + number * column
-            canvas.paste(image, (left, top))
-            if line == 0:
-                _caption(pen, clip, frames[number], (left, top + image.height))
-        top += heights[line] + GAP + (CAPTION if line == 0 else 0)
-    return canvas
+    column = max(_NARROWEST, *(strip[0].width for strip in strips))
+    width = len(frames) * (column + GAP)
+    top = _put_heading(page, clip, top, MARGIN + width)
+    names = ["source", *(view.name for view in clip.views)]
+    for number, (name, strip) in enumerate(zip(names, strips, strict=True)):
+        bottoms = [top + strip[0].height + GAP // 2]
+        for place, picture in enumerate(strip):
+            left, frame = GAP + MARGIN + place * (column + GAP), frames[place]
+            marked = clip.marks[frame]
+            page.put_picture(left, top, picture, frame=WARNING if marked else FRAME)
+            if number == 0:
+                texts = [Line(f"#{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s", FAINT)]
+                texts += [Line(marked, WARNING)] if marked else []
+                bottoms.append(_put_texts(page, left, bottoms[0], texts, column))
+        words = [name, *(clip.views[number - 1].words if number else [])]
+        texts = [Line(name), *(Line(text, FAINT) for text in words[1:])]
+        bottoms.append(_put_texts(page, GAP, top, texts[:1], MARGIN - GAP))
+        top = max(bottoms)
+        top = _put_texts(page, GAP + MARGIN, top, texts[1:], width) + GAP
+    return top
 
 
-def _heading(pen: ImageDraw.ImageDraw, clip: ClipPictures, width: int) -> None:
-    font = ImageFont.load_default(FONT_SIZE)
-    first, last = clip.seconds[0], clip.seconds[-1]
+def _put_heading(page: Page, clip: ClipPictures, top: int, width: int) -> int:
+    first, last = clip.seconds.min(), clip.seconds.max()
     count, drawn = len(clip.source), len(shown_frames(len(clip.source)))
     some = f", {drawn} of them drawn" if drawn < count else ""
     parts = [
         *([clip.label] if clip.label else []),
-        f"{count} frames from {clip.numbers[0]} to {clip.numbers[-1]}{some}",
+        f"epoch {clip.epoch}",
+        f"{count} frames from #{clip.numbers.min()} to #{clip.numbers.max()}{some}",
         f"{first:.2f} s to {last:.2f} s",
     ]
-    words = "   ".join(parts)
-    room = width - 3 * GAP - font.getlength(words) - 20
-    key = shortened(clip.key, int(max(room, 40)), font)
-    pen.text((2 * GAP, 2 * GAP), key, INK, font)
-    pen.text((2 * GAP + font.getlength(key) + 20, 2 * GAP), words, _FAINT, font)
+    top = page.put_line(
+        GAP, top, Line(shorten_start(clip.key, width, HEADING_SIZE)), size=HEADING_SIZE
+    )
+    return _put_texts(page, GAP, top, [Line(";  ".join(parts), FAINT)], width) + GAP // 2
 
 
-def _words(pen: ImageDraw.ImageDraw, clip: ClipPictures, line: int, top: int) -> None:
-    many = len(clip.views) > 1
-    words = "source" if line == 0 else f"view {line}" if many else "augmented"
-    pen.text((2 * GAP, top), words, INK, ImageFont.load_default(_SMALL + 1))
-
-
-def _caption(
-    pen: ImageDraw.ImageDraw, clip: ClipPictures, frame: int, corner: tuple[int, int]
-) -> None:
-    text = f"#{clip.numbers[frame]}  {clip.seconds[frame]:.2f} s"
-    pen.text((corner[0], corner[1] + 2), text, _FAINT, ImageFont.load_default(_SMALL))
+def _put_texts(page: Page, left: int, top: int, texts: Sequence[Line], width: int) -> int:
+    for text in texts:
+        for words in wrap(text.text, width, FONT_SIZE):
+            top = page.put_line(left, top, Line(words, text.colour))
+    return top

@@ -5,7 +5,7 @@ import json
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -248,18 +248,50 @@ class Clips(IndexedDataset):
         speed: NDArray[np.int64],
     ) -> NDArray[np.int64]:
         """Choose the frames of clips whose draws are known, as a Loader does: see `ClipSource.choose`, and `frames`."""
+        chosen = np.zeros((len(indices), self.num_frames), np.int64)
+        for row, segment, start in self._starts(seed, epoch, indices, identities):
+            how = (self.num_frames, start, self._padding, int(speed[row]))
+            chosen[row] = segment.first + self._rate.choose(segment, *how)
+        return chosen
+
+    def padded(
+        self,
+        seed: int,
+        epoch: int,
+        indices: NDArray[np.int64],
+        identities: NDArray[np.int64],
+        speed: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Return which of the frames that `choose` returns stand for others behind the end of the video, bool [n, T].
+
+        Of a clip that "repeat" fills these are the frames that come again.
+        """
+        beyond = np.zeros((len(indices), self.num_frames), bool)
+        for row, segment, start in self._starts(seed, epoch, indices, identities):
+            how = (self.num_frames, start, int(speed[row]))
+            beyond[row] = self._rate.beyond(segment, *how)
+        if self._padding == "repeat":
+            chosen = self.choose(seed, epoch, indices, identities, speed)
+            again = np.diff(chosen, axis=1, prepend=-1) == 0
+            beyond = again & beyond.any(axis=1, keepdims=True)
+        return beyond
+
+    def _starts(
+        self,
+        seed: int,
+        epoch: int,
+        indices: NDArray[np.int64],
+        identities: NDArray[np.int64],
+    ) -> Iterator[tuple[int, Segment, Start]]:
+        """Yield the row of each clip of a sound video, the part it is taken from, and where it begins."""
         [numbers] = uniforms(seed, epoch, identities, [1], slots=SLOTS["starts of clips"])
         words = (numbers[:, 0] * 2.0**32).astype(np.int64)
-        chosen = np.zeros((len(indices), self.num_frames), np.int64)
         rows = zip(indices.tolist(), self.videos(indices).tolist(), strict=True)
         for row, (clip, video) in enumerate(rows):
             found = self._look(video)
             if not isinstance(found, VideoError):
-                segment = found[1]
-                start = self._start(clip - int(self._first[video]), int(words[row]), segment)
-                how = (self.num_frames, start, self._padding, int(speed[row]))
-                chosen[row] = segment.first + self._rate.choose(segment, *how)
-        return chosen
+                number = clip - int(self._first[video])
+                yield row, found[1], self._start(number, int(words[row]), found[1])
 
     def seconds(self, indices: NDArray[np.int64], frames: NDArray[np.int64]) -> NDArray[np.float64]:
         """See `ClipSource.seconds`."""

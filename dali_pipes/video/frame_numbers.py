@@ -66,11 +66,18 @@ def frames_by_stride(
     Returns:
         int64 [num_frames], 0 <= number < num_available.
     """
-    offsets = np.arange(num_frames) * (stride * speed) // SPEED_UNIT
-    numbers = start(num_available - 1 - int(offsets[-1])) + offsets
+    numbers = unpadded_numbers(num_available, num_frames, stride, start, speed)
     if padding == "repeat" and numbers[-1] >= num_available:
         return _repeat(int(numbers[0]), num_available, num_frames)
     return numbers % num_available if padding == "loop" else np.minimum(numbers, num_available - 1)
+
+
+def unpadded_numbers(
+    num_available: int, num_frames: int, stride: int, start: Start, speed: int
+) -> NDArray[np.int64]:
+    """Return where every `stride`-th frame would be, int64 [num_frames], also beyond the last one."""
+    offsets = np.arange(num_frames) * (stride * speed) // SPEED_UNIT
+    return start(num_available - 1 - int(offsets[-1])) + offsets
 
 
 def frames_by_time(
@@ -99,11 +106,9 @@ def frames_by_time(
     Returns:
         int64 [num_frames], 0 <= number < n.
     """
-    unit, step = ticks(time_base, fps)
-    step = step * speed // SPEED_UNIT
+    unit, _ = ticks(time_base, fps)
     duration = (stop - int(pts[0])) * unit
-    begin = start(duration - 1 - (num_frames - 1) * step)
-    moments = [begin + number * step for number in range(num_frames)]  # too large for int64
+    moments = unpadded_moments(duration, time_base, num_frames, fps, start, speed)
     if padding == "loop":
         moments = [moment % duration for moment in moments]
     elapsed = [min(moment, duration - 1) // unit for moment in moments]
@@ -111,6 +116,15 @@ def frames_by_time(
     if padding == "repeat" and moments[-1] >= duration:
         return _repeat(int(numbers[0]), len(pts), num_frames)
     return numbers.astype(np.int64)
+
+
+def unpadded_moments(
+    duration: int, time_base: Fraction, num_frames: int, fps: Fraction, start: Start, speed: int
+) -> list[int]:
+    """Return the moments of a clip, in `ticks`, also beyond the end; they may be too large for int64."""
+    step = ticks(time_base, fps)[1] * speed // SPEED_UNIT
+    begin = start(duration - 1 - (num_frames - 1) * step)
+    return [begin + number * step for number in range(num_frames)]
 
 
 def ticks(time_base: Fraction, fps: Fraction) -> tuple[int, int]:

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from dali_pipes.arguments import require_positive
 from dali_pipes.errors import LoaderError
-from dali_pipes.video.frame_numbers import Padding, Start, frames_by_stride, frames_by_time, ticks
+from dali_pipes.video.frame_numbers import (
+    Padding,
+    Start,
+    frames_by_stride,
+    frames_by_time,
+    ticks,
+    unpadded_moments,
+    unpadded_numbers,
+)
 from readers.video.segment import Segment
 
 
@@ -31,6 +39,11 @@ class Rate(Protocol):
         self, segment: Segment, num_frames: int, start: Start, padding: Padding, speed: int
     ) -> NDArray[np.int64]:
         """Return the numbers in a segment of a clip's frames, int64 [num_frames]; see `frames_by_stride`."""
+
+    def beyond(
+        self, segment: Segment, num_frames: int, start: Start, speed: int
+    ) -> NDArray[np.bool_]:
+        """Return which of a clip's frames would lie behind the end of a segment, bool [num_frames]."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,13 @@ class ByStride:
         """See Rate."""
         num = len(segment.pts)
         return frames_by_stride(num, num_frames, self.stride, start, padding, speed=speed)
+
+    def beyond(
+        self, segment: Segment, num_frames: int, start: Start, speed: int
+    ) -> NDArray[np.bool_]:
+        """See Rate."""
+        num = len(segment.pts)
+        return unpadded_numbers(num, num_frames, self.stride, start, speed) >= num
 
 
 @dataclass(frozen=True)
@@ -93,6 +113,14 @@ class ByTime:
         """See Rate."""
         pts, stop, base = segment.pts, segment.stop, segment.time_base
         return frames_by_time(pts, stop, base, num_frames, self.fps, start, padding, speed=speed)
+
+    def beyond(
+        self, segment: Segment, num_frames: int, start: Start, speed: int
+    ) -> NDArray[np.bool_]:
+        """See Rate."""
+        duration, base = self.length(segment), segment.time_base
+        moments = unpadded_moments(duration, base, num_frames, self.fps, start, speed)
+        return np.array([moment >= duration for moment in moments])
 
 
 def read_rate(stride: int | None, fps: float | Fraction | None) -> ByStride | ByTime:

@@ -61,7 +61,7 @@ def write_bad_recipe(path: Path) -> None:
         (["bench", "compare", "data", "--only", "torch"], "torchvision-pil"),
         (["preview", "data", "-o", "picture.txt"], "must end in .png"),
         (["preview", "data", "--count", "0"], "count must be 1 or more, got 0"),
-        (["preview", "data", "--seed", "-1"], "seed=-1"),
+        (["preview", "data", "--seed", "-1"], "seed must be 0 or more, got -1"),
     ],
 )
 def test_bad_input_is_one_sentence(

@@ -2,74 +2,109 @@
 
 from pathlib import Path
 
-import numpy as np
+import pytest
 from PIL import Image
 
-from dali_pipes.preview.annotate import _tinted
+from bench.output.errors import BenchError
+from bench.preview import Shown, _save
+from dali_pipes.preview.page import Page
 from tests.support.commands import Run
 
-
-def test_preview_has_a_row_per_engine(run: Run, data: Path, tmp_path: Path) -> None:
-    """The grid has a column per image, and a row for the originals and for each pair that runs."""
-    from dali_pipes import available_decoders
-    from dali_pipes.preview.images import _GAP, _HEADING, _MARGIN
-    from dali_pipes.preview.pairs import ENGINES
-
-    path = tmp_path / "grid.png"
-
-    code, _, _ = run("preview", data, "-o", path, "--count", 3)
-
-    num_rows = 1 + len(ENGINES) * sum(not reason for reason in available_decoders().values())
-    with Image.open(path) as picture:
-        assert picture.size == (_MARGIN + 3 * (224 + _GAP), _HEADING + num_rows * (224 + _GAP))
-    assert code == 0
+FLIP = "version: 1\noperations:\n- CenterCrop: 90\n- HorizontalFlip: {p: 1}\n"
 
 
-def test_preview_names_what_it_leaves_out(run: Run, data: Path, tmp_path: Path) -> None:
-    """Images that do not decode have no column, and a line."""
+@pytest.fixture
+def flip(tmp_path: Path) -> Path:
+    path = tmp_path / "flip.yaml"
+    path.write_text(FLIP)
+    return path
+
+
+def test_preview_has_a_column_for_each_draw(
+    run: Run, data: Path, flip: Path, tmp_path: Path
+) -> None:
+    """The original, and one picture for each of so many epochs; a schedule's recipe is that of the epoch."""
+    widths = []
+    for draws in (1, 7):
+        path = tmp_path / "grid.png"
+        code, printed, _ = run(
+            "preview", data, "--recipe", flip, "-o", path, "--count", 2, "--draws", draws
+        )
+        assert (code, printed) == (0, f"written: {path}\n")
+        with Image.open(path) as picture:
+            widths.append(picture.width)
+    assert widths[1] - widths[0] > 5 * 90
+    flip.write_text(
+        "version: 1\nschedule:\n"
+        "- {from_epoch: 0, operations: [{CenterCrop: 90}]}\n"
+        "- {from_epoch: 7, operations: [{CenterCrop: 300}]}\n"
+    )
+    sizes = []
+    for epoch in (0, 7):
+        options = ("--epoch", epoch, "--draws", 1, "--count", 1)
+        assert run("preview", data, "--recipe", flip, "-o", path, *options)[0] == 0
+        with Image.open(path) as picture:
+            sizes.append(picture.height)
+    assert sizes[1] - sizes[0] > 100
+
+
+def test_preview_of_engines_has_a_row_per_engine(
+    run: Run, data: Path, flip: Path, tmp_path: Path
+) -> None:
+    """The pairs stand below each other."""
+    heights = []
+    for options in (["--draws", 1], ["--engines"]):
+        path = tmp_path / "grid.png"
+        assert run("preview", data, "--recipe", flip, "-o", path, "--count", 1, *options)[0] == 0
+        with Image.open(path) as picture:
+            heights.append(picture.height)
+    assert heights[1] - heights[0] > 3 * 90
+
+
+def test_preview_names_what_it_leaves_out(run: Run, data: Path, flip: Path, tmp_path: Path) -> None:
+    """Images that do not decode have no row, and a line."""
     path = data / "cats" / "0.jpg"
     path.write_bytes(path.read_bytes()[:300])
+    options = ("--recipe", flip, "--count", 3, "--draws", 1)
 
-    code, printed, _ = run("preview", data, "-o", tmp_path / "picture.png", "--count", 3)
+    code, printed, _ = run("preview", data, "-o", tmp_path / "picture.png", *options)
 
     assert code == 0
     assert printed.count("left out: ") == 1
     assert "0.jpg: " in printed
 
 
-def test_preview_draws_targets(run: Run, tmp_path: Path) -> None:
-    """A box around a gray picture is drawn where the recipe moves it, and on the original."""
-    folder = tmp_path / "data" / "gray"
-    folder.mkdir(parents=True)
-    Image.new("RGB", (100, 100), (128, 128, 128)).save(folder / "a.png")
-    (folder / "a.json").write_text('{"boxes": [[10, 20, 40, 60]], "labels": [1]}')
-    (tmp_path / "flip.yaml").write_text(
-        "version: 1\noperations:\n- CenterCrop: 100\n- HorizontalFlip: {p: 1}\n"
-    )
-    path = tmp_path / "grid.png"
-
-    code, _, _ = run("preview", folder.parent, "--recipe", tmp_path / "flip.yaml", "-o", path)
-
-    from dali_pipes.preview.images import _GAP, _HEADING, _MARGIN
-
-    assert code == 0
-    with Image.open(path) as picture:
-        cells = [
-            np.asarray(picture)[top : top + 100, _MARGIN : _MARGIN + 100].astype(int)
-            for top in (_HEADING, _HEADING + 100 + _GAP)
-        ]
-    boxes = []
-    for cell in cells:
-        rows, columns = np.nonzero(np.ptp(cell, axis=2))  # coloured, not gray
-        boxes.append([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
-    assert np.array_equal(boxes, [[10, 20, 40, 60], [60, 20, 90, 60]])
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        ({"engines": True, "draws": 2}, "--engines shows one draw on every engine, got --draws 2"),
+        ({"engines": True, "engine": "kornia"}, "got --engine kornia as well"),
+        ({"draws": 0}, "draws must be from 1 to 1000, got 0"),
+        ({"draws": 1001}, "draws must be from 1 to 1000, got 1001"),
+        ({"epoch": -1}, "epoch must be from 0 to 4294966295, got -1"),
+        ({"epoch": 2**32}, "epoch must be from 0 to 4294966295, got 4294967296"),
+        (
+            {"engine": "opencv"},
+            "engine must be one of auto, fused, kornia, albumentations, got 'opencv'",
+        ),
+        ({"seed": -1}, "seed must be 0 or more, got -1"),
+    ],
+)
+def test_wrong_settings(shown: dict[str, object], words: str) -> None:
+    """Every bad value is refused in one sentence that says what is allowed."""
+    with pytest.raises(BenchError, match=words):
+        Shown(**shown)  # type: ignore[arg-type]
 
 
-def test_members_of_masks_differ_and_ignored_pixels_are_gray() -> None:
-    """Neighbouring numbers get other hues; 255 is what losses leave out."""
-    picture = np.zeros((1, 4, 3), np.uint8)
-    tinted = _tinted(picture, np.array([[0, 1, 2, 255]]))[0].tolist()
-
-    assert tinted[0] == [0, 0, 0]
-    assert tinted[1] != tinted[2]
-    assert len(set(tinted[3])) == 1
+def test_too_large_pictures_are_refused(tmp_path: Path) -> None:
+    """Before they are drawn: WebP holds 16,383 pixels a side, and no file more than memory."""
+    page = Page()
+    page.put_picture(10, 17_000, Image.new("RGB", (3, 3)))
+    _save(page, tmp_path / "fits.png")
+    with pytest.raises(
+        BenchError, match=r"17011 x 21 pixels, too many for a.webp: .* or write .png"
+    ):
+        _save(page, tmp_path / "a.webp")
+    page.put_picture(17_000, 10, Image.new("RGB", (3, 3)))
+    with pytest.raises(BenchError, match=r"ask for fewer with --count and --draws$"):
+        _save(page, tmp_path / "a.png")

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from PIL import Image
 
-from bench.cli.preview import write_clips
+from bench.cli.arguments import schedule_from
 from bench.output.errors import BenchError
+from bench.preview import Shown, write_clips
 from bench.video.clips import ClipSettings
-from dali_pipes.preview import ClipPictures, animation, strips
+from dali_pipes.preview import animation
 from dali_pipes.preview.animation import durations_ms
-from dali_pipes.preview.strips import shown_frames
-from tests.support.videos import decode_all, pan, write_video
+from dali_pipes.preview.page import GAP
+from tests.support.videos import pan, write_video
 
 SIZE = (64, 80)
+EVAL = schedule_from("video_eval")
 FLIP = "version: 1\noperations:\n- CenterCrop: 48\n- HorizontalFlip: {p: 1}\n- Normalize\n"
 
 
@@ -29,61 +30,37 @@ def data(tmp_path: Path) -> Path:
     return folder.parent
 
 
-def cell(picture: Path, place: int, line: int, size: tuple[int, int]) -> NDArray[np.int64]:
-    """A frame in the strips of the first clip; line 0 is the source, line 1 the first view."""
-    column = SIZE[1] + strips.GAP
-    left = strips.MARGIN + place * column
-    top = strips.HEADING + line * (SIZE[0] + strips.GAP + strips.CAPTION)
-    with Image.open(picture) as image:
-        return np.asarray(image)[top : top + size[0], left : left + size[1]].astype(int)
-
-
-def test_strips_show_the_frames(data: Path, tmp_path: Path) -> None:
-    """The first row has the video's own frames, the second what the recipe makes of the same ones."""
-    out = tmp_path / "strips.png"
-    settings = ClipSettings(num_frames=5, stride=3)
-
-    write_clips(str(data), str(tmp_path / "flip.yaml"), settings, out, count=1, seed=4)
-
-    frames = np.array(decode_all(data / "cats" / "a.mp4")[1]).astype(int)
-    found = []
-    for place in range(5):
-        shown = cell(out, place, 0, SIZE)
-        differences = np.abs(frames - shown).mean(axis=(1, 2, 3))
-        found.append(int(differences.argmin()))
-        assert differences.min() < 2  # rounding of colours
-        assert np.sort(differences)[1] > 4  # which other frames would not pass
-        augmented = cell(out, place, 1, (48, 48))
-        expected = frames[found[-1], 8:56, 16:64][:, ::-1]
-        assert np.abs(augmented - expected).mean() < 2
-        assert np.abs(augmented - expected[:, ::-1]).mean() > 4
-    assert np.diff(found).tolist() == [3] * 4
-
-
-def test_long_clips_show_some_frames(data: Path, tmp_path: Path) -> None:
-    """The first and the last frame are always there; the picture is as wide as eight frames."""
-    out = tmp_path / "strips.png"
-
-    write_clips(str(data), "video_eval", ClipSettings(20, 1), out, count=3, seed=0)
-
-    places = shown_frames(20)
-    assert (len(places), places[0], places[-1]) == (8, 0, 19)
-    assert shown_frames(3) == [0, 1, 2]
-    with Image.open(out) as picture:
-        assert picture.width == strips.MARGIN + 8 * (strips.HEIGHT + strips.GAP)
-
-
 def test_other_seed_other_frames(data: Path, tmp_path: Path) -> None:
     """The seed chooses the frames."""
     pictures = []
     for seed in (0, 0, 1):
         out = tmp_path / "strips.png"
-        write_clips(
-            str(data), str(tmp_path / "flip.yaml"), ClipSettings(4, 1), out, count=1, seed=seed
-        )
+        recipe = schedule_from(str(tmp_path / "flip.yaml"))
+        write_clips(str(data), recipe, ClipSettings(4, 1), out, Shown(1, seed=seed))
         pictures.append(out.read_bytes())
 
     assert pictures[0] == pictures[1] != pictures[2]
+
+
+def test_strips_of_several_epochs_and_engines(data: Path, tmp_path: Path) -> None:
+    """Each draw is a block of its own; of engines each is a strip, and mixing finds its neighbours."""
+    recipe = tmp_path / "mix.yaml"
+    recipe.write_text("version: 1\noperations:\n- CenterCrop: 48\n- MixUp: {num_classes: 2}\n")
+    heights = []
+    for path, shown in (
+        (tmp_path / "flip.yaml", Shown(1)),
+        (tmp_path / "flip.yaml", Shown(1, draws=2)),
+        (tmp_path / "flip.yaml", Shown(1, engines=True)),
+        (recipe, Shown(1)),
+    ):
+        out = tmp_path / "strips.png"
+        write_clips(str(data), schedule_from(str(path)), ClipSettings(2, 1), out, shown)
+        with Image.open(out) as picture:
+            heights.append(picture.height)
+    one, two, engines, mixed = heights
+    assert two > 1.8 * one
+    assert engines > 1.5 * one
+    assert mixed > 100
 
 
 @pytest.mark.parametrize("ending", animation.MOVING)
@@ -98,11 +75,10 @@ def test_animation_plays_as_the_video(ending: str, tmp_path: Path) -> None:
 
     write_clips(
         str(source),
-        "video_eval",
+        EVAL,
         ClipSettings(16, 1),
         tmp_path / "strips.png",
-        count=1,
-        seed=0,
+        Shown(1),
         animate=out,
     )
 
@@ -110,7 +86,7 @@ def test_animation_plays_as_the_video(ending: str, tmp_path: Path) -> None:
     with Image.open(out) as picture:
         assert picture.n_frames == 16  # type: ignore[attr-defined]
         assert picture.info.get("loop") == 0
-        assert picture.height == animation.HEADING + 256
+        assert picture.height == animation.HEADING + 256 + GAP
         for page in range(16):
             picture.seek(page)
             picture.load()
@@ -127,11 +103,10 @@ def test_held_frames_have_pages_of_their_own(tmp_path: Path) -> None:
 
     write_clips(
         str(source),
-        "video_eval",
+        EVAL,
         ClipSettings(6, 1),
         tmp_path / "strips.png",
-        count=1,
-        seed=0,
+        Shown(1),
         animate=out,
     )
 
@@ -147,34 +122,24 @@ def test_durations_come_from_the_video() -> None:
     assert durations_ms(np.array([0.0, 0.001])).tolist() == [20, 20]
 
 
-def test_every_view_has_a_strip() -> None:
-    """A recipe of three views gives three strips below the source."""
-    one = [np.zeros((20, 30, 3), np.uint8)] * 2
-    heights = []
-    for count in (1, 3):
-        views = [one] * count
-        clip = ClipPictures("a.mp4", "", np.arange(2), np.arange(2) / 25, one, views)
-        heights.append(strips.render_strips([clip]).height)
-
-    assert heights[1] - heights[0] == 2 * (20 + strips.GAP)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"out": "strips.txt"}, "a picture's name must end in .png"),
         ({"animate": "moving.mp4"}, "a moving picture's name must end in .webp, .gif, .png"),
         ({"count": 0}, "count must be 1 or more, got 0"),
+        (
+            {"animate": "moving.gif", "engines": True},
+            "shows the draws of one engine: leave --engines",
+        ),
     ],
 )
 def test_wrong_arguments(change: dict[str, object], words: str, data: Path, tmp_path: Path) -> None:
     """What cannot be written is refused before anything is decoded."""
     out = tmp_path / str(change.get("out", "strips.png"))
     animate = tmp_path / str(change["animate"]) if "animate" in change else None
-    count = int(str(change.get("count", 1)))
+    shown = Shown(int(str(change.get("count", 1))), engines="engines" in change)
 
     with pytest.raises(BenchError, match=words):
-        write_clips(
-            str(data), "video_eval", ClipSettings(), out, count=count, seed=0, animate=animate
-        )
+        write_clips(str(data), EVAL, ClipSettings(), out, shown, animate=animate)
     assert not out.exists()

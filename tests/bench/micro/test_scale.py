@@ -19,8 +19,8 @@ from bench.micro.scale_parts import (
     predicted_rate,
     resident_mib,
 )
-from bench.micro.scale_result import ScaleResult
-from bench.micro.scale_show import draw_scale
+from bench.micro.scale_plot import draw_scale
+from bench.micro.scale_result import ScaleResult, read_scale
 from dali_pipes.preview import sound_samples
 from gpu_aug import Recipe
 from readers import open_dataset
@@ -98,9 +98,30 @@ def test_chart_shows_every_part(tmp_path: Path) -> None:
     drawn = (tmp_path / "scale.svg").read_text()
     for title in ("Threads", "Image size", "Batch size", "Dataset length", "Memory over time"):
         assert f">{title}</text>" in drawn
-    assert drawn.count("stroke-dasharray") >= 1
+    assert "computed by Amdahl" in drawn
+    assert "measured: median of the rounds" in drawn
+    num_dashed = drawn.count("stroke-dasharray")
     draw_scale(dataclasses.replace(result, predicted={}), tmp_path / "plain.svg")
-    assert "stroke-dasharray" not in (tmp_path / "plain.svg").read_text()
+    plain = (tmp_path / "plain.svg").read_text()
+    assert (
+        num_dashed - plain.count("stroke-dasharray") == 2
+    )  # the line, and that of its explanation
+    assert "computed by Amdahl" not in plain
+    assert drawn.index("fill: #ffffff") < drawn.index("axes_1")  # a ground of its own
+
+
+def test_picture_of_the_documentation_is_that_of_the_result(tmp_path: Path) -> None:
+    """docs/scale.svg has the words and numbers that are drawn of the result that is kept."""
+    root = Path(__file__).resolve().parents[3]
+    result = read_scale(root / "bench" / "results" / "cpu-scale.json")
+    draw_scale(result, tmp_path / "again.svg")
+
+    told = [
+        [text.text for text in ElementTree.parse(path).getroot().iter(f"{SVG}text")]
+        for path in (root / "docs" / "scale.svg", tmp_path / "again.svg")
+    ]
+    assert told[0] == told[1]
+    assert {"1", "64", "0.1", "24", "256"} <= set(told[0])
 
 
 def test_command_measures_every_part(photos: list[Path], tmp_path: Path) -> None:
@@ -117,6 +138,12 @@ def test_command_measures_every_part(photos: list[Path], tmp_path: Path) -> None
     assert result["serial_seconds_per_image"] > 0
     assert len(result["memory_mib"]) == 20
     assert ElementTree.parse(plot).getroot().tag == f"{SVG}svg"
+    again = read_scale(written)
+    assert [again.threads[1].median, *again.lengths] == [
+        result["rows"][0]["images_per_second"]["median"],
+        10**3,
+        10**8,
+    ]
 
 
 def test_plot_must_be_an_svg(

@@ -1,0 +1,89 @@
+"""Watch: looks after the loops of a loader from a thread beside them."""
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dali_pipes.pipeline.collecting import is_collecting
+from dali_pipes.process_rank import Process, found_process
+from dali_pipes.ranks.beats import Said, read_note
+from dali_pipes.ranks.board import BoardError, FolderBoard, group_board
+from dali_pipes.ranks.heartbeat import Heartbeat
+from dali_pipes.ranks.loop_watch import LoopWatch, Place
+from dali_pipes.ranks.note import Note
+from dali_pipes.ranks.pulse import Pulse
+from dali_pipes.ranks.table import RankTable
+from dali_pipes.stats.recorder import Recorder
+
+
+class Watch:
+    """Looks after the loops of a loader.
+
+    Args:
+        heartbeat: When to speak; None is never.
+        recorder: Knows what the stages do.
+        data: Words that are the same for the same data on all ranks, and cheap.
+    """
+
+    def __init__(self, heartbeat: Heartbeat | None, recorder: Recorder, data: str) -> None:
+        self._heartbeat, self._recorder = heartbeat, recorder
+        self._loop = f"{zlib.crc32(data.encode('utf-8', 'surrogateescape')):08x}"
+        self._said: Said = {}
+        self._latest: LoopWatch | None = None
+
+    @contextmanager
+    def loop(self, process: Process, epoch: int) -> Iterator[Pulse]:
+        """Look after a loop, which is the block."""
+        pulse = Pulse(epoch)
+        if self._heartbeat is None:
+            yield pulse
+            return
+        place = _place_of(self._heartbeat, process)
+        rank = process.rank if place is None else place[1]
+        watch = LoopWatch(
+            self._heartbeat, pulse, self._recorder, rank, self._loop, place, self._said
+        )
+        self._latest = watch
+        try:
+            yield pulse
+        finally:
+            # See Workers.close.
+            watch.end(wait=not is_collecting())
+
+    def ranks(self, process: Process) -> RankTable:
+        """Where all ranks stand."""
+        place = None if self._heartbeat is None else _place_of(self._heartbeat, process)
+        rank = process.rank if place is None else place[1]
+        own = Note(rank=rank, state="over") if self._latest is None else self._latest.note()
+        if self._heartbeat is None:
+            return RankTable([own], "the others are not known: the loader has heartbeat=None")
+        if place is None:
+            said = (
+                ""
+                if process.world_size == 1
+                else "the others are not known: there is neither a process group nor a folder"
+            )
+            return RankTable([own], said)
+        board, _, world_size = place
+        try:
+            found = [read_note(board, one) for one in range(world_size) if one != rank]
+        except BoardError as error:
+            return RankTable([own], f"the others are not known: {error}")
+        others = [note for note in found if note is not None]
+        missing = world_size - 1 - len(others)
+        said = f"{missing} of {world_size} ranks have said nothing yet" if missing else ""
+        return RankTable(sorted([own, *others], key=lambda note: note.rank), said)
+
+
+def _place_of(heartbeat: Heartbeat, process: Process) -> Place | None:
+    """Where this process leaves its notes; None where there is no such place, or nobody to read them."""
+    if heartbeat.folder is not None:
+        where = found_process() or process
+        folder = Path(os.fsdecode(heartbeat.folder))
+        return FolderBoard(folder), where.rank, where.world_size
+    try:
+        return group_board()
+    except BoardError:
+        return None

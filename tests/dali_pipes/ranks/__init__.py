@@ -1,0 +1,1 @@
+"""Tests of heartbeats, late ranks and stalls."""

@@ -1,0 +1,158 @@
+"""What `heartbeat=` takes, the notes of ranks, and the boards where they are left."""
+
+import pickle
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed
+
+from dali_pipes import Heartbeat, LoaderError
+from dali_pipes.ranks.board import Board, BoardError, FolderBoard, StoreBoard
+from dali_pipes.ranks.heard import Heard
+from dali_pipes.ranks.heartbeat import as_heartbeat
+from dali_pipes.ranks.note import Note
+
+NOTE = Note(
+    rank=2, host="node1", pid=17, number=3, at=1.5, epoch=1, steps=40, stages={"read": 0.01}
+)
+
+
+class TestOptions:
+    def test_short_forms(self, tmp_path: Path) -> None:
+        """A folder stands for a Heartbeat of that folder, None for none."""
+        assert as_heartbeat("auto") == Heartbeat()
+        assert as_heartbeat(None) is None
+        assert as_heartbeat(tmp_path) == Heartbeat(folder=tmp_path)
+        given = Heartbeat(every_seconds=1, stall_seconds=9)
+        assert as_heartbeat(given) is given
+        assert pickle.loads(pickle.dumps(given)) == given
+
+    @pytest.mark.parametrize("wrong", [True, 5, b"folder", ["folder"]])
+    def test_refused(self, wrong: Any) -> None:
+        """Anything else is refused with what is allowed."""
+        with pytest.raises(LoaderError, match='is not known; allowed are "auto", a folder'):
+            as_heartbeat(wrong)
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (
+                {"every_seconds": 0},
+                "every_seconds=0 is not allowed; give seconds, from 0.1 to 3600",
+            ),
+            ({"every_seconds": "5"}, "every_seconds='5' is not allowed"),
+            ({"every_seconds": float("nan")}, "every_seconds=nan is not allowed"),
+            ({"stall_seconds": True}, "stall_seconds=True is not allowed; give seconds, at least"),
+            ({"folder": ""}, "folder='' is no folder"),
+            ({"folder": 3}, "folder=3 is no folder"),
+            ({"folder": __file__}, "is a file; give a folder for it"),
+        ],
+    )
+    def test_numbers_and_folders(self, options: dict[str, Any], said: str) -> None:
+        """Impossible numbers and folders are named."""
+        with pytest.raises(LoaderError) as caught:
+            Heartbeat(**options)
+        assert said in str(caught.value)
+
+
+class TestNotes:
+    def test_there_and_back(self) -> None:
+        """A note is the same after it was read."""
+        assert Note.from_bytes(NOTE.to_bytes()) == NOTE
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"",
+            b"[]",
+            b"{}",
+            b'{"format": 2, "rank": 0}',
+            b'{"format": 1, "rank": 0, "more": 1}',
+            b'{"format": 1, "rank": 0, "steps": "many"}',
+            b'{"format": 1, "rank": "0"}',
+            b'{"format": 1, "rank": 0, "stages": {"read": null}}',
+            b"\xff\xfe",
+        ],
+    )
+    def test_what_is_no_note(self, data: bytes) -> None:
+        """What is damaged, or of another version, counts as nothing."""
+        assert Note.from_bytes(data) is None
+
+
+@pytest.fixture(params=["folder", "store"])
+def board(request: pytest.FixtureRequest, tmp_path: Path) -> Board:
+    """Every kind of board."""
+    if request.param == "folder":
+        return FolderBoard(tmp_path / "made" / "anew")
+    return StoreBoard(torch.distributed.HashStore())
+
+
+def write_for_ever(board: Board) -> None:
+    """Write for five seconds, which is as good."""
+    for _ in range(500):
+        board.write(0, b"two")
+        time.sleep(0.01)
+
+
+class TestBoards:
+    def test_latest_note(self, board: Board) -> None:
+        """Each rank has a place, where its latest note is; what is not there is not waited for."""
+        began = time.monotonic()
+        assert board.read(0) is None
+        assert time.monotonic() - began < 2
+        board.write(0, b"one")
+        board.write(1, b"two")
+        board.write(0, b"three")
+        assert [board.read(rank) for rank in range(3)] == [b"three", b"two", None]
+
+    def test_folder_that_cannot_be_written(self, tmp_path: Path) -> None:
+        """The folder is named."""
+        (tmp_path / "file").touch()
+        with pytest.raises(BoardError, match="file/below cannot be written to"):
+            FolderBoard(tmp_path / "file" / "below").write(0, b"")
+
+    def test_server_that_ended(self, capfd: pytest.CaptureFixture[str]) -> None:
+        """A store whose server has ended is given up at once, and torch writes no page of frames."""
+        server = torch.distributed.TCPStore(
+            "127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=20)
+        )
+        client = torch.distributed.TCPStore("127.0.0.1", server.port, is_master=False)
+        board = StoreBoard(torch.distributed.PrefixStore("group", client))
+        board.write(0, b"one")
+        assert board.read(0) == b"one"
+        del server
+        began = time.monotonic()
+        with pytest.raises(BoardError, match="its server has ended"):
+            write_for_ever(board)
+        assert time.monotonic() - began < 5
+        assert capfd.readouterr().err == ""
+
+
+class TestHeard:
+    def test_silence_is_measured_here(self, tmp_path: Path) -> None:
+        """A note gets older by the reader's clock until its number changes."""
+        board = FolderBoard(tmp_path)
+        heard = Heard(board, rank=0)
+        heard.listen([2], 10.0)
+        board.write(2, NOTE.to_bytes())
+        heard.listen([2], 11.0)
+        heard.listen([2], 15.0)
+        assert [note.age_seconds for note in heard.notes(15.0)] == [4.0]
+        board.write(2, Note(rank=2, number=4).to_bytes())
+        heard.listen([2], 16.0)
+        assert [note.age_seconds for note in heard.notes(16.5)] == [0.5]
+
+    def test_notes_of_an_earlier_run(self, tmp_path: Path) -> None:
+        """What lay there from the first is believed once it changes; a note of another rank never."""
+        board = FolderBoard(tmp_path)
+        board.write(2, NOTE.to_bytes())
+        board.write(3, NOTE.to_bytes())
+        heard = Heard(board, rank=0)
+        heard.listen([2, 3], 1.0)
+        assert heard.notes(1.0) == []
+        board.write(2, Note(rank=2, number=4).to_bytes())
+        heard.listen([2, 3], 2.0)
+        assert [note.rank for note in heard.notes(2.0)] == [2]
