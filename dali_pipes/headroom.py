@@ -70,18 +70,23 @@ class Headroom:
 
     @property
     def nothing_to_gain(self) -> bool:
-        """Whether the difference is below 2 %, or not the same way in every round."""
-        return self.gain < 1 + NOTHING_TO_GAIN or self.gain_range[0] <= 1
+        """Whether the difference is below 2 %."""
+        return self.gain < 1 + NOTHING_TO_GAIN
+
+    @property
+    def unclear(self) -> bool:
+        """Whether there seems to be something to gain, though not in every round."""
+        return not self.nothing_to_gain and self.gain_range[0] <= 1
 
     def __repr__(self) -> str:
         low, high = self.gain_range
-        verdict = (
-            "nothing to gain: the training step is the limit"
-            if self.nothing_to_gain
-            else f"a faster input would make training at most {self.gain:.2f} times as fast ({low:.2f} to {high:.2f})"
-        )
+        gain = f"a faster input would make training at most {self.gain:.2f} times as fast ({low:.2f} to {high:.2f})"
+        if self.nothing_to_gain:
+            gain = f"nothing to gain: {gain}"
+        elif self.unclear:
+            gain = f"not clear, for the rounds differ: {gain}"
         return (
-            f"{verdict}; {self.fresh} on batches fresh from the loader, {self.memory} on the same "
+            f"{gain}; {self.fresh} on batches fresh from the loader, {self.memory} on the same "
             f"{counted(self.num_kept, 'batch')} from memory again and again"
         )
 
@@ -119,6 +124,7 @@ def measure_headroom(
     source = _Source(apart, steps, upcoming)
     try:
         memory = [source.next() for _ in range(kept)]
+        source.drain()
         stretches = _Stretches(step, num_steps)
         stretches.run(
             lambda number: memory[number % kept]

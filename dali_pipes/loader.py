@@ -156,14 +156,14 @@ class Loader:
             first loop, which takes seconds, serves later loops, and ends with `close`, with the loader, or with
             a loop that is left early. It needs decoder="cpu". Dataset and recipe are pickled, so their classes
             must be importable, not defined in the script itself.
-        metrics: A callable that gets the statistics of the epoch so far every 10 seconds, and when the loop ends; or an
-            `Every`, which says how often, an adapter of `dali_pipes.integrations.metrics`, or a list of these. It is
-            called in the thread of the training loop, when a batch is handed over. What it raises is told once, as a
-            warning, and ends nothing.
         heartbeat: How the ranks tell each other where they are, so that one of them can say who is late and why, and
             when a loop that gets no batch is spoken of, with what its threads do; in the log ``gpu_aug.dali_pipes``.
             "auto" uses torch's process group, where there is one of several ranks; a folder that all ranks share
             needs none; `Heartbeat` says more; None watches nothing.
+        metrics: A callable that gets the statistics of the epoch so far every 10 seconds, and when the loop ends; or an
+            `Every`, which says how often, an adapter of `dali_pipes.integrations.metrics`, or a list of these. It is
+            called in the thread of the training loop, when a batch is handed over. What it raises is told once, as a
+            warning, and ends nothing.
 
     Attributes:
         device: The device that was chosen.
@@ -227,8 +227,8 @@ class Loader:
         images: str | Iterable[str] | Mapping[str, str] | None = None,
         maps: Mapping[str, NumberMap | Flow] | None = None,
         helper_process: bool = False,
-        metrics: Metric | Sequence[Metric] | None = None,
         heartbeat: HeartbeatChoice = "auto",
+        metrics: Metric | Sequence[Metric] | None = None,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name not in _OWN})
         self._recorder = Recorder()
@@ -372,7 +372,8 @@ class Loader:
     def replay(self, index: int, epoch: int, *, repeat: int = 0, view: int = 0) -> Replay:
         """Make one row of a batch once more, with its draws and the picture after each operation.
 
-        It is made as a loop makes it, by the same decoder and engine, so its row is equal bit for bit to that of the loop.
+        It is made as a loop makes it, by the same decoder and engine, so on a CPU its row is equal bit for bit to that of
+        the loop; on a GPU it may differ by rounding, for libraries choose their ways by the size of a batch.
         The picture after an operation is what the loader would hand over if the recipe ended there. A function that
         takes a whole batch (`BatchFunction`) gets the row and those that it may be mixed with alone. It needs no loop,
         and moves neither state nor statistics.

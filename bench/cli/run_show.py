@@ -1,32 +1,69 @@
 """One loader over one dataset, with its speed shown as it goes."""
 
+import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from bench.cli.arguments import check_writable, dtype_from, recipe_from
 from bench.cli.options import RunOptions
-from bench.compare.contestant import share_of
-from bench.compare.epochs import Tally, counted_batches, num_steps
+from bench.cli.run_live import RunView, stage_shares
+from bench.compare.contestant import share_of, stage_seconds
+from bench.compare.epochs import Tally, batches_of, num_steps
 from bench.compare.result import rates_of
 from bench.output.errors import BenchError
 from bench.output.results import save_result
-from bench.output.text import print_plain
+from bench.output.run_log import RunLog
+from bench.output.text import print_plain, print_sentence, print_written
 from bench.video.clips import ClipSettings, usual_batch_size
 from dali_pipes import Loader
 from dali_pipes.evaluation import random_steps
 from dali_pipes.preview.pairs import pair_name
+from dali_pipes.stats import STAGES, Stats
+from dali_pipes.stats.table import shown_name
 from dali_pipes.variants import make_variants
 from readers import Dataset
 from readers.plural import counted
 from readers.prepare.source import open_at_random
 
 _NUM_BAD_SHOWN = 5
+_MOST_STEP_MS = 3_600_000
+_ENOUGH_CORES = 0.75  # of the time in which threads work; below, others take the cores
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is done beside running.
+
+    Attributes:
+        step_ms: How long a training step is played; None where nothing trains.
+        log: Where the log is written.
+        json: Where the result is written.
+    """
+
+    step_ms: float | None = None
+    log: Path | None = None
+    json: Path | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot work.
+
+        Raises:
+            BenchError: A step of no time, or files that cannot be written.
+        """
+        step_ms = self.step_ms
+        if step_ms is not None and not 0 < step_ms <= _MOST_STEP_MS:
+            raise BenchError(
+                f"step_ms must be greater than 0 and at most {_MOST_STEP_MS:,}, got {step_ms}: leave it out where nothing "
+                "shall train"
+            )
+        check_writable(self.log)
+        check_writable(self.json)
 
 
 def run_epochs(
@@ -36,7 +73,7 @@ def run_epochs(
     clips: ClipSettings | None,
     *,
     how: Mapping[str, Any],
-    json_path: Path | None,
+    watching: Watching,
 ) -> None:
     """Run a loader, show its progress, print a summary and write it down.
 
@@ -46,29 +83,74 @@ def run_epochs(
     for name, value in (("epochs", settings.epochs), ("steps", settings.steps)):
         if value is not None and value < 1:
             raise BenchError(f"{name} must be 1 or more, got {value}: leave it out for one epoch")
-    check_writable(json_path)
+    watching.check()
     check_writable(settings.ledger)
-    long = {"epochs": settings.epochs, "steps": settings.steps}
-    console = Console()
+    console, unit = Console(), "images" if clips is None else "clips"
     with closing(_loader(source, recipe, settings, clips, how)) as loader:
         print_plain(console, loader.explain(), "dim")
-        tally, unit = Tally(), "images" if clips is None else "clips"
-        with _progress(console) as progress:
-            task = progress.add_task("", total=num_steps(loader, **long), speed="")
-            for batch in counted_batches(loader, tally, **long):
-                progress.update(task, completed=tally.steps, speed=_speed(tally, loader, unit))
-                del batch
+        described = _described(source, recipe, settings, clips, how, watching, loader)
+        tally = _run(loader, settings, watching, console, unit, described)
         row = _row(loader, tally, clips, unit)
-        _print_summary(loader, tally, unit, console)
-    described: dict[str, object] = {
+        _print_summary(loader, tally, unit, console, watching.step_ms)
+    if watching.log is not None:
+        print_written(console, watching.log)
+    save_result(watching.json, console, "run", described, [row])
+
+
+def _run(
+    loader: Loader,
+    settings: RunOptions,
+    watching: Watching,
+    console: Console,
+    unit: str,
+    described: dict[str, Any],
+) -> Tally:
+    long = {"epochs": settings.epochs, "steps": settings.steps}
+    tally, step_ms = Tally(), watching.step_ms
+    named = {name: described[name] for name in ("data", "recipe")}
+    total = num_steps(loader, **long)
+    with ExitStack() as stack:
+        log = None
+        if watching.log is not None:
+            log = stack.enter_context(
+                RunLog(watching.log, loader, {**named, "settings": described})
+            )
+        view = stack.enter_context(
+            RunView(loader, console, total=total, unit=unit, step_ms=step_ms)
+        )
+        end_epoch = (lambda _: None) if log is None else log.end_epoch
+        for batch in batches_of(loader, **long, on_epoch=end_epoch):
+            tally.add(len(batch))
+            if log is not None:
+                log.count(batch)
+            view.update()
+            if step_ms is not None:
+                time.sleep(step_ms / 1000)
+            del batch
+    return tally
+
+
+def _described(
+    source: str,
+    recipe: str,
+    settings: RunOptions,
+    clips: ClipSettings | None,
+    how: Mapping[str, Any],
+    watching: Watching,
+    loader: Loader,
+) -> dict[str, Any]:
+    """What was run, as JSON takes it."""
+    return {
         **vars(settings),
+        "ledger": settings.ledger and str(settings.ledger),
+        "step_ms": watching.step_ms,
         "clips": clips and vars(clips),
         "source_options": {name: str(value) for name, value in how.items()},
+        "data": source,
+        "recipe": recipe,
+        "device": str(loader.device),
+        "batch_size": loader.steps.batch_size,
     }
-    described["ledger"] = settings.ledger and str(settings.ledger)
-    described |= {"data": source, "recipe": recipe, "device": str(loader.device)}
-    described["batch_size"] = loader.steps.batch_size
-    save_result(json_path, console, "run", described, [row])
 
 
 def _loader(
@@ -104,48 +186,36 @@ def _loader(
     )
 
 
-def _progress(console: Console) -> Progress:
-    return Progress(
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-
-
-def _speed(tally: Tally, loader: Loader, unit: str) -> str:
-    now = tally.rates[-1] if tally.rates else tally.rate.median
-    return f"{now:.0f} {unit}/s, waited {tally.wait_share:.0%}, bad {len(loader.bad_samples)}"
-
-
 def _row(loader: Loader, tally: Tally, clips: ClipSettings | None, unit: str) -> dict[str, object]:
     if loader.device.type == "cuda":
         torch.cuda.synchronize(loader.device)
+    stats = loader.stats("run")
     return {
         "name": pair_name(loader.decoder, loader.engine),
         "kind": "engine",
         **rates_of(tally.rate, clips.num_frames if clips else 0),
-        "share": {**share_of(tally.stage_seconds), "wait": round(tally.wait_share, 3)},
-        unit: tally.images,
-        "steps": tally.steps,
+        "share": {**share_of(stage_seconds(stats)), "wait": round(stats.wait_share, 3)},
+        unit: stats.samples,
+        "steps": stats.steps,
         "seconds": round(tally.seconds, 3),
         "bad_samples": len(loader.bad_samples),
     }
 
 
-def _print_summary(loader: Loader, tally: Tally, unit: str, console: Console) -> None:
-    share = share_of(tally.stage_seconds)
-    digits = 0 if unit == "images" else 1
+def _print_summary(
+    loader: Loader, tally: Tally, unit: str, console: Console, step_ms: float | None
+) -> None:
+    stats = loader.stats("run")
+    share, digits = share_of(stage_seconds(stats)), 0 if unit == "images" else 1
     parts = ", ".join(f"{stage} {part:.0%}" for stage, part in share.items() if part is not None)
-    console.print(
-        f"{counted(tally.images, unit[:-1])} in {counted(tally.steps, 'batch')}, {tally.seconds:.1f} s, "
-        f"{tally.rate.median:.{digits}f} {unit}/s (median of {len(tally.rate.runs)}); "
-        f"work: {parts}; waited {tally.wait_share:.0%}",
-        soft_wrap=True,
-        highlight=False,
+    print_sentence(
+        console,
+        f"{counted(stats.samples, unit[:-1])} in {counted(stats.steps, 'batch')}, {tally.seconds:.1f} s, "
+        f"{tally.rate.median:.{digits}f} {unit}/s (median of {len(tally.rate.runs)}); work: {parts}",
     )
+    print_sentence(console, verdict(stats, unit, step_ms))
+    if stats.remote.requests or stats.remote.cache_hits:
+        print_sentence(console, stats.remote.shown())
     records = list({record.index: record for record in loader.bad_samples}.values())
     for record in records[:_NUM_BAD_SHOWN]:
         print_plain(console, f"bad sample {record.key} ({record.stage}): {record.reason}", "yellow")
@@ -153,3 +223,30 @@ def _print_summary(loader: Loader, tally: Tally, unit: str, console: Console) ->
         print_plain(console, f"and {len(records) - _NUM_BAD_SHOWN} more", "yellow")
     if (times := len(loader.bad_samples)) > len(records):
         print_plain(console, f"{counted(len(records), 'bad sample')}, met {times} times", "yellow")
+
+
+def verdict(stats: Stats, unit: str, step_ms: float | None) -> str:
+    """Say in one sentence what limits a run.
+
+    Args:
+        stats: Of the whole run.
+        unit: "images" or "clips".
+        step_ms: How long a training step was played; None where nothing trained.
+    """
+    if step_ms is not None:
+        played = f"with a training step of {step_ms:g} ms, played by sleeping"
+        return f"{played}, {stats.verdict or 'one batch is too few to tell what limits'}"
+    shares = stage_shares(stats.start_seconds + stats.seconds, stats)
+    most = max(STAGES, key=lambda name: shares.get(name, 0.0))
+    limit = stats.limit if stats.limit in STAGES else most
+    rate = stats.images_per_second
+    alone = f"; the loader alone makes {rate:,.0f} {unit}/s" if rate else ""
+    cores = (
+        f"; threads had a core for only {stats.core_share:.0%} of their work"
+        if stats.core_share < _ENOUGH_CORES
+        else ""
+    )
+    return (
+        f"nothing trained{alone}, and {shown_name(limit)} limits it, with {shares.get(limit, 0.0):.0%} of the threads' "
+        f"time{cores} (--step-ms N plays a training step)"
+    )

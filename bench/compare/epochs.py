@@ -1,12 +1,12 @@
-"""The batches of a loader, counted and timed while they come."""
+"""The batches of a loader's epochs, and their rate while they come."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from bench.compare.contestant import STAGES, stage_seconds
 from bench.compare.timer import Rate
 from dali_pipes import Batch, Loader
+from dali_pipes.stats import Stats
 from gpu_aug.compiled.clock import clock
 
 _STRETCH_SECONDS = 1.0
@@ -14,24 +14,19 @@ _STRETCH_SECONDS = 1.0
 
 @dataclass
 class Tally:
-    """Counts of what was delivered so far."""
+    """The rate in stretches of a second; all else stands in the loader's statistics."""
 
     images: int = 0
-    steps: int = 0
-    wait_seconds: float = 0.0
-    stage_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     rates: list[float] = field(default_factory=list)
     began: float = field(default_factory=clock)
     seconds: float = 0.0
     _stretch_images: int = 0
     _stretch_began: float | None = None
 
-    def add(self, num_images: int, wait_seconds: float) -> None:
+    def add(self, num_images: int) -> None:
         """Count a batch."""
         now = clock()
         self.images += num_images
-        self.steps += 1
-        self.wait_seconds += wait_seconds
         self.seconds = now - self.began
         if self._stretch_began is None:  # the first batch pays for the start
             self._stretch_began = now
@@ -52,44 +47,38 @@ class Tally:
             return Rate(tuple(self.rates))
         return Rate((self.images / max(self.seconds, 1e-9),))
 
-    @property
-    def wait_share(self) -> float:
-        """Part of the time spent waiting for the loader."""
-        return self.wait_seconds / max(self.seconds, 1e-9)
 
-
-def counted_batches(
-    loader: Loader, tally: Tally, *, epochs: int | None, steps: int | None
+def batches_of(
+    loader: Loader,
+    *,
+    epochs: int | None,
+    steps: int | None,
+    on_epoch: Callable[[Stats], None] = lambda _: None,
 ) -> Iterator[Batch]:
-    """Take batches and count them.
+    """Take batches, epoch after epoch.
 
     Args:
         loader: Where they come from.
-        tally: Counts them.
         epochs: None means one epoch, or with `steps` as many as those take.
         steps: Batches in all; None means whole epochs.
+        on_epoch: Gets the statistics of each epoch at its end, also where it is left before.
     """
+    taken = 0
     for epoch in count():
         if epochs == epoch or (epochs is None and not steps and epoch):
             return
-        batches = iter(loader)
         try:
-            while True:
-                asked = clock()
-                batch = next(batches, None)
-                if batch is None:
-                    break
-                tally.add(len(batch), clock() - asked)
+            for batch in loader:
+                taken += 1
                 yield batch
-                if tally.steps == steps:
+                if taken == steps:
                     return
         finally:
-            for stage, seconds in stage_seconds(loader.stats()).items():
-                tally.stage_seconds[stage] += seconds
+            on_epoch(loader.stats())
 
 
 def num_steps(loader: Loader, *, epochs: int | None, steps: int | None) -> int:
-    """Number of batches that `counted_batches` will take."""
+    """Number of batches that `batches_of` will take."""
     whole = len(loader) * (epochs or 1)
     if steps is None:
         return whole

@@ -66,6 +66,11 @@ def print_plain(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), soft_wrap=True)
 
 
+def print_sentence(console: Console, text: str) -> None:
+    """Print a text without markup: on a terminal wrapped at words, else as one line."""
+    console.print(Text(text), soft_wrap=not console.is_terminal)
+
+
 def print_written(console: Console, path: Path) -> None:
     """Say where something was written to."""
     console.print(f"written: {path}", soft_wrap=True)

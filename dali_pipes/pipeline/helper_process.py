@@ -90,8 +90,8 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
         connection.send(Reply(0, Counts(), 0.0, portable(error)))
         return
     plans: SimpleQueue[Plan] = SimpleQueue()
-    recorder, watching, sending = job.setup.fetcher.recorder, Spans(), threading.Lock()
-    everything = (connection, ring, pipeline, plans, job, watching, sending)
+    sending, recorder, watching = threading.Lock(), job.setup.fetcher.recorder, Spans()
+    everything = (connection, ring, pipeline, plans, job, sending, watching)
     threading.Thread(target=_answer, args=everything, daemon=True).start()
     while True:
         while not connection.poll(_LOOK_SECONDS):
@@ -99,13 +99,13 @@ def _serve(connection: Connection, memory: int, parent: int) -> None:
             if os.getppid() != parent:
                 return
         plan = connection.recv()
-        if isinstance(plan, bool):
-            recorder.observers = (watching,) if plan else ()
-            continue
         if isinstance(plan, Account):
             words = describe_threads(recorder)
             with sending:
                 connection.send(Account(words))
+            continue
+        if isinstance(plan, bool):
+            recorder.observers = (watching,) if plan else ()
             continue
         pipeline.submit(plan)
         plans.put(plan)
@@ -117,8 +117,8 @@ def _answer(
     pipeline: Pipeline,
     plans: SimpleQueue[Plan],
     job: Job,
-    watching: Spans,
     sending: threading.Lock,
+    watching: Spans,
 ) -> None:
     """Send a reply for every plan, in order."""
     left_out, num_draws = 0.0, _num_draws(job)
@@ -138,9 +138,8 @@ def _answer(
         seconds = max(0.0, latest - began) * num_threads
         try:
             counted = replace(reply, counts=recorder.taken(), thread_seconds=seconds)
-            counted = replace(counted, spans=watching.taken(), left_out=clock.left_out)
             with sending:
-                connection.send(counted)
+                connection.send(replace(counted, spans=watching.taken(), left_out=clock.left_out))
         except OSError:  # the training process is gone, which the other thread notices, too
             return
 

@@ -119,7 +119,8 @@ class LoopCounts:
         """Add another one's sums, or take them away."""
         for one in fields(self):
             if one.name == "late":
-                add_into(self.late, other.late, sign)
+                # A copy: the other's loop may be at work in another thread.
+                add_into(self.late, dict(other.late), sign)
             else:
                 mine, theirs = getattr(self, one.name), getattr(other, one.name)
                 setattr(self, one.name, mine + sign * theirs)

@@ -129,7 +129,7 @@ def test_speed_leaves_the_start_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.compare.epochs.clock", lambda: now[0])
     tally = Tally(began=0.0)
     for _ in range(5):
-        tally.add(8, 0.0)
+        tally.add(8)
         now[0] += 0.5
 
     assert tally.rate.runs == (16.0, 16.0)
@@ -140,10 +140,10 @@ def test_speed_of_a_short_run_counts_the_start(monkeypatch: pytest.MonkeyPatch) 
     now = [4.0]
     monkeypatch.setattr("bench.compare.epochs.clock", lambda: now[0])
     tally = Tally(began=0.0)
-    tally.add(8, 0.0)
+    tally.add(8)
     assert tally.rate.runs == (2.0,)
     now[0] += 0.001
-    tally.add(8, 0.0)
+    tally.add(8)
 
     assert tally.rate.median == pytest.approx(4.0, rel=0.01)
 

@@ -1,0 +1,133 @@
+"""The log of a run: lines of JSON, each whole, so that what a killed run left can be read."""
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from dali_pipes import Batch, Loader
+from dali_pipes.machine import commit, machine, versions
+from dali_pipes.stats import Stats
+from gpu_aug.compiled.clock import clock
+
+EVERY_SECONDS = 1.0
+
+
+class RunLog:
+    """Writes what a run did: a line at its begin, one every second and for each bad sample, and one at its end.
+
+    The lines, by their ``kind``: "run" says what was run on what; "stats" has `Stats.to_dict` of all since the loader
+    was made, the seconds ``at`` which it was so, and the epoch; "bad_sample" has a record of the ledger; "end" has the
+    statistics of each epoch, the coverage of the last one, and ``stopped``, the name of what ended the run early, or
+    None. A line is written by one call of the system, so that a run that is killed leaves whole lines, but for the last
+    one on a full disk.
+
+    Args:
+        path: Is written anew.
+        loader: The loader that is run.
+        described: For the first line: "data", "recipe" and "settings".
+    """
+
+    def __init__(self, path: Path, loader: Loader, described: Mapping[str, Any]) -> None:
+        self._file = path.open("wb", buffering=0)
+        self._loader, self._described = loader, described
+        self._began, self._num_bad = clock(), 0
+        self._epochs: dict[str, dict[str, Any]] = {}
+        self._coverage = Coverage(len(loader._setup.options.dataset))
+        self._over = threading.Event()
+        self._writing = threading.Lock()
+        self._thread = threading.Thread(target=self._keep_on, name="run log", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._write(
+            "run",
+            **self._described,
+            explain=self._loader.explain(),
+            versions=versions(),
+            machine=machine(),
+            commit=commit(),
+        )
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        self._note()
+        self._write(
+            "end",
+            at=self._at(),
+            stats=self._epochs,
+            coverage=self._coverage.to_dict(),
+            stopped=None if kind is None else kind.__name__,
+        )
+        self._file.close()
+
+    def count(self, batch: Batch) -> None:
+        """Take note of a batch that was handed over."""
+        self._coverage.count(self._loader.epoch, batch)
+
+    def end_epoch(self, stats: Stats) -> None:
+        """Take note of an epoch that is over."""
+        self._epochs[str(stats.epoch)] = stats.to_dict()
+
+    def _keep_on(self) -> None:
+        while not self._over.wait(EVERY_SECONDS):
+            self._note()
+
+    def _note(self) -> None:
+        """Write the statistics as they are, and the bad samples that came."""
+        bad = self._loader.bad_samples[self._num_bad :]
+        self._num_bad += len(bad)
+        for record in bad:
+            self._write("bad_sample", **asdict(record))
+        stats = self._loader.stats("run")
+        self._write("stats", **{**stats.to_dict(), "at": self._at(), "epoch": stats.epoch})
+
+    def _at(self) -> float:
+        return round(clock() - self._began, 3)
+
+    def _write(self, kind: str, **content: Any) -> None:
+        with self._writing:
+            self._file.write(json.dumps({"kind": kind, **content}).encode() + b"\n")
+
+
+class Coverage:
+    """Which samples of a dataset an epoch has handed over.
+
+    Args:
+        length: Samples in the dataset.
+    """
+
+    def __init__(self, length: int) -> None:
+        self._seen = np.zeros(length, bool)
+        self._epoch, self._rows = 0, 0
+
+    def count(self, epoch: int, batch: Batch) -> None:
+        """Count the rows of a batch; those that only fill it up are none."""
+        if epoch != self._epoch:
+            self._seen[:] = False
+            self._epoch, self._rows = epoch, 0
+        indices = batch.indices[batch.valid].numpy()
+        self._seen[indices] = True
+        self._rows += len(indices)
+
+    def to_dict(self) -> dict[str, int]:
+        """The epoch, how many different samples it handed over, of how many, and how many rows were repeats."""
+        different = int(self._seen.sum())
+        return {
+            "epoch": self._epoch,
+            "samples": different,
+            "of": len(self._seen),
+            "repeated": self._rows - different,
+        }
