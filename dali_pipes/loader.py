@@ -19,27 +19,24 @@ from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.epochs import Epochs
 from dali_pipes.explain import describe, explain
 from dali_pipes.headroom import Headroom, TrainingStep, measure_headroom
+from dali_pipes.loops import Loops
 from dali_pipes.maps import Flow, NumberMap
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Options, make_setup
-from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.pipeline.make import LOOPS, Production
-from dali_pipes.pipeline.pipeline import Producer
 from dali_pipes.process_rank import Ranks
 from dali_pipes.ranks.heartbeat import HeartbeatChoice, as_heartbeat
-from dali_pipes.ranks.pulse import Pulse
 from dali_pipes.ranks.table import RankTable
 from dali_pipes.ranks.watch import Watch
 from dali_pipes.replay import Replay, replay
-from dali_pipes.schedule import Consumed, LastBatch, Plan, total
+from dali_pipes.schedule import LastBatch, total
 from dali_pipes.state import LoaderState, RunIdentity, check_state, identity_of
 from dali_pipes.state_words import About, about
 from dali_pipes.stats.loop import LoopMeter, Scope
 from dali_pipes.stats.metrics import Metric, Metrics, as_metrics
 from dali_pipes.stats.recorder import Recorder
 from dali_pipes.stats.stats import Stats
-from dali_pipes.stats.work import Rows
-from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamPlan, StreamSteps
+from dali_pipes.streams.steps import UNKNOWN, AnySteps, StreamSteps
 from dali_pipes.targets import Kind
 from dali_pipes.variants import AnyRecipe, RecipeOf
 from gpu_aug.engines.choose import EngineChoice
@@ -231,13 +228,13 @@ class Loader:
         metrics: Metric | Sequence[Metric] | None = None,
     ) -> None:
         options = Options(**{name: one for name, one in locals().items() if name not in _OWN})
-        self._recorder = Recorder()
-        self._setup = setup = make_setup(options, self._recorder)
-        self._meter = LoopMeter(self._recorder, setup.num_threads)
-        self._metrics = Metrics(as_metrics(metrics), self.stats)
+        self._recorder = recorder = Recorder()
+        self._setup = setup = make_setup(options, recorder)
+        self._meter = LoopMeter(recorder, setup.num_threads)
+        told = Metrics(as_metrics(metrics), self.stats)
         choice, order = setup.choice, setup.fetcher.order
         data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
-        self._watch = Watch(as_heartbeat(heartbeat), self._recorder, data)
+        self._watch = Watch(as_heartbeat(heartbeat), recorder, data)
         self.device, self.decoder, self.engine = choice.device, choice.decoder, choice.engine
         self._ranks = Ranks(rank, world_size)
         self._steps: AnySteps | None = None
@@ -254,6 +251,16 @@ class Loader:
         sizing.warn_of_small_buckets(steps, stacklevel=4)
         self._production = Production(setup, steps)
         self._epochs = Epochs()
+        self._loops = Loops(
+            setup,
+            self._production,
+            self._epochs,
+            self._ledger,
+            self._audit,
+            self._meter,
+            told,
+            self._watch,
+        )
         _log.info("made %r: %s", self, "; ".join(choice.reasons))
 
     @classmethod
@@ -337,7 +344,7 @@ class Loader:
             if isinstance(order, BucketOrder):
                 had = order.had(epochs.consumed)
             self._audit.begin(epochs.epoch, had, process, lambda: self._identity)
-        loop = self._run(epochs.epoch, epochs.consumed, number)
+        loop = self._loops.run(steps, process, number)
         epochs.go_on(loop)
         LOOPS.add(loop)
         return loop
@@ -577,73 +584,3 @@ class Loader:
         if self._steps is not None:
             return self.steps
         return self._setup.steps(self._ranks.expected())
-
-    def _run(self, epoch: int, consumed: Consumed, number: int) -> Generator[Batch]:
-        self._meter.begin()
-        _log.info("epoch %d begins after %s of its samples", epoch, f"{total(consumed):,}")
-        steps, production = self.steps, self._production
-        self._metrics.begin(steps.rank)
-        with self._watch.loop(self._ranks.settle(), epoch) as pulse:
-            producer = production.start(steps.largest)
-            pulse.account = producer.account
-            under_way = 0
-            try:
-                for plan in steps.plans(epoch, consumed):
-                    producer.submit(plan)
-                    under_way += 1
-                    if under_way > producer.capacity:
-                        batch = self._hand_over(producer, number, pulse)
-                        under_way -= 1
-                        if batch is None:
-                            break
-                        yield batch
-                for _ in range(under_way):
-                    if (batch := self._hand_over(producer, number, pulse)) is not None:
-                        yield batch
-                production.keep(producer)
-            finally:
-                self._meter.end()
-                production.stop(producer)
-                self._tell_of_end()
-
-    def _tell_of_end(self) -> None:
-        """Tell metrics and log how a loop went, unless the garbage collector ended it."""
-        if not is_collecting():
-            self._metrics.finish()
-            if _log.isEnabledFor(logging.INFO):
-                _log.info("a loop is over: %s", "; ".join(self.stats().summary()))
-
-    def _hand_over(self, producer: Producer, number: int, pulse: Pulse) -> Batch | None:
-        """Return the next batch; None behind the end of a stream."""
-        with self._meter.waiting(producer.ready(), producer.capacity + 1), pulse.waiting():
-            plan, batch, bad = self._take(producer, number)
-        if batch is not None:
-            self._meter.hand_over(plan.step, len(batch), bad)
-            pulse.hand_over(len(batch), bad)
-            self._metrics.count()
-        return batch
-
-    def _take(self, producer: Producer, number: int) -> tuple[Plan, Batch | None, int]:
-        """Return the next batch, None behind the end of a stream; its plan, and how many bad samples it met."""
-        finished, images = producer.take()
-        plan, latest = finished.plan, number == self._epochs.loop
-        if isinstance(plan, StreamPlan) and plan.over:
-            if latest:
-                self._note(plan)
-            return plan, None, 0
-        records, failure = bad_ones(finished, self._ledger.policy)
-        self._ledger.commit(records)
-        if failure is not None:
-            raise failure
-        with self._recorder.measure("hand_over", work=Rows(plan, ())) as call:
-            batch = assemble(finished, images, self._setup)
-            call.samples, call.num_bytes = len(batch), sum(view.nbytes for view in batch.views)
-        if latest:  # the state is that of the latest loop
-            self._audit.count(finished)
-            self._epochs.count(plan.consumed)
-            self._note(plan)
-        return plan, batch, len(records)
-
-    def _note(self, plan: Plan) -> None:
-        if isinstance(self.steps, StreamSteps):
-            self.steps.note(plan)

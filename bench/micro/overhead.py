@@ -75,7 +75,7 @@ def _idle_loader(dataset: Dataset, num_threads: int | None, epoch: int) -> Loade
         decoder="cpu",
         num_threads=num_threads,
     )
-    loader._production = _IdleProduction(loader._setup, loader.steps)
+    loader._loops.production = _IdleProduction(loader._setup, loader.steps)
     return loader
 
 
@@ -118,7 +118,7 @@ def _silence(loader: Loader) -> None:
     """Take a loader's statistics away."""
     recorder = _Silent()
     object.__setattr__(loader._setup.fetcher, "recorder", recorder)
-    loader._recorder, loader._meter = recorder, _SilentMeter(recorder, 1)
+    loader._loops.meter = _SilentMeter(recorder, 1)
 
 
 class _Nothing:

@@ -79,7 +79,7 @@ def test_a_run(told: pytest.LogCaptureFixture, jpeg: Callable[..., bytes]) -> No
     loader.load_state_dict(loader.state_dict())
     for _ in loader:
         pass
-    said = [text for level, text in lines(told, "dali_pipes.loader") if level == "INFO"]
+    said = [text for level, text in lines(told, "dali_pipes.lo") if level == "INFO"]
     made, begins, left, loaded, goes_on, over = said
     assert made.startswith(f"made {loader!r}".split(" epoch=")[0])
     assert "decoder cpu: asked for" in made

@@ -1,0 +1,130 @@
+"""The loops of a loader: steps are started ahead, and handed over, counted and told of one by one."""
+
+import logging
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from dali_pipes.assemble import assemble, bad_ones
+from dali_pipes.audit import Audit
+from dali_pipes.bad_samples import Ledger
+from dali_pipes.batch import Batch
+from dali_pipes.epochs import Epochs
+from dali_pipes.options import Setup
+from dali_pipes.pipeline.collecting import is_collecting
+from dali_pipes.pipeline.make import Production
+from dali_pipes.pipeline.pipeline import Producer
+from dali_pipes.process_rank import Process
+from dali_pipes.ranks.pulse import Pulse
+from dali_pipes.ranks.watch import Watch
+from dali_pipes.schedule import Plan, total
+from dali_pipes.stats.loop import LoopMeter
+from dali_pipes.stats.metrics import Metrics
+from dali_pipes.stats.work import Rows
+from dali_pipes.streams.steps import AnySteps, StreamPlan, StreamSteps
+
+_log = logging.getLogger(f"gpu_aug.{__name__}")
+
+
+@dataclass(slots=True)
+class Loops:
+    """Runs the loops of a loader.
+
+    Attributes:
+        setup: What the loader is made of.
+        production: Makes the pipeline of a loop.
+        epochs: Counts what the latest loop handed over.
+        ledger: Gets the bad samples.
+        audit: Gets the hashes of what was handed over.
+        meter: Counts batches and the waiting for them.
+        metrics: Tells the user's callables of it.
+        watch: Tells the other ranks, and of a loop that stands still.
+    """
+
+    setup: Setup
+    production: Production
+    epochs: Epochs
+    ledger: Ledger
+    audit: Audit
+    meter: LoopMeter
+    metrics: Metrics
+    watch: Watch
+
+    def run(self, steps: AnySteps, process: Process, number: int) -> Generator[Batch]:
+        """Hand over what is left of the present epoch.
+
+        Args:
+            steps: The steps of an epoch.
+            process: Rank and world size.
+            number: The number of the loop: only the latest one counts in `epochs`.
+        """
+        epoch, consumed = self.epochs.epoch, self.epochs.consumed
+        self.meter.begin()
+        self.metrics.begin(process.rank)
+        _log.info("epoch %d begins after %s of its samples", epoch, f"{total(consumed):,}")
+        with self.watch.loop(process, epoch) as pulse:
+            producer = self.production.start(steps.largest)
+            pulse.account = producer.account
+            under_way = 0
+            try:
+                for plan in steps.plans(epoch, consumed):
+                    producer.submit(plan)
+                    under_way += 1
+                    if under_way > producer.capacity:
+                        batch = self._hand_over(producer, steps, number, pulse)
+                        under_way -= 1
+                        if batch is None:
+                            break
+                        yield batch
+                for _ in range(under_way):
+                    if (batch := self._hand_over(producer, steps, number, pulse)) is not None:
+                        yield batch
+                self.production.keep(producer)
+            finally:
+                self.meter.end()
+                self.production.stop(producer)
+                self._tell_of_end(epoch)
+
+    def _tell_of_end(self, epoch: int) -> None:
+        """Tell metrics and log how a loop went, unless the garbage collector ended it."""
+        if is_collecting():
+            return
+        self.metrics.finish()
+        if _log.isEnabledFor(logging.INFO):
+            stats = self.meter.stats("epoch", epoch)
+            _log.info("a loop is over: %s", "; ".join(stats.summary()))
+
+    def _hand_over(
+        self, producer: Producer, steps: AnySteps, number: int, pulse: Pulse
+    ) -> Batch | None:
+        """Return the next batch; None behind the end of a stream."""
+        with self.meter.waiting(producer.ready(), producer.capacity + 1), pulse.waiting():
+            plan, batch, bad = self._take(producer, steps, number)
+        if batch is not None:
+            self.meter.hand_over(plan.step, len(batch), bad)
+            pulse.hand_over(len(batch), bad)
+            self.metrics.count()
+        return batch
+
+    def _take(
+        self, producer: Producer, steps: AnySteps, number: int
+    ) -> tuple[Plan, Batch | None, int]:
+        """Return the next batch, None behind the end of a stream; its plan, and how many bad samples it met."""
+        finished, images = producer.take()
+        plan, latest = finished.plan, number == self.epochs.loop
+        if isinstance(plan, StreamPlan) and plan.over:
+            if latest and isinstance(steps, StreamSteps):
+                steps.note(plan)
+            return plan, None, 0
+        records, failure = bad_ones(finished, self.ledger.policy)
+        self.ledger.commit(records)
+        if failure is not None:
+            raise failure
+        with self.meter.recorder.measure("hand_over", work=Rows(plan, ())) as call:
+            batch = assemble(finished, images, self.setup)
+            call.samples, call.num_bytes = len(batch), sum(view.nbytes for view in batch.views)
+        if latest:  # the state is that of the latest loop
+            self.audit.count(finished)
+            self.epochs.count(plan.consumed)
+            if isinstance(steps, StreamSteps):
+                steps.note(plan)
+        return plan, batch, len(records)
