@@ -24,10 +24,11 @@ def open_photos(photos: list[Path]) -> Any:
     return open_dataset(sorted(photos, key=lambda path: path.stat().st_size)[:6])
 
 
-def test_settings_go_through_yaml_into_a_loader(photos: list[Path]) -> None:
+def test_settings_go_through_yaml_into_a_loader(photos: list[Path], tmp_path: Path) -> None:
     """What `tune` returns, written as YAML and read back, makes a loader with those settings; so does its Python."""
     dataset = open_photos(photos)
     told: list[float] = []
+    audit = str(tmp_path / "audit.jsonl")
 
     found = tune(
         dataset,
@@ -37,11 +38,14 @@ def test_settings_go_through_yaml_into_a_loader(photos: list[Path]) -> None:
         dtype=torch.bfloat16,
         num_threads=1,
         seed=3,
+        audit=audit,
         on_progress=lambda _, done: told.append(done),
     )
 
     settings = yaml.safe_load(found.as_yaml())
     assert settings == dict(found.settings)
+    assert settings.pop("audit") == audit
+    assert not Path(audit).exists()
     assert (settings["batch_size"], settings["num_threads"], settings["seed"]) == (2, 1, 3)
     assert "dtype" not in settings
     assert "dtype=torch.bfloat16" in found.as_python()
