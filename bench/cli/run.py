@@ -27,6 +27,12 @@ def run(
             help="Write the run's statistics every second, and its bad samples, as lines of JSON."
         ),
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write when each thread did what, for Perfetto and chrome://tracing; .gz compresses it."
+        ),
+    ] = None,
     json: Json = None,
 ) -> None:
     """Run a loader over DATA, show what it does as it goes, and say what limits it."""
@@ -35,5 +41,5 @@ def run(
 
     how = source.asked()
     settings = clip_settings(data, how, **clips.asked())
-    watching = Watching(step_ms, log, json)
+    watching = Watching(step_ms, log, trace, json)
     run_epochs(data, recipe or usual_recipe(settings), loader, settings, how=how, watching=watching)

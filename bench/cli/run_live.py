@@ -75,8 +75,8 @@ class RunView:
         parts.append(f"{shown_name(name)} {share:.0%} of the threads' time")
         if self._step_ms is not None:
             parts.append(f"waited {now[1].wait_share:.0%}")
-        if bad := len(self._loader.bad_samples):
-            parts.append(counted(bad, "bad sample"))
+        if bad := bad_in_words(self._loader):
+            parts.append(f"bad: {bad}")
         print_plain(self._console, ", ".join(parts))
 
     def render(self) -> Table:
@@ -99,7 +99,9 @@ class RunView:
     def _rows(self, seconds: float, now: Stats) -> Iterator[tuple[str, Text | Table]]:
         epoch, run = self._loader.stats("epoch"), self._loader.stats("run")
         yield f"epoch {epoch.epoch}", self._progress(run.steps)
-        yield "rate", Text(self._rates(now, epoch))
+        if not epoch.queue.asked:  # its first batches tell nothing yet
+            epoch = run
+        yield "rate", Text(self._rates(now, epoch, run))
         yield "threads", _stage_bars(stage_shares(seconds, now))
         if self._step_ms is None:
             limit = epoch.limit if epoch.limit in STAGES else "the loop itself"
@@ -110,16 +112,17 @@ class RunView:
         queue = epoch.queue
         ready = f"{queue.depth} of {counted(queue.capacity, 'batch')} ready, {queue.mean:.1f} on average"
         yield "queue", Text(ready if queue.capacity else "no batch yet")
-        if bad := len(self._loader.bad_samples):
-            yield "bad", Text(counted(bad, "sample"), style="yellow")
+        if bad := bad_in_words(self._loader):
+            yield "bad", Text(bad, style="yellow")
         if run.remote.requests or run.remote.cache_hits:
             yield "remote", Text(run.remote.shown().partition(": ")[2])
 
-    def _rates(self, now: Stats, epoch: Stats) -> str:
-        if not epoch.images_per_second:
-            return "no batch yet" if not epoch.steps else "one batch is too few to tell"
+    def _rates(self, now: Stats, whole: Stats, run: Stats) -> str:
+        if not whole.images_per_second:
+            return "one batch is too few to tell" if run.steps else "no batch yet"
         nothing = "" if self._step_ms is not None else "; nothing trains: the loader alone"
-        return f"{self._rate(now)} now, {epoch.images_per_second:,.0f} over the epoch{nothing}"
+        over = "run" if whole is run else "epoch"
+        return f"{self._rate(now)} now, {whole.images_per_second:,.0f} over the {over}{nothing}"
 
     def _rate(self, stats: Stats) -> str:
         return f"{stats.images_per_second:,.0f} {self._unit}/s"
@@ -143,6 +146,15 @@ def stage_shares(seconds: float, stats: Stats) -> dict[str, float]:
     available = max(available, sum(busy.values()))
     shares = {name: spent / available for name, spent in busy.items() if spent >= 0.005 * available}
     return shares | {"idle": max(0.0, 1 - sum(busy.values()) / available)}
+
+
+def bad_in_words(loader: Loader) -> str:
+    """Say how many different samples were bad, "" where none was; an epoch meets each of them again."""
+    met = [record.index for record in loader.bad_samples]
+    if not met:
+        return ""
+    different = counted(len(set(met)), "sample")
+    return different if len(set(met)) == len(met) else f"{different}, met {len(met):,} times"
 
 
 def waiting_in_words(stats: Stats) -> str:

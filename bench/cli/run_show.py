@@ -26,6 +26,7 @@ from dali_pipes.evaluation import random_steps
 from dali_pipes.preview.pairs import pair_name
 from dali_pipes.stats import STAGES, Stats
 from dali_pipes.stats.table import shown_name
+from dali_pipes.stats.trace import Trace, traced
 from dali_pipes.variants import make_variants
 from readers import Dataset
 from readers.plural import counted
@@ -43,11 +44,13 @@ class Watching:
     Attributes:
         step_ms: How long a training step is played; None where nothing trains.
         log: Where the log is written.
+        trace: Where the trace is written.
         json: Where the result is written.
     """
 
     step_ms: float | None = None
     log: Path | None = None
+    trace: Path | None = None
     json: Path | None = None
 
     def check(self) -> None:
@@ -63,6 +66,7 @@ class Watching:
                 "shall train"
             )
         check_writable(self.log)
+        check_writable(self.trace)
         check_writable(self.json)
 
 
@@ -92,8 +96,9 @@ def run_epochs(
         tally = _run(loader, settings, watching, console, unit, described)
         row = _row(loader, tally, clips, unit)
         _print_summary(loader, tally, unit, console, watching.step_ms)
-    if watching.log is not None:
-        print_written(console, watching.log)
+    for path in (watching.log, watching.trace):
+        if path is not None:
+            print_written(console, path)
     save_result(watching.json, console, "run", described, [row])
 
 
@@ -115,6 +120,9 @@ def _run(
             log = stack.enter_context(
                 RunLog(watching.log, loader, {**named, "settings": described})
             )
+        if watching.trace is not None:
+            trace = stack.enter_context(traced(loader, watching.trace))
+            stack.callback(_tell_left_out, console, trace)
         view = stack.enter_context(
             RunView(loader, console, total=total, unit=unit, step_ms=step_ms)
         )
@@ -128,6 +136,12 @@ def _run(
                 time.sleep(step_ms / 1000)
             del batch
     return tally
+
+
+def _tell_left_out(console: Console, trace: Trace) -> None:
+    if trace.left_out:
+        left_out = counted(trace.left_out, "event")
+        print_plain(console, f"the trace was full before the end: {left_out} left out", "yellow")
 
 
 def _described(

@@ -10,7 +10,7 @@ from bench.tune.ceilings import Ceilings, Setting
 from bench.tune.ceilings_cores import CoresMeter
 from bench.tune.facts import Facts, look_at_facts
 from bench.tune.stages_dali import DaliDecoding
-from bench.tune.stages_decode import Change, Decoding, Maker, by_kind, find_changes
+from bench.tune.stages_decode import CHANGES, Change, Decoding, Maker, by_kind, find_changes
 from bench.tune.stages_held import Parts, make_parts, require_images
 from bench.tune.stages_measure import ROUNDS, StageTurns
 from bench.tune.stages_turns import Threads
@@ -159,11 +159,11 @@ def _decodings(
         found = {
             kind: DaliDecoding(maker.decoding(some).parts) for kind, some in by_kind(held).items()
         }
-        return found, {}, dict.fromkeys(("tile", "fast", "smaller"), why)
+        return found, {}, dict.fromkeys(CHANGES, why)
     kinds = {kind: maker.decoding(some) for kind, some in by_kind(held).items()}
     if not setup.fetcher.images.is_usual:
         why = "it is for RGB images of 8 bits, one per sample"
-        return kinds, {}, dict.fromkeys(("tile", "fast", "smaller"), why)
+        return kinds, {}, dict.fromkeys(CHANGES, why)
     changes, skipped = find_changes(maker, held, facts.shares)
     return kinds, changes, skipped
 

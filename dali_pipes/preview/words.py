@@ -21,7 +21,7 @@ from gpu_aug.ops.mix import CutMix, Mixing, Mosaic
 from gpu_aug.ops.operation import Operation
 from gpu_aug.ops.policy.policy import AugMix
 from gpu_aug.ops.policy.space import BLENDS, PolicyBlend
-from gpu_aug.ops.temporal import SPEED_UNIT, FrameDrop, SpeedJitter
+from gpu_aug.ops.temporal import SPEED_UNIT, FrameDrop, SpeedJitter, Temporal
 
 Size = tuple[int, int]
 """Height and width."""
@@ -90,10 +90,27 @@ def draw_words(
         own = row_of(params, row)
         if own["apply"][0] and not (set(own) == {"apply"} and not leaf.num_uniforms):
             height, width = size[0].tolist()
-            words = _mixed(leaf, own, draws, row, keys) or details(leaf, own, (height, width))
-            told.append(_named(leaf, words))
+            told.append(_named(leaf, leaf_words(leaf, own, draws, row, (height, width), keys)))
         size = leaf.result_size(own, size)
     return [f"{title}{told[0]}", *told[1:]] if told else [f"{title}nothing is changed at random"]
+
+
+def leaf_words(
+    leaf: Operation, own: Params, draws: Draws, row: int, size: Size, keys: Sequence[str] = ()
+) -> str:
+    """Say what one operation of a recipe did to a sample, "" where its name says it all.
+
+    Args:
+        leaf: The operation, which changed it.
+        own: What was drawn for it, first axis 1.
+        draws: All that was drawn; so `row` and `keys`, see `draw_words`.
+        row: The sample's.
+        size: Height and width of the image as it reached the operation.
+        keys: Of all rows.
+    """
+    if isinstance(leaf, Temporal):
+        return _of_time(leaf, own)
+    return _mixed(leaf, own, draws, row, keys) or details(leaf, own, size)
 
 
 def _named(operation: Operation, words: str) -> str:

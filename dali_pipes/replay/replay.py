@@ -20,7 +20,6 @@ from dali_pipes.pipeline.stages import Finished, Images
 from dali_pipes.replay.place import plan_of
 from dali_pipes.replay.result import Replay, Stage, Step
 from dali_pipes.replay.watch import Watched, canvases, pictures, watched
-from dali_pipes.replay.words import readable
 from dali_pipes.schedule import Plan, Steps
 from dali_pipes.stats.recorder import Recorder
 from dali_pipes.streams.fetch import StreamFetcher
@@ -70,7 +69,7 @@ def replay(setup: Setup, index: int, epoch: int, *, repeat: int = 0, view: int =
         header=_header(fetcher, int(index), finished, row, engine),
         partners=[key for number, key in enumerate(finished.keys) if number != row and key],
         canvas=canvas[0] if len(canvas) == 1 else canvas,
-        steps=tuple(_steps(setup, chosen, engine, row)),
+        steps=tuple(_steps(setup, chosen, engine, row, finished.keys)),
         batch=assemble(finished, images, setup),
         view=int(view),
         recipe=chosen.recipe,
@@ -141,11 +140,14 @@ def _header(
     return found
 
 
-def _steps(setup: Setup, view: View, seen: Watched, row: int) -> Iterator[Step]:
+def _steps(
+    setup: Setup, view: View, seen: Watched, row: int, keys: Sequence[str]
+) -> Iterator[Step]:
     """Give every operation in turn."""
     recipe, draws = view.recipe, seen.draws
     assert draws is not None
-    words = _Words(draws, row * view.images_per_row)
+    times = view.images_per_row
+    words = _Words(draws, row * times, [key for key in keys for _ in range(times)])
     for timed, params in zip(recipe.temporal_operations, draws.temporal, strict=True):
         yield words.step(timed, "time", [params], None)
     for cut, params in zip(recipe.decode_operations, draws.decode_params, strict=True):
@@ -160,29 +162,46 @@ def _steps(setup: Setup, view: View, seen: Watched, row: int) -> Iterator[Step]:
 class _Words:
     """Says what was drawn for a row, operation by operation in their order."""
 
-    def __init__(self, draws: Draws, row: int) -> None:
-        self._draws, self._row, self._sizes = draws, row, draws.sizes
+    def __init__(self, draws: Draws, row: int, keys: Sequence[str]) -> None:
+        self._draws, self._row, self._keys, self._sizes = draws, row, keys, draws.sizes
 
     def step(
         self, operation: Operation, stage: Stage, params: Sequence[Params], image: Tensor | None
     ) -> Step:
         """Describe the next operation, of whose leaves these are the parameters."""
-        found: dict[str, Any] = {}
+        from dali_pipes.preview.words import leaf_words  # its package imports the loader
+
         leaves = operation.leaves or (operation,)  # those on the time of clips have none
+        found: dict[str, Any] = {}
+        told: list[str] = []
         for leaf, drawn in zip(leaves, params, strict=True):
             if self._applied(leaf, drawn):
                 height, width = self._sizes[self._row].tolist()
-                own = readable(leaf, row_of(drawn, self._row), (height, width))
-                found |= own if leaf is operation else {_free(type(leaf).__name__, found): own}
+                own, name = row_of(drawn, self._row), type(leaf).__name__
+                words = leaf_words(leaf, own, self._draws, self._row, (height, width), self._keys)
+                plain = {key: _plain(value[0]) for key, value in own.items() if key != "apply"}
+                if leaf is operation:
+                    found |= plain
+                else:
+                    found[_free(name, found)] = plain
+                    short = name.removeprefix("Policy") if words else name
+                    words = f"{short}: {words}" if words else short
+                told.append(words)
             if stage != "time":
                 self._sizes = leaf.result_size(drawn, self._sizes)
         applied = any(map(self._applied, leaves, params))
-        return Step(type(operation).__name__, stage, operation, applied, found, image)
+        name = type(operation).__name__
+        return Step(name, stage, operation, applied, found, "; ".join(told), image)
 
     def _applied(self, leaf: Operation, params: Params) -> bool:
         if isinstance(leaf, Mixing):
             return bool(leaf.mixed(params, self._draws.partners)[self._row])
         return bool(params["apply"][self._row]) if "apply" in params else True
+
+
+def _plain(value: Any) -> Any:
+    """A number of Python, or the array that was drawn."""
+    return value.item() if value.ndim == 0 else value
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:

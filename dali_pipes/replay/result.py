@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from dali_pipes.batch import Batch
-from dali_pipes.replay.words import in_words
 from gpu_aug import Recipe
 from gpu_aug.ops.operation import Operation
 
@@ -26,8 +25,9 @@ class Step:
         stage: "decode" where it is done while decoding, "time" where it chooses the frames of a clip, else "augment".
         operation: The operation itself.
         applied: Whether it changed the image: its gate was open, and what it mixes with is there.
-        params: What was drawn, by names and in units that people know; of an operation made of others, a dictionary for
-            each of these that was chosen.
+        params: What was drawn, by name, numbers and arrays as the operation's `draw` tells; of an operation made of others a
+            dictionary for each of these that was chosen.
+        words: The same in words and units, such as "45 x 59 px at top 6, left 4, to 64 x 64" and angles in degrees.
         image: The picture after it, on the CPU: float32 [C, height, width], of clips and of samples with several images
             [T, C, height, width]. None before and while decoding; `Replay.canvas` is what all of that made.
     """
@@ -37,6 +37,7 @@ class Step:
     operation: Operation
     applied: bool
     params: Mapping[str, Any]
+    words: str
     image: Tensor | None
 
 
@@ -124,25 +125,13 @@ class Replay:
         return "\n".join([*head, "", *_table([_TITLES, *rows])])
 
 
-_TITLES = ["operation", "done", "size", "min", "max", "mean", "NaN", "inf", "parameters"]
+_TITLES = ["operation", "done", "size", "min", "max", "mean", "NaN", "inf", "what was drawn"]
 
 
 def _line(step: Step) -> list[str]:
     done = {"time": "frames", "decode": "decoding"}.get(step.stage, "yes") if step.applied else "no"
     facts = [""] * 6 if step.image is None else _facts(step.image)
-    return [step.name, done, *facts, _words(step.params) if step.applied else ""]
-
-
-def _words(params: Mapping[str, Any]) -> str:
-    parts = [
-        in_words({name: value})
-        if not isinstance(value, Mapping)
-        else f"{name}({in_words(value)})"
-        if value
-        else name
-        for name, value in params.items()
-    ]
-    return ", ".join(parts)
+    return [step.name, done, *facts, step.words]
 
 
 def _facts(image: Tensor) -> list[str]:

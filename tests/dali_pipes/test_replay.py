@@ -205,10 +205,11 @@ class TestSteps:
         )
         found = load(dataset, recipe, dtype=torch.float32).replay(0, 0)
         cut, turn, one = found.steps
-        assert cut.params["height, width"] == [21, 21]
-        assert list(turn.params) == ["rotation"]
-        assert turn.params["rotation"] == pytest.approx(30)
+        assert cut.params["shape"].tolist() == [21, 21]
+        assert turn.params["matrix"].shape == (3, 3)
+        assert turn.words == "turned 30.0° counter-clockwise"
         assert one.params == {"Gamma": {"gamma": 120}}
+        assert one.words.startswith("Gamma: gamma 120")
         assert turn.image is not None
         turned = functional.rotate(
             found.canvas.float() / 255, 30, functional.InterpolationMode.BILINEAR

@@ -146,6 +146,19 @@ class TestLog:
         }  # fmt: skip
 
 
+def test_trace(run: Run, data: Path, tmp_path: Path) -> None:
+    """It has the stages of every step; where it cannot be written that is said before the run."""
+    path = tmp_path / "trace.json"
+    code, printed, _ = run("run", data, "--batch-size", 2, "--trace", path)
+    assert code == 0
+    assert f"written: {path}" in printed
+    events = json.loads(path.read_text())["traceEvents"]
+    steps = {one["args"].get("step") for one in events if one["name"] == "decode"}
+    assert {0, 1, 2, 3, 4} <= steps
+    code, _, error = run("run", data, "--trace", tmp_path / "no" / "trace.json")
+    assert (code, "cannot be written to" in error) == (2, True)
+
+
 class TestView:
     @pytest.mark.parametrize("width", [60, 80, 160])
     @pytest.mark.parametrize("step_ms", [None, 5.0])
@@ -186,6 +199,20 @@ class TestView:
         assert [line.partition(":")[0].partition(",")[0] for line in lines] == [
             "batch 2 of 5", "batch 4 of 5"
         ]  # fmt: skip
+
+    def test_short_epochs_with_bad_samples(self, data: Path) -> None:
+        """The rate is that of the run where an epoch has just begun; a bad sample counts once."""
+        (data / "cats" / "torn.jpg").write_bytes(b"")
+        console = Console(width=100, force_terminal=True, record=True, file=io.StringIO())
+        recipe = Recipe([RandomResizedCrop(16)])
+        loader = Loader(
+            open_dataset(data), recipe, batch_size=11, device="cpu", on_bad_sample="skip"
+        )
+        view = RunView(loader, console, total=4, unit="images", step_ms=None)
+        for _ in batches_of(loader, epochs=3, steps=None):
+            pass
+        console.print(view.render())
+        assert "1 sample, met 3 times" in console.export_text()
 
     def test_shares_add_up(self, data: Path) -> None:
         """Stages and idle threads are all of the threads' time, also where helpers had more of it."""

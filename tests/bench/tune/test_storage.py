@@ -115,7 +115,9 @@ def test_a_server_that_gives_so_many_bytes_per_second(tmp_path, monkeypatch):
     cold, warm = found.best("cold"), found.best("warm")
     assert cold is not None
     assert warm is not None
-    assert cold.megabytes_per_second < 4.4  # its clock begins with the first bytes
+    # Blocks of 64 KiB hold three samples each; the server sends 32 KiB at a time.
+    assert 1 < cold.megabytes_per_second < 5
+    assert "times its bytes, in whole blocks" in found.note
     assert warm.megabytes_per_second > 3 * cold.megabytes_per_second
     assert facts.place.kind == "remote"
     assert "what http://127.0.0.1" in found.note
