@@ -29,6 +29,7 @@ from bench.cli.recipe.show import show
 from bench.cli.report import report
 from bench.cli.run import run
 from bench.cli.tile import tile
+from bench.cli.tune import tune
 from bench.cli.warm import warm
 from bench.output.errors import DEBUG_FLAG
 
@@ -48,7 +49,7 @@ app.add_typer(_bench, name="bench")
 app.add_typer(_recipe, name="recipe")
 
 _COMMANDS: dict[typer.Typer, tuple[Callable[..., None], ...]] = {
-    app: (run, report, warm, preview, tile, pack, audit, inspect, index, cache, doctor),
+    app: (run, tune, report, warm, preview, tile, pack, audit, inspect, index, cache, doctor),
     _bench: (
         *(compare, make_videos, crops, busy, read, install_peers),
         *(overhead, ops, batch, scale),

@@ -167,3 +167,27 @@ class RunOptions:
     ] = None
     seed: Seed = 0
     threads: Threads = None
+    prefetch: Annotated[int, typer.Option(help="Batches that the loader makes ahead.")] = 2
+    helper_process: Annotated[
+        bool, typer.Option(help="Let the loader work in a process of its own.")
+    ] = False
+
+
+@dataclass(frozen=True)
+class TuneOptions:
+    """What a loader to tune is given; what is given is left as it is."""
+
+    device: Device = "auto"
+    decoder: Decoder = "auto"
+    engine: Engine = "auto"
+    batch_size: BatchSize = None
+    dtype: Annotated[str, typer.Option(help="uint8, float16, bfloat16 or float32.")] = "float32"
+    on_bad_sample: Annotated[str, typer.Option(help="raise, replace or skip.")] = "raise"
+    max_bad_samples: Annotated[
+        int | None, typer.Option(help="Stop at more different bad samples.")
+    ] = None
+    seed: Seed = 0
+    threads: Threads = None
+    prefetch: Annotated[
+        int | None, typer.Option(help="Batches that the loader makes ahead; tried when left out.")
+    ] = None

@@ -195,6 +195,8 @@ def _loader(
         dtype=dtype_from(settings.dtype),
         ledger=settings.ledger,
         num_threads=settings.threads,
+        prefetch=settings.prefetch,
+        helper_process=settings.helper_process,
         # As the loader's own, but a recipe for evaluation leaves nothing out.
         last_batch="drop" if random_steps(make_variants(chosen, None).recipes) else "partial",
     )

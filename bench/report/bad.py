@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.report.charts.bars import bar
 from bench.report.elements import code, data, folded, note, section, table
 from bench.report.log import Object, number_of
 from bench.report.markup import Markup, tag
@@ -102,13 +101,18 @@ def bad_samples(
 def _reasons(bad: Sequence[Bad]) -> Markup:
     reasons = Counter((one.stage, _short(one.reason)) for one in bad)
     rows = [
-        [stage, reason, bar(many / len(bad)), data(many, count(many)), share(many, len(bad))]
+        [
+            stage,
+            data(many, count(many)),
+            share(many, len(bad)),
+            tag("span", reason, class_="words"),
+        ]
         for (stage, reason), many in reasons.most_common(_MOST_REASONS)
     ]
     caption = "Reasons"
     if len(reasons) > _MOST_REASONS:
         caption = f"The most common of {counted(len(reasons), 'reason')}"
-    return table(["noticed while", "reason", "", "samples", "share"], rows, caption=caption)
+    return table(["noticed while", "samples", "share", "reason"], rows, caption=caption)
 
 
 def _gallery(bad: Sequence[Bad], pictures: Mapping[tuple[int, str], Thumbnail]) -> Markup:
@@ -139,17 +143,15 @@ def _list(bad: Sequence[Bad]) -> Markup:
             str(one.index),
             code(one.key),
             one.stage,
-            _short(one.reason),
+            tag("span", _short(one.reason), class_="words"),
             *([tag("span", one.where), str(one.times)] if ran else []),
         ]
         for one in bad[:_MOST_LISTED]
     ]
-    what = (
-        f"All {count(len(bad))}"
-        if len(bad) <= _MOST_LISTED
-        else f"The first {_MOST_LISTED} of {count(len(bad))}"
-    )
-    return folded(f"{what} by name", table(headings, rows, caption=f"{what} bad samples"))
+    what = counted(len(bad), "bad sample")
+    if len(bad) > _MOST_LISTED:
+        what = f"the first {_MOST_LISTED} of {what}"
+    return folded(f"List of {what}", table(headings, rows, caption=f"List of {what}"), is_long=True)
 
 
 def _short(text: str) -> str:

@@ -51,7 +51,7 @@ def table(headings: Sequence[str], rows: Iterable[Cells], *, caption: str = "") 
         for number, name in enumerate(headings)
     ]
     head = tag("tr", *names)
-    title = tag("caption", caption) if caption else ""
+    title = tag("caption", tag("span", caption)) if caption else ""
     whole = tag("table", title, tag("thead", head), tag("tbody", *body))
     return tag("div", whole, class_="scroll", tabindex=0, role="group", aria_label=caption or None)
 
@@ -78,9 +78,9 @@ def tiles(entries: Iterable[tuple[str, object, str]]) -> Markup:
     )
 
 
-def folded(summary: str, *parts: object) -> Markup:
-    """Parts that are shown when somebody asks for them."""
-    return tag("details", tag("summary", summary), *parts)
+def folded(summary: str, *parts: object, is_long: bool = False) -> Markup:
+    """Parts that are shown when somebody asks for them; printed, too, unless they are long."""
+    return tag("details", tag("summary", summary), *parts, class_="long" if is_long else None)
 
 
 def code(text: str) -> Markup:

@@ -95,6 +95,8 @@ class RunLog:
     is_torn: bool = False
     unread: list[int] = field(default_factory=list)
     num_others: int = 0
+    _lines_each: int = 1  # of an interval
+    _lines_of_last: int = 0
 
     @property
     def last(self) -> Object:
@@ -124,12 +126,19 @@ class RunLog:
         if at <= began:
             return
         rate = max(number_of(line, "samples") - number_of(before, "samples"), 0.0) / (at - began)
-        self.intervals.append(Interval(began, at, before, line, rate, rate))
-        if len(self.intervals) > 2 * MOST_INTERVALS:
+        new = Interval(began, at, before, line, rate, rate)
+        if self.intervals and self._lines_of_last < self._lines_each:
+            self.intervals[-1] = self.intervals[-1].joined(new)
+            self._lines_of_last += 1
+            return
+        if len(self.intervals) >= 2 * MOST_INTERVALS:
             self.thin_out()
+        self.intervals.append(new)
+        self._lines_of_last = 1
 
     def thin_out(self) -> None:
-        """Make one interval of every two."""
+        """Make one interval of every two, and all later ones as long as these."""
+        self._lines_each *= 2
         pairs = zip(self.intervals[::2], self.intervals[1::2], strict=False)
         left = self.intervals[-1:] if len(self.intervals) % 2 else []
         self.intervals = [first.joined(second) for first, second in pairs] + left

@@ -12,11 +12,13 @@ from bench.report.data.classes import classes
 from bench.report.data.images import images
 from bench.report.data.samples import samples
 from bench.report.data.videos import videos
-from bench.report.elements import note, section
-from bench.report.log import RunLog
+from bench.report.elements import note, section, warning
+from bench.report.log import RunLog, number_of, object_of
 from bench.report.markup import Markup, joined, tag
+from bench.report.numbers import count
 from bench.report.pictures import Views, bad_pictures, look_at_samples
 from bench.report.run.coverage import coverage
+from bench.report.run.epochs import epochs
 from bench.report.run.over_time import over_time
 from bench.report.run.overview import overview
 from bench.report.run.setup import setup
@@ -60,6 +62,7 @@ def run_page(log: RunLog, look: DataLook | None, why_no_data: str = "") -> str:
     sections = [
         overview(log),
         over_time(log),
+        epochs(log),
         stages(log),
         bad_samples("bad", "Bad samples of the run", bad, log.num_bad, pictures, why_no_data),
         coverage(log),
@@ -67,11 +70,22 @@ def run_page(log: RunLog, look: DataLook | None, why_no_data: str = "") -> str:
         *(
             [section("data", "The data", note(f"Not looked at: {why_no_data}."))]
             if look is None
-            else _data_sections(look)
+            else [*_changed(log, look), *_data_sections(look)]
         ),
     ]
     about = f"{log.start.get('recipe') or 'a recipe'} over {log.start.get('data') or 'data'}"
     return _document(f"Run: {log.path.name}", about, sections)
+
+
+def _changed(log: RunLog, look: DataLook) -> list[Markup]:
+    """That the data is not what it was."""
+    was = number_of(log.end or {}, "coverage", "of")
+    of_clips = object_of(log.start, "settings").get("clips") is not None
+    now = look.found.length
+    if not was or of_clips or now is None or now == was:
+        return []
+    words = f"the data has {count(now)} samples now, and had {count(was)} in the run."
+    return [section("changed", "Since the run", warning(words))]
 
 
 def data_page(look: DataLook) -> str:

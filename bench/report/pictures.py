@@ -5,21 +5,22 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from PIL import Image
 
-from bench.report.thumbnails import Thumbnail, thumbnail_of, thumbnail_of_file
-from dali_pipes.errors import DecodeError, told
+from bench.report.frames import first_frame
+from bench.report.thumbnails import Thumbnail, thumbnail_of_file
 from dali_pipes.preview.annotate import annotate
 from dali_pipes.preview.canvas import Picture
 from dali_pipes.targets import KINDS, TargetReader
 from gpu_aug import CenterCrop, Recipe, Targets
 from gpu_aug.errors import TargetsError
 from readers import Dataset, HeaderError, ReadersError, Sample, read_header
+from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.image.jpeg_process import jpeg_process
 from readers.label_vector import class_number
 from readers.prepare.kind import is_video
 from readers.sample import mask_number
+from readers.video.frame_folder import FrameFolderDataset
 
 MOST_SHOWN = 12
 """Pictures that show what a dataset holds."""
@@ -89,8 +90,10 @@ def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> V
         targets = _targets_of(sample, KINDS if is_shown else _CHEAP_KINDS)
         _count(views, sample, targets)
         if is_shown:
-            picture = _picture(sample, targets)
-            words = "first frame" if is_video(sample) else _size_of(sample)
+            picture = _picture(dataset, sample, targets)
+            words = _size_of(sample)
+            if _holds_frames(dataset, sample):
+                words = "" if isinstance(dataset, LeRobotDataset) else "first frame"
             view = SampleView(sample.key, class_number(sample.label), picture, words)
             views.shown.append(view)
     return views
@@ -103,7 +106,7 @@ def bad_pictures(
 
     Args:
         dataset: Where they are from.
-        bad: Index and key of each; those of clips are found by their video's key.
+        bad: Index and key of each; of a clip its video is drawn, where each video has one clip.
     """
     drawn: dict[tuple[int, str], Thumbnail] = {}
     for index, key in bad:
@@ -122,21 +125,26 @@ def _bad_picture(dataset: Dataset | TarStream, index: int, key: str) -> Thumbnai
         [sample] = dataset.fetch([index])
     except ReadersError as error:
         return Thumbnail(fault=str(error))
-    if sample.key != key:
+    video = key.rpartition("#")[0]  # of a clip; where each video has one, they have the same index
+    if sample.key not in (key, video):
         return Thumbnail(fault=f"sample {index} is another one in the data as it is now")
     if not isinstance(sample, Sample):
         return Thumbnail(fault="it cannot be read")
-    return _picture(sample, Targets())
+    return _picture(dataset, sample, Targets())
 
 
-def _picture(sample: Sample, targets: Targets) -> Thumbnail:
-    if is_video(sample):
-        return _first_frame(sample)
+def _picture(dataset: Dataset | TarStream, sample: Sample, targets: Targets) -> Thumbnail:
+    if _holds_frames(dataset, sample):
+        return first_frame(dataset, sample)
     if sample.image is None:
         return Thumbnail(fault="it has no image")
     if not targets:
         return thumbnail_of_file(sample.image)
     return thumbnail_of_file(sample.image, lambda picture: _annotated(picture, targets))
+
+
+def _holds_frames(dataset: Dataset | TarStream, sample: Sample) -> bool:
+    return isinstance(dataset, FrameFolderDataset) or is_video(sample)
 
 
 def _annotated(picture: Picture, targets: Targets) -> Picture:
@@ -152,21 +160,6 @@ def _annotated(picture: Picture, targets: Targets) -> Picture:
         box_labels=labels if whole else None,
         keypoints=targets.keypoints,
     )
-
-
-def _first_frame(sample: Sample) -> Thumbnail:
-    from dali_pipes.video.decode import decode_frames
-    from readers.video import VideoError
-    from readers.video.scan import scan_video
-
-    data = sample.video
-    if data is None:
-        return Thumbnail(fault="it has no video")
-    try:
-        found = decode_frames(data, scan_video(data), np.array([0]))
-    except (VideoError, DecodeError, ReadersError) as error:
-        return Thumbnail(fault=told(error))
-    return thumbnail_of(Image.fromarray(found[0]))
 
 
 def _targets_of(sample: Sample, kinds: Iterable[str]) -> Targets:

@@ -104,9 +104,12 @@ def _look(source: str, asked: Asked, how: dict[str, Any]) -> DataLook:
 
 
 def _how_in(start: Object) -> dict[str, Any]:
-    """The options of `readers.open_dataset` that a log tells, as texts."""
+    """The options of `readers.open_dataset` that a log tells, as texts of values."""
     options = object_of(object_of(start, "settings"), "source_options")
-    return {name: _value(value) for name, value in options.items()}
+    return {
+        name: value if name in ("format", "split") else _value(value)
+        for name, value in options.items()
+    }
 
 
 def _value(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """What a change would lift a pipeline to, estimated from its ceilings alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench.compare.timer import Rate
@@ -15,6 +15,7 @@ LEAST = 1.05
 """What lifts its own resource by less is no change worth naming."""
 
 _ROOM = 1.1
+_LEAST_LEFT = 0.01
 _MOST_THREADS_PER_CORE = 4
 
 
@@ -103,8 +104,12 @@ def _changes(ceilings: Ceilings, bound: Bound) -> Iterator[_Changed]:
         yield from _packed(ceilings, bound)
         yield from _larger_cache(ceilings, bound)
     if CORES in names and ceilings.stage("decode") is not None:
-        for name, stored in ceilings.stored.items():
-            yield _stored(ceilings, name, stored)
+        tiled = [ceilings.stored[name] for name in ("tile", "baseline") if name in ceilings.stored]
+        if tiled:  # one command does both
+            yield _stored(ceilings, "tile", tiled)
+        for name in ("fast", "smaller"):
+            if name in ceilings.stored:
+                yield _stored(ceilings, name, [ceilings.stored[name]])
 
 
 def _more_threads(ceilings: Ceilings) -> Iterator[_Changed]:
@@ -199,22 +204,21 @@ def _larger_cache(ceilings: Ceilings, bound: Bound) -> Iterator[_Changed]:
     yield _Changed(changed, "cache", STORAGE, why, {"cache_bytes": size})
 
 
-def _stored(ceilings: Ceilings, name: str, stored: Stored) -> _Changed:
+def _stored(ceilings: Ceilings, name: str, changes: Sequence[Stored]) -> _Changed:
     """Images stored or decoded in another way: cheaper to decode, and fewer bytes to read."""
-    decode = ceilings.stage("decode")
-    assert decode is not None
-    factor = stored.cost_factor(decode.cpu_seconds.median)
+    factor = max(1 - sum(one.saving(ceilings) for one in changes), _LEAST_LEFT)
     stages = tuple(_scaled(one, factor) if one.name == "decode" else one for one in ceilings.stages)
-    bytes_factor = 1 - stored.share * (1 - stored.size_factor)
+    bytes_factor = 1 - sum(one.share * (1 - one.size_factor) for one in changes)
     storage = ceilings.storage
     rates = tuple(_with_bytes(storage, rate, bytes_factor) for rate in storage.rates)
     changed = replace(ceilings, stages=stages, storage=replace(storage, rates=rates))
-    why = (
-        f"{stored.how}; decoding those took {stored.before.cpu_seconds.median * 1e3:.2f} ms of a core each before and "
-        f"{stored.decode.cpu_seconds.median * 1e3:.2f} ms after, and they are {stored.share:.0%} of all"
+    why = "; ".join(
+        f"{one.how}: decoding one took {one.before.cpu_seconds.median * 1e3:.2f} ms of a core before and "
+        f"{one.decode.cpu_seconds.median * 1e3:.2f} ms after, and {one.share:.0%} of all are such"
+        for one in changes
     )
     settings = {"decode": "fast"} if name == "fast" else {}
-    command = {"tile": "gpu-aug tile"}.get(name, "")
+    command = "gpu-aug tile" if name == "tile" else ""
     return _Changed(changed, name, CORES, why, settings, command, lossy=name != "tile")
 
 

@@ -7,8 +7,6 @@ from bench.tune.facts import Facts
 from bench.tune.stages import StageCost
 from bench.tune.storage import StorageCeiling
 
-_ALL = 0.99  # of the images
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -46,6 +44,7 @@ class Stored:
         size_factor: Their bytes, divided by those that they have now.
         share: Share of all images that this can be done with; the others stay.
         how: How it was measured, one sentence.
+        parts: By kind of image, the share of what decoding that kind costs that such images stand for.
     """
 
     decode: StageCost
@@ -53,12 +52,26 @@ class Stored:
     size_factor: float
     share: float
     how: str
+    parts: dict[str, float] = field(default_factory=dict)
 
-    def cost_factor(self, seconds: float) -> float:
-        """What decoding all images would cost then, divided by the seconds of a core per image that it costs now."""
+    def saving(self, ceilings: "Ceilings") -> float:
+        """Share of what decoding all images costs that is saved; negative where it would cost more.
+
+        The images that were tried tell by how much decoding them gets cheaper. How much of the whole such images cost
+        is told by all images of their kinds, which are more.
+        """
+        decode = ceilings.stage("decode")
+        assert decode is not None
         before, after = self.before.cpu_seconds.median, self.decode.cpu_seconds.median
-        touched = 1.0 if self.share > _ALL else min(self.share * before / seconds, 1.0)
-        return 1 - touched * (1 - after / before)
+        shares, kinds = ceilings.facts.shares, ceilings.decode_kinds
+        touched = sum(
+            part * shares.get(kind, 0.0) * kinds[kind].cpu_seconds.median
+            for kind, part in self.parts.items()
+            if kind in kinds
+        )
+        if not touched:
+            touched = self.share * before
+        return min(touched / decode.cpu_seconds.median, 1.0) * (1 - after / before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +86,8 @@ class Ceilings:
         stages: What every stage costs, in the order in which a batch goes through them.
         decode_kinds: What decoding costs by kind of image, such as "progressive JPEG"; "decode" among the stages is
             of all kinds as they are mixed in the data.
-        stored: By change: "tile" (restart markers, which make progressive JPEGs baseline, too), "fast"
-            (decode="fast"), "smaller" (copies with fewer pixels); only those that can be done.
+        stored: By change: "tile" (baseline JPEGs get restart markers), "baseline" (progressive JPEGs become baseline ones
+            with such markers), "fast" (decode="fast"), "smaller" (copies with fewer pixels); only those that can be done.
         skipped: By stage or change, why it was not measured, in words.
         seconds: How long it all took.
     """

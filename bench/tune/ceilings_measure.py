@@ -1,19 +1,22 @@
 """Measuring all ceilings of an input pipeline in a given time."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bench.output.errors import BenchError
 from bench.tune.ceilings import Ceilings, Setting
 from bench.tune.ceilings_cores import CoresMeter
 from bench.tune.facts import Facts, look_at_facts
-from bench.tune.stages_decode import Decoding, Maker, by_kind, find_changes
+from bench.tune.stages_dali import DaliDecoding
+from bench.tune.stages_decode import CHANGES, Change, Decoding, Maker, by_kind, find_changes
 from bench.tune.stages_held import Parts, make_parts, require_images
 from bench.tune.stages_measure import ROUNDS, StageTurns
 from bench.tune.stages_turns import Threads
 from bench.tune.storage_measure import measure_storage
-from readers import Dataset, Sample
+from dali_pipes.decode.check import check_image
+from readers import Dataset, Sample, read_header
 from readers.cores import usable_cores
 
 Progress = Callable[[str, float], None]
@@ -23,6 +26,7 @@ _SHARES = {"facts": 0.08, "storage": 0.3, "cores": 0.06, "stages": 0.5}  # what 
 _SECONDS_PER_MEGAPIXEL = 0.012  # of decoding, about
 _PREPARED_SHARE = 0.04
 _FEWEST, _MOST = 12, 192
+_OTHER_IMAGES = {"channels", "depth", "images"}  # which OpenCV would decode to something else
 
 
 def measure_ceilings(
@@ -80,13 +84,14 @@ def measure_ceilings(
         on_progress=part("storage"),
     )
     done += _SHARES["storage"]
-    held = choose_held(facts, samples, seconds)
+    held, damaged = choose_held(facts, samples, seconds, verify=not _OTHER_IMAGES & settings.keys())
     parts = make_parts(dataset, held, recipe, settings)
     cores = CoresMeter(usable_cores())
     cores.turn(seconds * _SHARES["cores"] / 3)
     with Threads(parts.setup.num_threads) as threads:
         chunk = seconds * _SHARES["stages"] / ROUNDS / 40
-        maker = Maker(dataset, recipe, settings, chunk)
+        most_stored = min(max(int(seconds), _FEWEST // 2), _FEWEST * 2)
+        maker = Maker(dataset, recipe, settings, chunk, most_stored)
         kinds, changes, skipped = _decodings(maker, parts, held, facts)
         turns = StageTurns(parts, kinds, changes, threads)
         turns.prepare()
@@ -100,37 +105,67 @@ def measure_ceilings(
         cores.cores,
         storage,
         turns.costs(facts.shares),
-        {kind: one.cost for kind, one in kinds.items()},
+        turns.decode_costs(),
         {name: change.stored for name, change in changes.items()},
-        skipped | turns.skipped,
+        skipped | turns.skipped | damaged,
         time.monotonic() - began,
     )
 
 
-def choose_held(facts: Facts, samples: Sequence[Sample], seconds: float) -> list[Sample]:
-    """Choose samples to measure on: fewer where they are large, all kinds as they are mixed and each at least twice."""
+def choose_held(
+    facts: Facts, samples: Sequence[Sample], seconds: float, *, verify: bool = True
+) -> tuple[list[Sample], dict[str, str]]:
+    """Choose samples to measure on: fewer where they are large, all kinds as they are mixed and each at least twice.
+
+    Args:
+        facts: What the data are like.
+        samples: To choose from.
+        seconds: Time for all measurements.
+        verify: Whether to leave out those that do not decode to RGB of 8 bits.
+
+    Returns:
+        Those that decode; and under "damaged" how many do not, in words.
+
+    Raises:
+        BenchError: Not one decodes.
+    """
     per_image = max(facts.megapixels.mean, 0.01) * _SECONDS_PER_MEGAPIXEL
     count = min(max(int(seconds * _PREPARED_SHARE / per_image), _FEWEST), _MOST, len(samples))
-    held: list[Sample] = []
+    chosen: list[Sample] = []
     for kind, some in by_kind(samples).items():
-        held += some[: max(round(count * facts.shares.get(kind, 0.0)), 2)]
-    return held
+        chosen += some[: max(round(count * facts.shares.get(kind, 0.0)), 2)]
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        faults = list(pool.map(_fault, chosen)) if verify else [""] * len(chosen)
+    held = [sample for sample, fault in zip(chosen, faults, strict=True) if not fault]
+    bad = [f"{one.key}: {fault}" for one, fault in zip(chosen, faults, strict=True) if fault]
+    if not held:
+        raise BenchError(f"not one of {len(bad)} images decodes, for example {bad[0]}")
+    told = f"{len(bad)} of {len(chosen)} images do not decode and were left out, for example "
+    return held, {"damaged": told + bad[0]} if bad else {}
+
+
+def _fault(sample: Sample) -> str:
+    header = read_header(sample.image or b"")
+    return check_image(sample.image or b"", (header.height, header.width))
 
 
 def _decodings(
     maker: Maker, parts: Parts, held: Sequence[Sample], facts: Facts
-) -> tuple[dict[str, Decoding], dict[str, Any], dict[str, str]]:
+) -> tuple[Mapping[str, Decoding | DaliDecoding], dict[str, Change], dict[str, str]]:
     """What decodes, by kind of image; what decodes in other ways; and why the others do not."""
     setup = parts.setup
     if setup.choice.decoder == "dali":
-        why = "DALI decodes, and its decoder was measured as a whole"
-        return {}, {}, dict.fromkeys(("tile", "fast", "smaller"), why)
+        why = "DALI decodes, whose pipeline was measured with images as they are"
+        found = {
+            kind: DaliDecoding(maker.decoding(some).parts) for kind, some in by_kind(held).items()
+        }
+        return found, {}, dict.fromkeys(CHANGES, why)
     kinds = {kind: maker.decoding(some) for kind, some in by_kind(held).items()}
     if not setup.fetcher.images.is_usual:
         why = "it is for RGB images of 8 bits, one per sample"
-        return kinds, {}, dict.fromkeys(("tile", "fast", "smaller"), why)
+        return kinds, {}, dict.fromkeys(CHANGES, why)
     changes, skipped = find_changes(maker, held, facts.shares)
-    return kinds, dict(changes), skipped
+    return kinds, changes, skipped
 
 
 def _setting(parts: Parts, batch_size: int) -> Setting:

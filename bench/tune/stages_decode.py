@@ -1,7 +1,8 @@
 """What decoding costs by kind of image, and what it would cost if images were stored or decoded in another way."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -18,7 +19,7 @@ from dali_pipes.jpeg.tiling.add_restarts import tile_jpeg
 from readers import Dataset, Sample, read_header, restart_offsets
 
 LARGEST_CHUNK = 32
-_MOST_STORED = 24
+CHANGES = ("tile", "baseline", "fast", "smaller")
 _MOST_STORED_BYTES = 24 << 20
 _SMALLER = 2.0  # the short side of smaller copies, in sides of what the recipe decodes
 _WORTH = 1.3
@@ -72,6 +73,7 @@ class Change:
         size_factor: Their bytes then, divided by those now.
         share: Share of all images that these stand for.
         how: See `Stored`.
+        parts: See `Stored`.
     """
 
     before: Decoding
@@ -79,11 +81,13 @@ class Change:
     size_factor: float
     share: float
     how: str
+    parts: dict[str, float]
 
     @property
     def stored(self) -> Stored:
         """What was measured."""
-        return Stored(self.after.cost, self.before.cost, self.size_factor, self.share, self.how)
+        before, after = self.before.cost, self.after.cost
+        return Stored(after, before, self.size_factor, self.share, self.how, self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +99,14 @@ class Maker:
         recipe: As for Loader.
         settings: As for Loader.
         chunk_seconds: See `Decoding`.
+        most_stored: The most images to store in another way, which takes a while each.
     """
 
     dataset: Dataset
     recipe: Any
     settings: Mapping[str, Any]
     chunk_seconds: float
+    most_stored: int = 24
 
     def decoding(self, samples: Sequence[Sample], **changes: Any) -> Decoding:
         """Decode these, under settings of which some are changed."""
@@ -130,7 +136,13 @@ def find_changes(
     kinds = by_kind(samples)
     changes: dict[str, Change] = {}
     skipped: dict[str, str] = {}
-    for name, find in (("tile", _tiled), ("fast", _fast), ("smaller", _smaller)):
+    finders: dict[str, Callable[..., Change | str]] = {
+        "tile": partial(_tiled, BASELINE),
+        "baseline": partial(_tiled, PROGRESSIVE),
+        "fast": _fast,
+        "smaller": _smaller,
+    }
+    for name, find in finders.items():
         found = find(maker, kinds, shares)
         if isinstance(found, Change):
             changes[name] = found
@@ -140,14 +152,12 @@ def find_changes(
 
 
 def _tiled(
-    maker: Maker, kinds: Mapping[str, Sequence[Sample]], shares: Mapping[str, float]
+    kind: str, maker: Maker, kinds: Mapping[str, Sequence[Sample]], shares: Mapping[str, float]
 ) -> Change | str:
-    """Put restart markers into JPEGs that have none, in memory; no pixel changes."""
-    untiled = {
-        kind: [sample for sample in kinds.get(kind, ()) if restart_offsets(_image(sample)) is None]
-        for kind in (BASELINE, PROGRESSIVE)
-    }
-    tried = _few([one for some in untiled.values() for one in some])
+    """Put restart markers into JPEGs of a kind that have none, in memory, which also makes them baseline; no pixel changes."""
+    samples = kinds.get(kind, ())
+    untiled = [sample for sample in samples if restart_offsets(_image(sample)) is None]
+    tried = _few(untiled, maker.most_stored)
     before, after = [], []
     for sample in tried:
         data, reason = tile_jpeg(_image(sample))
@@ -155,23 +165,10 @@ def _tiled(
             before.append(sample)
             after.append(_with_image(sample, bytes(data)))
     if not before:
-        return (
-            "no JPEG here can be given restart markers: there is none without, or it is too small"
-        )
-    share = sum(
-        shares.get(kind, 0.0) * len(untiled[kind]) / len(kinds[kind])
-        for kind in untiled
-        if untiled[kind]
-    )
-    share *= len(before) / len(tried)
-    progressive = shares.get(PROGRESSIVE, 0.0)
-    how = f"{len(before)} images were given restart markers in memory, which changes no pixel"
-    how += (
-        f"; progressive JPEGs, {progressive:.0%} of all, become baseline by it"
-        if progressive
-        else ""
-    )
-    return _change(maker, before, after, share, how)
+        return f"no {kind} here can be given restart markers: there is none without, or it is too small"
+    part = len(untiled) / len(samples) * len(before) / len(tried)
+    how = f"{len(before)} {kind}s were given restart markers in memory, which changes no pixel"
+    return _change(maker, before, after, shares.get(kind, 0.0) * part, how, {kind: part})
 
 
 def _fast(
@@ -180,55 +177,74 @@ def _fast(
     """Decode at a smaller size what is shrunk anyway."""
     if maker.settings.get("decode") == "fast":
         return 'decode="fast" is set already'
-    samples = _few(kinds.get(BASELINE, ()))
+    samples = kinds.get(BASELINE, ())
     if not samples:
         return 'decode="fast" is for baseline JPEGs, and there are none'
+    how = (
+        f'{len(samples)} {BASELINE}s were decoded with decode="fast", which changes pixels a little'
+    )
     before, after = maker.decoding(samples), maker.decoding(samples, decode="fast")
-    how = f'{len(samples)} baseline JPEGs were decoded with decode="fast", which changes pixels a little'
-    return Change(before, after, 1.0, shares.get(BASELINE, 0.0), how)
+    return Change(before, after, 1.0, shares.get(BASELINE, 0.0), how, {BASELINE: 1.0})
 
 
 def _smaller(
     maker: Maker, kinds: Mapping[str, Sequence[Sample]], shares: Mapping[str, float]
 ) -> Change | str:
     """Shrink large images in memory to twice the side of what the recipe decodes, as baseline JPEGs."""
-    samples = _few([one for some in kinds.values() for one in some])
-    side = _SMALLER * _decoded_side(maker.decoding(samples[:1]).parts)
+    first = next(iter(kinds.values()))[:1]
+    side = _SMALLER * _decoded_side(maker.decoding(first).parts)
     if not side:
         return "the recipe decodes images of sizes of their own"
-    before, after = [], []
-    for sample in samples:
-        header = read_header(_image(sample))
-        if min(header.height, header.width) >= _WORTH * side:
-            before.append(sample)
-            after.append(_with_image(sample, _shrunk(_image(sample), side)))
+    large = {
+        kind: [sample for sample in some if _short_side(sample) >= _WORTH * side]
+        for kind, some in kinds.items()
+    }
+    before = _few([one for some in large.values() for one in some], maker.most_stored)
     if not before:
         return f"images are not much larger than {side:.0f} pixels, twice what the recipe decodes"
+    after = [_with_image(sample, _shrunk(_image(sample), side)) for sample in before]
     how = (
         f"{len(before)} images were shrunk in memory to a short side of {side:.0f} pixels, twice what the recipe decodes, and "
-        f"stored as JPEGs of quality {_QUALITY}; that loses detail"
+        f"stored as JPEGs of quality {_QUALITY}, which loses detail"
     )
-    share = len(before) / len(samples) * sum(shares.values())
-    return _change(maker, before, after, share, how)
+    share = sum(shares.get(kind, 0.0) * len(large[kind]) / len(kinds[kind]) for kind in kinds)
+    # Decoding costs about as much as an image has bytes.
+    parts = {kind: _num_bytes(large[kind]) / _num_bytes(kinds[kind]) for kind in kinds}
+    return _change(maker, before, after, share, how, parts)
 
 
 def _change(
-    maker: Maker, before: Sequence[Sample], after: Sequence[Sample], share: float, how: str
+    maker: Maker,
+    before: Sequence[Sample],
+    after: Sequence[Sample],
+    share: float,
+    how: str,
+    parts: dict[str, float],
 ) -> Change:
-    size_factor = sum(len(_image(one)) for one in after) / sum(len(_image(one)) for one in before)
-    return Change(maker.decoding(before), maker.decoding(after), size_factor, share, how)
+    size_factor = _num_bytes(after) / _num_bytes(before)
+    return Change(maker.decoding(before), maker.decoding(after), size_factor, share, how, parts)
 
 
-def _few(samples: Sequence[Sample]) -> list[Sample]:
-    """Some of them, spread evenly: at least one, and no more than can be encoded in a few seconds."""
-    mean_bytes = fmean([len(_image(sample)) for sample in samples] or [1])
-    count = min(_MOST_STORED, len(samples), max(int(_MOST_STORED_BYTES / max(mean_bytes, 1)), 1))
-    return [samples[at * len(samples) // count] for at in range(count)]
+def _few(samples: Sequence[Sample], most: int) -> list[Sample]:
+    """Some of them, spread evenly over their sizes in bytes: no more than can be encoded in a few seconds."""
+    by_size = sorted(samples, key=lambda sample: len(_image(sample)))
+    mean_bytes = fmean([len(_image(sample)) for sample in by_size] or [1])
+    count = min(most, len(by_size), max(int(_MOST_STORED_BYTES / max(mean_bytes, 1)), 1))
+    return [by_size[(2 * at + 1) * len(by_size) // (2 * count)] for at in range(count)]
 
 
 def _decoded_side(parts: Parts) -> int:
     sizes = [view.recipe.decode_size for view in parts.engines.views]
     return 0 if None in sizes else max(max(size) for size in sizes if size is not None)
+
+
+def _short_side(sample: Sample) -> int:
+    header = read_header(_image(sample))
+    return min(header.height, header.width)
+
+
+def _num_bytes(samples: Sequence[Sample]) -> int:
+    return sum(len(_image(sample)) for sample in samples)
 
 
 def _shrunk(data: bytes, side: float) -> bytes:

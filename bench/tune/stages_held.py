@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from bench.output.errors import BenchError
 from dali_pipes import Loader
+from dali_pipes.decode.dali.user_pipeline import DaliDecoder
 from dali_pipes.decode.threaded import CpuDecoder
 from dali_pipes.options import Setup
 from dali_pipes.pipeline.augment import Engines
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import Fetched
 from dali_pipes.pipeline.threads import Render
+from dali_pipes.streams.steps import AnySteps
 from dali_pipes.video.source import find_clips
 from readers import BadSample, Dataset, Sample
 
@@ -68,12 +70,14 @@ class Parts:
     Attributes:
         setup: What the loader is made of.
         engines: The engines of the first recipe.
+        steps: The steps.
         batches: The samples of each step, with their draws.
         fast: Whether JPEGs may be decoded at a smaller size.
     """
 
     setup: Setup
     engines: Engines
+    steps: AnySteps
     batches: tuple[Fetched, ...]
     fast: bool
 
@@ -106,10 +110,15 @@ def make_parts(
         settings: Arguments of Loader; those that only say which samples come when are passed over.
 
     Raises:
-        BenchError: The samples are clips or a stream.
+        BenchError: The samples are clips or a stream, or the user's own DALI pipeline decodes.
         dali_pipes.LoaderError: A setting that cannot work.
     """
     require_images(dataset)
+    if isinstance(settings.get("decoder"), DaliDecoder):
+        raise BenchError(
+            'a DALI pipeline of your own cannot be run stage by stage: give decoder="dali" or "cpu", or time the pipeline '
+            "with DALI's tools"
+        )
     kept = {name: value for name, value in settings.items() if name not in _NOT_OURS}
     kept["batch_size"] = min(int(kept["batch_size"]), len(samples))
     with warnings.catch_warnings():
@@ -129,7 +138,7 @@ def make_parts(
     plans = loader.steps.plans(0, 0)
     batches = tuple(setup.fetcher.fetch(plan) for plan in plans)
     engines = Engines(setup.variants[batches[0].plan.variant], setup.fetcher.recorder)
-    return Parts(setup, engines, batches, setup.options.fast)
+    return Parts(setup, engines, loader.steps, batches, setup.options.fast)
 
 
 def require_images(dataset: Any) -> None:

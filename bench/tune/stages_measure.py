@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from bench.compare.timer import Rate, rotated
 from bench.micro.turns import Turns
 from bench.tune.stages import StageCost
+from bench.tune.stages_dali import DaliDecoding
 from bench.tune.stages_decode import LARGEST_CHUNK, Change, Decoding
 from bench.tune.stages_held import Parts
 from bench.tune.stages_turns import Threads, Timed, Work
@@ -39,7 +41,7 @@ class StageTurns:
     def __init__(
         self,
         parts: Parts,
-        kinds: Mapping[str, Decoding],
+        kinds: Mapping[str, Decoding | DaliDecoding],
         changes: Mapping[str, Change],
         threads: Threads,
     ) -> None:
@@ -88,7 +90,7 @@ class StageTurns:
         """
         found = {name: self._cost(name) for name in self._works}
         if self._kinds:
-            found["decode"] = mixed({kind: one.cost for kind, one in self._kinds.items()}, shares)
+            found["decode"] = mixed(self.decode_costs(), shares)
         order = (
             "header",
             "draw",
@@ -101,7 +103,15 @@ class StageTurns:
         )
         return tuple(found[name] for name in order if name in found)
 
-    def _decodings(self) -> list[Decoding]:
+    def decode_costs(self) -> dict[str, StageCost]:
+        """What decoding costs by kind of image; what DALI's pipeline does besides is taken off."""
+        also = sum(self._timed[name].cpu_seconds for name in ("header", "draw"))
+        return {
+            kind: _without(one.cost, also) if isinstance(one, DaliDecoding) else one.cost
+            for kind, one in self._kinds.items()
+        }
+
+    def _decodings(self) -> list[Decoding | DaliDecoding]:
         changed = [
             one for change in self._changes.values() for one in (change.before, change.after)
         ]
@@ -109,15 +119,18 @@ class StageTurns:
 
     def _found_works(self) -> dict[str, Work]:
         parts, on_gpu = self._parts, self._parts.engines.device.type == "cuda"
+        by_dali = parts.setup.choice.decoder == "dali"
         works: dict[str, Work | None] = {
             "header": header_work(parts),
             "draw": draw_work(parts),
             "targets": target_work(parts),
-            "transfer": transfer_work(parts),
+            "transfer": None if by_dali else transfer_work(parts),
             "augment": augment_work(parts, LARGEST_CHUNK // 2),
             "hand_over": hand_over_work(parts),
         }
-        if parts.fetcher.images.is_usual:
+        if by_dali:
+            self.skipped["resize"] = "DALI resizes what it decodes"
+        elif parts.fetcher.images.is_usual:
             works["resize"] = resize_work(parts)
         else:
             self.skipped["resize"] = (
@@ -127,6 +140,10 @@ class StageTurns:
             self.skipped["targets"] = "no sample has masks, boxes or keypoints"
         if not on_gpu:
             self.skipped["transfer"] = "batches stay on the CPU"
+        elif by_dali:
+            self.skipped["transfer"] = (
+                "DALI copies encoded images to the GPU, which is a part of its decoding"
+            )
         return {name: work for name, work in works.items() if work is not None}
 
     def _cost(self, name: str) -> StageCost:
@@ -144,10 +161,17 @@ class StageTurns:
         )
 
 
+def _without(cost: StageCost, seconds: float) -> StageCost:
+    """A cost without so many seconds of a core per image, which are counted elsewhere; a tenth of it stays at least."""
+    runs = tuple(max(run - seconds, run / 10) for run in cost.cpu_seconds.runs)
+    return replace(cost, cpu_seconds=Turns(runs))
+
+
 def mixed(costs: Mapping[str, StageCost], shares: Mapping[str, float]) -> StageCost:
     """What decoding costs where kinds of images are mixed in these shares; kinds that were not measured are left out."""
     total = sum(shares.get(kind, 0.0) for kind in costs)
     weights = {kind: shares.get(kind, 0.0) / total for kind in costs}
+    on_device = any(cost.on_device for cost in costs.values())
 
     def mean(values: Sequence[float]) -> float:
         return sum(weights[kind] * value for kind, value in zip(costs, values, strict=True))
@@ -164,6 +188,7 @@ def mixed(costs: Mapping[str, StageCost], shares: Mapping[str, float]) -> StageC
         ),
         mean([cost.image_bytes for cost in costs.values()]),
         mean([cost.pixels for cost in costs.values()]),
+        on_device=on_device,
     )
 
 

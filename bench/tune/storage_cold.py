@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from bench.tune.facts_place import Place, existing_part
+from bench.tune.facts_place import Place
+from readers import SourceError
 from readers.storage.cache_folder import cache_folder
-from readers.storage.paths import find_paths, is_url
+from readers.storage.paths import find_paths
 from readers.storage.remote.cache import cache_elsewhere
 
 _MOST_FILES = 4096
 _NUM_PROBED = 16
 _COLD_SHARE = 0.9
+_HELD_SHARE = 0.2  # files may be compressed
 _READ_BYTES = 4 << 20
 _BEYOND = "what a disk's controller, a host of virtual machines or a server keeps in a cache of its own stays there"
 
@@ -51,8 +53,15 @@ class Chill:
         return nullcontext()
 
 
-def chill_of(place: Place, source: str | None, keys: Sequence[str]) -> Chill:
-    """Find out how reads of the samples with these keys can be made cold, and whether they then are."""
+def chill_of(place: Place, source: str | None, keys: Sequence[str], total_bytes: int = 0) -> Chill:
+    """Find out how reads of the samples with these keys can be made cold, and whether they then are.
+
+    Args:
+        place: Where the data lie.
+        source: Their path, pattern or URL.
+        keys: Of the samples.
+        total_bytes: Of all samples; files that together have much less do not hold them.
+    """
     if place.kind == "remote":
         note = f"cold is what the cache of remote blocks does not hold; what {place.where} itself keeps near cannot be emptied"
         if place.cache_bytes == 0:
@@ -61,16 +70,22 @@ def chill_of(place: Place, source: str | None, keys: Sequence[str]) -> Chill:
     if place.kind in ("memory", "unknown") or source is None:
         why = "lie in memory" if place.kind == "memory" else "have no path that is known"
         return Chill((), False, False, f"nothing could be made cold: the data {why}", False)
-    own = _own_files(Path(source).absolute(), keys)
+    root = Path(source).absolute()
+    own = _own_files(root, keys) or _own_files(root.parent, keys)
     files = own or _all_files(source)
+    if sum(path.stat().st_size for path in files) < _HELD_SHARE * total_bytes and not own:
+        files = ()
     if not hasattr(os, "posix_fadvise"):
         note = "nothing could be made cold: this system does not let a process empty the page cache"
         return Chill(files, False, bool(own), note, False)
     if not files:
         note = f"nothing could be made cold: {source} does not tell which files hold the samples, or has more than {_MOST_FILES}"
         return Chill(files, False, False, note, False)
-    drop_pages(files, written=False)
+    drop_pages(files)
     gone = _share_gone(files)
+    if gone is not None and gone < _COLD_SHARE:
+        drop_pages(files, written=False)
+        gone = _share_gone(files)
     if gone is None:
         note = f"files were taken out of the page cache, but whether they are cannot be seen on {place.where}; {_BEYOND}"
     elif gone < _COLD_SHARE:
@@ -135,11 +150,12 @@ def _own_files(root: Path, keys: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _all_files(source: str) -> tuple[Path, ...]:
-    """The files of a source; empty where there are too many to look at."""
-    paths = [Path(name) for name in find_paths(source, None) if not is_url(name)]
-    paths = paths or [existing_part(source)]
-    files = (file for path in paths for file in _below(path))
-    found = tuple(islice(files, _MOST_FILES + 1))
+    """The files of a source; empty where there are none, or too many to look at."""
+    try:
+        paths = [Path(name) for name in find_paths(source, None)]
+    except SourceError:
+        return ()
+    found = tuple(islice((file for path in paths for file in _below(path)), _MOST_FILES + 1))
     return found if len(found) <= _MOST_FILES else ()
 
 

@@ -26,9 +26,8 @@ _LONGEST_FETCH = 0.1  # of all the time there is
 _LADDER_SHARE = 0.6
 _NUM_TURNS = 30  # that the time is meant for
 _GAIN = 1.1
-_LEAST_SPREAD = (
-    0.2  # of sizes, from which on what a byte costs can be told from what a request costs
-)
+_SURPLUS_TOLD = 1.2
+_LEAST_SPREAD = 0.2  # of sizes: less does not tell what a byte costs from what a request does
 
 _ONE, _BATCH, _NEIGHBOURS = "one sample", "batch", "neighbours"
 _Way = tuple[str, int]
@@ -62,7 +61,7 @@ def measure_storage(
     turns.climb()
     turns.go_on()
     big = read_big(chill, seconds / 8)
-    return _ceiling(turns, *big)
+    return _ceiling(turns, *big, near=facts.stays_near)
 
 
 class _Turns:
@@ -168,7 +167,8 @@ def _rows_and_chill(
 ) -> tuple[NDArray[np.int64], Chill]:
     count = min(_MOST_ROWS, max(int(_MOST_BYTES / facts.sample_bytes.mean), 16))
     rows = rows_of(len(dataset), count)
-    chill = chill_of(facts.place, source, [one.key for one in dataset.fetch(rows[:16])])
+    some = [one.key for one in dataset.fetch(rows[:16])]
+    chill = chill_of(facts.place, source, some, facts.total_bytes)
     keys = getattr(dataset, "keys", None)
     if chill.one_file_each and keys is not None:
         names = keys()
@@ -178,7 +178,8 @@ def _rows_and_chill(
     return rows, chill
 
 
-def _ceiling(turns: _Turns, big: float | None, note_big: str) -> StorageCeiling:
+def _ceiling(turns: _Turns, big: float | None, note_big: str, *, near: bool) -> StorageCeiling:
+    """Put the turns together; `near` says that a cache keeps all that an epoch reads."""
     temperatures: list[tuple[Temperature, dict[_Way, list[Reading]]]] = [("warm", turns.warm)]
     if turns.chill.possible:
         temperatures.insert(0, ("cold", turns.cold))
@@ -186,16 +187,23 @@ def _ceiling(turns: _Turns, big: float | None, note_big: str) -> StorageCeiling:
     for temperature, found in temperatures:
         for (kind, in_flight), runs in found.items():
             request = 1 if kind == _ONE else turns.request
-            rate = _read_rate(temperature, request, in_flight, runs)
+            rate = _read_rate(temperature, request, in_flight, runs, near=near)
             if kind != _NEIGHBOURS:
                 rates.append(rate)
             elif sequential is None:
                 sequential = rate
     _, first = temperatures[0]
     latency, per_byte = _cost_of(first)
+    surplus = max((run.surplus for runs in first.values() for run in runs), default=1.0)
+    note = turns.chill.note
+    if near and surplus > _SURPLUS_TOLD:
+        note += (
+            f"; a sample came with up to {surplus:.1f} times its bytes, in whole blocks that serve other samples later, so rates "
+            "are those of a whole epoch"
+        )
     return StorageCeiling(
         tuple(rates),
-        turns.chill.note,
+        note,
         latency,
         per_byte,
         turns.chill.one_file_each,
@@ -206,14 +214,16 @@ def _ceiling(turns: _Turns, big: float | None, note_big: str) -> StorageCeiling:
 
 
 def _read_rate(
-    temperature: Temperature, request: int, in_flight: int, runs: list[Reading]
+    temperature: Temperature, request: int, in_flight: int, runs: list[Reading], *, near: bool
 ) -> ReadRate:
+    """The rate of some turns. Where a cache keeps all blocks, each is fetched once in an epoch, for all of its samples."""
     samples = sum(run.samples for run in runs)
+    rates = [_rate(run) * (run.surplus if near else 1.0) for run in runs]
     return ReadRate(
         temperature,
         request,
         in_flight,
-        Rate(tuple(map(_rate, runs))),
+        Rate(tuple(rates)),
         sum(run.num_bytes for run in runs) / samples,
         median(run.cpu_seconds / run.samples for run in runs),
     )

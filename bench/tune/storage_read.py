@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from readers import BadSample, Dataset, Sample
+from readers.storage.traffic import Traffic, counted
 
 _PAGE = 4096
 
@@ -25,6 +26,7 @@ class Reading:
         cpu_seconds: Seconds of cores that this process took meanwhile.
         rows: Which rows these were.
         fetches: Bytes and seconds of every fetch.
+        traffic: What was asked of a remote store for it.
     """
 
     samples: int = 0
@@ -33,6 +35,12 @@ class Reading:
     cpu_seconds: float = 0.0
     rows: list[int] = field(default_factory=list)
     fetches: list[tuple[int, float]] = field(default_factory=list)
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @property
+    def surplus(self) -> float:
+        """Bytes that a remote store gave, in whole blocks, for each byte of the samples; 1 where it gave no more."""
+        return max(self.traffic.num_bytes / max(self.num_bytes, 1), 1.0)
 
 
 def read_for(
@@ -49,7 +57,8 @@ def read_for(
         asked = first
         while True:
             start = time.perf_counter()
-            num_bytes = _touch(dataset.fetch(np.asarray(asked, np.int64)))
+            with counted(found.traffic):
+                num_bytes = _touch(dataset.fetch(np.asarray(asked, np.int64)))
             end = time.perf_counter()
             with lock:
                 found.samples += len(asked)

@@ -1,5 +1,7 @@
 """Input pipelines with a known bottleneck: slow storage, large photographs, a heavy recipe, cores that others take.
 
+    python -m tests.support.bottlenecks photos/     # a loader of validation images that never stops
+
 Each dominates by far, so that what limits is beyond doubt on a machine of any speed and load.
 """
 
@@ -15,6 +17,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from dali_pipes import Loader
 from gpu_aug import (
     ColorJitter,
     ElasticTransform,
@@ -25,8 +28,9 @@ from gpu_aug import (
     RandomResizedCrop,
     Recipe,
 )
+from readers import open_dataset
 from readers.cores import usable_cores
-from tests.support.s3_server import storage
+from tests.support.s3_server import ROOT, storage
 
 LARGE = (3000, 4000)  # 12 megapixels
 
@@ -101,6 +105,30 @@ def busy_cores(times: int = 3) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def other_loader(folder: Path) -> Iterator[None]:
+    """Let a loader of another process go through a folder without end, as one for validation beside training does."""
+    command = [sys.executable, "-m", "tests.support.bottlenecks", str(folder)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            assert process.stdout.readline() == "begun\n"
+            yield
+        finally:
+            process.kill()
+
+
+def load_without_end(folder: str) -> None:
+    """Load batches with all cores, and say on standard output when the first has come."""
+    loader = Loader(open_dataset(folder), heavy_recipe(), batch_size=8, device="cpu", decoder="cpu")
+    said = False
+    while True:
+        for _ in loader:
+            if not said:
+                print("begun", flush=True)  # noqa: T201
+                said = True
+
+
 def _picture(height: int, width: int, seed: int) -> NDArray[np.uint8]:
     rng = np.random.default_rng(seed)
     coarse = rng.integers(0, 256, (12, 16, 3)).astype(np.uint8)
@@ -114,3 +142,7 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(data)
     archive.addfile(member, io.BytesIO(data))
+
+
+if __name__ == "__main__":
+    load_without_end(sys.argv[1])

@@ -62,7 +62,7 @@ def section(root: Element, name: str) -> Element:
 
 def rows(root: Element, caption: str) -> dict[str, list[str]]:
     """The cells of a table by the names of its rows."""
-    [table] = [one for one in root.iter("table") if caption in "".join(one.findtext("caption", ""))]
+    [table] = [one for one in root.iter("table") if caption in one.findtext("caption/span", "")]
     body = table.find("tbody")
     assert body is not None
     return {text_of(row[0]): [text_of(cell) for cell in row[1:]] for row in body}
@@ -70,7 +70,7 @@ def rows(root: Element, caption: str) -> dict[str, list[str]]:
 
 def numbers(root: Element, caption: str) -> dict[str, list[float]]:
     """The numbers of a table as they were before they were rounded, by the names of its rows."""
-    [table] = [one for one in root.iter("table") if caption in "".join(one.findtext("caption", ""))]
+    [table] = [one for one in root.iter("table") if caption in one.findtext("caption/span", "")]
     body = table.find("tbody")
     assert body is not None
     return {

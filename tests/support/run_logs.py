@@ -52,7 +52,12 @@ def start(data: Path | str = "nowhere", **more: Any) -> dict[str, Any]:
         "kind": "run",
         "data": str(data),
         "recipe": "imagenet_train",
-        "settings": {"batch_size": PER_STEP, "dtype": "float32", "source_options": {}},
+        "settings": {
+            "batch_size": PER_STEP,
+            "dtype": "float32",
+            "step_ms": 80.0,
+            "source_options": {},
+        },
         "explain": "device cpu: torch sees no CUDA device\nimages decoded exactly",
         "versions": {"python": "3.11.2", "numpy": "2.2.0"},
         "machine": {"cpu": "an example", "cores": 2, "gpu": None},
@@ -72,7 +77,11 @@ def lines(
     for record in bad:
         yield {"kind": "bad_sample", **record}
     coverage = {"epoch": 0, "samples": 30, "of": 40, "repeated": 4}
-    yield {"kind": "end", "at": float(num_seconds), "stats": {}, "coverage": coverage}
+    epochs = {
+        str(epoch): stats_at(100, epoch=epoch).to_dict() for epoch in range(num_seconds // 10)
+    }
+    end = {"at": float(num_seconds), "stats": epochs, "coverage": coverage, "stopped": None}
+    yield {"kind": "end", **end}
 
 
 def write(path: Path, told: Sequence[dict[str, Any]] | Iterator[dict[str, Any]]) -> Path:

@@ -44,8 +44,8 @@ def density_chart(title: str, shapes: Mapping[tuple[int, int], int], thing: str)
     ]
     figure = chart(
         title,
-        vertical_axis(upward, count),
-        horizontal_axis(across, count, across.ticks(), "width in pixels"),
+        vertical_axis(upward, count, _whole(upward.ticks(4))),
+        horizontal_axis(across, count, _whole(across.ticks()), "width in pixels"),
         tag("g", *drawn, class_="cells"),
         height=300,
         unit="height in pixels",
@@ -56,6 +56,10 @@ def density_chart(title: str, shapes: Mapping[tuple[int, int], int], thing: str)
 def _ends(numbers: list[int]) -> tuple[int, int]:
     """Where an axis begins and ends: a pixel behind the largest number, whose cell would have no width otherwise."""
     return min(numbers), max(numbers) + 1
+
+
+def _whole(ticks: list[float]) -> list[float]:
+    return [tick for tick in ticks if tick == int(tick)]
 
 
 def _whole_edges(scale: Scale) -> list[int]:

@@ -11,7 +11,8 @@ from bench.report.charts.scale import Scale
 from bench.report.markup import Markup, joined, tag
 
 _FINE = 1000  # units of the stretched picture, each way
-_LABEL_AT_MOST = 0.9  # of the width, where a label that begins there still fits
+LABEL_AT_MOST = 0.8
+"""The share of the width at which a label that begins there still fits on a narrow page."""
 
 
 def chart(
@@ -80,7 +81,7 @@ def marks(scale: Scale, places: Sequence[tuple[float, str]]) -> Markup:
     lines = []
     for number, word in places:
         place = scale.place(number)
-        at, left = percent(place), place < _LABEL_AT_MOST
+        at, left = percent(place), place < LABEL_AT_MOST
         lines.append(tag("line", x1=at, x2=at, y1="-4", y2="100%"))
         if word:
             anchor = "start" if left else "end"

@@ -1,6 +1,7 @@
 """How many samples each class has."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from bench.output.text import printable
 from bench.report.charts.bars import bar
@@ -45,10 +46,8 @@ def classes(found: Inspection) -> Markup:
 def _imbalance(counts: Sequence[int]) -> str:
     if counts[0] == counts[-1]:
         return f"each has {counted(counts[0], 'sample')}"
-    half, seen = 0, 0
-    while 2 * seen < sum(counts):
-        seen += counts[half]
-        half += 1
+    total = sum(counts)
+    half = 1 + next(rank for rank, seen in enumerate(accumulate(counts)) if 2 * seen >= total)
     who = "the largest alone holds" if half == 1 else f"the {count(half)} largest hold"
     times = plain(counts[0] / counts[-1])
     return f"the largest has {times} times as many samples as the smallest, and {who} half of all or more"
@@ -68,7 +67,7 @@ def _tables(ranked: Sequence[tuple[int, int]], names: tuple[str, ...]) -> list[M
             _table(ranked[-_ENDS:], ranked, names, "The smallest"),
             class_="beside",
         ),
-        folded(what, _table(listed, ranked, names, what, with_bars=False)),
+        folded(what, _table(listed, ranked, names, what, with_bars=False), is_long=True),
     ]
 
 

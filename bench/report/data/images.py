@@ -31,7 +31,7 @@ def images(found: Inspection) -> Markup:
         note(f"{counted(found.num_imageless, 'sample')} without an image.")
         if found.num_imageless
         else "",
-        density_chart("Heights and widths", found.shapes, "image"),
+        density_chart("Heights and widths", found.shapes, "image") if len(found.shapes) > 1 else "",
         _left_out(found, total),
         table(
             ["", "smallest", "5 %", "median", "95 %", "largest"],

@@ -40,8 +40,15 @@ def videos(found: Inspection) -> Markup:
         ),
         _histogram("Durations", looked.milliseconds, 1000),
         _histogram("Frames", looked.frames, 1),
-        density_chart("Heights and widths", looked.shapes, "video"),
+        _shapes(looked.shapes),
     )
+
+
+def _shapes(shapes: Mapping[tuple[int, int], int]) -> Markup:
+    if len(shapes) > 1:
+        return density_chart("Heights and widths", shapes, "video")
+    [(height, width)] = shapes
+    return facts([("frames", f"all {height}x{width} (height x width)")])
 
 
 def _kinds(heading: str, counts: Mapping[str, int], total: int) -> Markup:

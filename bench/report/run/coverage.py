@@ -8,7 +8,7 @@ from bench.report.numbers import count, share
 
 
 def coverage(log: RunLog) -> Markup:
-    """Samples that came, that came again, and that never came."""
+    """Samples that came, how often one came again, and those that never came."""
     if log.end is None:
         return Markup()
     found = object_of(log.end, "coverage")
@@ -20,7 +20,7 @@ def coverage(log: RunLog) -> Markup:
         [words, bar(many / of), data(int(many), count(many)), share(many, of)]
         for words, many in (
             ("came", came),
-            ("of these, more than once", repeated),
+            ("handed over once more", repeated),
             ("never came", max(of - came, 0)),
         )
     ]
@@ -31,9 +31,9 @@ def coverage(log: RunLog) -> Markup:
         table(
             ["samples", "", "number", f"of {count(of)}"],
             rows,
-            caption=f"Different samples of the data in {epoch}",
+            caption=f"Different samples of the data in {epoch}, the last one",
         ),
         note(
-            "A run that was ended by --steps does not see all; nor does one whose last batch is dropped."
+            "An epoch that was ended early does not come to all; nor does one whose last batch is dropped."
         ),
     )

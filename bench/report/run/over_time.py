@@ -1,5 +1,6 @@
 """Speed, waiting and the queue over time."""
 
+from bench.report.charts.frame import LABEL_AT_MOST
 from bench.report.charts.lines import Curve, line_chart
 from bench.report.charts.strips import Strip, strip_chart
 from bench.report.elements import note, section
@@ -31,7 +32,10 @@ def _epochs(log: RunLog) -> list[tuple[float, str]]:
     named = -_ROOM
     for at, number in later[:: max(1, -(-len(later) // _MOST_MARKS))]:
         place = at / log.intervals[-1].ended
-        has_room = place - named >= _ROOM
+        room = (
+            _ROOM if place < LABEL_AT_MOST else 1.8 * _ROOM
+        )  # which then stands on the other side
+        has_room = place - named >= room
         marked.append((at, f"epoch {number}" if has_room else ""))
         named = place if has_room else named
     return marked
@@ -47,7 +51,7 @@ def _speed(log: RunLog) -> Markup:
     )
     if all(one.lowest == one.highest for one in intervals):
         curve = Curve(curve.edges, curve.values)
-    caption = "Samples that were handed over, compiling included."
+    caption = "Samples that were handed over, start included; while functions are compiled the clock stands."
     return line_chart("Speed", curve, unit="samples/s", epochs=_epochs(log), caption=caption)
 
 

@@ -1,7 +1,7 @@
 """The run in a few numbers."""
 
 from bench.report.elements import data, note, section, tiles, warning
-from bench.report.log import RunLog, number_of, stage_name
+from bench.report.log import RunLog, number_of, object_of, stage_name
 from bench.report.markup import Markup, joined
 from bench.report.numbers import NONE, count, plain, seconds, share
 from readers.plural import counted
@@ -24,7 +24,7 @@ def overview(log: RunLog) -> Markup:
         ("time", data(log.intervals[-1].ended, seconds(log.intervals[-1].ended)), _start(log)),
         ("bad samples", _count(log, "bad_samples"), "met, repeated ones counted again"),
     ]
-    return section("overview", "Overview", _faults(log), tiles(entries), _pictures(log))
+    return section("overview", "Overview", _faults(log), tiles(entries), _loop(log), _pictures(log))
 
 
 def _speed(log: RunLog) -> Markup:
@@ -51,6 +51,8 @@ def _meaning(limit: str) -> str:
 def _faults(log: RunLog) -> Markup:
     """What is missing of the log."""
     faults = []
+    if log.end is not None and log.end.get("stopped"):
+        faults.append(warning(f"the run was ended by {log.end['stopped']}."))
     if log.end is None:
         until = f" at {seconds(log.intervals[-1].ended)}" if log.intervals else ""
         faults.append(
@@ -71,6 +73,19 @@ def _faults(log: RunLog) -> Markup:
             note(f"{counted(log.num_others, 'line')} of kinds that are not known here, left out.")
         )
     return joined(*faults)
+
+
+def _loop(log: RunLog) -> Markup:
+    """That nothing trained, or how a training step was played."""
+    settings = object_of(log.start, "settings")
+    if "step_ms" not in settings:
+        return Markup()
+    if settings["step_ms"] is None:
+        return note(
+            "Nothing trained in this run: the loop took batches as fast as they came and waited for each. The "
+            "speed is that of the loader alone."
+        )
+    return note(f"A training step was played: {plain(number_of(settings, 'step_ms'))} ms of sleep.")
 
 
 def _pictures(log: RunLog) -> Markup:

@@ -13,7 +13,10 @@ def setup(log: RunLog) -> Markup:
     explain = start.get("explain")
     rest = {name: value for name, value in start.items() if name not in _OWN}
     settings, versions, machine = (
-        facts(flat(object_of(start, name))) for name in ("settings", "versions", "machine")
+        facts(
+            flat({key: value for key, value in object_of(start, name).items() if key not in rest})
+        )
+        for name in ("settings", "versions", "machine")
     )
     return section(
         "setup",

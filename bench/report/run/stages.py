@@ -5,6 +5,9 @@ from bench.report.elements import data, note, section, table
 from bench.report.log import Object, RunLog, number_of, object_of, stage_name
 from bench.report.markup import Markup, joined
 from bench.report.numbers import NONE, count, plain, seconds, share, size
+from readers.plural import counted
+
+_ENOUGH_CORES = 0.75  # of the time in which threads work; below, others take the cores
 
 
 def stages(log: RunLog) -> Markup:
@@ -23,7 +26,7 @@ def stages(log: RunLog) -> Markup:
     return section(
         "stages",
         "Stages",
-        note(_threads(last, total)),
+        note(_threads(log, total)),
         table(
             [
                 "stage",
@@ -62,15 +65,20 @@ def _row(name: str, stage: Object, busy: float, total: float) -> list[object]:
     ]
 
 
-def _threads(last: Object, total: float) -> str:
-    threads, lasted = number_of(last, "num_threads"), number_of(last, "seconds")
-    if threads <= 0 or lasted <= 0:
+def _threads(log: RunLog, total: float) -> str:
+    """How much of the time they worked, and whether they had a core for it."""
+    threads, lasted = number_of(log.last, "num_threads"), log.intervals[-1].ended
+    if threads <= 0:
         return f"The threads worked {seconds(total)} in all."
-    used = total / (threads * lasted)
-    return (
-        f"{plain(threads)} threads worked {seconds(total)} in all, {plain(100 * used)} % of the time that "
-        "they had; the loop's own thread works, too, and may take it beyond 100 %."
-    )
+    told = f"{counted(int(threads), 'thread')} worked {seconds(total)} in all, {plain(100 * total / (threads * lasted))} % "
+    told += "of the time of the run that they had"
+    core = number_of(log.last, "core_share")
+    if 0 < core < _ENOUGH_CORES:
+        told += (
+            f"; without reading, they had a core for {share(core, 1)} of their work: other threads and processes take "
+            "the cores"
+        )
+    return told + "."
 
 
 def _waits(stages: Object) -> Markup:

@@ -1,5 +1,6 @@
 """`gpu-aug report`: its arguments, what it takes from a log, and how it fails."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,48 @@ def test_a_log_and_its_data(run: Run) -> None:
     assert report_pages.tiles(found, "overview")["samples"] == 30 * run_logs.PER_STEP
     [picture] = report_pages.section(found, "bad").iter("img")
     assert "cats/2.jpg" in picture.attrib["alt"]
+    assert "the data has 10 samples now, and had 40 in the run" in report_pages.text_of(found)
     assert "1 picture of the first 3" in report_pages.text_of(report_pages.section(found, "bad"))
+
+
+def test_the_log_of_a_real_run(run: Run, work: Path) -> None:
+    """What `gpu-aug run --log` wrote is read: its samples, epochs, coverage and bad samples are those of the run."""
+    path = work / "data" / "dogs" / "3.jpg"
+    path.write_bytes(path.read_bytes()[:300])
+    arguments = [
+        "--batch-size",
+        "5",
+        "--epochs",
+        "2",
+        "--on-bad-sample",
+        "replace",
+        "--step-ms",
+        "1",
+    ]
+    code, _, error = run("run", "data", *arguments, "--log", "real.jsonl")
+    assert code == 0, error
+    lines = [json.loads(line) for line in (work / "real.jsonl").read_text().splitlines()]
+    last = [line for line in lines if line["kind"] == "stats"][-1]
+    assert run("report", "real.jsonl")[0] == 0
+    found = page("report.html")
+
+    tiles = report_pages.tiles(found, "overview")
+    assert (tiles["samples"], tiles["speed"]) == (20, last["images_per_second"])
+    assert set(report_pages.rows(found, "Each epoch")) == {"0", "1"}
+    assert report_pages.numbers(found, "Different samples")["came"] == [
+        lines[-1]["coverage"]["samples"]
+    ]
+    busy = {name: stage["busy_seconds"] for name, stage in last["stages"].items()}
+    stages = report_pages.numbers(found, "Work of the threads")
+    assert {name: numbers[1] for name, numbers in stages.items()} == {
+        name.replace("_", "-"): spent for name, spent in busy.items() if spent
+    }
+    section = report_pages.section(found, "bad")
+    [bad] = report_pages.rows(section, "List of 1 bad sample").values()
+    assert (bad[0], bad[-1]) == ("dogs/3.jpg", "2")
+    text = report_pages.text_of(found)
+    for words in ("A training step was played: 1 ms", "batch_size 5", "torch sees no CUDA device"):
+        assert words in text
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,14 @@ from PIL import Image
 
 from bench.report.log import read_log
 from bench.report.page import data_page, look_at_data, run_page
+from bench.report.pictures import bad_pictures
 from dali_pipes.decode.check import CHECKS
+from readers import BadSample
 from readers.prepare import inspect
+from readers.prepare.inspection import MOST_LISTED
 from readers.prepare.source import open_source
 from tests.support import annotated, report_pages, run_logs
+from tests.support.lerobot import TOP, Robot
 from tests.support.report_pages import SVG
 from tests.support.videos import pan, write_video
 
@@ -129,7 +133,7 @@ def test_damaged_samples_are_shown(folder: Path) -> None:
     page = page_of(folder, verify=True)
 
     assert report_pages.tiles(page, "data")["bad samples"] == 2
-    assert list(report_pages.rows(page, "All 2 bad samples")) == ["5", "15"]
+    assert list(report_pages.rows(page, "List of 2 bad samples")) == ["5", "15"]
     [picture] = pictures(report_pages.section(page, "broken"))
     pixels = np.asarray(picture, np.float32)
     assert np.abs(pixels[:8].mean((0, 1)) - top).max() < 12
@@ -277,6 +281,29 @@ def test_videos(tmp_path: Path) -> None:
     assert "30 frames" in text
     assert sum(map(sum, report_pages.numbers(page, "Videos by frames per second").values())) == 2
     assert [image.size for image in pictures(page)] == [(64, 48)] * 2
+    bad = [(1, "a/1.mp4#0"), (1, "a/0.mp4#0"), (7, "a/7.mp4#0")]
+    drawn = bad_pictures(open_source(str(tmp_path)), bad)
+    assert (drawn[bad[0]].height, drawn[bad[0]].fault) == (48, "")
+    assert drawn[bad[1]].fault == "sample 1 is another one in the data as it is now"
+    assert drawn[bad[2]].fault == "the data has no sample 7 now"
+
+
+def test_frames_of_robots_and_folders(tmp_path: Path) -> None:
+    """A robot's sample is shown as the frame that it is, a folder of frames as its first one."""
+    made = Robot()
+    made.write(tmp_path / "robot")
+    written = made.frames(TOP).astype(np.float32)
+    for number, image in enumerate(pictures(page_of(tmp_path / "robot"))):
+        distances = np.abs(written - np.asarray(image, np.float32)).mean((1, 2, 3))
+        assert distances.argmin() == 2 * number
+    folder = tmp_path / "frames" / "a" / "video"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        Image.new("RGB", (20, 10), (80 * number, 0, 0)).save(folder / f"{number}.png")
+    [frame] = pictures(page_of(tmp_path / "frames", format="frame-folder"))
+
+    assert frame.size == (20, 10)
+    assert np.asarray(frame)[..., 0].max() < 20
 
 
 def test_nothing_can_be_read(tmp_path: Path) -> None:
@@ -314,3 +341,20 @@ def test_a_stream(tmp_path: Path) -> None:
     assert report_pages.tiles(page, "data")["bad samples"] == 1
     assert report_pages.numbers(page, "Formats")["jpeg"] == [2]
     assert not list(page.iter("img"))
+
+
+def test_large_data_makes_no_large_page(folder: Path) -> None:
+    """Most different shapes, classes and bad samples that an inspection keeps make a page of less than 1.5 MB."""
+    found = inspect(open_source(str(folder)), num_workers=1)
+    found.labels = Counter({label: 1 + label % 700 for label in range(100_000)})
+    sides = np.random.default_rng(0).integers(1, 9000, (10_000, 2)).tolist()
+    found.shapes = Counter(dict.fromkeys(map(tuple, sides), 100))
+    for index in range(MOST_LISTED + 5):
+        found.add_bad(BadSample(index, f"folder/{index}.jpg", "decode", f"reason {index} " * 99))
+    page = data_page(look_at_data("data", found))
+
+    assert len(page) < 1_500_000
+    text = report_pages.text_of(report_pages.parse(page))
+    assert "5 more are counted and not listed" in text
+    assert "List of the first 500 of 10,000 bad samples" in text
+    assert "The largest 2,000 of 100,000 classes" in text

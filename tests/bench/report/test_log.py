@@ -74,6 +74,7 @@ def test_a_long_run_becomes_few_intervals(tmp_path: Path) -> None:
     assert min(one.lowest for one in log.intervals) == 0
     assert max(one.highest for one in log.intervals) == 500
     assert {one.lowest for one in log.intervals} == {0, 100}
+    assert {one.seconds for one in log.intervals[:-1]} == {32}
 
 
 @pytest.mark.parametrize(

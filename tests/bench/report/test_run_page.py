@@ -51,6 +51,9 @@ def test_the_stages(whole: Element) -> None:
         )
     cells = report_pages.rows(whole, "Work of the threads")["decode"]
     assert cells[3:] == ["50.0 %", "250", "4,000", "250 kB", "1 ms", "12.5 ms", "250 ms"]
+    text = report_pages.text_of(report_pages.section(whole, "stages"))
+    assert "2 threads worked 9 s in all, 18 % of the time of the run that they had" in text
+    assert "they had a core for 50.0 % of their work" in text
     assert report_pages.rows(whole, "Waiting within") == {"decode": ["a thread", "250", "500 ms"]}
 
 
@@ -126,16 +129,38 @@ def test_the_queue(whole: Element) -> None:
     text = report_pages.text_of(report_pages.section(whole, "time"))
 
     assert "1.50 on average when the loop asked for one; 24.8 % of the times there was none" in text
-    assert report_pages.hovers(whole, "Finished batches that wait for the loop")[0].endswith(
-        "1.50 batches"
-    )
+    told = report_pages.hovers(whole, "Finished batches that wait for the loop")
+    assert [words.rpartition(": ")[2] for words in told] == ["1.50 batches"] * 25
+
+
+def test_epochs(whole: Element) -> None:
+    """Each epoch that is over has its own row: samples per second, time, share of waiting."""
+    expected = [160.0, 10.0, 0.2]
+
+    assert report_pages.numbers(whole, "Each epoch") == {"0": expected, "1": expected}
+    assert report_pages.rows(whole, "Each epoch")["0"][-1] == "decode"
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "words"), [(None, "Nothing trained in this run"), (12.5, "12.5 ms of sleep")]
+)
+def test_what_trained(tmp_path: Path, step_ms: float | None, words: str) -> None:
+    """The page says that the waiting of a run without training means nothing."""
+    told = list(run_logs.lines(3))
+    told[0]["settings"]["step_ms"] = step_ms
+    told[-1]["stopped"] = "BadSampleError"
+    text = report_pages.text_of(page_of(tmp_path / "run.jsonl", told))
+
+    assert words in text
+    assert "the run was ended by BadSampleError" in text
+    assert ("Nothing trained" in text) == (step_ms is None)
 
 
 def test_coverage(whole: Element) -> None:
-    """How many of the samples came, came again and never came."""
+    """How many of the samples came, how often one came again, and how many never came."""
     assert report_pages.numbers(whole, "Different samples") == {
         "came": [30],
-        "of these, more than once": [4],
+        "handed over once more": [4],
         "never came": [10],
     }
 
@@ -165,7 +190,7 @@ def test_bad_samples_are_listed_once(tmp_path: Path) -> None:
     ]
     page = page_of(tmp_path / "run.jsonl", run_logs.lines(3, bad=bad))
 
-    assert report_pages.rows(page, "All 3 bad samples") == {
+    assert report_pages.rows(page, "List of 3 bad samples") == {
         "1": ["a.jpg", "decode", "truncated", "epoch 0, step 3", "2"],
         "2": ["b.jpg", "decode", "truncated", "epoch 0, step 3", "1"],
         "3": ["c.jpg", "header", "no header", "epoch 0, step 3, kept", "1"],

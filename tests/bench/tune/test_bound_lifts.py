@@ -1,5 +1,7 @@
 """What changes would do, on ceilings that are given: the numbers are arithmetic, and nothing is promised that cannot be."""
 
+from dataclasses import replace
+
 import pytest
 
 from bench.tune.bound import find_bound
@@ -38,6 +40,24 @@ def test_a_change_of_some_images_counts_for_these():
         cost("decode", 5.6), reads=FAST_READS, stored={"smaller": tiled(20, 1, share=0.1)}
     )
     assert lifts_of(found)["smaller"].factor == pytest.approx(5.6 / (5.6 - 2 * 0.95))
+
+
+def test_tiling_counts_for_baseline_and_progressive_images_by_what_their_kind_costs():
+    """Nine tenths at 1 ms, halved, and one tenth at 11 ms, to a tenth: 2 ms become 0.45 + 0.11."""
+    few = cost("decode", 5), cost("decode", 0.5)  # the ones that were tried are smaller than most
+    progressive = Stored(few[1], few[0], 1.0, 0.1, "made up", {"progressive JPEG": 1.0})
+    baseline = Stored(
+        cost("decode", 3), cost("decode", 6), 1.0, 0.9, "made up", {"baseline JPEG": 1.0}
+    )
+    kinds = {"baseline JPEG": cost("decode", 1), "progressive JPEG": cost("decode", 11)}
+    found = ceilings(
+        cost("decode", 2),
+        reads=FAST_READS,
+        facts=replace(facts(), kinds={"baseline JPEG": 90, "progressive JPEG": 10}),
+        decode_kinds=kinds,
+        stored={"tile": baseline, "baseline": progressive},
+    )
+    assert lifts_of(found)["tile"].factor == pytest.approx(2 / 0.56)
 
 
 def test_no_lift_where_something_else_limits():

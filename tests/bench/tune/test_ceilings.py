@@ -7,7 +7,8 @@ from bench.output.errors import BenchError
 from bench.tune.bound import Wanted, find_bound
 from bench.tune.bound_lifts import find_lifts
 from bench.tune.ceilings_cores import CoresMeter
-from bench.tune.ceilings_measure import measure_ceilings
+from bench.tune.ceilings_measure import choose_held, measure_ceilings
+from bench.tune.facts import look_at_facts
 from dali_pipes.video.clips import Clips
 from readers import from_arrays, open_dataset
 from readers.cores import usable_cores
@@ -16,6 +17,8 @@ from tests.support.bottlenecks import (
     heavy_recipe,
     large_photographs,
     light_recipe,
+    other_loader,
+    photograph,
     slow_storage,
     small_photographs,
 )
@@ -77,6 +80,37 @@ def test_cores_that_other_processes_take_are_seen():
     assert meter.cores.taken
     assert meter.cores.got < 0.6 * usable_cores()
     assert meter.cores.others is None or meter.cores.others > 0.3 * usable_cores()
+
+
+@pytest.mark.long
+def test_a_loader_for_validation_beside_that_for_training_is_seen(tmp_path):
+    """It has as many threads as there are cores, so that about half of them is left."""
+    path = small_photographs(tmp_path, 16)
+    with other_loader(path):
+        found = measure_ceilings(
+            open_dataset(path), heavy_recipe(), source=str(path), seconds=2, **HOW
+        )
+    bound = find_bound(found, Wanted(100_000))
+    assert bound.causes[0] == "other processes"
+    assert "augment" in bound.causes
+    assert {lift.change for lift in find_lifts(found, bound)} >= {"cores"}
+
+
+def test_damaged_images_are_left_out_and_told(tmp_path):
+    """One of three ends in the middle; where none decodes there is nothing to measure."""
+    for number in range(3):
+        (tmp_path / f"{number}.jpg").write_bytes(
+            photograph(64, 64, seed=number)[: [None, 900][number == 1]]
+        )
+    samples = open_dataset(tmp_path).fetch(range(3))
+    facts, _ = look_at_facts(open_dataset(tmp_path))
+    held, told = choose_held(facts, samples, 1.0)
+    assert [sample.key for sample in held] == ["0.jpg", "2.jpg"]
+    assert told["damaged"].startswith(
+        "1 of 3 images do not decode and were left out, for example 1.jpg"
+    )
+    with pytest.raises(BenchError, match="not one of 1 images decodes, for example 1"):
+        choose_held(facts, samples[1:2], 1.0)
 
 
 def test_what_cannot_be_measured_is_refused():
