@@ -16,11 +16,9 @@ from dali_pipes.options import Setup
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.make import Production
 from dali_pipes.pipeline.stages import Finished
+from dali_pipes.positions import positions_of
 from dali_pipes.schedule import Plan, whole_groups
 from gpu_aug import Draws, Views
-from readers.order import AnyOrder, Order
-
-_LOOKED_AT_ONCE = 1 << 20  # positions
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class Drawer:
         fetcher = self._setup.fetcher
         variant = fetcher.variants.at(epoch)
         group = fetcher.variants.views[variant].group
-        share = positions_of(fetcher.order, epoch, np.array(indices, np.int64))
+        share = np.array([one[0] for one in positions_of(fetcher.order, epoch, indices)], np.int64)
         positions, rows = whole_groups(share, group, len(fetcher.order))
         valid = np.ones(len(share), bool)
         plan = Plan(epoch, 0, positions, rows, valid, 0, 0, variant)
@@ -99,35 +97,6 @@ def _require_sound(finished: Finished) -> None:
         for record in finished.records[row]:
             if not record.kept:
                 raise BadSampleError(f"{record.key}: {record.reason}")
-
-
-def positions_of(order: AnyOrder, epoch: int, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Find where samples stand in the order of an epoch.
-
-    Args:
-        order: An order in which every sample comes once.
-        epoch: The epoch.
-        indices: int64 [n], places in the dataset.
-
-    Returns:
-        int64 [n], positions.
-
-    Raises:
-        ValueError: A sample is not in the epoch.
-    """
-    if isinstance(order, Order) and order.shuffle == "none":
-        return indices
-    found = np.full(len(indices), -1, np.int64)
-    for start in range(0, len(order), _LOOKED_AT_ONCE):
-        positions = np.arange(start, min(start + _LOOKED_AT_ONCE, len(order)))
-        there, _ = order.places(epoch, positions)
-        for place, index in enumerate(indices.tolist()):
-            at = np.flatnonzero(there == index)
-            if len(at):
-                found[place] = positions[at[0]]
-        if (found >= 0).all():
-            return found
-    raise ValueError(f"sample {indices[found.argmin()]} is not among the {len(order)} of the epoch")
 
 
 @dataclass(frozen=True, slots=True)

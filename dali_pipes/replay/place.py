@@ -5,12 +5,11 @@ import numpy as np
 from dali_pipes.errors import LoaderError
 from dali_pipes.multi_scale import MultiScale
 from dali_pipes.options import Setup
+from dali_pipes.positions import positions_of
 from dali_pipes.schedule import Plan, whole_groups
 from readers.bucket_order import BucketOrder
 from readers.order import AnyOrder
 from readers.plural import counted
-
-_PIECE = 1 << 18  # positions that are looked at together
 
 
 def plan_of(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:
@@ -42,14 +41,10 @@ def plan_of(setup: Setup, index: int, epoch: int, repeat: int) -> Plan:
 
 
 def _position(order: AnyOrder, index: int, epoch: int, repeat: int) -> int:
-    """The position of a sample in an epoch; an order says what stands where alone, so it is searched."""
-    found: list[int] = []
-    for start in range(0, len(order), _PIECE):
-        positions = np.arange(start, min(start + _PIECE, len(order)), dtype=np.int64)
-        indices, _ = order.places(epoch, positions)
-        found += positions[indices == index].tolist()
-        if len(found) > repeat:
-            return found[repeat]
+    """The position of a sample in an epoch."""
+    [found] = positions_of(order, epoch, [index], repeat + 1)
+    if len(found) > repeat:
+        return found[repeat]
     if not found:
         raise LoaderError(
             f"sample {index} does not come in epoch {epoch}, of which other samples are drawn by their weights; choose "
