@@ -422,7 +422,8 @@ class Loader:
             kept: Batches that are kept in memory.
 
         Raises:
-            LoaderError: An argument that is not allowed, or a step that changes its batch.
+            LoaderError: An argument that is not allowed, a step that changes its batch, or a pipeline of `from_dali` that
+                serves a loop.
             BadSampleError: As in a loop.
 
         Example:

@@ -1,7 +1,6 @@
 """Reading the log of ``gpu-aug run --log``."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ MOST_BAD = 10_000
 """How many bad samples are kept; the others are counted."""
 
 _MOST_EPOCHS = 10_000
+_LARGEST = 1e100
 _FIRST_BYTES = 1 << 22  # in which the first line must end
 _START = b'{"kind": "run"'
 
@@ -145,12 +145,12 @@ class RunLog:
 
 
 def number_of(counts: Object, *names: str) -> float:
-    """A number in an object in an object; 0 where there is none, or nothing that is a number."""
+    """A number in an object in an object; 0 where there is none, or nothing that can be counted or measured."""
     value: Any = counts
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else 0.0
+    return float(value) if is_number and -_LARGEST < value < _LARGEST else 0.0  # NaN is neither
 
 
 def object_of(counts: Object, name: str) -> Object:

@@ -4,9 +4,7 @@ import re
 from html import escape
 from typing import Any
 
-from bench.output.text import printable
-
-# What XML 1.0 (section 2.2) does not allow; half of a surrogate pair has been replaced by then.
+# What XML 1.0 (section 2.2) does not allow: control characters, and surrogates, which stand for bytes that are no UTF-8.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -28,7 +26,7 @@ def escaped(value: object) -> Markup:
         return value
     if value is None:
         return Markup()
-    return Markup(escape(_FORBIDDEN.sub("\ufffd", printable(str(value)))))
+    return Markup(escape(_FORBIDDEN.sub("\ufffd", str(value))))
 
 
 def tag(tag_name: str, /, *children: object, **attributes: object) -> Markup:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata, resources
 
-from bench.output.text import printable
 from bench.report.bad import bad_of_data, bad_of_log, bad_samples
 from bench.report.data import contents
 from bench.report.data.classes import classes
@@ -90,7 +89,7 @@ def _changed(log: RunLog, look: DataLook) -> list[Markup]:
 
 def data_page(look: DataLook) -> str:
     """A page about data."""
-    return _document(f"Data: {printable(look.source)}", "", _data_sections(look))
+    return _document(f"Data: {look.source}", "", _data_sections(look))
 
 
 def _data_sections(look: DataLook) -> list[Markup]:

@@ -18,7 +18,7 @@ from readers.formats.lerobot.dataset import LeRobotDataset
 from readers.formats.stream import TarStream
 from readers.image.jpeg_process import jpeg_process
 from readers.label_vector import class_number
-from readers.prepare.kind import is_video
+from readers.prepare.kind import holds_videos, is_video
 from readers.sample import mask_number
 from readers.video.frame_folder import FrameFolderDataset
 
@@ -79,24 +79,27 @@ def look_at_samples(dataset: Dataset | TarStream, bad: Container[int] = ()) -> V
     if isinstance(dataset, TarStream):
         return views
     length = len(dataset)
-    count = min(length, _NUM_COUNTED)
-    every = max(1, -(-count // MOST_SHOWN))
-    for number in range(count):
-        index = number * length // count
-        [sample] = dataset.fetch([index])
-        if index in bad or not isinstance(sample, Sample):
-            continue
-        is_shown = number % every == 0
-        targets = _targets_of(sample, KINDS if is_shown else _CHEAP_KINDS)
-        _count(views, sample, targets)
-        if is_shown:
-            picture = _picture(dataset, sample, targets)
-            words = _size_of(sample)
-            if _holds_frames(dataset, sample):
-                words = "" if isinstance(dataset, LeRobotDataset) else "first frame"
-            view = SampleView(sample.key, class_number(sample.label), picture, words)
-            views.shown.append(view)
+    count = MOST_SHOWN if holds_videos(dataset) else _NUM_COUNTED  # whole videos are much to read
+    count = min(count, length)
+    indices = [number * length // count for number in range(count)]
+    every = max(1, -(-len(indices) // MOST_SHOWN))
+    for first in range(0, len(indices), every):
+        entries = dataset.fetch(indices[first : first + every])
+        for number, entry in enumerate(entries):
+            if isinstance(entry, Sample) and entry.index not in bad:
+                _look(views, dataset, entry, is_shown=number == 0)
     return views
+
+
+def _look(views: Views, dataset: Dataset, sample: Sample, *, is_shown: bool) -> None:
+    targets = _targets_of(sample, KINDS if is_shown else _CHEAP_KINDS)
+    _count(views, sample, targets)
+    if is_shown:
+        words = _size_of(sample)
+        if _holds_frames(dataset, sample):
+            words = "" if isinstance(dataset, LeRobotDataset) else "first frame"
+        picture = _picture(dataset, sample, targets)
+        views.shown.append(SampleView(sample.key, class_number(sample.label), picture, words))
 
 
 def bad_pictures(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import accumulate
 
-from bench.output.text import printable
 from bench.report.charts.bars import bar
 from bench.report.charts.ranking import ranking_chart
 from bench.report.elements import data, folded, note, section, table
@@ -82,7 +81,7 @@ def _table(
     most, total = ranked[0][1], sum(many for _, many in ranked)
     cells = []
     for label, many in rows:
-        name = f"{label} {printable(names[label])}" if label < len(names) else str(label)
+        name = f"{label} {names[label]}" if label < len(names) else str(label)
         bars = [bar(many / most)] if with_bars else []
         cells.append(
             [tag("span", name, class_="class"), *bars, data(many, count(many)), share(many, total)]

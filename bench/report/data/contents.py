@@ -1,6 +1,5 @@
 """What is in the data, and what was not looked at."""
 
-from bench.output.text import printable
 from bench.report.charts.bars import bar
 from bench.report.charts.histogram import NUM_BINS, histogram
 from bench.report.charts.scale import Scale
@@ -44,7 +43,7 @@ def overview(source: str, found: Inspection) -> Markup:
         else "",
         facts(
             [
-                ("data", code(printable(source))),
+                ("data", code(source)),
                 ("format", title_of(found.dataset)),
                 ("fingerprint", code(found.dataset.fingerprint)),
                 ("labels", _labels(found)),
@@ -146,7 +145,7 @@ def _labels(found: Inspection) -> str:
 def _field(name: str, spread: Spread, found: Inspection) -> list[object]:
     middle, high = (f"{spread.about}{size(spread.percentile(one))}" for one in (50, 95))
     return [
-        code(printable(name)),
+        code(name),
         bar(spread.count / max(found.num_looked_at, 1)),
         share(spread.count, found.num_looked_at),
         size(spread.lowest),
@@ -174,7 +173,7 @@ def _bytes(name: str, spread: Spread) -> Markup:
     scale = Scale.around(spread.lowest, spread.highest)
     edges = scale.edges(NUM_BINS)
     return histogram(
-        f"Bytes of {printable(name)}",
+        f"Bytes of {name}",
         scale,
         edges,
         spread.histogram(edges),

@@ -1,6 +1,5 @@
 """Some samples, to see what the data is."""
 
-from bench.output.text import printable
 from bench.report.elements import code, section
 from bench.report.markup import Markup, tag
 from bench.report.pictures import SampleView, Views
@@ -16,10 +15,10 @@ def samples(views: Views, class_names: tuple[str, ...]) -> Markup:
 
 def _card(view: SampleView, class_names: tuple[str, ...]) -> Markup:
     known = 0 <= view.label < len(class_names)
-    label = printable(class_names[view.label]) if known else str(view.label)
+    label = class_names[view.label] if known else str(view.label)
     words = ", ".join(filter(None, (label if view.label >= 0 else "", view.words)))
     return tag(
         "figure",
-        view.picture.markup(f"sample {printable(view.key)}"),
+        view.picture.markup(f"sample {view.key}"),
         tag("figcaption", code(view.key), tag("span", words)),
     )

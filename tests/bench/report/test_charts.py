@@ -148,7 +148,7 @@ def test_markup_is_escaped_once() -> None:
     assert tag("p", "<b>&", tag("br"), None, title='"<') == (
         '<p title="&quot;&lt;">&lt;b&gt;&amp;<br/></p>'
     )
-    assert escaped("a\0\x1b\udcff\ufffe") == "a" + 4 * "\ufffd"
+    assert escaped("a\0\x1b\udcff\ud800\ufffe") == "a" + 5 * "\ufffd"
     assert escaped(Markup("<i>")) == "<i>"
     assert tag("span") == "<span></span>"
 

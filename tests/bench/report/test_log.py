@@ -51,7 +51,8 @@ def test_numbers_that_are_none(tmp_path: Path) -> None:
         run_logs.start(),
         {"kind": "stats", "at": 1.0, "samples": "many", "queue": 3},
         {"kind": "stats", "at": 0.5, "samples": 10},
-        {"kind": "stats", "at": 2.0, "samples": float("inf")},
+        {"kind": "stats", "at": 2.0, "samples": float("inf"), "epoch": float("nan")},
+        {"kind": "stats", "at": 10**400, "samples": -(10**400)},
         {"kind": "stats", "at": 3.0, "samples": 30},
     ]
     log = read_log(run_logs.write(tmp_path / "run.jsonl", told))

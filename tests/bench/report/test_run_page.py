@@ -245,3 +245,30 @@ def test_a_long_log_makes_no_long_page(tmp_path: Path) -> None:
         sizes.append(len(run_page(read_log(run_logs.write(tmp_path / "log", told)), None, "no")))
 
     assert sizes[1] < 1.2 * sizes[0] < 200_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, True, -1, 1e308, 10**400, float("nan"), float("inf"), "\ud800<b>", [1], {"a": {}}],
+    ids=["none", "true", "negative", "large", "larger", "nan", "inf", "text", "list", "object"],
+)
+def test_any_value_anywhere(tmp_path: Path, value: Any) -> None:
+    """A log whose numbers and texts are all replaced by something else still has a page, which loads nothing."""
+    told = list(run_logs.lines(3, bad=[run_logs.bad_record("a.jpg", 1)]))
+    kept = ("kind", "at", "samples")
+    page = page_of(tmp_path / "run.jsonl", [replaced(line, value, kept) for line in told])
+
+    assert report_pages.loads(page) == []
+    assert report_pages.tiles(page, "overview")["samples"] == 30 * run_logs.PER_STEP
+
+
+def replaced(line: dict[str, Any], value: Any, kept: tuple[str, ...]) -> dict[str, Any]:
+    """A line with another value in the place of each, but for some."""
+    return {
+        name: one
+        if name in kept
+        else replaced(one, value, ())
+        if isinstance(one, dict) and one
+        else value
+        for name, one in line.items()
+    }
