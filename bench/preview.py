@@ -1,17 +1,36 @@
 """Pictures for choosing augmentations, written to files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import Console
+
+from bench.cli.arguments import check_writable
+from bench.compare.images import require_sound
 from bench.output.errors import BenchError
-
-if TYPE_CHECKING:
-    from bench.video.clips import ClipSettings
-    from dali_pipes.preview.page import Page
-    from gpu_aug import Schedule
+from bench.output.text import print_plain, print_written
+from bench.video.clips import ClipSettings, open_sound_videos
+from dali_pipes.image_fields import as_image_fields
+from dali_pipes.preview import (
+    clip_engines,
+    clip_pictures,
+    preview_engines,
+    preview_images,
+    render_strips,
+    write_animation,
+)
+from dali_pipes.preview.animation import MOVING
+from dali_pipes.preview.images import as_views
+from dali_pipes.preview.page import Page
+from dali_pipes.schedule import MAX_EPOCH
+from dali_pipes.video.clips import Clips
+from dali_pipes.video.source import find_clips
+from gpu_aug import Schedule
+from readers.dataset import IndexedDataset
+from readers.prepare.source import open_at_random
 
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 """How the names of pictures end."""
@@ -46,8 +65,6 @@ class Shown:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        from dali_pipes.schedule import MAX_EPOCH
-
         for name in ("draws", "engine"):
             value = getattr(self, name)
             if self.engines and value is not None:
@@ -86,61 +103,77 @@ class Shown:
         return range(self.epoch, self.epoch + (self.draws or usual))
 
 
+def image_options(
+    channels: int | None, depth: str | None, fields: Sequence[str] | None
+) -> dict[str, Any]:
+    """Return the arguments of a Loader that say what images are: those that were asked for."""
+    number = int(depth) if depth is not None and depth.isdecimal() else depth
+    asked = {"channels": channels, "depth": number, "images": fields or None}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
 def write_images(
     source: str,
-    recipe: "Schedule",
+    recipe: Schedule,
     out: Path,
     shown: Shown,
     *,
     how: Mapping[str, Any] = MappingProxyType({}),
+    kind: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Write originals and what training sees of them, or what every decoder and engine makes of them.
+
+    Args:
+        source: A source as for `readers.open_dataset`.
+        recipe: By epoch.
+        out: The picture.
+        shown: What is shown.
+        how: Keyword arguments of `readers.open_dataset`.
+        kind: What images are; see `image_options`.
 
     Raises:
         BenchError: Nothing can be drawn, or not there.
     """
-    from rich.console import Console
-
-    from bench.compare.images import require_sound
-    from bench.output.text import print_plain
-    from dali_pipes.preview import preview_engines, preview_images
-    from readers.prepare.source import open_at_random
-
     _check_name(out, PICTURES, "picture")
-    most = shown.number(_NUM_IMAGES)
-    console = Console()
-    dataset = open_at_random(source, **how)
-    samples, left_out = require_sound(source, dataset, most=most)
-    for fault in left_out:
-        print_plain(console, f"left out: {fault}", "yellow")
-    indices = [sample.index for sample in samples]
-    with console.status("drawing") as status:  # nothing where there is no terminal
+    dataset, indices = _sound_images(source, shown.number(_NUM_IMAGES), how, kind)
+    common: dict[str, Any] = {"seed": shown.seed, **kind}
+    with Console().status("drawing") as status:  # nothing where there is no terminal
 
         def say(what: object) -> None:
             status.update(f"drawing {what}")
 
         if shown.engines:
-            found = preview_engines(
-                dataset, recipe, indices, seed=shown.seed, epoch=shown.epoch, on_pair=say
-            )
+            common |= {"epoch": shown.epoch, "on_pair": say}
+            found = preview_engines(dataset, recipe, indices, **common)
         else:
-            found = preview_images(
-                dataset,
-                recipe,
-                indices,
-                seed=shown.seed,
-                epochs=shown.epochs(_DRAWS_OF_IMAGES),
-                engine=shown.engine or "auto",  # type: ignore[arg-type] # it is one of ENGINES
-                on_epoch=lambda epoch: say(f"epoch {epoch}"),
-            )
+            common |= {"epochs": shown.epochs(_DRAWS_OF_IMAGES), "engine": shown.engine or "auto"}
+            common |= {"on_epoch": lambda epoch: say(f"epoch {epoch}")}
+            found = preview_images(dataset, recipe, indices, **common)
     _tell_missing(found.missing)
     _save(found.page, out)
 
 
+def _sound_images(
+    source: str, most: int, how: Mapping[str, Any], kind: Mapping[str, Any]
+) -> tuple[IndexedDataset, list[int]]:
+    """Open images, and choose some that decode; tell of the others."""
+    dataset = open_at_random(source, **how)
+    if find_clips(dataset) is not None:
+        raise BenchError(
+            f"{source} holds a robot's episodes, of which preview draws no pictures: look at a batch of "
+            "Loader(...).peek()"
+        )
+    images = as_image_fields(kind.get("images"), kind.get("channels", 3), kind.get("depth", 8))
+    samples, left_out = require_sound(source, dataset, most=most, images=images)
+    for fault in left_out:
+        print_plain(Console(), f"left out: {fault}", "yellow")
+    return dataset, [sample.index for sample in samples]
+
+
 def write_clips(
     source: str,
-    recipe: "Schedule",
-    settings: "ClipSettings",
+    recipe: Schedule,
+    settings: ClipSettings,
     out: Path,
     shown: Shown,
     *,
@@ -152,14 +185,6 @@ def write_clips(
     Raises:
         BenchError: Nothing can be drawn, or not there.
     """
-    from rich.console import Console
-
-    from bench.output.text import print_plain, print_written
-    from bench.video.clips import open_sound_videos
-    from dali_pipes.preview import clip_engines, clip_pictures, render_strips, write_animation
-    from dali_pipes.preview.animation import MOVING
-    from dali_pipes.preview.images import as_views
-
     _check_name(out, PICTURES, "picture")
     if animate is not None:
         _check_name(animate, MOVING, "moving picture")
@@ -167,66 +192,58 @@ def write_clips(
             raise BenchError(
                 f"--animate {animate} shows the draws of one engine: leave --engines out"
             )
-    most = shown.number(_NUM_CLIPS)
-    console = Console()
-    videos, left_out = open_sound_videos(source, settings, most=most, how=how)
-    for fault in left_out:
-        print_plain(console, f"not drawn: {fault}", "yellow")
-    numbers = videos.indices_in_whole(range(len(videos))).tolist()
-    which: dict[str, Any] = {"numbers": numbers}
-    clips = settings.clips(videos, sampling="random")
-    if any(as_views(one).group > 1 for one in recipe.recipes):  # the neighbours are elsewhere
-        which = {"indices": numbers}
-        clips = settings.clips(videos.whole, sampling="random")
+    clips, which = _sound_clips(source, shown.number(_NUM_CLIPS), settings, recipe, how)
+    which |= {"seed": shown.seed}
     if shown.engines:
-        drawn, missing = clip_engines(clips, recipe, seed=shown.seed, epoch=shown.epoch, **which)
+        drawn, missing = clip_engines(clips, recipe, epoch=shown.epoch, **which)
         _tell_missing(missing)
     else:
-        epochs = shown.epochs(_DRAWS_OF_CLIPS)
-        engine: Any = shown.engine or "auto"
-        drawn = list(
-            clip_pictures(clips, recipe, seed=shown.seed, epochs=epochs, engine=engine, **which)
-        )
+        which |= {"epochs": shown.epochs(_DRAWS_OF_CLIPS), "engine": shown.engine or "auto"}
+        drawn = list(clip_pictures(clips, recipe, **which))
     parts = [drawn[0].made_by, f"seed {shown.seed}", repr(clips)]
     _save(render_strips(drawn, ["; ".join(part for part in parts if part)]), out)
     if animate is not None:
         write_animation(drawn[0], animate)
-        print_written(console, animate)
+        print_written(Console(), animate)
+
+
+def _sound_clips(
+    source: str, most: int, settings: ClipSettings, recipe: Schedule, how: Mapping[str, Any]
+) -> tuple[Clips, dict[str, Any]]:
+    """Choose some videos that decode, tell of the others, and return clips and which of them are drawn as what."""
+    videos, left_out = open_sound_videos(source, settings, most=most, how=how)
+    for fault in left_out:
+        print_plain(Console(), f"not drawn: {fault}", "yellow")
+    numbers = videos.indices_in_whole(range(len(videos))).tolist()
+    if any(as_views(one).group > 1 for one in recipe.recipes):  # the neighbours are elsewhere
+        return settings.clips(videos.whole, sampling="random"), {"indices": numbers}
+    return settings.clips(videos, sampling="random"), {"numbers": numbers}
 
 
 def _check_name(path: Path, endings: tuple[str, ...], what: str) -> None:
-    from bench.cli.arguments import check_writable
-
     check_writable(path)
     if path.suffix.lower() not in endings:
         raise BenchError(f"a {what}'s name must end in {', '.join(endings)}, got {path}")
 
 
 def _tell_missing(missing: Mapping[str, str]) -> None:
-    from rich.console import Console
-
-    from bench.output.text import print_plain
-
     for name, reason in missing.items():
         print_plain(Console(), f"{name} is not drawn: {reason}", "yellow")
 
 
-def _save(page: "Page", out: Path) -> None:
+def _save(page: Page, out: Path) -> None:
     """Draw a page into a file.
 
     Raises:
         BenchError: It is too large.
     """
-    from rich.console import Console
-
-    from bench.output.text import print_written
-
     width, height = page.size
     most = _MOST_SIDE.get(out.suffix.lower(), _MOST_PIXELS)
-    if max(width, height) > most or width * height > _MOST_PIXELS:
+    fits = width * height <= _MOST_PIXELS
+    if max(width, height) > most or not fits:
         raise BenchError(
             f"the picture would have {height} x {width} pixels, too many for {out.name}: ask for fewer with --count "
-            "and --draws" + (", or write .png" if most < _MOST_PIXELS else "")
+            "and --draws" + (", or write .png" if fits else "")
         )
     page.render().save(out)
     print_written(Console(), out)

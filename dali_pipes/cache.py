@@ -158,7 +158,10 @@ def remove(kind: str) -> list[Removed]:
 
 def _removed(name: str, in_use: Set[Path]) -> Removed:
     if name == "blocks":
-        return Removed(name, *clear_blocks(_folder(name)))
+        try:
+            return Removed(name, *clear_blocks(_folder(name)))
+        except OSError:  # it cannot be written to, or who holds its lock was stopped
+            return Removed(name, 0, 0, tuple(_files(name)))
     kept: list[Path] = []
     count = size = 0
     for path in list(_files(name)):

@@ -154,7 +154,7 @@ class Loader:
             a loop that is left early. It needs decoder="cpu". Dataset and recipe are pickled, so their classes
             must be importable, not defined in the script itself.
         heartbeat: How the ranks tell each other where they are, so that one of them can say who is late and why, and
-            when a loop that gets no batch is spoken of, with what its threads do; in the log ``gpu_aug.dali_pipes``.
+            when a loop that gets no batch is spoken of, with what its threads do; as warnings of the logger ``gpu_aug``.
             "auto" uses torch's process group, where there is one of several ranks; a folder that all ranks share
             needs none; `Heartbeat` says more; None watches nothing.
         metrics: A callable that gets the statistics of the epoch so far every 10 seconds, and when the loop ends; or an
@@ -422,7 +422,8 @@ class Loader:
             kept: Batches that are kept in memory.
 
         Raises:
-            LoaderError: An argument that is not allowed, or a step that changes its batch.
+            LoaderError: An argument that is not allowed, a step that changes its batch, or a pipeline of `from_dali` that
+                serves a loop.
             BadSampleError: As in a loop.
 
         Example:

@@ -82,10 +82,16 @@ class Loops:
             finally:
                 self.meter.end()
                 self.production.stop(producer)
-                self.metrics.finish()
-                if _log.isEnabledFor(logging.INFO) and not is_collecting():
-                    stats = self.meter.stats("epoch", epoch)
-                    _log.info("a loop is over: %s", "; ".join(stats.summary()))
+                self._tell_of_end(epoch)
+
+    def _tell_of_end(self, epoch: int) -> None:
+        """Tell metrics and log how a loop went, unless the garbage collector ended it."""
+        if is_collecting():
+            return
+        self.metrics.finish()
+        if _log.isEnabledFor(logging.INFO):
+            stats = self.meter.stats("epoch", epoch)
+            _log.info("a loop is over: %s", "; ".join(stats.summary()))
 
     def _hand_over(
         self, producer: Producer, steps: AnySteps, number: int, pulse: Pulse

@@ -214,6 +214,8 @@ def _made(
 def _tell(
     made: "IndexedDataset | TarStream", kind: Format, paths: list[str], seconds: float
 ) -> None:
+    if not _log.isEnabledFor(logging.INFO):
+        return
     others = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
     holds = f"{len(made):,} samples" if isinstance(made, IndexedDataset) else "a stream"
     first = shown_path(paths[0])

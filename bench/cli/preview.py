@@ -42,6 +42,18 @@ def preview(
             help="Videos: also write a moving picture of the first clip, .webp, .gif or .png."
         ),
     ] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="Images: channels as they are stored (default 3).")
+    ] = None,
+    depth: Annotated[
+        str | None, typer.Option(help="Images: 8 (the default), 16 or float32, as they are stored.")
+    ] = None,
+    image: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD", help="Images: the field that holds one; several times for several."
+        ),
+    ] = None,
     clips: ClipOptions,
     source: SourceOptions,
     seed: Seed = 0,
@@ -49,16 +61,19 @@ def preview(
     """Draw originals beside what training sees in several epochs, and what was drawn; of videos, strips of frames."""
     from bench.cli.arguments import schedule_from
     from bench.output.errors import BenchError
-    from bench.preview import Shown, write_clips, write_images
+    from bench.preview import Shown, image_options, write_clips, write_images
     from bench.video.clips import clip_settings, usual_recipe
 
     how = source.asked()
     settings = clip_settings(data, how, **clips.asked())
     made = schedule_from(recipe or usual_recipe(settings))
     shown = Shown(count, draws, epoch, engine, engines=engines, seed=seed)
+    kind = image_options(channels, depth, image)
     if settings is not None:
+        for name in kind:
+            raise BenchError(f"--{name} is for images, and {data} holds videos: leave it out")
         write_clips(data, made, settings, out, shown, animate=animate, how=how)
     elif animate is not None:
         raise BenchError(f"--animate {animate} is for videos, and {data} has none: leave it out")
     else:
-        write_images(data, made, out, shown, how=how)
+        write_images(data, made, out, shown, how=how, kind=kind)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.output.errors import BenchError
-from dali_pipes.preview.sound import sound_samples
+from dali_pipes.image_fields import ImageFields
+from dali_pipes.preview.sound import ONE_RGB, sound_samples
 from readers import BadSample, Dataset, Sample, read_header
 from readers.label_vector import class_number
 from readers.prepare.source import open_at_random
@@ -76,13 +77,15 @@ def collect(source: str, folder: Path, *, how: Mapping[str, Any] = MappingProxyT
     )
 
 
-def require_sound(source: str, dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
+def require_sound(
+    source: str, dataset: Dataset, *, most: int, images: ImageFields = ONE_RGB
+) -> tuple[list[Sample], list[str]]:
     """Samples that decode, and the errors of others; see `dali_pipes.preview.sound_samples`.
 
     Raises:
         BenchError: Not one decodes.
     """
-    samples, left_out = sound_samples(dataset, most=most)
+    samples, left_out = sound_samples(dataset, most=most, images=images)
     if not samples:
         raise BenchError(f"{source} has no image that decodes, for example {left_out[0]}")
     return samples, left_out

@@ -60,44 +60,33 @@ def measure_ceilings(
         ({'baseline JPEG': 36}, True)
     """
     began = time.monotonic()
-    if not isinstance(settings.get("batch_size"), int) or settings["batch_size"] < 1:
-        raise BenchError(
-            f"batch_size must be a whole number from 1 on, got {settings.get('batch_size')!r}: say how many images a "
-            "training step gets"
-        )
+    _require_batch_size(settings)
     require_images(dataset)
-    done = 0.0
-
-    def part(name: str) -> Callable[[float], None]:
-        start = done
-        return lambda share: on_progress(name, start + share * _SHARES[name])
-
-    part("facts")(0.0)
+    on_progress("facts", 0.0)
     facts, samples = look_at_facts(dataset, source=source, seconds=seconds * _SHARES["facts"])
-    done += _SHARES["facts"]
     storage = measure_storage(
         dataset,
         facts,
         source=source,
         batch_size=settings["batch_size"],
         seconds=seconds * _SHARES["storage"],
-        on_progress=part("storage"),
+        on_progress=lambda share: on_progress("storage", _passed("storage", share)),
     )
-    done += _SHARES["storage"]
-    held, damaged = choose_held(facts, samples, seconds, verify=not _OTHER_IMAGES & settings.keys())
+    verify = not _OTHER_IMAGES & settings.keys()
+    held, damaged = choose_held(facts, samples, seconds, verify=verify)
     parts = make_parts(dataset, held, recipe, settings)
+    maker = Maker(
+        dataset,
+        recipe,
+        settings,
+        seconds * _SHARES["stages"] / ROUNDS / 40,
+        min(max(int(seconds), _FEWEST // 2), _FEWEST * 2),
+    )
     cores = CoresMeter(usable_cores())
-    cores.turn(seconds * _SHARES["cores"] / 3)
+    kinds, changes, skipped = _decodings(maker, parts, held, facts)
     with Threads(parts.setup.num_threads) as threads:
-        chunk = seconds * _SHARES["stages"] / ROUNDS / 40
-        most_stored = min(max(int(seconds), _FEWEST // 2), _FEWEST * 2)
-        maker = Maker(dataset, recipe, settings, chunk, most_stored)
-        kinds, changes, skipped = _decodings(maker, parts, held, facts)
         turns = StageTurns(parts, kinds, changes, threads)
-        turns.prepare()
-        cores.turn(seconds * _SHARES["cores"] / 3)
-        turns.measure(seconds * _SHARES["stages"], part("stages"))
-        cores.turn(seconds * _SHARES["cores"] / 3)
+        _measure_stages(turns, cores, seconds, on_progress)
     on_progress("done", 1.0)
     return Ceilings(
         facts,
@@ -110,6 +99,34 @@ def measure_ceilings(
         skipped | turns.skipped | damaged,
         time.monotonic() - began,
     )
+
+
+def _require_batch_size(settings: Mapping[str, Any]) -> None:
+    given = settings.get("batch_size")
+    if not isinstance(given, int) or given < 1:
+        raise BenchError(
+            f"batch_size must be a whole number from 1 on, got {given!r}: say how many images a training step gets"
+        )
+
+
+def _measure_stages(
+    turns: StageTurns, cores: CoresMeter, seconds: float, on_progress: Progress
+) -> None:
+    """Give every stage its turns, and find out how many cores there are before, between and after."""
+    each = seconds * _SHARES["cores"] / 3
+    cores.turn(each)
+    turns.prepare()
+    cores.turn(each)
+    turns.measure(
+        seconds * _SHARES["stages"], lambda share: on_progress("stages", _passed("stages", share))
+    )
+    cores.turn(each)
+
+
+def _passed(name: str, share: float) -> float:
+    """The share of the whole time that is over when a share of one part is."""
+    names = list(_SHARES)
+    return sum(_SHARES[one] for one in names[: names.index(name)]) + share * _SHARES[name]
 
 
 def choose_held(

@@ -118,8 +118,7 @@ def augment_work(parts: Parts, size: int) -> Work:
         at = number % len(chunks)
         rows = chunks[at]
         engines.run(rows.mixed_draws(), rows.kept(), rendered[at], engines.empty(len(rows)))
-        if on_gpu:
-            torch.cuda.synchronize(engines.device)
+        _finish(engines.device)
         return len(rows)
 
     return work
@@ -134,7 +133,7 @@ def transfer_work(parts: Parts) -> Work | None:
 
     def work(_: int) -> int:
         engines.upload(canvases)
-        torch.cuda.synchronize(engines.device)
+        _finish(engines.device)
         return len(parts.batches[0])
 
     return work
@@ -153,6 +152,14 @@ def hand_over_work(parts: Parts) -> Work:
         return len(assemble(finished, images, parts.setup))
 
     return work
+
+
+def _finish(device: torch.device) -> None:
+    """Wait for a GPU without taking a core meanwhile, as `torch.cuda.synchronize` does; return at once on a CPU."""
+    if device.type == "cuda":
+        done: Any = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+        done.record(torch.cuda.current_stream(device))
+        done.synchronize()
 
 
 def _rendered(parts: Parts, rows: Fetched) -> Sequence[ViewCanvases]:

@@ -19,6 +19,7 @@ from dali_pipes import Loader, available_decoders
 from dali_pipes.stats.stats import Stats
 from dali_pipes.variants import AnyRecipe
 from dali_pipes.video.source import find_clips
+from gpu_aug import Schedule
 from readers import Dataset
 from readers.cores import usable_cores
 
@@ -30,6 +31,9 @@ _WAITS = 2.0
 """Storage that gives less than so many times what the cores can take may make threads wait."""
 
 _PREFETCH = 2  # as Loader's default
+
+_TOLD = ("ledger", "audit", "metrics", "heartbeat")
+"""Arguments that say who is told what a loader does."""
 
 Tell = Callable[[str, float], None]
 """Gets a line of text, and how much of the time has gone by, from 0 to 1."""
@@ -50,7 +54,9 @@ class _Task:
         return int(self.settings["batch_size"])
 
     def loader(self, more: Mapping[str, Any]) -> Loader:
-        return Loader(self.dataset, self.recipe, **{**self.settings, **more})
+        """Make a loader with these settings as well, of which nobody outside is told."""
+        kept = {name: value for name, value in self.settings.items() if name not in _TOLD}
+        return Loader(self.dataset, self.recipe, **{**kept, **more})
 
 
 def tune(
@@ -199,7 +205,9 @@ def _sweep(task: _Task, ground: Ground, seconds: float) -> tuple[Sweep, Stats | 
     def tell(text: str, done: float) -> None:
         task.tell(text, begun + (1 - begun) * done)
 
-    with Trials(task.loader, step_seconds=step, prefetch=prefetch, apart=ground.waits) as trials:
+    # Candidates that read other samples do not find them in a cache; those of a schedule must have one recipe.
+    apart = ground.waits and not isinstance(task.recipe, Schedule)
+    with Trials(task.loader, step_seconds=step, prefetch=prefetch, apart=apart) as trials:
         search = Search(trials, seconds, task.wanted, ground.num_threads, prefetch, tell)
         try:
             found = sweep(search, candidates(ground), options(ground))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dali_pipes.decode import opencv
 from dali_pipes.decode.jpeg_batch import render_rows
 from dali_pipes.errors import DecodeError
-from dali_pipes.jpeg.status import GOOD, NOT_BASELINE, NOT_JPEG, REASONS
+from dali_pipes.jpeg.status import GOOD, NOT_BASELINE, REASONS
 from dali_pipes.pipeline.canvases import Canvases
 from dali_pipes.pipeline.fetch import Fetcher
 from dali_pipes.pipeline.stages import NOTHING, Decoded, Fetched, needed_part
@@ -37,8 +37,8 @@ def _whole_images(fetched: Fetched, statuses: NDArray[np.int32]) -> list[str]:
     kinds = []
     for row in np.flatnonzero(statuses != GOOD).tolist():
         if (data := fetched.data[row]) is not None:
-            status = statuses[row]
-            kinds.append(read_header(data).format if status == NOT_JPEG else _KINDS[status])
+            name = read_header(data).format
+            kinds.append(_KINDS[statuses[row]] if name == "jpeg" else name)
     return kinds
 
 

@@ -16,7 +16,7 @@ def viewable(images: torch.Tensor, recipe: Recipe) -> torch.Tensor:
     for leaf in reversed(recipe.leaves):
         if isinstance(leaf, Normalize):
             mean, std = torch.tensor(leaf.mean), torch.tensor(leaf.std)
-            images = images * std.view(3, 1, 1) + mean.view(3, 1, 1)
+            images = images * std.view(-1, 1, 1) + mean.view(-1, 1, 1)
     return images
 
 

@@ -11,9 +11,12 @@ from PIL import Image
 
 from dali_pipes.batch import Batch
 from dali_pipes.decode import opencv
+from dali_pipes.decode.stored import decode_stored
+from dali_pipes.image_fields import ImageFields
 from dali_pipes.preview.annotate import annotate, color_of
 from dali_pipes.preview.canvas import Picture
-from dali_pipes.preview.grid import Cell
+from dali_pipes.preview.grid import NARROWEST, Cell
+from dali_pipes.preview.layers import stored
 from dali_pipes.preview.lettering import shorten_start
 from dali_pipes.preview.page import FAINT, FONT_SIZE, Line
 from dali_pipes.targets import KINDS, TargetReader
@@ -60,26 +63,46 @@ def fit(
     return _annotated(np.asarray(image), picture.shape[:2], recipe, targets), words
 
 
-def original_cell(
-    sample: Sample, recipe: Recipe, largest: tuple[int, int], class_names: Sequence[str]
-) -> Cell:
-    """Return a whole image with its targets, and below it its key, class, size, and the names of its boxes' classes."""
-    data = sample.image or b""
-    header = read_header(data)
-    picture = opencv.decode(data, (header.height, header.width))
-    targets, trouble = Targets(), []
+def original_cells(
+    sample: Sample,
+    images: ImageFields,
+    recipe: Recipe,
+    largest: tuple[int, int],
+    class_names: Sequence[str],
+) -> list[Cell]:
+    """Return the whole images of a sample with their targets.
+
+    Below the first stand its key, class, size, and the names of its boxes' classes, below others their names.
+    """
+    cells: list[Cell] = []
+    for name, payload in images.payloads(sample).items():
+        header = read_header(payload)
+        size = (header.height, header.width)
+        usual = images.kind.is_usual
+        array = opencv.decode(payload, size) if usual else decode_stored(payload, size, images.kind)
+        picture, values = stored(array, stretched=images.kind.depth == "float32")
+        targets, trouble = _read_targets(sample, recipe, size)
+        image, size_words = fit(picture, targets, recipe, largest)
+        lines = [Line(f"{size_words}{', ' if values else ''}{values}", FAINT)]
+        if images.names:
+            lines.insert(0, Line(name, FAINT))
+        if not cells:
+            key = shorten_start(sample.key, max(image.width, NARROWEST), FONT_SIZE)
+            label = label_words(sample.label, class_names)
+            above = [Line(key), *([Line(label)] if label else [])]
+            lines = [*above, *lines, *legend(targets, class_names), *trouble]
+        cells.append(Cell(image, lines))
+    return cells
+
+
+def _read_targets(
+    sample: Sample, recipe: Recipe, size: tuple[int, int]
+) -> tuple[Targets, list[Line]]:
+    """Return the targets of a sample, and what is wrong with them."""
     try:
-        reader = TargetReader(recipe, frozenset(KINDS))
-        targets = reader.read(sample.fields, (header.height, header.width)).targets
+        return TargetReader(recipe, frozenset(KINDS)).read(sample.fields, size).targets, []
     except TargetsError as error:
-        trouble = [Line(str(error))]
-    image, size = fit(picture, targets, recipe, largest)
-    room = max(image.width, 180)
-    lines = [Line(shorten_start(sample.key, room, FONT_SIZE))]
-    if label := label_words(sample.label, class_names):
-        lines.append(Line(label))
-    lines.append(Line(size, FAINT))
-    return Cell(image, [*lines, *legend(targets, class_names), *trouble])
+        return Targets(), [Line(str(error))]
 
 
 def targets_of(batch: Batch, row: int) -> Targets:

@@ -182,7 +182,7 @@ def _marks(clips: Clips, drawn: Drawn, drawer: Drawer) -> list[list[str]]:
     padded = np.take_along_axis(clips.padded(*how), order, axis=1)
     return [
         [
-            f"held: #{number} is damaged" if number != shown else "padding" if pad else ""
+            f"held: #{number} does not decode" if number != shown else "padding" if pad else ""
             for number, shown, pad in zip(*row, strict=True)
         ]
         for row in zip(wanted.tolist(), batch.frames.tolist(), padded.tolist(), strict=True)

@@ -8,7 +8,7 @@ from PIL import Image
 from dali_pipes.preview.lettering import Colour, wrap
 from dali_pipes.preview.page import FONT_SIZE, FRAME, GAP, HEADING_SIZE, Line, Page, indent
 
-NARROWEST = 190
+NARROWEST = 215
 """Width of a column in pixels, so that there is room for words below small pictures."""
 
 MARGIN = 250

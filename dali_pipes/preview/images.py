@@ -8,11 +8,13 @@ import torch
 from PIL import Image
 
 from dali_pipes.errors import LoaderError
+from dali_pipes.image_fields import ImageFields
 from dali_pipes.loader import Loader
-from dali_pipes.preview.canvas import to_pictures, viewable
-from dali_pipes.preview.cells import LARGEST, SMALL, fit, original_cell, targets_of
+from dali_pipes.options import Setup
+from dali_pipes.preview.cells import LARGEST, SMALL, fit, original_cells, targets_of
 from dali_pipes.preview.drawn import Drawer, Drawn
 from dali_pipes.preview.grid import Cell, Row, lay_out
+from dali_pipes.preview.layers import layers_of, seen
 from dali_pipes.preview.page import FAINT, Line, Page
 from dali_pipes.preview.words import draw_words
 from gpu_aug import Recipe, Schedule, Targets, Views
@@ -54,11 +56,12 @@ def preview_images(
     epochs: Sequence[int] = range(4),
     engine: EngineChoice = "auto",
     on_epoch: Callable[[int], None] = lambda _: None,
+    **options: Any,
 ) -> Preview:
     """Draw images as they are, and beside each what training with this seed sees in several epochs.
 
     Below each picture stands what was drawn for it. Masks, boxes and keypoints are drawn on the pictures where the
-    data has them. Of several views every one has a row of its own.
+    data has them. Of several views every one has a row of its own, and so have several images of a sample and maps.
 
     Args:
         dataset: Images; what is drawn depends on an image's place in it.
@@ -68,6 +71,7 @@ def preview_images(
         epochs: Which epochs are shown.
         engine: As for Loader, which chooses for "auto".
         on_epoch: Called with each epoch before it is drawn.
+        options: `channels`, `depth`, `images` and `maps` of Loader, for other images than RGB of 8 bits.
 
     Raises:
         BadSampleError: One of the samples cannot be read or decoded.
@@ -83,22 +87,22 @@ def preview_images(
             f"a preview needs samples and epochs, got {len(indices)} and {len(epochs)}: give at least one of each"
         )
     schedule = recipe if isinstance(recipe, Schedule) else Schedule({0: recipe})
-    with image_loader(dataset, schedule, indices, seed=seed, engine=engine) as loader:
+    with image_loader(dataset, schedule, indices, seed=seed, engine=engine, **options) as loader:
         drawer = Drawer(loader)
         columns = []
         for epoch in epochs:
             on_epoch(epoch)
-            columns.append(_cells(drawer.draw(indices, epoch)))
+            columns.append(_cells(drawer.draw(indices, epoch), drawer.setup))
         heading = [f"{about(loader)}; seed {seed}; {_named(epochs)}", HINT]
     first = as_views(schedule.at(epochs[0])).recipes[0]
-    originals = original_cells(dataset, first, indices)
+    originals = originals_of(dataset, drawer.setup.fetcher.images, first, indices)
     rows: list[Row] = []
-    for place, original in enumerate(originals):
-        for view in range(len(columns[0][place])):
-            drawn = [cells[place][view] for cells in columns]
+    for place, own in enumerate(originals):
+        for layer in range(len(columns[0][place])):
+            drawn = [cells[place][layer] for cells in columns]
             for start in range(0, len(drawn), MOST_ACROSS):
-                first_cell = None if view or start else original
-                rows.append(Row([first_cell, *drawn[start : start + MOST_ACROSS]]))
+                original = own[layer] if layer < len(own) and not start else None
+                rows.append(Row([original, *drawn[start : start + MOST_ACROSS]]))
     return Preview(lay_out(rows, heading))
 
 
@@ -126,13 +130,14 @@ def image_loader(
     )
 
 
-def original_cells(dataset: IndexedDataset, recipe: Recipe, indices: Sequence[int]) -> list[Cell]:
-    """Return images as they are, about as high as those that the recipe makes of them."""
+def originals_of(
+    dataset: IndexedDataset, images: ImageFields, recipe: Recipe, indices: Sequence[int]
+) -> list[list[Cell]]:
+    """Return the images of each sample as they are, about as high as those that the recipe makes of them."""
     height = min(max(recipe.fixed_size[0], SMALL), LARGEST)
-    samples = dataset.fetch(list(indices))
     return [
-        original_cell(sample, recipe, (height, LARGEST), dataset.class_names)
-        for sample in samples
+        original_cells(sample, images, recipe, (height, LARGEST), dataset.class_names)
+        for sample in dataset.fetch(list(indices))
         if isinstance(sample, Sample)  # what is bad was refused before
     ]
 
@@ -154,22 +159,20 @@ def _named(epochs: Sequence[int]) -> str:
     return f"epochs {f'{epochs[0]} to {epochs[-1]}' if in_a_row else ', '.join(map(str, epochs))}"
 
 
-def _cells(drawn: Drawn) -> list[list[Cell]]:
-    """Return what was made of each sample, by view."""
-    many = len(drawn.views) > 1
+def _cells(drawn: Drawn, setup: Setup) -> list[list[Cell]]:
+    """Return what was made of each sample, by layer."""
     cells: list[list[Cell]] = [[] for _ in drawn.rows]
-    for view, (recipe, draws) in enumerate(zip(drawn.views.recipes, drawn.draws, strict=True)):
-        pictures = to_pictures(viewable(drawn.batch.views[view], recipe))
+    for layer in layers_of(drawn, setup):
+        title = f"epoch {drawn.epoch}" + (f", {layer.title}" if layer.title else "")
+        pictures, values = seen(layer.images, stretched=layer.stretched)
         for place, row in enumerate(drawn.rows.tolist()):
-            # Targets are those of the first view.
-            targets = Targets() if view else targets_of(drawn.batch, place)
-            image, size = fit(pictures[place], targets, recipe, (LARGEST, LARGEST))
-            title = f"epoch {drawn.epoch}" + (
-                f", view {view + 1} of {len(drawn.views)}" if many else ""
-            )
-            words = draw_words(recipe, draws, row, drawn.keys)
-            if targets.boxes is not None:
-                words.append(counted(len(targets.boxes), "box"))
-            texts = [Line(f"{title}: {size}", FAINT), *map(Line, words)]
-            cells[place].append(Cell(image, texts))
+            targets = targets_of(drawn.batch, place) if layer.has_targets else Targets()
+            image, size = fit(pictures[place], targets, layer.recipe, (LARGEST, LARGEST))
+            about = f"{title}: {size}" + (f", {values[place]}" if values[place] else "")
+            words = []
+            if layer.first:
+                words = draw_words(layer.recipe, drawn.draws[layer.view], row, drawn.keys)
+                if targets.boxes is not None:
+                    words.append(counted(len(targets.boxes), "box"))
+            cells[place].append(Cell(image, [Line(about, FAINT), *map(Line, words)]))
     return cells

@@ -1,27 +1,41 @@
 """Which samples of a dataset decode."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import torch
 
 from dali_pipes.decode.check import check_image
+from dali_pipes.decode.stored import decode_stored
+from dali_pipes.errors import DecodeError
+from dali_pipes.image_fields import ImageFields
 from dali_pipes.loader import Loader
 from dali_pipes.video.clips import Clips
 from gpu_aug import CenterCrop, Recipe
 from readers import BadSample, Dataset, HeaderError, Sample, read_header
 from readers.cores import usable_cores
 
+ONE_RGB = ImageFields()
+
 _SIDE_LOOKED_AT = 16  # of frames: few pixels, since it is the decoding that fails
 _NUM_CLIPS_AT_ONCE = 8
 
 
-def sound_samples(dataset: Dataset, *, most: int) -> tuple[list[Sample], list[str]]:
-    """Samples spread evenly over a dataset that decode, and what is wrong with the others."""
+def sound_samples(
+    dataset: Dataset, *, most: int, images: ImageFields = ONE_RGB
+) -> tuple[list[Sample], list[str]]:
+    """Samples spread evenly over a dataset that decode, and what is wrong with the others.
+
+    Args:
+        dataset: Images.
+        most: So many samples at most.
+        images: Which fields are images, and of what kind.
+    """
     count = min(len(dataset), most)
     samples = dataset.fetch([number * len(dataset) // count for number in range(count)])
     with ThreadPoolExecutor(usable_cores()) as pool:
-        faults = list(pool.map(_fault, samples))
+        faults = list(pool.map(partial(_fault, images=images), samples))
     sound, left_out = [], []
     for sample, fault in zip(samples, faults, strict=True):
         if isinstance(sample, Sample) and not fault:
@@ -64,14 +78,23 @@ def sound_videos(clips: Clips) -> tuple[list[int], list[str]]:
     return sound, [faults[video] for video in sorted(faults)]
 
 
-def _fault(sample: Sample | BadSample) -> str:
+def _fault(sample: Sample | BadSample, images: ImageFields) -> str:
     """Say what is wrong with a sample; "" when it decodes."""
     if isinstance(sample, BadSample):
         return sample.reason
-    if sample.image is None:
+    if missing := images.missing(sample):
+        return missing
+    if not images.fields and sample.image is None:
         return "it has no image field"
-    try:
-        header = read_header(sample.image)
-    except HeaderError as error:
-        return str(error)
-    return check_image(sample.image, (header.height, header.width))
+    for payload in images.payloads(sample).values():
+        try:
+            header = read_header(payload)
+            size = (header.height, header.width)
+            if not images.kind.is_usual:
+                decode_stored(payload, size, images.kind)
+                continue
+        except (HeaderError, DecodeError) as error:
+            return str(error)
+        if fault := check_image(payload, size):
+            return fault
+    return ""

@@ -1,13 +1,14 @@
 """Beats: a rank leaves notes of itself, and the first rank that lives speaks of those that are late or silent."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 
 from dali_pipes.ranks.board import Board, BoardError
-from dali_pipes.ranks.daemon import LOGGER
 from dali_pipes.ranks.heard import Heard
 from dali_pipes.ranks.late import find_late
 from dali_pipes.ranks.note import Note
+from dali_pipes.ranks.speak import speak
 from gpu_aug.compiled.clock import clock
 
 _AGAIN_SECONDS = 600.0  # until the same is said again of a rank
@@ -16,7 +17,7 @@ _TIMES_LATE = 2  # judgements in a row, each of new notes
 Said = dict[tuple[int, str], float]
 """When it was last said of a rank that it is late in a stage."""
 
-_speaking: dict[tuple[int, int], list["Beats"]] = {}
+_speaking: dict[tuple[str, int], list["Beats"]] = {}
 """For a board and a rank of this process the loops that are under way; the last one speaks."""
 
 
@@ -50,7 +51,7 @@ class Beats:
         self._numbers: dict[int, int] = {}
         self._silent: set[int] = set()
         self._trouble = ""
-        self._place = (id(board), rank)
+        self._place = (board.name, rank)
         _speaking.setdefault(self._place, []).append(self)
 
     def beat(self, is_last: bool) -> None:
@@ -68,7 +69,7 @@ class Beats:
             self._trouble = str(error)
             # The store ends with the process of rank 0, most often because the run is over.
             if "folder" in self._trouble:
-                LOGGER.warning("no heartbeat of rank %d any more: %s", self._rank, error)
+                speak(f"no heartbeat of rank {self._rank} any more: {error}")
 
     def others(self) -> list[Note]:
         """The notes of all other ranks, as they are now.
@@ -108,7 +109,7 @@ class Beats:
             again = now - self._said.get(key, -_AGAIN_SECONDS) >= _AGAIN_SECONDS
             if self._times_late[key] >= _TIMES_LATE and again:
                 self._said[key] = now
-                LOGGER.warning("%s", late.text)
+                speak(late.text)
 
     def _speak_of_silence(self, notes: list[Note]) -> None:
         for note in notes:
@@ -116,10 +117,10 @@ class Beats:
             said = _silence(note, notes) if silent else ""
             if said and note.rank not in self._silent:
                 self._silent.add(note.rank)
-                LOGGER.warning("%s", said)
+                speak(said)
             elif not silent and note.rank in self._silent:
                 self._silent.discard(note.rank)
-                LOGGER.warning("rank %d is heard again", note.rank)
+                speak(f"rank {note.rank} is heard again")
 
 
 def read_note(board: Board, rank: int) -> Note | None:
@@ -129,7 +130,7 @@ def read_note(board: Board, rank: int) -> Note | None:
     return None if note is None else replace(note, age_seconds=note.age_by_clock())
 
 
-def _leave(place: tuple[int, int], one: Beats) -> None:
+def _leave(place: tuple[str, int], one: Beats) -> None:
     loops = _speaking.get(place, [])
     if one in loops:
         loops.remove(one)
@@ -149,3 +150,6 @@ def _silence(note: Note, notes: list[Note]) -> str:
         f"{who} has said nothing for {note.age_seconds:.0f} s: its process has ended, or stands still; its last word "
         f"came from {place} after {note.steps} batches of epoch {note.epoch}{at}"
     )
+
+
+os.register_at_fork(after_in_child=_speaking.clear)

@@ -25,7 +25,13 @@ class BoardError(RuntimeError):
 
 
 class Board(Protocol):
-    """Keeps the latest note of every rank; safe from any thread."""
+    """Keeps the latest note of every rank; safe from any thread.
+
+    Attributes:
+        name: The same for boards that are at the same place.
+    """
+
+    name: str
 
     def write(self, rank: int, note: bytes) -> None:
         """Leave a note in the place of the rank's last one.
@@ -50,7 +56,7 @@ class FolderBoard:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder, self.name = folder, str(folder.absolute())
 
     def write(self, rank: int, note: bytes) -> None:
         """See `Board.write`."""
@@ -92,7 +98,7 @@ class StoreBoard:
 
     def __init__(self, store: Any) -> None:
         self._lock = threading.Lock()
-        self._gone = ""
+        self._gone, self.name = "", f"store {id(self)}"
         try:
             clone = store.clone()
             clone.set_timeout(timedelta(seconds=_ANSWER_SECONDS))
@@ -104,6 +110,10 @@ class StoreBoard:
             raise BoardError(
                 f"the store of the process group cannot be reached: {error}"
             ) from error
+
+    def has_ended(self) -> bool:
+        """Whether it cannot be reached any more."""
+        return bool(self._gone)
 
     def write(self, rank: int, note: bytes) -> None:
         """See `Board.write`."""
@@ -121,7 +131,7 @@ class StoreBoard:
 
     def _ask(self, question: Any) -> Any:
         with self._lock:
-            if not self._gone and self._has_ended():
+            if not self._gone and self._is_closed():
                 self._gone = "its server has ended"
             if self._gone:
                 raise BoardError(f"the store of the process group cannot be reached: {self._gone}")
@@ -134,7 +144,7 @@ class StoreBoard:
                     f"the store of the process group cannot be reached: {self._gone}"
                 ) from error
 
-    def _has_ended(self) -> bool:
+    def _is_closed(self) -> bool:
         if self._sentinel is None:
             return False
         try:
@@ -144,14 +154,20 @@ class StoreBoard:
         return bool(readable)
 
 
-def _connection_beside(store: Any) -> socket.socket | None:
-    """An idle connection to the server of a store, which closes when the server ends; None where there is no server."""
+def _base_of(store: Any) -> Any:
+    """The store behind the prefixes."""
     while isinstance(store, _dist.PrefixStore):
         store = store.underlying_store
-    if not isinstance(store, _dist.TCPStore):
+    return store
+
+
+def _connection_beside(store: Any) -> socket.socket | None:
+    """An idle connection to the server of a store, which closes when the server ends; None where there is no server."""
+    base = _base_of(store)
+    if not isinstance(base, _dist.TCPStore):
         return None
     with suppress(OSError):
-        return socket.create_connection((store.host, store.port), timeout=_ANSWER_SECONDS)
+        return socket.create_connection((base.host, base.port), timeout=_ANSWER_SECONDS)
     return None
 
 
@@ -163,7 +179,7 @@ def group_board() -> tuple[StoreBoard, int, int] | None:
     """Return the board of torch's process group, this process's rank in it, and its size; None without several ranks.
 
     Raises:
-        BoardError: The store cannot be reached.
+        BoardError: The store cannot be reached, or is a file.
     """
     group = _dist
     if not (group.is_available() and group.is_initialized()) or group.get_world_size() < 2:
@@ -172,8 +188,13 @@ def group_board() -> tuple[StoreBoard, int, int] | None:
         store = group.distributed_c10d._get_default_store()
     except (AttributeError, ValueError, KeyError) as error:
         raise BoardError(f"the process group tells of no store: {error}") from error
+    if isinstance(_base_of(store), _dist.FileStore):
+        # It grows with every note, and a clone of it keeps torch from deleting the file.
+        raise BoardError(
+            "the store of the process group is a file, which is no place for notes: give heartbeat= a folder"
+        )
     board = _of_group.get(id(store))
-    if board is None:
+    if board is None or board.has_ended():  # of a group before this one
         _of_group.clear()
         board = _of_group[id(store)] = StoreBoard(store)
     return board, group.get_rank(), group.get_world_size()

@@ -1,14 +1,13 @@
 """A daemon thread that does something again and again until it is told to end."""
 
 import atexit
-import logging
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
 
-LOGGER = logging.getLogger("gpu_aug.dali_pipes")
+from dali_pipes.ranks.speak import speak
 
 _END_SECONDS = 1.0
 
@@ -47,8 +46,8 @@ def _run(ended: threading.Event, seconds: float, work: Callable[[bool], None]) -
         while not ended.wait(seconds):
             work(False)
         work(True)
-    except Exception:
-        LOGGER.warning("the watch of a loop has ended by an error; the loop goes on", exc_info=True)
+    except Exception:  # noqa: BLE001 - whatever it is, the loop is not to blame
+        speak("the watch of a loop has ended by an error; the loop goes on", error=True)
 
 
 def _end_all() -> None:

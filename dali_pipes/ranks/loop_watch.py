@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from dali_pipes.ranks.beats import Beats, Said
 from dali_pipes.ranks.board import Board
-from dali_pipes.ranks.daemon import LOGGER, Daemon
+from dali_pipes.ranks.daemon import Daemon
 from dali_pipes.ranks.heartbeat import Heartbeat
 from dali_pipes.ranks.note import Note
 from dali_pipes.ranks.pulse import Pulse
+from dali_pipes.ranks.speak import speak
 from dali_pipes.ranks.stall import Stall, brief
 from dali_pipes.ranks.window import Window
 from dali_pipes.ranks.within import within
@@ -113,7 +114,7 @@ class LoopWatch:
         self._waits_for = brief(running) if long else ""
         if self._waited >= self._heartbeat.stall_seconds and not self._is_stalled:
             self._is_stalled = True
-            LOGGER.warning("%s", self._stall())
+            speak(self._stall())
 
     def _start_beats(self, now: float) -> None:
         every = self._heartbeat.every_seconds
@@ -134,7 +135,7 @@ class LoopWatch:
         if self._is_stalled:
             came = pulse.steps > self._waiting_for
             how = "has got its batch, and goes on" if came else "has ended its loop without it"
-            LOGGER.warning("%s %s, after %.0f s", self._name(), how, self._waited)
+            speak(f"{self._name()} {how}, after {self._waited:.0f} s")
         self._is_stalled = False
         self._waiting_for = pulse.steps
         self._waited = min(pulse.state_seconds(clock()), elapsed) if pulse.state == "loader" else 0

@@ -15,7 +15,7 @@ _LONGEST = 300  # of a name that is shown
 _DEEPEST = 40  # frames that are looked at
 _SHOWN = 14  # frames of a stack that are shown
 
-_BEGINNINGS = ("threading", "concurrent")
+_BEGINNINGS = ("threading", "concurrent")  # how threads begin, and wait
 _OURS, _WATCHES = "gpu-aug", "gpu-aug-watch"
 
 
@@ -58,6 +58,7 @@ class Thread(NamedTuple):
 def loader_threads(besides: int | None = None) -> list[Thread]:
     """The threads of loaders and readers in this process, and one more by its ident."""
     frames = sys._current_frames()
+    del frames[threading.get_ident()]  # which holds `frames`, and with it all there is in any frame
     return [
         Thread(thread.name, thread.ident, frames[thread.ident])
         for thread in threading.enumerate()
@@ -77,9 +78,10 @@ def file_at(frame: FrameType, *, of_readers: bool = False) -> At:
     """
     near = At("")
     for one in _outwards(frame):
-        if _package(one) in ("dali_pipes", "concurrent", "threading"):
+        package = _package(one)
+        if package == "dali_pipes":
             break
-        if of_readers and _package(one) != "readers":
+        if package in _BEGINNINGS or (of_readers and package != "readers"):
             continue
         found = _named_by(one)
         if "://" in found.file:

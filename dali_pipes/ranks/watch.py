@@ -28,10 +28,14 @@ class Watch:
     """
 
     def __init__(self, heartbeat: Heartbeat | None, recorder: Recorder, data: str) -> None:
-        self._heartbeat, self._recorder = heartbeat, recorder
+        self._heartbeat, self._recorder, self._data = heartbeat, recorder, data
         self._loop = f"{zlib.crc32(data.encode('utf-8', 'surrogateescape')):08x}"
         self._said: Said = {}
         self._latest: LoopWatch | None = None
+
+    def __reduce__(self) -> tuple[type["Watch"], tuple[Heartbeat | None, Recorder, str]]:
+        """In another process there was no loop yet."""
+        return Watch, (self._heartbeat, self._recorder, self._data)
 
     @contextmanager
     def loop(self, process: Process, epoch: int) -> Iterator[Pulse]:
@@ -40,7 +44,7 @@ class Watch:
         if self._heartbeat is None:
             yield pulse
             return
-        place = _place_of(self._heartbeat, process)
+        place, _ = _place_of(self._heartbeat, process)
         rank = process.rank if place is None else place[1]
         watch = LoopWatch(
             self._heartbeat, pulse, self._recorder, rank, self._loop, place, self._said
@@ -54,18 +58,12 @@ class Watch:
 
     def ranks(self, process: Process) -> RankTable:
         """Where all ranks stand."""
-        place = None if self._heartbeat is None else _place_of(self._heartbeat, process)
+        place, why = _place_of(self._heartbeat, process)
         rank = process.rank if place is None else place[1]
         own = Note(rank=rank, state="over") if self._latest is None else self._latest.note()
-        if self._heartbeat is None:
-            return RankTable([own], "the others are not known: the loader has heartbeat=None")
         if place is None:
-            said = (
-                ""
-                if process.world_size == 1
-                else "the others are not known: there is neither a process group nor a folder"
-            )
-            return RankTable([own], said)
+            alone = process.world_size == 1
+            return RankTable([own], "" if alone else f"the others are not known: {why}")
         board, _, world_size = place
         try:
             found = [read_note(board, one) for one in range(world_size) if one != rank]
@@ -77,13 +75,15 @@ class Watch:
         return RankTable(sorted([own, *others], key=lambda note: note.rank), said)
 
 
-def _place_of(heartbeat: Heartbeat, process: Process) -> Place | None:
-    """Where this process leaves its notes; None where there is no such place, or nobody to read them."""
+def _place_of(heartbeat: Heartbeat | None, process: Process) -> tuple[Place | None, str]:
+    """Where this process leaves its notes; None where there is no such place, and why."""
+    if heartbeat is None:
+        return None, "the loader has heartbeat=None"
     if heartbeat.folder is not None:
         where = found_process() or process
         folder = Path(os.fsdecode(heartbeat.folder))
-        return FolderBoard(folder), where.rank, where.world_size
+        return (FolderBoard(folder), where.rank, where.world_size), ""
     try:
-        return group_board()
-    except BoardError:
-        return None
+        return group_board(), "there is neither a process group nor a folder"
+    except BoardError as error:
+        return None, str(error)

@@ -10,13 +10,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from dali_pipes.errors import LoaderError
-from dali_pipes.pipeline.collecting import is_collecting
 from dali_pipes.stats.loop import Scope
 from dali_pipes.stats.stats import Stats
 
 _log = logging.getLogger(f"gpu_aug.{__name__}")
 
 _SECONDS = 10.0
+_LOOP = 7  # calls between the user's loop and a warning of here
 
 Call = Callable[[Stats], object]
 
@@ -68,7 +68,8 @@ class Every:
     @property
     def of(self) -> Scope:
         """The scope that was chosen."""
-        return self.scope or getattr(self.call, "scope", None) or "epoch"
+        own = getattr(self.call, "scope", None)
+        return self.scope or ("run" if isinstance(own, str) and own == "run" else "epoch")
 
 
 class OfRank:
@@ -125,15 +126,15 @@ class Metrics:
         for due in self._due:
             due.count()
             if due.is_over():
-                self._call(due, stacklevel=7)
+                self._call(due)
 
     def finish(self) -> None:
-        """The loop is over: hand over what came since the last time, unless the garbage collector ended it."""
+        """The loop is over: hand over what came since the last time."""
         for due in self._due:
-            if due.steps and not is_collecting():
-                self._call(due, stacklevel=6)
+            if due.steps:
+                self._call(due)
 
-    def _call(self, due: "_Due", stacklevel: int) -> None:
+    def _call(self, due: "_Due") -> None:
         due.begin()
         try:
             due.every.call(self._stats(due.every.of))
@@ -141,7 +142,7 @@ class Metrics:
             _log.debug("metrics=%s failed", _named(due.every.call), exc_info=True)
             if not due.failed:
                 due.failed = True
-                _warn(due.every, error, stacklevel)
+                _warn(due.every, error)
 
 
 class _Due:
@@ -169,14 +170,14 @@ class _Due:
         return time.monotonic() - self.since >= self.every.seconds
 
 
-def _warn(every: Every, error: Exception, stacklevel: int) -> None:
+def _warn(every: Every, error: Exception) -> None:
     place = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
     where = f" in {place.filename}, line {place.lineno}" if place else ""
     warnings.warn(
         f"metrics={_named(every.call)} raised {type(error).__name__}: {error}{where}; the run goes on, and it is called again, "
         "but this is said once: mend it or leave metrics out (logging.DEBUG of the logger gpu_aug has every traceback)",
         UserWarning,
-        stacklevel=stacklevel,
+        stacklevel=_LOOP,
     )
 
 

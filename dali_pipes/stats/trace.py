@@ -10,8 +10,9 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dali_pipes.errors import LoaderError
 from dali_pipes.stats.observer import Handed, Span
@@ -21,10 +22,23 @@ if TYPE_CHECKING:
 
 WAIT = "wait for a batch"
 TRAINING_STEP = "training step"
-QUEUE = "finished batches"
+QUEUE = "finished"
 
-_MOST_EVENTS = 2_000_000
+_MOST_EVENTS = 1_000_000
 _TRAINING_LOOP = "training loop"
+
+Where = tuple[int, int]
+"""The system's numbers of a process and of a thread in it."""
+
+
+class _Event(NamedTuple):
+    """One event, as small as it can be kept."""
+
+    name: str
+    where: Where
+    began: float
+    ended: float | None  # None for a counter
+    args: tuple[int | None, int, int]  # step, rows and bytes; or the count
 
 
 class Trace:
@@ -40,41 +54,37 @@ class Trace:
     def __init__(self, most_events: int = _MOST_EVENTS) -> None:
         self.left_out = 0
         self._most = most_events
-        self._events: list[dict[str, Any]] = []
-        self._threads: dict[tuple[int, int], str] = {}
+        self._events: list[_Event] = []
+        self._threads: dict[Where, str] = {}
         self._lock = threading.Lock()
         self._latest: Handed | None = None
 
     def span(self, span: Span) -> None:
         """Take note of a call of a stage."""
         where = span.process, span.thread_id
-        args = {"step": span.step, "rows": span.samples or None, "bytes": span.num_bytes or None}
-        event = _complete(span.stage, "stage", where, span.began, span.ended, args)
+        args = span.step, span.samples, span.num_bytes
         with self._lock:
             self._threads.setdefault(where, span.thread)
-            self._add(event)
+            self._add(_Event(span.stage, where, span.began, span.ended, args))
 
     def handed(self, handed: Handed) -> None:
         """Take note of a batch that the training loop gets, and of what it did before it asked."""
         self.left(handed.asked)
         where = os.getpid(), threading.get_native_id()
-        wait = _complete(WAIT, "loop", where, handed.asked, handed.got, {"step": handed.step})
         with self._lock:
             self._threads[where] = _TRAINING_LOOP
-            self._add(wait)
-            self._add(_counter(where[0], handed.asked, handed.ready))
+            self._add(_Event(WAIT, where, handed.asked, handed.got, (handed.step, 0, 0)))
+            self._add(_Event(QUEUE, where, handed.asked, None, (handed.ready, 0, 0)))
             self._latest = handed
 
     def left(self, now: float) -> None:
         """Take note that the training loop asks for a batch again, or ends."""
-        latest, where = self._latest, (os.getpid(), threading.get_native_id())
-        if latest is None:
-            return
-        args = {"step": latest.step, "rows": latest.samples}
-        step = _complete(TRAINING_STEP, "loop", where, latest.got, now, args)
         with self._lock:
-            self._add(step)
-            self._latest = None
+            latest, self._latest = self._latest, None
+            if latest is not None:
+                where = os.getpid(), threading.get_native_id()
+                args = latest.step, latest.samples, 0
+                self._add(_Event(TRAINING_STEP, where, latest.got, now, args))
 
     def write(self, path: Path, remarks: dict[str, Any]) -> None:
         """Write all of it, compressed if the name ends in .gz.
@@ -83,22 +93,25 @@ class Trace:
             LoaderError: That is not possible.
         """
         with self._lock:
-            events = [*self._metadata(), *self._events]
+            events = chain([*self._metadata()], map(_shown, tuple(self._events)))
         remarks = {**remarks, "events that were left out": self.left_out}
-        document = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": remarks}
-        text = json.dumps(document, separators=(",", ":")).encode()
+        rest = json.dumps({"displayTimeUnit": "ms", "otherData": remarks})
+        opened: Any = gzip.open if path.suffix == ".gz" else Path.open
         try:
-            path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+            with opened(path, "wt", encoding="utf-8") as file:
+                file.write('{"traceEvents":[\n')
+                file.writelines(f"{',' * (number > 0)}{one}\n" for number, one in enumerate(events))
+                file.write(f"],{rest[1:]}\n")
         except OSError as error:
             raise LoaderError(f"the trace cannot be written to {path}: {error}") from error
 
-    def _add(self, event: dict[str, Any]) -> None:
+    def _add(self, event: _Event) -> None:
         if len(self._events) < self._most:
             self._events.append(event)
         else:
             self.left_out += 1
 
-    def _metadata(self) -> Iterator[dict[str, Any]]:
+    def _metadata(self) -> Iterator[str]:
         """The names of processes and threads, and their order on the screen."""
         for process in sorted({process for process, _ in self._threads}):
             name = "training process" if process == os.getpid() else "helper process"
@@ -114,7 +127,7 @@ def traced(loader: "Loader", path: str | os.PathLike[str]) -> Iterator[Trace]:
 
     It holds each call of every stage with its step, those of a helper process too, what the training loop waited and
     what it took for its own steps, and how many finished batches there were when it asked for one. Compiling our own
-    functions, which is done once, takes no time in it. Two million events are kept at most.
+    functions, which is done once, takes no time in it. A million events are kept at most.
 
     Args:
         loader: What is looped over within the block.
@@ -143,35 +156,22 @@ def traced(loader: "Loader", path: str | os.PathLike[str]) -> Iterator[Trace]:
         trace.write(file, {"loader": repr(loader)})
 
 
-def _complete(
-    name: str,
-    category: str,
-    where: tuple[int, int],
-    began: float,
-    ended: float,
-    args: dict[str, Any],
-) -> dict[str, Any]:
-    return {
-        "ph": "X",
-        "name": name,
-        "cat": category,
-        "pid": where[0],
-        "tid": where[1],
-        "ts": round(1e6 * began, 3),
-        "dur": round(1e6 * (ended - began), 3),
-        "args": {key: value for key, value in args.items() if value is not None},
+def _shown(event: _Event) -> str:
+    """An event as the format has it."""
+    process, thread = event.where
+    shown = {"name": event.name, "pid": process, "ts": round(1e6 * event.began, 3)}
+    if event.ended is None:
+        return json.dumps({"ph": "C", **shown, "args": {"batches": event.args[0]}})
+    step, rows, num_bytes = event.args
+    told = {"step": step, "rows": rows or None, "bytes": num_bytes or None}
+    more = {
+        "cat": "loop" if event.name in (WAIT, TRAINING_STEP) else "stage",
+        "tid": thread,
+        "dur": round(1e6 * (event.ended - event.began), 3),
+        "args": {name: value for name, value in told.items() if value is not None},
     }
+    return json.dumps({"ph": "X", **shown, **more})
 
 
-def _counter(process: int, now: float, batches: int) -> dict[str, Any]:
-    return {
-        "ph": "C",
-        "name": QUEUE,
-        "pid": process,
-        "ts": round(1e6 * now, 3),
-        "args": {"batches": batches},
-    }
-
-
-def _named(kind: str, where: tuple[int, int], **args: Any) -> dict[str, Any]:
-    return {"ph": "M", "name": kind, "pid": where[0], "tid": where[1], "args": args}
+def _named(kind: str, where: Where, **args: Any) -> str:
+    return json.dumps({"ph": "M", "name": kind, "pid": where[0], "tid": where[1], "args": args})

@@ -125,6 +125,19 @@ class TestRemove:
         assert sum(fetched) == 3
         assert taken()["blocks"][0] == 3
 
+    def test_blocks_that_cannot_be_removed_stay(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """They are named, where the folder may not be written to or somebody who was stopped holds its lock."""
+
+        def refuse(_: BlockCache) -> tuple[int, int]:
+            raise TimeoutError
+
+        monkeypatch.setattr(BlockCache, "clear", refuse)
+        [removed] = remove("blocks")
+        assert (removed.files, len(removed.kept)) == (0, 3)
+        assert removed.kept[0].is_relative_to(folder / "blocks")
+
     def test_files_that_are_mapped_stay(self, folder: Path) -> None:
         """A run that reads an unpacked shard keeps it."""
         path = folder / "unpacked" / DIGEST
@@ -136,8 +149,11 @@ class TestRemove:
         assert remove("unpacked")[0].kept == ()
         assert not path.exists()
 
-    def test_files_that_are_being_written_stay(self, folder: Path) -> None:
-        """Whoever builds an index has the lock of its unfinished file; without one it is left over."""
+    def test_files_that_are_being_written_stay(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever builds an index, also on another machine, has the lock of its file; without one it is left over."""
+        monkeypatch.setattr("dali_pipes.cache._open_files", set)
         part = folder / f"{DIGEST}.gpuaug-index.part"
         with one_at_a_time(part):
             assert remove("indexes")[0].kept == (part,)

@@ -139,6 +139,15 @@ def test_loader_stays_as_it_is(dataset: Dataset, options: dict[str, Any]) -> Non
         assert [first.indices.tolist(), *(batch.indices.tolist() for batch in batches)] == usual
 
 
+def test_what_stages_do_is_not_counted(dataset: Dataset) -> None:
+    """It is no part of the run's statistics."""
+    loader = load(dataset)
+    list(loader)
+    before = loader.stats("run").to_dict()
+    loader.headroom(lambda _: None, steps=2, rounds=1)
+    assert loader.stats("run").to_dict() == before
+
+
 def test_streams(tmp_path: Path) -> None:
     """A stream is read on to its next epoch."""
     samples = [{"png": by_opencv("png", noise(3, "uint8", seed=one))} for one in range(6)]

@@ -45,7 +45,7 @@ class OpenTelemetry(OfRank):
             _providers[provider] = Latest()
             _make_instruments(provider, _providers[provider])
         self._name, self.rank, self._latest = name, rank, _providers[provider]
-        self._latest.forget(name)  # what an object that was made before has left
+        self._latest.forget(name, rank)  # what an object that was made before has left
 
     def __call__(self, stats: Stats) -> None:
         """Take the statistics that are exported from now on."""

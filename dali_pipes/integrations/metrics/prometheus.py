@@ -56,7 +56,7 @@ class Prometheus(OfRank):
             registry.register(_collectors[registry])
         self._name, self.rank = name, rank
         self._latest = _collectors[registry].latest
-        self._latest.forget(name)  # what an object that was made before has left
+        self._latest.forget(name, rank)  # what an object that was made before has left
         if port is not None:
             _serve(port, host, registry)
 
@@ -103,13 +103,17 @@ def _client() -> Any:
 
 
 def _serve(port: int, host: str, registry: Any) -> None:
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
+        raise LoaderError(
+            f"Prometheus(port={port!r}) is no port; give a whole number from 1 to 65535"
+        )
     if port in _servers:
         if _servers[port] is registry:
             return
         raise LoaderError(f"port={port} shows another registry of this process; give another port")
     try:
         _client().start_http_server(port, host, registry)
-    except (OSError, OverflowError, TypeError) as error:
+    except OSError as error:
         raise LoaderError(
             f"Prometheus(port={port!r}, host={host!r}) cannot listen there ({error}); give a free port, and to each rank of "
             f"a machine its own"

@@ -155,9 +155,13 @@ class Latest:
             )
         self.stats[name, rank] = stats
 
-    def forget(self, name: str) -> None:
-        """Forget the loader of this name."""
-        self.stats = {key: one for key, one in self.stats.items() if key[0] != name}
+    def forget(self, name: str, rank: int | None) -> None:
+        """Forget the loaders of this name, of this rank or of all."""
+        self.stats = {
+            key: one
+            for key, one in self.stats.items()
+            if key[0] != name or rank not in (None, key[1])
+        }
 
     def values(self, metric: Metric) -> Iterator[Value]:
         """A number of all of them, with the labels `loader` and `rank`."""

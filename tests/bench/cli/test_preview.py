@@ -9,6 +9,8 @@ from bench.output.errors import BenchError
 from bench.preview import Shown, _save
 from dali_pipes.preview.page import Page
 from tests.support.commands import Run
+from tests.support.lerobot import Robot
+from tests.support.videos import pan, write_video
 
 FLIP = "version: 1\noperations:\n- CenterCrop: 90\n- HorizontalFlip: {p: 1}\n"
 
@@ -108,3 +110,20 @@ def test_too_large_pictures_are_refused(tmp_path: Path) -> None:
     page.put_picture(17_000, 10, Image.new("RGB", (3, 3)))
     with pytest.raises(BenchError, match=r"ask for fewer with --count and --draws$"):
         _save(page, tmp_path / "a.png")
+
+
+def test_what_preview_does_not_draw(run: Run, tmp_path: Path) -> None:
+    """Episodes of robots, and options of images for videos: one sentence."""
+    (tmp_path / "videos").mkdir()
+    write_video(tmp_path / "videos" / "a.mp4", pan(4, (32, 48)))
+    robot = Robot().write(tmp_path / "robot")
+
+    for arguments, words in (
+        ([robot], "holds a robot's episodes, of which preview draws no pictures"),
+        ([tmp_path / "videos", "--channels", 5], "--channels is for images, and"),
+        ([tmp_path / "videos", "--depth", "12"], "--depth is for images, and"),
+    ):
+        code, _, error = run("preview", *arguments, "-o", tmp_path / "picture.png")
+        assert code == 2
+        assert words in error
+    assert not (tmp_path / "picture.png").exists()

@@ -492,3 +492,16 @@ def test_images_on_another_device_are_refused(dataset):
     decoder.device_id = 1
     with pytest.raises(LoaderError, match=r'on GPU 1, but device=.*use device="cuda:1"'):
         Loader(dataset, RANDOM, batch_size=BATCH, device="cpu", decoder=decoder)
+
+
+def test_what_needs_a_pipeline_of_its_own(dataset: SmallDataset) -> None:
+    """A replay is refused; headroom is measured, but not beside a loop."""
+    loader = load(dataset, build())
+    with pytest.raises(LoaderError, match="replay is not possible with a pipeline of from_dali"):
+        loader.replay(0, 0)
+    assert loader.headroom(lambda _: None, steps=1, rounds=1, kept=1).num_kept == 1
+    batches = iter(loader)
+    next(batches)
+    with pytest.raises(LoaderError, match="this pipeline serves another loop"):
+        loader.headroom(lambda _: None, steps=1, rounds=1, kept=1)
+    assert len(list(batches)) == len(loader) - 1

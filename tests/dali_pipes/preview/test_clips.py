@@ -110,13 +110,17 @@ def test_held_frames_are_marked(tmp_path: Path) -> None:
     [one] = clip_pictures(clips, Recipe([CenterCrop(48)]))
 
     assert one.numbers.tolist() == [0, 1, 2, 3, 3, 3, 6, 7, 8, 8, 10, 11]
-    expected = {4: "held: #4 is damaged", 5: "held: #5 is damaged", 9: "held: #9 is damaged"}
+    expected = {
+        4: "held: #4 does not decode",
+        5: "held: #5 does not decode",
+        9: "held: #9 does not decode",
+    }
     assert list(one.marks) == [expected.get(frame, "") for frame in range(12)]
     assert np.array_equal(one.source[4], one.source[3])
     page = render_strips([one])
     said = [what.what.text for what in page.placed if not isinstance(what.what, Image.Image)]
     for frame in shown_frames(12):
-        assert said.count(f"held: #{frame} is damaged") == (frame in expected)
+        assert said.count(f"held: #{frame} does not decode") == (frame in expected)
 
 
 def test_engines_show_every_view(videos: VideoFolderDataset) -> None:

@@ -79,7 +79,7 @@ def hard_clip(num_frames: int, size: tuple[int, int], *views: tuple[int, int]) -
         epoch=3,
         numbers=np.arange(num_frames) + 100_000,
         seconds=np.arange(num_frames) * 1000.0,
-        marks=["held: #100123 is damaged", "", "padding"] * (num_frames // 3 + 1),
+        marks=["held: #100123 does not decode", "", "padding"] * (num_frames // 3 + 1),
         source=source,
         views=[
             Strip(LONG, [np.zeros((*view, 3), np.uint8)] * num_frames, [LONG, "HorizontalFlip"])

@@ -2,15 +2,17 @@
 
 import pickle
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch.distributed
 
 from dali_pipes import Heartbeat, LoaderError
-from dali_pipes.ranks.board import Board, BoardError, FolderBoard, StoreBoard
+from dali_pipes.ranks.board import Board, BoardError, FolderBoard, StoreBoard, group_board
 from dali_pipes.ranks.heard import Heard
 from dali_pipes.ranks.heartbeat import as_heartbeat
 from dali_pipes.ranks.note import Note
@@ -129,6 +131,53 @@ class TestBoards:
             write_for_ever(board)
         assert time.monotonic() - began < 5
         assert capfd.readouterr().err == ""
+
+
+class TestGroups:
+    """The store of a process group."""
+
+    @pytest.fixture
+    def group(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+        """Stand for a group of two ranks with a store; making one needs two processes."""
+        fake = SimpleNamespace(
+            **{
+                name: getattr(torch.distributed, name)
+                for name in ("PrefixStore", "TCPStore", "FileStore")
+            },
+            is_available=lambda: True,
+            is_initialized=lambda: True,
+            get_world_size=lambda: 2,
+            get_rank=lambda: 1,
+        )
+        monkeypatch.setattr("dali_pipes.ranks.board._dist", fake)
+
+        def use(store: Any) -> None:
+            fake.distributed_c10d = SimpleNamespace(_get_default_store=lambda: store)
+
+        return use
+
+    def test_one_board_for_a_group(self, group: Callable[[Any], None]) -> None:
+        """All loops of a process share a connection, and another group has another."""
+        stores = torch.distributed.HashStore(), torch.distributed.HashStore()
+        group(stores[0])
+        first = group_board()
+        assert first is not None
+        assert first == group_board()
+        assert first[1:] == (1, 2)
+        group(stores[1])
+        assert first != group_board()
+
+    def test_file(self, group: Callable[[Any], None], tmp_path: Path) -> None:
+        """A store in a file is left alone: torch deletes the file when the last rank has ended."""
+        group(
+            torch.distributed.PrefixStore("a", torch.distributed.FileStore(str(tmp_path / "f"), 2))
+        )
+        with pytest.raises(BoardError, match="is a file, which is no place for notes: give"):
+            group_board()
+
+    def test_none(self) -> None:
+        """Without a group there is none."""
+        assert group_board() is None
 
 
 class TestHeard:

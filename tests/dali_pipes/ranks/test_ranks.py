@@ -156,7 +156,9 @@ def test_nobody_is_known_without_a_place(dataset: Repeated) -> None:
     loader = Loader(dataset, RECIPE, batch_size=4, device="cpu", rank=1, world_size=3)
     assert [note.rank for note in loader.ranks()] == [1]
     assert "there is neither a process group nor a folder" in repr(loader.ranks())
-    silent = Loader(dataset, RECIPE, batch_size=4, device="cpu", heartbeat=None)
+    silent = Loader(
+        dataset, RECIPE, batch_size=4, device="cpu", heartbeat=None, rank=1, world_size=3
+    )
     assert "heartbeat=None" in repr(silent.ranks())
 
 

@@ -1,11 +1,13 @@
 """A loop that gets no batch is spoken of once, with what its threads do; and the watch leaves nothing behind."""
 
 import gc
+import io
 import logging
 import multiprocessing
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ import pytest
 
 from dali_pipes import Heartbeat, Loader, LoaderError
 from dali_pipes.ranks.daemon import Daemon
+from dali_pipes.ranks.speak import speak
+from dali_pipes.ranks.threads_now import file_at, loader_threads
 from dali_pipes.ranks.within import within
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import open_dataset
@@ -182,6 +186,32 @@ class TestThreads:
         assert watches() == ["gpu-aug-watch"]
 
 
+class Thing:
+    """Something that is held or not."""
+
+
+def test_looking_at_threads_holds_nothing() -> None:
+    """What lies in frames, such as batches, goes when they end, without a run of the garbage collector."""
+
+    def look() -> Callable[[], Thing | None]:
+        thing = Thing()
+        assert loader_threads(threading.get_ident()) is not None
+        return weakref.ref(thing)
+
+    def look_from_elsewhere() -> Callable[[], Thing | None]:
+        thing = Thing()
+        within(10, lambda: [file_at(one.frame) for one in loader_threads(main)], [])
+        return weakref.ref(thing)
+
+    main = threading.get_ident()
+    gc.disable()
+    try:
+        assert look()() is None
+        assert look_from_elsewhere()() is None
+    finally:
+        gc.enable()
+
+
 class TestDaemon:
     def test_error(self, caplog: pytest.LogCaptureFixture) -> None:
         """A watch that fails is spoken of, and the loop goes on."""
@@ -212,3 +242,36 @@ class TestDaemon:
         assert within(0.05, lambda: ended.wait(60), 2) == 2
         assert within(5, lambda: 1 // 0, 2) == 2
         ended.set()
+
+
+def take_handlers_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a program that has set up nothing; not in a fixture, for pytest adds its own after these."""
+    for name in (None, "gpu_aug"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+
+
+class TestSpeaking:
+    """A warning is seen by the handlers that there are, else on stderr, and once."""
+
+    def test_nobody_has_set_up_logging(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Python writes it, or we where a library's handler keeps Python from it."""
+        take_handlers_away(monkeypatch)
+        speak("one")
+        logging.getLogger("gpu_aug").addHandler(logging.NullHandler())
+        speak("two")
+        assert capsys.readouterr().err == "one\ntwo\n"
+
+    def test_handlers_and_levels(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever has a handler, or wants no warnings, decides."""
+        take_handlers_away(monkeypatch)
+        logger, stream = logging.getLogger("gpu_aug"), io.StringIO()
+        logger.addHandler(logging.StreamHandler(stream))
+        speak("one")
+        logger.setLevel(logging.ERROR)
+        speak("two")
+        logger.setLevel(logging.NOTSET)
+        assert (stream.getvalue(), capsys.readouterr().err) == ("one\n", "")

@@ -1,5 +1,6 @@
 """Statistics are handed to callables when they are due, and whatever these do, the run goes on."""
 
+import gc
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -102,6 +103,19 @@ def test_a_loop_that_is_left(dataset: SmallDataset, leave: str) -> None:
     else:
         loader.close()
     assert seen == [2]
+
+
+def test_a_loop_that_is_collected(dataset: SmallDataset) -> None:
+    """The garbage collector calls nobody, for it runs in the middle of anything."""
+    seen: list[int] = []
+    loader = load(dataset, lambda stats: seen.append(stats.steps))
+    batches = iter(loader)
+    next(batches)
+    cycle: list[Any] = [batches]
+    cycle.append(cycle)
+    del batches, cycle
+    gc.collect()
+    assert seen == []
 
 
 def test_an_exception(dataset: SmallDataset) -> None:
