@@ -22,6 +22,7 @@ SIDE = 168
 
 _MAX_PIXELS = 100_000_000  # as for the loader
 _QUALITY = 62
+_SMALL = 96  # pixels; pictures of less than half of it are shown larger
 _LOCK = threading.Lock()  # Pillow's setting is one of the process
 
 
@@ -45,7 +46,11 @@ class Thumbnail:
         """An element for it; the words are read aloud in its place."""
         if self.fault:
             return tag("span", "no picture: ", self.fault, class_="missing")
-        return tag("img", src=self.source, alt=words, width=self.width, height=self.height)
+        times = max(
+            1, _SMALL // max(self.height, self.width)
+        )  # of a picture of a few pixels each is seen
+        height, width = times * self.height, times * self.width
+        return tag("img", src=self.source, alt=words, width=width, height=height)
 
 
 def thumbnail_of_file(data: Payload, draw: Callable[[Picture], Picture] | None = None) -> Thumbnail:
