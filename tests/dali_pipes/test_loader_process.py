@@ -348,6 +348,7 @@ class TestRelease:
         gc.collect()
         assert is_gone(pid)
 
+    @pytest.mark.long
     def test_end_of_the_training_process(self, folder: Path) -> None:
         """However the training process ends, its helper ends with it, silently."""
         ends = {

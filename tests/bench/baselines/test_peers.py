@@ -105,6 +105,7 @@ def command_with_child(folder: Path) -> list[str]:
     return command
 
 
+@pytest.mark.long
 def test_a_closed_peer_leaves_nothing_behind(footing: Footing, tmp_path: Path) -> None:
     """Its process and the processes that it has started end."""
     peer = PeerProcess("fake", footing, command_with_child(tmp_path))
@@ -152,6 +153,7 @@ def _runs(pid: int) -> bool:
     return not state.exists() or state.read_text().split(")")[1].split()[0] != "Z"
 
 
+@pytest.mark.long
 def test_a_crash_in_a_turn_has_its_traceback(footing: Footing, tmp_path: Path) -> None:
     """What a pipeline raises arrives with its name and the far side's traceback."""
     command = fake_command(tmp_path, batches="2", then="raise KeyError('boom')")
@@ -219,6 +221,7 @@ def test_a_spec_survives_its_file(tmp_path: Path) -> None:
     assert Spec.read(tmp_path / "spec.json") == spec
 
 
+@pytest.mark.long
 def test_a_peer_takes_its_turns_in_a_comparison(
     footing: Footing, tmp_path: Path, photos: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,6 +290,7 @@ def test_an_environment_reuses_the_packages_of_this_one(
     assert found == [torch.__file__, str(catalog.environment("grain"))]
 
 
+@pytest.mark.long
 def test_an_environment_that_fails_keeps_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_shares_are_taken_within_rounds() -> None:
     assert kept_shares(rates) == {ALONE: 1.0, SECOND: 0.5}
 
 
+@pytest.mark.long
 def test_busy_command_writes_what_it_measured(photos: list[Path], tmp_path: Path) -> None:
     """The command measures the loader three ways, and its JSON has their rows."""
     listing = tmp_path / "photos.txt"

@@ -75,7 +75,7 @@ def test_batch_table_gives_ratios() -> None:
     assert len(RECIPE.batch_leaves) == 5
 
 
-@pytest.mark.parametrize("command", ["ops", "batch"])
+@pytest.mark.parametrize("command", [pytest.param("ops", marks=pytest.mark.long), "batch"])
 def test_command_writes_what_it_measured(
     command: str, photos: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
