@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
-from dali_pipes.ranks.board import Board, BoardError
+from dali_pipes.ranks.board import Board, BoardError, StoreGoneError
 from dali_pipes.ranks.heard import Heard
 from dali_pipes.ranks.late import find_late
 from dali_pipes.ranks.note import Note
@@ -50,7 +50,7 @@ class Beats:
         self._times_late: dict[tuple[int, str], int] = {}
         self._numbers: dict[int, int] = {}
         self._silent: set[int] = set()
-        self._trouble = ""
+        self._has_given_up = False
         self._place = (board.name, rank)
         _speaking.setdefault(self._place, []).append(self)
 
@@ -59,16 +59,15 @@ class Beats:
         speaks = _speaking.get(self._place, [self])[-1:] == [self]
         if is_last:
             _leave(self._place, self)
-        if not speaks or self._trouble:
+        if not speaks or self._has_given_up:
             return
         try:
             self._board.write(self._rank, self._note().to_bytes())
             if not is_last:
                 self._listen(clock())
         except BoardError as error:
-            self._trouble = str(error)
-            # The store ends with the process of rank 0, most often because the run is over.
-            if "folder" in self._trouble:
+            self._has_given_up = True
+            if not isinstance(error, StoreGoneError):
                 speak(f"no heartbeat of rank {self._rank} any more: {error}")
 
     def others(self) -> list[Note]:

@@ -5,6 +5,7 @@ import select
 import socket
 import threading
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +23,10 @@ _ANSWER_SECONDS = 5.0  # a store that does not answer for so long is given up
 
 class BoardError(RuntimeError):
     """The board cannot be reached; the text says why."""
+
+
+class StoreGoneError(BoardError):
+    """The store of the process group cannot be reached any more, most often because the run is over."""
 
 
 class Board(Protocol):
@@ -56,12 +61,15 @@ class FolderBoard:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self.name = folder, str(folder.absolute())
+        self._folder, self.name = folder, os.path.realpath(folder)
 
     def write(self, rank: int, note: bytes) -> None:
         """See `Board.write`."""
         path = self._path(rank)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}.new")
+        writer = (
+            f"{os.getpid()}.{threading.get_native_id()}"  # loops of a process may write at once
+        )
+        unfinished = path.with_name(f".{path.name}.{writer}.new")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             unfinished.write_bytes(note)
@@ -134,13 +142,15 @@ class StoreBoard:
             if not self._gone and self._is_closed():
                 self._gone = "its server has ended"
             if self._gone:
-                raise BoardError(f"the store of the process group cannot be reached: {self._gone}")
+                raise StoreGoneError(
+                    f"the store of the process group cannot be reached: {self._gone}"
+                )
             try:
                 return question()
             except RuntimeError as error:
                 # An answer that comes late would be taken for that to the next question.
                 self._gone = str(error).partition("\n")[0]
-                raise BoardError(
+                raise StoreGoneError(
                     f"the store of the process group cannot be reached: {self._gone}"
                 ) from error
 
@@ -171,8 +181,8 @@ def _connection_beside(store: Any) -> socket.socket | None:
     return None
 
 
-_of_group: dict[int, StoreBoard] = {}
-"""The board of the present process group, by the identity of its store."""
+_of_group: list[tuple[Callable[[], Any], StoreBoard]] = []
+"""The board of the latest process group, and a weak reference to its store: holding it would keep its server alive."""
 
 
 def group_board() -> tuple[StoreBoard, int, int] | None:
@@ -193,11 +203,17 @@ def group_board() -> tuple[StoreBoard, int, int] | None:
         raise BoardError(
             "the store of the process group is a file, which is no place for notes: give heartbeat= a folder"
         )
-    board = _of_group.get(id(store))
-    if board is None or board.has_ended():  # of a group before this one
-        _of_group.clear()
-        board = _of_group[id(store)] = StoreBoard(store)
-    return board, group.get_rank(), group.get_world_size()
+    return _board_of(store), group.get_rank(), group.get_world_size()
+
+
+def _board_of(store: Any) -> StoreBoard:
+    """The board of a store, which is made once."""
+    for known, board in list(_of_group):
+        if known() is store and not board.has_ended():
+            return board
+    board = StoreBoard(store)
+    _of_group[:] = [(weakref.ref(store), board)]
+    return board
 
 
 os.register_at_fork(after_in_child=_of_group.clear)

@@ -56,8 +56,9 @@ class Trace:
         self._most = most_events
         self._events: list[_Event] = []
         self._threads: dict[Where, str] = {}
-        self._lock = threading.Lock()
-        self._latest: Handed | None = None
+        # The garbage collector may end a loop in a thread that is in the middle of this.
+        self._lock = threading.RLock()
+        self._latest: tuple[Where, Handed] | None = None
 
     def span(self, span: Span) -> None:
         """Take note of a call of a stage."""
@@ -75,16 +76,16 @@ class Trace:
             self._threads[where] = _TRAINING_LOOP
             self._add(_Event(WAIT, where, handed.asked, handed.got, (handed.step, 0, 0)))
             self._add(_Event(QUEUE, where, handed.asked, None, (handed.ready, 0, 0)))
-            self._latest = handed
+            self._latest = where, handed
 
     def left(self, now: float) -> None:
         """Take note that the training loop asks for a batch again, or ends."""
         with self._lock:
             latest, self._latest = self._latest, None
             if latest is not None:
-                where = os.getpid(), threading.get_native_id()
-                args = latest.step, latest.samples, 0
-                self._add(_Event(TRAINING_STEP, where, latest.got, now, args))
+                where, handed = latest
+                args = handed.step, handed.samples, 0
+                self._add(_Event(TRAINING_STEP, where, handed.got, now, args))
 
     def write(self, path: Path, remarks: dict[str, Any]) -> None:
         """Write all of it, compressed if the name ends in .gz.

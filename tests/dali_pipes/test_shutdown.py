@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ import pytest
 import torch
 
 from dali_pipes import Loader
+from dali_pipes.pipeline.augment import Engines
+from dali_pipes.pipeline.pipeline import Pipeline
 from dali_pipes.pipeline.threads import single_threaded_pool
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
@@ -209,6 +214,55 @@ def test_interrupt_while_threads_start_leaves_none(monkeypatch: pytest.MonkeyPat
     for thread in set(threading.enumerate()) - before:
         thread.join(timeout=60)
         assert not thread.is_alive()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
+    """The pipelines and the images of batches that are made in a test without the garbage collector."""
+    found: list[weakref.ref[Any]] = []
+    empty = Engines.empty
+
+    def kept(*given: Any) -> Pipeline:
+        pipeline = Pipeline(*given)
+        found.append(weakref.ref(pipeline))
+        return pipeline
+
+    def emptied(engines: Engines, count: int) -> Any:
+        images = empty(engines, count)
+        found.extend(map(weakref.ref, images))
+        return images
+
+    monkeypatch.setattr("dali_pipes.pipeline.make.Pipeline", kept)
+    monkeypatch.setattr(Engines, "empty", emptied)
+    gc.disable()
+    yield found
+    gc.enable()
+
+
+@pytest.mark.parametrize("how", ["drop", "close", "raise"])
+@pytest.mark.parametrize("heartbeat", ["auto", None])
+def test_memory(
+    dataset: Dataset, made: list[weakref.ref[Any]], how: str, heartbeat: str | None
+) -> None:
+    """A loop that is left early gives back what it has prefetched at once, while its loader lives."""
+    recipe = Recipe([RandomResizedCrop(32)])
+    loader = Loader(dataset, recipe, batch_size=4, device="cpu", decoder="cpu", heartbeat=heartbeat)
+
+    def train() -> None:
+        batches = iter(loader)
+        next(batches)
+        pipeline = made[0]()
+        while not pipeline.ready():
+            time.sleep(0.01)
+        if how == "raise":
+            raise ArithmeticError
+        if how == "close":
+            loader.close()
+
+    with suppress(ArithmeticError):
+        train()
+    assert len(made) > 2
+    assert [thing for one in made if (thing := one()) is not None] == []
 
 
 # A loop that only the garbage collector can end is ended while the lock for starting threads is held.

@@ -41,7 +41,7 @@ class Faults:
         kinds: Of `KINDS`, each as likely: a status; the connection reset before the answer; the
             body cut off; a byte every 20 ms; silence after the first half; another range
             than the one asked for; the whole object instead; another ETag.
-        delay: Seconds before each answer.
+        delay: Seconds before each answer, or until other faults are set.
         bytes_per_second: What all answers with a file's bytes share; 0 is without limit.
         skip: So many of the reads to come are left alone before faults begin.
         refusal: Status and body of the answer to every request, lists among them; None for others.
@@ -59,6 +59,7 @@ class Faults:
     ) -> None:
         self.rate, self.kinds, self.delay, self.skip = rate, kinds, delay, skip
         self.refusal, self.bytes_per_second = refusal, bytes_per_second
+        self.replaced = threading.Event()
         self._free_at = 0.0
         self._random = random.Random(seed)
         self._lock = threading.Lock()
@@ -111,8 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.command == "GET" and "list-type=" not in self.path and "location" not in self.path
         )
         fault = self.server.faults.draw() if is_read else ""
-        if self.server.faults.delay:
-            time.sleep(self.server.faults.delay)
+        if (faults := self.server.faults).delay:
+            faults.replaced.wait(faults.delay)
         self.server.add("requests" if is_read else "others", 1)
         if "X-Signature=" in self.path:
             self.server.add("signed", 1)
@@ -143,7 +144,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Take orders, or hand on what is to be stored."""
         length = int(self.headers.get("Content-Length", 0))
         if self.path == "/-/faults":
-            self.server.faults = Faults(**json.loads(self.rfile.read(length)))
+            before, self.server.faults = (
+                self.server.faults,
+                Faults(**json.loads(self.rfile.read(length))),
+            )
+            before.replaced.set()
             self._send(_Answer(200, {}, b"{}"))
         else:
             self._send(self._answer(""))

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from dali_pipes import Heartbeat, Loader
-from dali_pipes.ranks.beats import Beats
-from dali_pipes.ranks.board import FolderBoard
+from dali_pipes.ranks.beats import Beats, read_note
+from dali_pipes.ranks.board import BoardError, FolderBoard, StoreGoneError
 from dali_pipes.ranks.note import Note
 from gpu_aug import RandomResizedCrop, Recipe
 from readers import Dataset, open_dataset
@@ -224,6 +224,35 @@ class TestSilence:
                 one.beat(False)
         [text] = said(caplog)
         assert text.startswith("rank 0 (")
+
+    def test_two_loops(self, beats: Beats, tmp_path: Path) -> None:
+        """Of two loops of a rank, each with a board of its own, the later one speaks until it ends."""
+        inner = Beats(FolderBoard(tmp_path), 0, 3, 1.0, lambda: Note(rank=0, epoch=7), {})
+        epochs = []
+        for one, is_last in ((inner, False), (beats, False), (inner, True), (beats, False)):
+            one.beat(is_last)
+            note = read_note(self.board, 0)
+            assert note is not None
+            epochs.append(note.epoch)
+        assert epochs == [7, 7, 7, 0]
+
+    @pytest.mark.parametrize("error", [BoardError("the disk"), StoreGoneError("the folder")])
+    def test_board_that_fails(
+        self,
+        error: BoardError,
+        beats: Beats,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """That no notes can be left is said once; not of a store, which ends with the run."""
+
+        def fail(*_: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(self.board, "write", fail)
+        self.beat(beats, 3)
+        is_said = not isinstance(error, StoreGoneError)
+        assert said(caplog) == ["no heartbeat of rank 0 any more: the disk"] * is_said
 
 
 # Two processes of a process group that step together; the second one is slow, then hangs, then is killed.

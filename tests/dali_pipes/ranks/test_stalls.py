@@ -8,7 +8,8 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,31 @@ def load(data: Any, **options: Any) -> Loader:
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was said as a warning."""
     return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+class Listener(logging.Handler):
+    """Calls a function once a message has some words in it."""
+
+    def __init__(self, words: str, then: Callable[[], Any]) -> None:
+        super().__init__()
+        self._words, self._then, self._is_done = words, then, False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Look at a message."""
+        if not self._is_done and self._words in record.getMessage():
+            self._is_done = True
+            self._then()
+
+
+@contextmanager
+def once_said(words: str, then: Callable[[], Any]) -> Iterator[None]:
+    """Within the block do something as soon as a message with these words was logged."""
+    logger, listener = logging.getLogger("gpu_aug"), Listener(words, then)
+    logger.addHandler(listener)
+    try:
+        yield
+    finally:
+        logger.removeHandler(listener)
 
 
 def watches() -> list[str]:
@@ -95,8 +121,10 @@ class TestFetchThatHangs:
         self, folder: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Where calls of stages end meanwhile that is said, with how many."""
-        data = Repeated(open_dataset(folder), 12, lambda _: time.sleep(0.25))
-        list(load(data, batch_size=1, prefetch=11))
+        is_said = threading.Event()
+        data = Repeated(open_dataset(folder), 12, lambda _: is_said.wait(0.25))
+        with once_said("for batch 0 ", is_said.set):
+            list(load(data, batch_size=1, prefetch=11))
         [stall] = [text for text in said(caplog) if "for batch 0 " in text]
         assert re.search(r"it goes on, slowly: calls that have ended are \d of read", stall)
 
@@ -115,8 +143,9 @@ class TestFetchThatHangs:
         with storage(tmp_path / "served") as server:
             url = f"{server.url}/train-000.tar"
             data = open_dataset(url)
-            server.faults(delay=1.3)
-            list(load(data))
+            server.faults(delay=60)
+            with once_said(url, server.faults):
+                list(load(data))
         configure(cache_bytes=None)
         stall = next(text for text in said(caplog) if url in text)
         assert f"read {url}, " in stall.splitlines()[0]
@@ -229,9 +258,8 @@ class TestDaemon:
         daemon = Daemon("gpu-aug-watch", 0.01, lambda _: bool(ended.wait(60)))
         time.sleep(0.1)
         daemon.end()
-        began = time.monotonic()
         daemon.join(0.2)
-        assert time.monotonic() - began < 30
+        assert watches() == ["gpu-aug-watch"]
         ended.set()
         daemon.join(10)
 

@@ -3,15 +3,16 @@
 import gzip
 import json
 import os
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from dali_pipes import Loader, LoaderError, traced
-from dali_pipes.stats.observer import Span
+from dali_pipes.stats.observer import Handed, Span
 from dali_pipes.stats.trace import QUEUE, TRAINING_STEP, WAIT, Trace
 from gpu_aug import HorizontalFlip, RandomResizedCrop, Recipe
 from tests.support.small import SmallDataset, make_small
@@ -168,3 +169,31 @@ def test_a_file_that_cannot_be_written(dataset: SmallDataset, tmp_path: Path) ->
     ):
         pytest.fail("the block has begun")
     assert loader._recorder.observers == ()
+
+
+class Collected(NamedTuple):
+    """A span in the midst of which the garbage collector ends the loop."""
+
+    trace: Trace
+    span: Span
+
+    def __getattr__(self, name: str) -> Any:
+        """End the loop, and go on."""
+        self.trace.left(3.0)
+        return getattr(self.span, name)
+
+
+def test_loop_that_the_collector_ends(tmp_path: Path) -> None:
+    """It may do so in any thread, in the middle of a call; the training step is still that of the training loop."""
+    trace, path = Trace(), tmp_path / "trace.json"
+    trace.handed(Handed(step=1, samples=4, ready=0, asked=1.0, got=2.0))
+    span = Span("read", "a thread", 7, os.getpid(), 1.0, 2.5, 4, 0, 2)
+    thread = threading.Thread(target=trace.span, args=(Collected(trace, span),), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive(), "it waits for itself"
+    trace.write(path, {})
+    events = {event["name"]: event for event in read(path) if event["ph"] == "X"}
+    assert events.keys() == {"read", WAIT, TRAINING_STEP}
+    assert events[TRAINING_STEP]["tid"] == events[WAIT]["tid"] == threading.get_native_id()
+    assert (events[TRAINING_STEP]["ts"], events[TRAINING_STEP]["dur"]) == (2e6, 1e6)
