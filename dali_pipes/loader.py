@@ -231,7 +231,6 @@ class Loader:
         self._recorder = recorder = Recorder()
         self._setup = setup = make_setup(options, recorder)
         self._meter = LoopMeter(recorder, setup.num_threads)
-        told = Metrics(as_metrics(metrics), self.stats)
         choice, order = setup.choice, setup.fetcher.order
         data = f"{len(order)} samples, {batch_size}, {shuffle}, {seed}"
         self._watch = Watch(as_heartbeat(heartbeat), recorder, data)
@@ -251,6 +250,8 @@ class Loader:
         sizing.warn_of_small_buckets(steps, stacklevel=4)
         self._production = Production(setup, steps)
         self._epochs = Epochs()
+        epochs, meter = self._epochs, self._meter  # metrics must not hold the loader
+        told = Metrics(as_metrics(metrics), lambda scope: meter.stats(scope, epochs.epoch))
         self._loops = Loops(
             setup,
             self._production,
@@ -521,6 +522,8 @@ class Loader:
 
     def stats(self, scope: Scope = "epoch") -> Stats:
         """What the stages did, what the training loop waited for and which stage limits it; print it.
+
+        Loops that are under way at once count together.
 
         Args:
             scope: "epoch" is the present loop, or the one that ended last; "run" is all since the loader was made.

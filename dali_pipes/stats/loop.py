@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
-from dali_pipes.stats.counts import Counts, LoopCounts, Stage, add_into
+from dali_pipes.stats.counts import Counts, LoopCounts, Stage
 from dali_pipes.stats.observer import Handed
 from dali_pipes.stats.ranges import open_range
 from dali_pipes.stats.recorder import Busy, Recorder
@@ -32,6 +32,7 @@ class LoopMeter:
         self._epoch_counts = Counts()
         self._began: float | None = None  # the loop; None once it has its first batch
         self._asked = self._latest = 0.0
+        self._waited = LoopCounts()
         self._depth = self._capacity = 0
 
     def begin(self) -> None:
@@ -43,7 +44,7 @@ class LoopMeter:
 
     @contextmanager
     def waiting(self, ready: int, capacity: int) -> Iterator[None]:
-        """Count the time of a block in which the loop waits for a batch.
+        """Measure the time of a block in which the loop waits for a batch; it counts once a batch is handed over.
 
         Args:
             ready: How many batches are finished.
@@ -58,14 +59,10 @@ class LoopMeter:
             if opened is not None:
                 opened.close()
         seconds = max(0.0, clock() - self._asked)
-        if self._began is not None:
-            return
-        sums = self._sums
-        sums.asked += 1
-        sums.depths += ready
-        sums.empty += not ready
-        sums.wait_seconds += seconds
-        add_into(sums.late, self._late(seconds, before, self.recorder.busy()), 1)
+        late = self._late(seconds, before, self.recorder.busy())
+        self._waited = LoopCounts(
+            asked=1, depths=ready, empty=int(not ready), wait_seconds=seconds, late=late
+        )
 
     def hand_over(self, step: int, samples: int, bad_samples: int) -> None:
         """Count a batch, and tell those who watch."""
@@ -76,6 +73,7 @@ class LoopMeter:
             self._began = None
         else:
             sums.seconds += max(0.0, now - self._latest)
+            sums.add(self._waited)
         self._latest = now
         sums.steps += 1
         sums.samples += samples

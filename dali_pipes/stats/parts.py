@@ -49,6 +49,8 @@ class StageStats:
 class Queue:
     """Finished batches, as they were when the training loop asked for one.
 
+    DALI does not tell what it has finished: where it decodes, only batches count that our threads are through with.
+
     Attributes:
         depth: The last time.
         mean: On average.

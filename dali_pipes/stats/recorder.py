@@ -142,7 +142,9 @@ class Recorder:
     def taken(self) -> Counts:
         """Sums since this was called the last time."""
         with self._lock:
-            taken, self._counts = self._counts, Counts()
+            taken = self._counts.copy()
+            # What is read meanwhile counts for those that are left.
+            self._counts.add(taken, -1)
             return taken
 
     def busy(self) -> Busy:

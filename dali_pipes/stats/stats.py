@@ -96,8 +96,9 @@ class Stats:
             return ""
         if self.wait_share < ENOUGH_WAITING:
             return TRAINING_LOOP
-        stages = {name: spent for name, spent in self.late.items() if name in STAGES}
-        return max(stages, key=lambda name: stages[name], default="read")
+        busy = {name: stage.busy_seconds for name, stage in self.stages.items()}
+        late = {name: (self.late.get(name, 0.0), busy[name]) for name in STAGES}
+        return max(late, key=lambda name: late[name])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything by name, in numbers, texts and dictionaries, as JSON takes them."""

@@ -11,7 +11,7 @@ _HEADINGS = (
     "samples",
     "MB",
     "busy s",
-    "of threads",
+    "of work",
     "on a core",
     "p50 ms",
     "p90 ms",

@@ -1,8 +1,10 @@
 """What a loader says of itself after real epochs."""
 
+import gc
 import io
 import json
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -192,3 +194,27 @@ def test_who_takes_the_cores(images: list[bytes]) -> None:
         assert "core" not in loader.stats().verdict
         decode.cpu_seconds = 50.0
         assert "had a core for only 50% of their work" in loader.stats().verdict
+
+
+def test_waiting_for_the_end(tmp_path: Path, jpeg: MakeJpeg) -> None:
+    """A wait that brings no batch is no part of the time that batches took."""
+    [name] = write_shards(tmp_path, jpeg, num=1, per_shard=10)
+    with load(open_dataset(tmp_path / name, format="stream"), shuffle="none") as loader:
+        list(loader)
+        stats = loader.stats()
+    assert stats.steps == 2
+    assert stats.queue.asked == 1
+    assert stats.wait_seconds <= stats.seconds
+
+
+@pytest.mark.parametrize("metrics", [None, print])
+def test_nobody_holds_the_loader(images: list[bytes], metrics: Any) -> None:
+    """It goes with its last name, without the garbage collector: what it has opened ends with it."""
+    gc.disable()
+    try:
+        loader = load(SmallDataset(images, labels(images)), metrics=metrics)
+        gone = weakref.ref(loader)
+        del loader
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -12,6 +12,7 @@ import pytest
 from dali_pipes.stats import recorder as recorder_module
 from dali_pipes.stats.observer import Spans
 from dali_pipes.stats.recorder import Recorder
+from readers.storage.traffic import Traffic
 
 
 class Hands:
@@ -100,6 +101,8 @@ def test_sums_can_be_sent_and_added(hands: Hands) -> None:
             hands.now += 2
         recorder.waited("decode", "a thread", 0.5)
         recorder.count_whole_images(["png", "png"])
+    there.traffic.add(Traffic(requests=2))
+    held = there.traffic
     here.absorb(pickle.loads(pickle.dumps(there.taken())), 3.0)
     counts = here.totals()
     decode = counts.stages["decode"]
@@ -108,6 +111,9 @@ def test_sums_can_be_sent_and_added(hands: Hands) -> None:
     assert counts.whole_images == {"png": 4}
     assert here.busy().elsewhere == 3.0
     assert not there.totals().stages["decode"].calls
+    held.add(Traffic(requests=3))  # what was under way then
+    here.absorb(there.taken(), 0.0)
+    assert here.totals().traffic.requests == 5
 
 
 def test_observers_get_every_span(hands: Hands) -> None:
